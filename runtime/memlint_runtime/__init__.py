@@ -1,0 +1,49 @@
+"""What rewritten training scripts call. Every public name is imported when it is first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+# Public name -> the module of this package that defines it.
+_HOMES: dict[str, str] = {
+    "LengthProfile": "lengths",
+    "plan_packing": "packing",
+    "pack_dataset": "packing",
+    "PaddingFreeCollator": "collation",
+    "use_variable_length_attention": "attention",
+    "token_logprobs": "losses",
+    "fuse_causal_lm_loss": "losses",
+    "offload_activations": "offload",
+    "checkpoint_activations": "checkpoint",
+    "tile_mlp": "tiling",
+    "OptimizerInBackward": "optim",
+    "measure_memory": "measure",
+    "shared_prompt_logprobs": "shared_prompt",
+}
+
+__all__ = sorted(_HOMES)
+
+
+class MissingExtraError(ImportError):
+    """A package of the ``runtime`` extra is not installed."""
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == __name__:
+            raise
+        raise MissingExtraError(
+            f"memlint_runtime.{name} needs {error.name}, which is not installed: "
+            f"pip install 'torch-memlint[runtime]'",
+            name=error.name,
+        ) from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
