@@ -1,0 +1,192 @@
+"""What a fix does to a script, as plain data.
+
+A rule never touches a syntax tree: it names a place by its byte span (see ``memlint.source``) and
+says what shall stand there. ``memlint.fix`` turns a tuple of edits into new source in one libcst
+pass. ``source`` arguments are Python expressions or statements written without indentation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from memlint.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class SetKeyword:
+    """Give the call at ``call`` the keyword ``name=source``; replace its value if it is there.
+
+    ``call`` is the span of the call, or of a class definition (its bases and keywords).
+    """
+
+    call: Span
+    name: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveKeyword:
+    """Take keyword ``name`` out of the call, with its comma and the comment that belongs to it."""
+
+    call: Span
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameKeyword:
+    """Call the keyword ``old`` of the call ``new``; value and layout stay."""
+
+    call: Span
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveArgument:
+    """Take the argument whose value is at ``value`` (positional, keyword or starred) out."""
+
+    call: Span
+    value: Span
+
+
+@dataclass(frozen=True, slots=True)
+class SetItem:
+    """Give the dict display at ``mapping`` the item ``key: source``, a string key."""
+
+    mapping: Span
+    key: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveItem:
+    """Take string key ``key`` out of the dict display at ``mapping``."""
+
+    mapping: Span
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameItem:
+    """Rename string key ``old`` of the dict display at ``mapping``."""
+
+    mapping: Span
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceExpression:
+    """Put ``source`` where the expression at ``span`` stands (parenthesized where it must be)."""
+
+    span: Span
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceCallee:
+    """Let the call at ``call`` call ``source`` instead; its arguments stay."""
+
+    call: Span
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameAttribute:
+    """Rename the attribute of the attribute access at ``span`` (``x.old`` -> ``x.new``)."""
+
+    span: Span
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddImport:
+    """Make ``name`` of ``module`` (or ``module`` itself, if ``name`` is None) importable.
+
+    Merged into an import of the same module that already runs at module level. Idempotent.
+    """
+
+    module: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveImport:
+    """Take ``name`` out of the ``from module import ...`` statements.
+
+    With ``unless_used`` it stays where any other reference to it is left after all edits.
+    """
+
+    module: str
+    name: str
+    unless_used: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RenameImport:
+    """In the import statement at ``span``: import ``new_name`` from ``new_module`` instead.
+
+    The bound name stays what it is (``as old_name`` is added where the names differ and the old
+    one is used elsewhere under that name).
+    """
+
+    span: Span
+    module: str
+    name: str
+    new_module: str
+    new_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class InsertStatement:
+    """Insert ``source`` as statements of their own before or after the statement at ``anchor``."""
+
+    anchor: Span
+    source: str
+    where: Literal["before", "after"] = "before"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveStatement:
+    """Remove the statement at ``span``; ``pass`` takes its place where a block would be empty."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WrapStatements:
+    """Put the consecutive statements from ``first`` to ``last`` under ``header`` (``with ...:``)."""
+
+    first: Span
+    last: Span
+    header: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddDecorator:
+    """Decorate the function or class definition at ``definition`` with ``@source``, outermost."""
+
+    definition: Span
+    source: str
+
+
+Edit = (
+    SetKeyword
+    | RemoveKeyword
+    | RenameKeyword
+    | RemoveArgument
+    | SetItem
+    | RemoveItem
+    | RenameItem
+    | ReplaceExpression
+    | ReplaceCallee
+    | RenameAttribute
+    | AddImport
+    | RemoveImport
+    | RenameImport
+    | InsertStatement
+    | RemoveStatement
+    | WrapStatements
+    | AddDecorator
+)

@@ -1,0 +1,105 @@
+"""The rule interface: all that a rule may import, besides the standard library.
+
+A rule is a pure function from a script to findings, with the words that explain it. It lives in
+one file of ``memlint_rules`` as ``RULE``; its examples are its tests and its documentation page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from memlint.edits import (
+    AddDecorator,
+    AddImport,
+    Edit,
+    InsertStatement,
+    RemoveArgument,
+    RemoveImport,
+    RemoveItem,
+    RemoveKeyword,
+    RemoveStatement,
+    RenameAttribute,
+    RenameImport,
+    RenameItem,
+    RenameKeyword,
+    ReplaceCallee,
+    ReplaceExpression,
+    SetItem,
+    SetKeyword,
+    WrapStatements,
+)
+from memlint.findings import Applicability, Finding, Fix, Level
+from memlint.script import Script
+from memlint.source import Span
+
+__all__ = [
+    "AddDecorator",
+    "AddImport",
+    "Applicability",
+    "Edit",
+    "Example",
+    "Finding",
+    "Fix",
+    "InsertStatement",
+    "Level",
+    "RemoveArgument",
+    "RemoveImport",
+    "RemoveItem",
+    "RemoveKeyword",
+    "RemoveStatement",
+    "RenameAttribute",
+    "RenameImport",
+    "RenameItem",
+    "RenameKeyword",
+    "ReplaceCallee",
+    "ReplaceExpression",
+    "Rule",
+    "Script",
+    "SetItem",
+    "SetKeyword",
+    "Span",
+    "WrapStatements",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A faulty script and what ``memlint fix`` makes of it: a test and a documentation section.
+
+    bad: a script in which the rule finds exactly ``findings`` faults.
+    good: the script after the rule's fixes, unsafe ones included; None where it has none to apply.
+    target: versions other than the newest, as ``--target`` takes them.
+    """
+
+    bad: str
+    good: str | None = None
+    findings: int = 1
+    target: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One fault.
+
+    code, name: ``MEM301``, ``unchecked-activations``; the name names the fault, not the cure.
+    summary: one line for tables.
+    why: what it costs and why, in a paragraph or two.
+    fix_safety: what the fix changes and when it is withheld.
+    triggers: the file must contain one of these words for the rule to be asked.
+    clean: scripts in which the rule stays silent (its traps), tested too.
+    references: documentation or papers.
+    """
+
+    code: str
+    name: str
+    level: Level
+    summary: str
+    why: str
+    check: Callable[[Script], Iterable[Finding]]
+    triggers: frozenset[str]
+    examples: tuple[Example, ...]
+    clean: tuple[str, ...] = ()
+    fix_safety: str = ""
+    references: tuple[str, ...] = ()
