@@ -1,8 +1,8 @@
 """Best-fit decreasing bin packing over a histogram of lengths.
 
 What: sequences, longest first, each into the fullest bin that still holds it.
-Why: equal lengths are interchangeable, so the algorithm runs on (length, free space) classes instead
-of on sequences; what remains per sequence is a radix sort and one scatter.
+Why: equal lengths are interchangeable, so the algorithm runs on (length, free space) classes,
+not on sequences; what remains per sequence is a radix sort and one scatter.
 Cost: about one step per pair of classes that meet (tens of thousands, whatever the number of
 sequences) and some 30 bytes of working memory per sequence.
 Source: Johnson, "Near-optimal bin packing algorithms" (1973); Krell et al., arXiv:2107.02027.
@@ -44,8 +44,8 @@ def best_fit_decreasing(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Assign sequences of ``lengths`` ``[N]`` (each 1..capacity tokens) to bins.
 
-    Returns ``order`` ``[N]``, the sequences bin after bin, and ``offsets`` ``[num_bins + 1]``: bin i
-    is ``order[offsets[i]:offsets[i + 1]]``, longest sequence first.
+    Returns ``order`` ``[N]``, the sequences bin after bin, and ``offsets`` ``[num_bins + 1]``: bin
+    i is ``order[offsets[i]:offsets[i + 1]]``, longest sequence first.
     """
     longest_first = _argsort_descending(lengths, capacity)
     placements, num_bins = _place(np.bincount(lengths, minlength=capacity + 1), capacity)

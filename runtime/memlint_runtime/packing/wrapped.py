@@ -23,7 +23,7 @@ class Pieces(NamedTuple):
 
 
 def wrap(lengths: NDArray[np.integer], capacity: int) -> tuple[Pieces, NDArray[np.int64]]:
-    """Cut the concatenation of sequences of ``lengths`` ``[N]`` tokens at multiples of ``capacity``.
+    """Cut sequences of ``lengths`` ``[N]`` tokens, end to end, at multiples of ``capacity``.
 
     Returns the pieces in stream order and ``offsets`` ``[num_bins + 1]`` into them.
     """
