@@ -1,0 +1,250 @@
+"""Packing: nothing lost, nothing twice, no bin too full, order inside a document kept."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memlint_runtime import pack_dataset, plan_packing
+from memlint_runtime.packing import PackingPlan, StreamingPacker
+
+datasets = pytest.importorskip("datasets")
+
+LENGTHS = st.lists(st.integers(0, 40), max_size=120)
+STRATEGIES = ("bfd", "first_fit", "wrapped")
+
+
+def rows_of(lengths: list[int]) -> dict[str, list[list[int]]]:
+    """Tokens that name their sequence and place, so that every misplacement shows."""
+    return {"input_ids": [[1000 * i + t for t in range(n)] for i, n in enumerate(lengths)]}
+
+
+def best_fit_one_by_one(lengths: list[int], capacity: int) -> int:
+    """Bins of the textbook algorithm: longest first, each into the fullest bin that holds it."""
+    free: list[int] = []
+    for length in sorted(lengths, reverse=True):
+        fitting = [i for i, space in enumerate(free) if space >= length]
+        if fitting:
+            free[min(fitting, key=lambda i: free[i])] -= length
+        else:
+            free.append(capacity - length)
+    return len(free)
+
+
+def first_fit_one_by_one(lengths: list[int], capacity: int) -> list[list[int]]:
+    bins: list[list[int]] = []
+    for index, length in enumerate(lengths):
+        for members in bins:
+            if sum(lengths[i] for i in members) + length <= capacity:
+                members.append(index)
+                break
+        else:
+            bins.append([index])
+    return bins
+
+
+def pieces_by_sequence(plan: PackingPlan, sequences: int) -> list[list[int]]:
+    taken: list[list[int]] = [[] for _ in range(sequences)]
+    for sequence, start, length in zip(plan.bins, plan.starts, plan.lengths, strict=True):
+        taken[sequence].extend(range(start, start + length))
+    return taken
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(lengths=LENGTHS, capacity=st.integers(1, 50))
+def test_every_token_is_in_one_bin_and_no_bin_is_too_full(
+    strategy: Any, lengths: list[int], capacity: int
+) -> None:
+    plan = plan_packing(lengths, capacity, strategy, overflow="split")
+    taken = pieces_by_sequence(plan, len(lengths))
+    assert [sorted(tokens) for tokens in taken] == [list(range(n)) for n in lengths]
+    assert (plan.bin_lengths() <= capacity).all()
+    assert (np.diff(plan.offsets) > 0).all()
+    assert (plan.lengths > 0).all()
+    assert plan.tokens_lost == 0
+
+
+@given(lengths=st.lists(st.integers(1, 30), min_size=1, max_size=150), capacity=st.integers(30, 99))
+def test_bfd_needs_the_bins_of_best_fit_decreasing(lengths: list[int], capacity: int) -> None:
+    assert plan_packing(lengths, capacity).num_bins == best_fit_one_by_one(lengths, capacity)
+
+
+@given(lengths=st.lists(st.integers(1, 30), max_size=100), capacity=st.integers(30, 60))
+def test_first_fit_fills_the_earliest_bin_in_arrival_order(
+    lengths: list[int], capacity: int
+) -> None:
+    plan = plan_packing(lengths, capacity, "first_fit")
+    bins = [plan.bins[a:b].tolist() for a, b in zip(plan.offsets, plan.offsets[1:], strict=False)]
+    assert bins == first_fit_one_by_one(lengths, capacity)
+
+
+@given(lengths=LENGTHS, capacity=st.integers(1, 50))
+def test_wrapped_fills_every_bin_but_the_last(lengths: list[int], capacity: int) -> None:
+    plan = plan_packing(lengths, capacity, "wrapped")
+    assert (plan.bin_lengths()[:-1] == capacity).all()
+    assert plan.num_bins == -(-sum(lengths) // capacity)
+    assert plan.bins.tolist() == sorted(plan.bins.tolist())
+
+
+@pytest.mark.parametrize("strategy", ["bfd", "first_fit"])
+@given(lengths=LENGTHS, capacity=st.integers(1, 39))
+def test_overflow_counts_what_it_loses(strategy: Any, lengths: list[int], capacity: int) -> None:
+    cut = plan_packing(lengths, capacity, strategy)
+    assert cut.tokens_lost == sum(max(0, n - capacity) for n in lengths)
+    assert cut.num_tokens + cut.tokens_lost == sum(lengths)
+    dropped = plan_packing(lengths, capacity, strategy, overflow="drop")
+    assert sorted(dropped.bins) == [i for i, n in enumerate(lengths) if 0 < n <= capacity]
+
+
+def test_capacity_beyond_sixteen_bits() -> None:
+    lengths = np.random.default_rng(0).integers(1, 200_000, 500)
+    plan = plan_packing(lengths, 262_144)
+    assert sorted(plan.bins) == list(range(500))
+    assert (plan.bin_lengths() <= 262_144).all()
+
+
+def test_wrong_input_is_named() -> None:
+    with pytest.raises(ValueError, match="the first at index 1 with 9"):
+        plan_packing([3, 9], 8, overflow="error")
+    with pytest.raises(ValueError, match="strategy must be one of"):
+        plan_packing([3], 8, "ffd")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="got -1 at index 1"):
+        plan_packing([3, -1], 8)
+    with pytest.raises(ValueError, match="integers"):
+        plan_packing([3.5], 8)
+    with pytest.raises(ValueError, match="at least 1"):
+        plan_packing([3], 0)
+
+
+def packed_tokens(packed: Any) -> list[int]:
+    return sorted(token for row in packed["input_ids"] for token in row)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(deadline=None, max_examples=30)
+@given(lengths=st.lists(st.integers(1, 30), min_size=1, max_size=60), capacity=st.integers(5, 40))
+def test_pack_dataset_moves_each_document_whole_and_in_order(
+    strategy: Any, lengths: list[int], capacity: int
+) -> None:
+    columns = rows_of(lengths)
+    columns["labels"] = [[-t for t in row] for row in columns["input_ids"]]
+    data = datasets.Dataset.from_dict(columns)
+    packed = pack_dataset(data, capacity, strategy=strategy, overflow="split", progress=False)
+    assert packed_tokens(packed) == sorted(t for row in columns["input_ids"] for t in row)
+    for row in packed:
+        assert sum(row["seq_lengths"]) == len(row["input_ids"]) <= capacity
+        assert row["labels"] == [-t for t in row["input_ids"]]
+        start = 0
+        for length in row["seq_lengths"]:
+            document = row["input_ids"][start : start + length]
+            assert document == list(range(document[0], document[0] + length))
+            start += length
+
+
+def test_pack_dataset_reads_chunks_selections_and_writes_a_file(tmp_path: Any) -> None:
+    parts = [datasets.Dataset.from_dict(rows_of([n + i for i in range(9)])) for n in (1, 4)]
+    data = datasets.concatenate_datasets(parts).shuffle(seed=3).select(range(3, 18))
+    expected = sorted(t for row in data["input_ids"] for t in row)
+    packed = pack_dataset(data, 20, output=tmp_path / "packed.arrow", progress=False)
+    assert packed_tokens(packed) == expected
+    assert packed.cache_files == [{"filename": str(tmp_path / "packed.arrow")}]
+    assert [p.name for p in tmp_path.iterdir()] == ["packed.arrow"]
+
+
+def test_labels_respect_masks_and_first_tokens() -> None:
+    data = datasets.Dataset.from_dict(
+        {"input_ids": [[5, 6, 7, 8], [9, 10]], "completion_mask": [[0, 0, 1, 1], [1, 1]]}
+    )
+    packed = pack_dataset(data, 6, position_ids=True, progress=False)[0]
+    assert packed["labels"] == [-100, -100, 7, 8, -100, 10]
+    assert packed["position_ids"] == [0, 1, 2, 3, 0, 1]
+    assert packed["seq_lengths"] == [4, 2]
+
+
+def test_attention_mask_of_ones_is_dropped_and_padding_refused() -> None:
+    data = datasets.Dataset.from_dict({"input_ids": [[1, 2], [3]], "attention_mask": [[1, 1], [1]]})
+    assert pack_dataset(data, 4, progress=False).column_names == ["input_ids", "seq_lengths"]
+    padded = datasets.Dataset.from_dict(
+        {"input_ids": [[1, 2], [3, 0]], "attention_mask": [[1, 1], [1, 0]]}
+    )
+    with pytest.raises(ValueError, match="rows are padded"):
+        pack_dataset(padded, 4, progress=False)
+
+
+def test_columns_that_cannot_be_packed_are_named() -> None:
+    data = datasets.Dataset.from_dict(
+        {"input_ids": [[1, 2], [3]], "text": ["a", "b"], "labels": [[1], [3]]}
+    )
+    with pytest.raises(ValueError, match="column 'text' cannot be packed"):
+        pack_dataset(data, 4, progress=False)
+    with pytest.raises(ValueError, match="column 'labels' cannot be packed: it differs in length"):
+        pack_dataset(data, 4, columns=["labels"], progress=False)
+    assert len(pack_dataset(data, 4, columns=["input_ids"], progress=False)) == 1
+    with pytest.raises(ValueError, match="no column 'input_ids'"):
+        pack_dataset(data.remove_columns("input_ids"), 4)
+    with pytest.raises(ValueError, match="StreamingPacker"):
+        pack_dataset(data.to_iterable_dataset(), 4)
+
+
+def test_lost_tokens_are_said() -> None:
+    data = datasets.Dataset.from_dict(rows_of([3, 9]))
+    with pytest.warns(UserWarning, match="lost 1 of 12 tokens"):
+        pack_dataset(data, 8, progress=False)
+
+
+def stream_rows(count: int) -> list[dict[str, list[int]]]:
+    rng = random.Random(0)
+    columns = rows_of([rng.randint(1, 30) for _ in range(count)])
+    return [{"input_ids": ids, "labels": ids} for ids in columns["input_ids"]]
+
+
+@settings(deadline=None)
+@given(count=st.integers(0, 120), buffer_rows=st.integers(1, 40), keep=st.floats(0, 1))
+def test_stream_hands_out_every_token_once(count: int, buffer_rows: int, keep: float) -> None:
+    rows = stream_rows(count)
+    packer = StreamingPacker(rows, 32, buffer_rows=buffer_rows, keep_below=keep)
+    packed = list(packer)
+    assert sorted(t for row in packed for t in row["input_ids"]) == sorted(
+        t for row in rows for t in row["input_ids"]
+    )
+    assert all(len(r["input_ids"]) == sum(r["seq_lengths"]) <= 32 for r in packed)
+    assert packed == list(packer), "the same seed gives the same rows"
+
+
+def test_stream_fills_nearly_as_well_as_the_whole_dataset() -> None:
+    rows = stream_rows(3000)
+    whole = plan_packing([len(row["input_ids"]) for row in rows], 32).num_bins
+    assert len(list(StreamingPacker(rows, 32, buffer_rows=300))) <= 1.03 * whole
+    by_seed = [list(StreamingPacker(rows, 32, seed=seed)) for seed in (0, 1)]
+    assert by_seed[0] != by_seed[1]
+
+
+@settings(deadline=None, max_examples=40)
+@given(stop=st.integers(0, 60), buffer_rows=st.integers(1, 50))
+def test_stream_resumes_where_it_stopped(stop: int, buffer_rows: int) -> None:
+    rows = stream_rows(120)
+    whole = list(StreamingPacker(rows, 32, buffer_rows=buffer_rows))
+    packer = StreamingPacker(rows, 32, buffer_rows=buffer_rows)
+    running = iter(packer)
+    stop = min(stop, len(whole) - 1)
+    for _ in range(stop):
+        next(running)
+    resumed = StreamingPacker(rows, 32, buffer_rows=buffer_rows)
+    resumed.load_state_dict(packer.state_dict())
+    assert list(resumed) == whole[stop:]
+    assert list(resumed) == whole, "an iteration after the resumed one starts anew"
+
+
+def test_stream_refuses_what_it_cannot_pack() -> None:
+    with pytest.raises(ValueError, match="'text' cannot be packed"):
+        list(StreamingPacker([{"input_ids": [1], "text": "a"}], 8))  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="no 'input_ids'"):
+        list(StreamingPacker([{"tokens": [1]}], 8))
+    with pytest.raises(ValueError, match="attention_mask has zeros"):
+        list(StreamingPacker([{"input_ids": [1, 2], "attention_mask": [1, 0]}], 8))
+    with pytest.warns(UserWarning, match="loses the ends"):
+        list(StreamingPacker([{"input_ids": [1, 2, 3]}], 2))
