@@ -81,7 +81,8 @@ def pack_dataset(
     batches = _packed_batches(source, plan, with_positions=position_ids)
     with _progress_bar(plan.num_tokens, progress) as advance:
         if output is None:
-            return _in_memory(batches, advance)
+            asked = (capacity, strategy, overflow, sorted(source), position_ids)
+            return _in_memory(batches, advance, f"{dataset._fingerprint} packed {asked}")
         return _to_file(Path(output), batches, advance)
 
 
@@ -197,9 +198,10 @@ def _as_lists(bounds: NDArray[np.int64], values: NDArray[Any]) -> pa.ListArray:
 
 
 def _in_memory(
-    batches: Iterator[pa.RecordBatch], advance: Callable[[pa.RecordBatch], None]
+    batches: Iterator[pa.RecordBatch], advance: Callable[[pa.RecordBatch], None], made_from: str
 ) -> Dataset:
     from datasets import Dataset
+    from datasets.fingerprint import Hasher
     from datasets.table import InMemoryTable
 
     done = []
@@ -208,7 +210,9 @@ def _in_memory(
         advance(batch)
     if not done:
         raise ValueError("the dataset has no token to pack.")
-    return Dataset(InMemoryTable(pa.Table.from_batches(done)))
+    # Left to itself, Dataset hashes every token for its cache's key: ten times the packing.
+    fingerprint = Hasher.hash(made_from)
+    return Dataset(InMemoryTable(pa.Table.from_batches(done)), fingerprint=fingerprint)
 
 
 def _to_file(
