@@ -1,0 +1,180 @@
+"""What the losses need to know of each token's distribution, without its T x V logits.
+
+What: log-probability of a target, log-sum-exp, entropy and mean logit per token, and their
+gradients, over the tiles of `tiles`. The log-probability's gradient by the hidden states does not
+depend on the loss that is made of it (`W[target] - E[W]`), so the forward pass gathers it beside
+the softmax, as attention gathers its values: two matmuls for a frozen head, four for a trained
+one, whatever the loss. It takes T x D of the workspace; where that does not fit, or where
+log-sum-exp, entropy or mean logit are differentiated, backward recomputes the tiles (three matmuls
+frozen, five trained).
+The target's own entry never enters the sums: `1 - p` of a confident token would cancel.
+Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
+
+Shapes: T tokens, V vocabulary, D hidden size; t and v tiles of T and V.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from memlint_runtime.losses.tile_ops import (
+    GradientCoefficients,
+    SoftmaxState,
+    absorb_tile,
+    tile_gradient,
+)
+from memlint_runtime.losses.tiles import (
+    Head,
+    Tiling,
+    contract_,
+    hidden_gradients,
+    raw_logits,
+    sweep,
+    weight_gradients,
+    write_rows,
+)
+
+KeptGradients = tuple[Tensor | None, ...]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """`[T]` each: log-probability of the target, log-sum-exp, expected and mean logit."""
+
+    logprob: Tensor
+    logsumexp: Tensor
+    expected_logit: Tensor | None
+    mean_logit: Tensor | None
+
+
+def gather_statistics(
+    head: Head,
+    target_T: Tensor,
+    tiling: Tiling,
+    *,
+    expected_logit: bool = False,
+    mean_logit: bool = False,
+    keep: Sequence[bool] = (),
+) -> tuple[Statistics, KeptGradients]:
+    """One sweep over the logits: the statistics, and for the hiddens named by `keep` the gradient
+    `[T, D]` of the log-probability."""
+    T = head.token_count
+    blank = torch.empty(T, dtype=head.accumulate_dtype, device=head.device)
+    found = Statistics(
+        blank,
+        torch.empty_like(blank),
+        torch.empty_like(blank) if expected_logit else None,
+        torch.empty_like(blank) if mean_logit else None,
+    )
+    kept: KeptGradients = tuple(
+        torch.empty(T, width, dtype=hidden.dtype, device=head.device) if kept else None
+        for width, hidden, kept in zip(
+            head.widths, head.hiddens, keep or [False] * len(head.hiddens), strict=True
+        )
+    )
+    keeping = any(gradient is not None for gradient in kept)
+    hiddens: list[Tensor] = []
+    totals: list[Tensor | None] = []
+    state = SoftmaxState.empty(blank[:0], weighted=expected_logit, logit_sum=mean_logit)
+    for visit in sweep(T, head.vocabulary, tiling, outer="tokens"):
+        if visit.first:
+            totals, hiddens = [], []
+            hiddens = head.hidden_tiles(visit.tokens)
+            totals = [
+                None if gradient is None else torch.zeros_like(tile, dtype=head.accumulate_dtype)
+                for tile, gradient in zip(hiddens, kept, strict=True)
+            ]
+            state = SoftmaxState.empty(
+                blank[visit.tokens], weighted=expected_logit, logit_sum=mean_logit
+            )
+        weights = head.weight_tiles(visit.vocabulary)
+        numerators, rescale = absorb_tile(
+            raw_logits(head, hiddens, weights),
+            head.bias_tile(visit.vocabulary),
+            head.transform,
+            target_T[visit.tokens] - visit.vocabulary.start,
+            state,
+            numerators=keeping,
+        )
+        if numerators is not None:
+            for total, weight in zip(totals, weights, strict=True):
+                if total is not None:
+                    total *= rescale[:, None]
+                    contract_(total, numerators, weight)
+        del numerators, weights
+        if visit.last:
+            hiddens = []
+            share_t, shrink_t = _finish(state, found, visit.tokens, head.vocabulary)
+            share_t *= head.transform.slope(state.target)
+            for pair, (total, gradient) in enumerate(zip(totals, kept, strict=True)):
+                if total is not None and gradient is not None:
+                    total *= -shrink_t[:, None]
+                    chosen = head.weight_rows(pair, target_T[visit.tokens])
+                    gradient[visit.tokens] = total.addcmul_(chosen, share_t[:, None])
+                    del chosen
+    return found, kept
+
+
+def _finish(
+    state: SoftmaxState, found: Statistics, tokens: slice, vocabulary: int
+) -> tuple[Tensor, Tensor]:
+    """Write a row of tiles' statistics. Returns the probability `[t]` of all but the target, and
+    the factor `[t]` that turns sums under the running maximum into expectations."""
+    maximum = torch.maximum(state.maximum, state.target)
+    shrink = (state.maximum - maximum).exp()
+    others = state.others * shrink
+    target = (state.target - maximum).exp()
+    total = others + target
+    # The target is the maximum: log1p keeps the small log-probability of a confident token.
+    found.logprob[tokens] = torch.where(
+        state.target >= state.maximum, -torch.log1p(others), state.target - maximum - total.log()
+    )
+    found.logsumexp[tokens] = maximum + total.log()
+    if found.expected_logit is not None and state.weighted is not None:
+        weighted = state.weighted * shrink + target * state.target
+        found.expected_logit[tokens] = weighted / total
+    if found.mean_logit is not None and state.logit_sum is not None:
+        found.mean_logit[tokens] = state.logit_sum / vocabulary
+    return others / total, shrink / total
+
+
+def scale_kept(
+    head: Head, kept_TD: Tensor, by_logprob_T: Tensor, tiling: Tiling, result_TD: Tensor
+) -> None:
+    """Write `by_logprob * kept` into the rows of `result_TD`, a tile of tokens at a time."""
+    for visit in sweep(head.token_count, 1, tiling, outer="tokens"):
+        # Not in place: a graph that is retained runs this again.
+        tile = kept_TD[visit.tokens] * by_logprob_T[visit.tokens, None]
+        write_rows(head, result_TD, visit.tokens, tile)
+
+
+def statistics_gradients(
+    head: Head,
+    target_T: Tensor,
+    logsumexp_T: Tensor,
+    coefficients: GradientCoefficients,
+    tiling: Tiling,
+    hidden_results: Sequence[Tensor | None],
+    weight_results: Sequence[Tensor | None],
+    bias_result: Tensor | None,
+) -> None:
+    """Recompute the tiles and write the gradients of what `coefficients` describe where wanted."""
+
+    def gradient(raw_tv: Tensor, tokens: slice, vocabulary: slice) -> Tensor:
+        return tile_gradient(
+            raw_tv,
+            head.bias_tile(vocabulary),
+            head.transform,
+            target_T[tokens] - vocabulary.start,
+            logsumexp_T[tokens],
+            coefficients.part(tokens),
+        )
+
+    if any(result is not None for result in hidden_results):
+        hidden_gradients(head, tiling, gradient, hidden_results)
+    if bias_result is not None or any(result is not None for result in weight_results):
+        weight_gradients(head, tiling, gradient, weight_results, bias_result)

@@ -1,0 +1,287 @@
+"""The one chunk loop of the losses: the T x V grid of logits, a tile at a time.
+
+What: a head is one or more (hidden, weight) pairs whose products sum to the raw logits, so that a
+LoRA head is the pair (hidden, weight) and the pair (hidden @ A.T, B). `sweep` walks the grid;
+`raw_logits` computes a tile; `hidden_gradients` and `weight_gradients` contract a tile's gradient
+with the other factor. Tiles multiply in the head's own precision and accumulate in fp32 (fp64 for
+fp64): a hidden gradient is complete after a row of tiles, a weight gradient after a column, and
+each is rounded once. So the two directions are separate sweeps and no T x D or V x D buffer in
+fp32 is ever needed.
+Cost: a sweep that serves both gradients at once would save one matmul, and would need such a
+buffer. Source: Wijmans et al., "Cut Your Losses in Large-Vocabulary Language Models" (2024), for
+the idea of never storing the logits.
+
+Shapes: T tokens, V vocabulary, D hidden size (R for a low-rank pair), t and v their tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from memlint_runtime.losses.tile_ops import LogitTransform
+
+_LARGEST_TILE_TOKENS = 2048
+_LARGEST_TILE_VOCABULARY = 4096
+_SMALLEST_TILE = 8
+
+# (raw_tv, tokens, vocabulary) -> the loss's gradient by these raw logits, [t, v]. May spoil them.
+RawGradient = Callable[[Tensor, slice, slice], Tensor]
+
+
+@dataclass(frozen=True)
+class Head:
+    """Pairs `(hidden_TD, weight_VD)` that sum to raw logits, a bias `[V]`, and what follows.
+
+    `rows` are the token positions that count, or None for all of them: T below is their number.
+    """
+
+    hiddens: tuple[Tensor, ...]
+    weights: tuple[Tensor, ...]
+    bias: Tensor | None
+    transform: LogitTransform
+    compute_dtype: torch.dtype
+    rows: Tensor | None = None
+
+    @property
+    def token_count(self) -> int:
+        return int(self.hiddens[0].shape[0] if self.rows is None else self.rows.shape[0])
+
+    @property
+    def vocabulary(self) -> int:
+        return int(self.weights[0].shape[0])
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return tuple(int(weight.shape[1]) for weight in self.weights)
+
+    @property
+    def accumulate_dtype(self) -> torch.dtype:
+        return torch.float64 if self.compute_dtype == torch.float64 else torch.float32
+
+    @property
+    def device(self) -> torch.device:
+        return self.hiddens[0].device
+
+    @property
+    def has_half_matmul(self) -> bool:
+        """Whether tiles multiply in half precision with fp32 results: tensor cores alone do."""
+        return self.device.type == "cuda" and self.compute_dtype in (torch.bfloat16, torch.float16)
+
+    def hidden_tiles(self, tokens: slice) -> list[Tensor]:
+        """Each `[t, D]`, ready to multiply."""
+        if self.rows is None:
+            picked = [hidden[tokens] for hidden in self.hiddens]
+        else:
+            picked = [hidden.index_select(0, self.rows[tokens]) for hidden in self.hiddens]
+        return [self._ready(tile) for tile in picked]
+
+    def weight_tiles(self, vocabulary: slice) -> list[Tensor]:
+        """Each `[v, D]`, ready to multiply."""
+        return [self._ready(weight[vocabulary]) for weight in self.weights]
+
+    def bias_tile(self, vocabulary: slice) -> Tensor | None:
+        """`[v]`, or None."""
+        return None if self.bias is None else self.bias[vocabulary]
+
+    def weight_rows(self, pair: int, entries_t: Tensor) -> Tensor:
+        """The weights `[t, D]` of single vocabulary entries, in the accumulation type."""
+        rows = self.weights[pair].index_select(0, entries_t)
+        return rows.to(self.compute_dtype).to(self.accumulate_dtype)
+
+    def _ready(self, tile: Tensor) -> Tensor:
+        # A tensor of higher precision is rounded to the head's first, as autocast would.
+        tile = tile.to(self.compute_dtype)
+        return tile if self.has_half_matmul else tile.to(self.accumulate_dtype)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Tokens and vocabulary entries of a tile."""
+
+    tokens: int
+    vocabulary: int
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A tile of the grid, and whether it opens or closes the inner loop."""
+
+    tokens: slice
+    vocabulary: slice
+    first: bool
+    last: bool
+
+
+def sweep(
+    token_count: int, vocabulary: int, tiling: Tiling, *, outer: Literal["tokens", "vocabulary"]
+) -> Iterator[Visit]:
+    """Walk the grid: for each tile of the outer axis, every tile of the other one."""
+    rows = _spans(token_count, tiling.tokens)
+    columns = _spans(vocabulary, tiling.vocabulary)
+    inner = columns if outer == "tokens" else rows
+    for out in rows if outer == "tokens" else columns:
+        for index, into in enumerate(inner):
+            row, column = (out, into) if outer == "tokens" else (into, out)
+            yield Visit(row, column, index == 0, index == len(inner) - 1)
+
+
+def _spans(length: int, step: int) -> list[slice]:
+    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
+
+
+def tile_bytes(head: Head, tokens: int, vocabulary: int, scratch: int) -> int:
+    """Most bytes that a sweep holds at once beside its inputs and results."""
+    accumulate = head.accumulate_dtype.itemsize
+    width = sum(head.widths)
+    grid = tokens * vocabulary * accumulate * scratch
+    # Inputs that change type pass through the compute type; both copies of one can be alive.
+    copied = accumulate + head.compute_dtype.itemsize
+    inputs = (tokens + max(tokens, vocabulary)) * width * copied
+    accumulator = max(tokens, vocabulary) * width * accumulate
+    # Half precision: the gradient's cast, and a product waiting to be added.
+    half = 0
+    if head.has_half_matmul:
+        half = tokens * vocabulary * head.compute_dtype.itemsize
+        half += max(tokens, vocabulary) * max(head.widths) * accumulate
+    # Running sums of a row of tiles; results, coefficients, targets and rows of all tokens.
+    per_token = (tokens * 16 + head.token_count * 20) * accumulate
+    return grid + inputs + accumulator + half + per_token
+
+
+def plan_tiling(head: Head, workspace_bytes: int, *, scratch: int = 2) -> Tiling:
+    """The largest tiles that keep a sweep within `workspace_bytes`.
+
+    `scratch` counts the [t, v] buffers that are alive together. Raises ValueError where the
+    smallest tile does not fit.
+    """
+    tokens = min(_LARGEST_TILE_TOKENS, _round_up(head.token_count))
+    vocabulary = min(_LARGEST_TILE_VOCABULARY, _round_up(head.vocabulary))
+    while tile_bytes(head, tokens, vocabulary, scratch) > workspace_bytes:
+        if max(tokens, vocabulary) <= _SMALLEST_TILE:
+            least = tile_bytes(head, _SMALLEST_TILE, _SMALLEST_TILE, scratch)
+            raise ValueError(
+                f"workspace_bytes is {workspace_bytes}, and the smallest tile of a head of width "
+                f"{sum(head.widths)} takes {least}: give at least that"
+            )
+        if vocabulary > max(tokens, _SMALLEST_TILE):
+            vocabulary //= 2
+        else:
+            tokens //= 2
+    return Tiling(tokens, vocabulary)
+
+
+def _round_up(length: int) -> int:
+    power = _SMALLEST_TILE
+    while power < length:
+        power *= 2
+    return power
+
+
+def raw_logits(head: Head, hiddens: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
+    """A tile `[t, v]` of hidden @ weight.T in the accumulation type, from ready tiles of both."""
+    raw = _matmul(hiddens[0], weights[0].T, head.accumulate_dtype)
+    for hidden, weight in zip(hiddens[1:], weights[1:], strict=True):
+        _add_matmul_(raw, hidden, weight.T)
+    return raw
+
+
+def _matmul(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
+    if left.dtype == dtype:
+        return left @ right
+    return torch.mm(left, right, out_dtype=dtype)
+
+
+def _add_matmul_(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """`total += left @ right`, where the product keeps the precision of `total`."""
+    if left.dtype == total.dtype:
+        total.addmm_(left, right)
+    else:
+        total += torch.mm(left, right, out_dtype=total.dtype)
+
+
+def contract_(total: Tensor, gradient: Tensor, other: Tensor) -> None:
+    """`total += gradient @ other` in the precision of `total`: one tile's share of a gradient."""
+    _add_matmul_(total, gradient.to(other.dtype), other)
+
+
+def hidden_gradients(
+    head: Head,
+    tiling: Tiling,
+    gradient: RawGradient,
+    results: Sequence[Tensor | None],
+) -> None:
+    """Write the gradients `[T, D]` by the hidden states of the head's rows into `results`."""
+    totals: list[Tensor | None] = []
+    hiddens: list[Tensor] = []
+    for visit in sweep(head.token_count, head.vocabulary, tiling, outer="tokens"):
+        if visit.first:
+            totals, hiddens = [], []
+            hiddens = head.hidden_tiles(visit.tokens)
+            totals = [
+                None if result is None else torch.zeros_like(tile, dtype=head.accumulate_dtype)
+                for tile, result in zip(hiddens, results, strict=True)
+            ]
+        weights = head.weight_tiles(visit.vocabulary)
+        raw = raw_logits(head, hiddens, weights)
+        raw_gradient = gradient(raw, visit.tokens, visit.vocabulary)
+        del raw
+        for total, weight in zip(totals, weights, strict=True):
+            if total is not None:
+                contract_(total, raw_gradient, weight)
+        del raw_gradient, weights
+        if visit.last:
+            for total, result in zip(totals, results, strict=True):
+                if total is not None and result is not None:
+                    write_rows(head, result, visit.tokens, total)
+
+
+def write_rows(head: Head, result_TD: Tensor, tokens: slice, values_tD: Tensor) -> None:
+    """Put values of the head's rows `tokens` in their places of the full-length result."""
+    if head.rows is None:
+        result_TD[tokens] = values_tD
+    else:
+        result_TD.index_copy_(0, head.rows[tokens], values_tD.to(result_TD.dtype))
+
+
+def weight_gradients(
+    head: Head,
+    tiling: Tiling,
+    gradient: RawGradient,
+    results: Sequence[Tensor | None],
+    bias_result: Tensor | None,
+) -> None:
+    """Write the gradients `[V, D]` by the weights, and `[V]` by the bias, where there is room."""
+    totals: list[Tensor | None] = []
+    weights: list[Tensor] = []
+    bias_total: Tensor | None = None
+    for visit in sweep(head.token_count, head.vocabulary, tiling, outer="vocabulary"):
+        if visit.first:
+            totals, weights = [], []
+            weights = head.weight_tiles(visit.vocabulary)
+            totals = [
+                None if result is None else torch.zeros_like(tile, dtype=head.accumulate_dtype)
+                for tile, result in zip(weights, results, strict=True)
+            ]
+            if bias_result is not None:
+                bias_total = weights[0].new_zeros(weights[0].shape[0], dtype=head.accumulate_dtype)
+        hiddens = head.hidden_tiles(visit.tokens)
+        raw = raw_logits(head, hiddens, weights)
+        raw_gradient = gradient(raw, visit.tokens, visit.vocabulary)
+        del raw
+        if bias_total is not None:
+            bias_total += raw_gradient.sum(0)
+        for total, hidden in zip(totals, hiddens, strict=True):
+            if total is not None:
+                contract_(total, raw_gradient.T, hidden)
+        del raw_gradient, hiddens
+        if visit.last:
+            for total, result in zip(totals, results, strict=True):
+                if total is not None and result is not None:
+                    result[visit.vocabulary] = total
+            if bias_total is not None and bias_result is not None:
+                bias_result[visit.vocabulary] = bias_total

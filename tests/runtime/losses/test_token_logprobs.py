@@ -1,0 +1,264 @@
+"""`token_logprobs` against all logits in one piece: values, gradients, bytes, and edges."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memlint_runtime import token_logprobs
+from memlint_runtime.fake_memory import track_memory
+from memlint_runtime.losses import default_workspace_bytes, token_statistics
+from torch import Tensor, nn
+
+from tests.runtime.losses.plain import make_problem, plain_statistics, worst
+
+SMALL = 40_000  # bytes: many tiles, and no room for a kept gradient
+HEADS = {
+    "bare": {},
+    "softcap": {"softcap": 3.0},
+    "scaled": {"logit_scale": 0.25, "temperature": 0.7},
+    "all": {"softcap": 4.0, "logit_scale": 1.5, "temperature": 1.3},
+}
+
+
+@pytest.mark.parametrize("workspace", [None, SMALL], ids=["kept", "recomputed"])
+@pytest.mark.parametrize("options", HEADS.values(), ids=HEADS.keys())
+def test_values_and_gradients_are_the_plain_ones(
+    options: dict[str, float], workspace: int | None
+) -> None:
+    problem = make_problem()
+    hidden, weight, target = problem.hidden, problem.weight, problem.target
+    bias = torch.randn(101).requires_grad_()
+    low = (torch.randn(37, 3).requires_grad_(), torch.randn(101, 3).requires_grad_())
+    found = token_statistics(
+        hidden,
+        weight,
+        target,
+        bias=bias,
+        low_rank=low,
+        logsumexp=True,
+        entropy=True,
+        mean_logit=True,
+        workspace_bytes=workspace,
+        **options,
+    )
+    plain = plain_statistics(hidden, weight, target, bias=bias, low_rank=low, **options)
+    ours = (found.logprob, found.logsumexp, found.entropy, found.mean_logit)
+    leaves = [hidden, weight, bias, *low]
+    upstream = torch.randn(4, 37)
+    for mine, theirs, by in zip(ours, plain, upstream, strict=True):
+        assert mine is not None
+        assert worst(mine, theirs) < 1e-5
+        gradients = torch.autograd.grad(mine, leaves, by, retain_graph=True)
+        expected = torch.autograd.grad(theirs, leaves, by, retain_graph=True)
+        assert max(map(worst, gradients, expected)) < 1e-5
+
+
+@pytest.mark.parametrize("workspace", [None, SMALL], ids=["kept", "recomputed"])
+@pytest.mark.parametrize("trained", ["both", "hidden", "weight", "neither"])
+def test_gradient_only_where_wanted(trained: str, workspace: int | None) -> None:
+    problem = make_problem()
+    problem.hidden.requires_grad_(trained in ("both", "hidden"))
+    problem.weight.requires_grad_(trained in ("both", "weight"))
+    ours = token_logprobs(
+        problem.hidden, problem.weight, problem.target, softcap=5.0, workspace_bytes=workspace
+    )
+    plain = plain_statistics(problem.hidden, problem.weight, problem.target, softcap=5.0)[0]
+    assert worst(ours, plain) < 1e-5
+    leaves = [leaf for leaf in (problem.hidden, problem.weight) if leaf.requires_grad]
+    if not leaves:
+        assert not ours.requires_grad
+        return
+    by = torch.randn(37) * 1024
+    for mine, theirs in zip(
+        torch.autograd.grad(ours, leaves, by), torch.autograd.grad(plain, leaves, by), strict=True
+    ):
+        assert worst(mine, theirs) < 1e-5
+
+
+@pytest.mark.parametrize("entropy", [False, True])
+@pytest.mark.parametrize("workspace", [None, 3000], ids=["kept", "recomputed"])
+def test_gradcheck(workspace: int | None, entropy: bool) -> None:
+    problem = make_problem(5, 3, 11, dtype=torch.float64)
+    bias = torch.randn(11, dtype=torch.float64, requires_grad=True)
+
+    def function(hidden: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+        found = token_statistics(
+            hidden,
+            weight,
+            problem.target,
+            bias=bias,
+            softcap=2.0,
+            temperature=0.8,
+            entropy=entropy,
+            mean_logit=entropy,
+            workspace_bytes=None if workspace is None else 12_000,
+        )
+        return tuple(values for values in vars(found).values() if values is not None)
+
+    assert torch.autograd.gradcheck(
+        function, (problem.hidden, problem.weight, bias), nondet_tol=1e-12
+    )
+
+
+@pytest.mark.parametrize("workspace", [None, SMALL], ids=["kept", "recomputed"])
+def test_half_precision_is_no_worse_than_plain(workspace: int | None) -> None:
+    exact = make_problem(64, 48, 500)
+    half = exact.to(torch.bfloat16)
+    # What is compared is arithmetic: the exact answer is that of the rounded inputs.
+    exact = half.to(torch.float64)
+    by = torch.randn(64)
+    truth = plain_statistics(exact.hidden, exact.weight, exact.target)[0]
+    plain = plain_statistics(half.hidden, half.weight, half.target)[0]
+    ours = token_logprobs(half.hidden, half.weight, half.target, workspace_bytes=workspace)
+    assert worst(ours, truth) <= worst(plain, truth)
+    leaves = [half.hidden, half.weight]
+    expected = torch.autograd.grad(truth, [exact.hidden, exact.weight], by.double())
+    mine = torch.autograd.grad(ours, leaves, by)
+    theirs = torch.autograd.grad(plain, leaves, by)
+    for our_gradient, plain_gradient, exact_gradient in zip(mine, theirs, expected, strict=True):
+        assert our_gradient.dtype == torch.bfloat16
+        assert worst(our_gradient, exact_gradient) <= worst(plain_gradient, exact_gradient)
+
+
+@given(
+    tokens=st.integers(1, 40),
+    width=st.integers(1, 9),
+    vocabulary=st.integers(1, 70),
+    workspace=st.sampled_from([None, 20_000, 60_000]),
+    seed=st.integers(0, 5),
+)
+@settings(deadline=None, max_examples=40)
+def test_any_shape(
+    tokens: int, width: int, vocabulary: int, workspace: int | None, seed: int
+) -> None:
+    problem = make_problem(tokens, width, vocabulary, seed=seed)
+    ours = token_logprobs(problem.hidden, problem.weight, problem.target, workspace_bytes=workspace)
+    plain = plain_statistics(problem.hidden, problem.weight, problem.target)[0]
+    assert worst(ours, plain) < 1e-5
+    leaves = [problem.hidden, problem.weight]
+    for mine, theirs in zip(
+        torch.autograd.grad(ours.sum(), leaves),
+        torch.autograd.grad(plain.sum(), leaves),
+        strict=True,
+    ):
+        assert worst(mine, theirs) < 1e-5
+
+
+def test_all_masked_is_zero() -> None:
+    problem = make_problem()
+    problem.target.fill_(-100)
+    ours, entropy = token_logprobs(problem.hidden, problem.weight, problem.target, entropy=True)
+    (ours.sum() + entropy.sum()).backward()
+    for values in (ours, entropy, problem.hidden.grad, problem.weight.grad):
+        assert values is not None
+        assert not values.any()
+
+
+def test_confident_token_keeps_its_small_gradient() -> None:
+    # log p is about -4e-9: a sum that holds the target's own entry would round it to zero.
+    weight = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    hidden = torch.tensor([[20.0, 0.7]], requires_grad=True)
+    ours = token_logprobs(hidden, weight, torch.tensor([0]))
+    (gradient,) = torch.autograd.grad(ours.sum(), hidden)
+    other = torch.exp(torch.tensor(-19.3))
+    assert ours.item() == pytest.approx(-other.item(), rel=1e-5)
+    assert gradient[0, 0].item() == pytest.approx(other.item(), rel=1e-5)
+
+
+def test_leading_shapes_and_strides() -> None:
+    problem = make_problem(24)
+    batch = problem.hidden.view(4, 6, 16)[:, ::2]
+    target = problem.target.view(4, 6)[:, ::2]
+    ours = token_logprobs(batch, problem.weight.T.contiguous().T, target)
+    plain = plain_statistics(batch, problem.weight, target)[0]
+    assert ours.shape == (4, 3)
+    assert worst(ours, plain) < 1e-5
+    mine, theirs = (
+        torch.autograd.grad(values.sum(), [problem.hidden, problem.weight])
+        for values in (ours, plain)
+    )
+    assert max(map(worst, mine, theirs)) < 1e-5
+
+
+def test_tied_head_gets_both_gradients() -> None:
+    ids = torch.randint(0, 50, (12,))
+    target = torch.randint(0, 50, (12,))
+    grown = []
+    for fused in (True, False):
+        torch.manual_seed(0)
+        table = nn.Embedding(50, 8)
+        hidden = table(ids).tanh()
+        if fused:
+            loss = token_logprobs(hidden, table.weight, target).sum()
+        else:
+            loss = plain_statistics(hidden, table.weight, target)[0].sum()
+        loss.backward()
+        assert table.weight.grad is not None
+        grown.append(table.weight.grad)
+    assert worst(*grown) < 1e-5
+
+
+def test_autocast_multiplies_in_its_type() -> None:
+    problem = make_problem(ignored=False)
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = token_logprobs(problem.hidden, problem.weight, problem.target)
+    half = problem.to(torch.bfloat16).to(torch.float32)
+    assert worst(ours, token_logprobs(half.hidden, half.weight, problem.target)) < 1e-6
+    (gradient,) = torch.autograd.grad(ours.sum(), problem.weight)
+    assert gradient.dtype == torch.float32
+
+
+@pytest.mark.parametrize("head_trained", [True, False])
+@pytest.mark.parametrize("workspace", [None, 2**20, 3 * 2**20])
+def test_memory_stays_in_the_declared_workspace(workspace: int | None, head_trained: bool) -> None:
+    problem = make_problem(1024, 64, 6000, dtype=torch.bfloat16, ignored=False)
+    hidden, weight, target = problem.hidden, problem.weight, problem.target
+    weight.requires_grad_(head_trained)
+    declared = workspace or default_workspace_bytes(1024, 64, torch.bfloat16)
+    for entropy in (False, True):
+        with track_memory() as tracker:
+            before = 2 * (1024 * 64 + 6000 * 64) + 1024 * 8
+            logprob, *_ = token_statistics(
+                hidden, weight, target, entropy=entropy, workspace_bytes=workspace
+            ).__dict__.values()
+            leaves = [hidden, weight] if head_trained else [hidden]
+            gradients = torch.autograd.grad(logprob.sum(), leaves)
+            results = sum(gradient.numel() * 2 for gradient in gradients)
+        assert tracker.peak.total - before - results <= declared
+        assert tracker.peak.total - before - results < 1024 * 6000 * 2 or workspace is None
+
+
+def test_kept_gradients_are_hidden_from_saved_tensor_hooks() -> None:
+    problem = make_problem(ignored=False)
+    seen: list[Tensor] = []
+
+    def pack(tensor: Tensor) -> Tensor:
+        seen.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        ours = token_logprobs(problem.hidden, problem.weight, problem.target)
+    saved = {tensor.data_ptr() for tensor in seen if tensor.numel() == problem.hidden.numel()}
+    assert saved == {problem.hidden.data_ptr()}
+    versions = [tensor._version for tensor in seen]
+    ours.sum().backward()
+    assert [tensor._version for tensor in seen] == versions
+
+
+def test_says_what_does_not_fit() -> None:
+    problem = make_problem()
+    hidden, weight, target = problem.hidden, problem.weight, problem.target
+    with pytest.raises(ValueError, match="smallest tile"):
+        token_logprobs(hidden, weight, target, workspace_bytes=100)
+    with pytest.raises(ValueError, match="weight is \\[vocabulary, width\\]"):
+        token_logprobs(hidden, weight.T, target)
+    with pytest.raises(ValueError, match="one target per hidden state"):
+        token_logprobs(hidden, weight, target[1:])
+    with pytest.raises(ValueError, match="below the vocabulary of 101, got 101"):
+        token_logprobs(hidden, weight, target.clamp(min=101))
+    with pytest.raises(ValueError, match="temperature and softcap are positive"):
+        token_logprobs(hidden, weight, target, temperature=0.0)
+    with pytest.raises(ValueError, match="dequantize the head"):
+        token_logprobs(hidden, torch.ones(101, 16, dtype=torch.uint8), target)
