@@ -1,0 +1,306 @@
+"""Calls as rules see them: one per place in the script, all its evaluations joined."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from memlint.script.records import Record
+from memlint.script.settings import MISSING, UNSURE, Setting, setting_of
+from memlint.script.values import (
+    ABSENT,
+    How,
+    Object,
+    Origin,
+    Slot,
+    Symbol,
+    Value,
+    merge,
+    merge_slots,
+    options,
+)
+from memlint.source import Span
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+
+
+class Call:
+    """A call at one place.
+
+    name: canonical qualified name of the callee (``trl.SFTConfig``,
+        ``transformers.AutoModelForCausalLM.from_pretrained``); for a subclass that the script
+        defines, the library class; ``?.method`` for a method of something unknown.
+    """
+
+    def __init__(self, script: Script, records: list[Record]) -> None:
+        self.script = script
+        self.records = records
+        self.node = records[0].node
+        self.name = script.api.canonical(records[0].name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} line {self.node.lineno}>"
+
+    @property
+    def span(self) -> Span:
+        return self.script.span(self.node)
+
+    @property
+    def method(self) -> str:
+        """The last part of the name."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def conditional(self) -> bool:
+        """Whether an undecided condition guards it."""
+        return any(record.conditional for record in self.records)
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether a loop repeats it (in this function or one that calls it)."""
+        return any(record.in_loop for record in self.records)
+
+    @property
+    def contexts(self) -> tuple[str, ...]:
+        """Canonical names of the context managers and decorators that it always runs under."""
+        common = set(self.records[0].contexts)
+        for record in self.records[1:]:
+            common &= set(record.contexts)
+        return tuple(
+            self.script.api.canonical(name) for name in self.records[0].contexts if name in common
+        )
+
+    @property
+    def subclass(self) -> ast.ClassDef | None:
+        """The script's own class that is instantiated here, if it is one."""
+        return self.records[0].subclass
+
+    @property
+    def order(self) -> int:
+        return self.records[0].order
+
+    @property
+    def receiver(self) -> Value | None:
+        """The value whose method is called."""
+        values = [record.receiver for record in self.records if record.receiver is not None]
+        return merge(values) if values else None
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether keywords may be given that the model cannot see."""
+        return any(record.open_keywords or record.open_arguments for record in self.records)
+
+    @cached_property
+    def positions(self) -> tuple[str, ...]:
+        """Names of the parameters that can be given by position, in order."""
+        signature = self.script.api.signature(self.name)
+        if signature is None:
+            return ()
+        return tuple(
+            parameter.name
+            for parameter in signature.parameters.values()
+            if parameter.kind in ("positional", "positional_only")
+        )
+
+    def argument(self, index: int) -> Value:
+        """The positional argument at ``index``; ABSENT where there is none."""
+        return merge(
+            record.arguments[index] if index < len(record.arguments) else ABSENT
+            for record in self.records
+        )
+
+    def _slot(self, record: Record, name: str) -> Slot | None:
+        slot = record.keywords.get(name)
+        if slot is not None:
+            return slot
+        if name in self.positions:
+            index = self.positions.index(name)
+            if index < len(record.arguments):
+                return Slot(record.arguments[index], How.POSITIONAL, record.node)
+        return None
+
+    def setting(self, name: str) -> Setting:
+        """The setting as the call gets it."""
+        slot = merge_slots([self._slot(record, name) for record in self.records])
+        return setting_of(name, slot, open_ended=self.open_ended)
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """Names of all keywords that the call may get, in order of appearance."""
+        return tuple(dict.fromkeys(name for record in self.records for name in record.keywords))
+
+    def settings(self) -> Iterator[Setting]:
+        """All settings that the call gets by keyword."""
+        for name in self.keywords:
+            yield self.setting(name)
+
+    def effective(self, name: str) -> Setting:
+        """The setting, or the target version's default where it is not given."""
+        setting = self.setting(name)
+        if setting.given is not False:
+            return setting
+        return self._default(name)
+
+    def _default(self, name: str) -> Setting:
+        signature = self.script.api.signature(self.name)
+        parameter = signature.parameters.get(name) if signature is not None else None
+        if parameter is None:
+            missing = signature is not None and not signature.accepts_any
+            return Setting(name, False, MISSING if missing else UNSURE, Origin.LIBRARY)
+        value = parameter.default
+        if type(value).__name__ in ("Expression", "Required"):
+            value = UNSURE
+        return Setting(name, False, value, Origin.LIBRARY)
+
+    def has_option(self, name: str) -> bool:
+        """Whether the callee takes the option in the target version."""
+        signature = self.script.api.signature(self.name)
+        return signature is not None and name in signature.parameters
+
+    def keyword_node(self, name: str) -> ast.keyword | None:
+        """The keyword as it stands in this very call."""
+        return next((one for one in self.node.keywords if one.arg == name), None)
+
+
+class Config(Call):
+    """A training configuration: ``TrainingArguments`` or a TRL config, however it is made.
+
+    Settings are those in force when a trainer gets it, or at the end of the script: attributes
+    assigned after construction count, with ``how`` ATTRIBUTE.
+    """
+
+    def __init__(self, script: Script, records: list[Record], made: list[Object]) -> None:
+        super().__init__(script, records)
+        self.made = made
+        kinds = [one.type for one in made if one.type]
+        self.name = script.api.canonical(kinds[0] if kinds else records[0].name)
+        self.fed_by_parser = any(one.fed_by_parser for one in made)
+
+    @property
+    def kind(self) -> str:
+        """Canonical name of its class."""
+        return self.name
+
+    @property
+    def open_ended(self) -> bool:
+        return any(one.open for one in self.made) or (not self.fed_by_parser and super().open_ended)
+
+    @cached_property
+    def _snapshots(self) -> list[dict[str, Slot]]:
+        """Its slots, by run: when a trainer got it, else at the end."""
+        found: list[dict[str, Slot]] = []
+        for one in self.made:
+            taken = [
+                record.snapshots[id(one)]
+                for record in self.script.trainer_records
+                if id(one) in record.snapshots
+            ]
+            found.extend(taken or [self.script.final_slots(one)])
+        return found
+
+    def setting(self, name: str) -> Setting:
+        slots = []
+        for snapshot in self._snapshots:
+            slot = snapshot.get(name)
+            if slot is None and not self.fed_by_parser:
+                slot = self._positional(name)
+            slots.append(slot)
+        return setting_of(name, merge_slots(slots), open_ended=self.open_ended)
+
+    def _positional(self, name: str) -> Slot | None:
+        return merge_slots([self._slot(record, name) for record in self.records])
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for one in self._snapshots for name in one))
+
+
+class Trainer(Call):
+    """A trainer of transformers or TRL, with the configuration and the model that it gets."""
+
+    def __init__(self, script: Script, records: list[Record], kind: str) -> None:
+        super().__init__(script, records)
+        self.name = kind
+
+    @property
+    def kind(self) -> str:
+        """Canonical name of its class."""
+        return self.name
+
+    @cached_property
+    def args(self) -> Setting:
+        """What it gets as ``args``."""
+        return self.setting("args")
+
+    @cached_property
+    def config(self) -> Config | None:
+        """Its configuration, where the script makes it in one place; None where that is unknown."""
+        made = self.args.value
+        if not isinstance(made, Object):
+            return None
+        return self.script.config_of(made)
+
+    @property
+    def model(self) -> ModelFacts:
+        """What is known of the model that it trains."""
+        setting = self.setting("model")
+        return self.script.model_facts(setting.raw if setting.given is not False else ABSENT)
+
+    @property
+    def peft(self) -> bool | None:
+        """Whether it trains adapters; None where the model cannot tell."""
+        setting = self.setting("peft_config")
+        if setting.given is True and setting.value is not None and setting.value is not UNSURE:
+            return True
+        unsure = setting.given is None or setting.value is UNSURE
+        model = self.model
+        if model.peft:
+            return True
+        return None if unsure or model.peft is None else False
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What the script says of one model.
+
+    name: the checkpoint, where it is a string constant; UNSURE otherwise.
+    load: the call that loaded it; None where it was given as a string, or is unknown.
+    by_name: it was handed over as a string, so that the trainer loads it.
+    peft, kbit, quantized: None where only some path makes it so or nobody can tell.
+    objects: the objects that it is or wraps.
+    """
+
+    name: object
+    load: Call | None
+    by_name: bool
+    peft: bool | None
+    kbit: bool | None
+    quantized: bool | None
+    objects: tuple[Object, ...]
+
+    @property
+    def loader(self) -> str:
+        """Name of the class that loads it (``AutoModelForCausalLM``), or the empty string."""
+        if self.load is None:
+            return ""
+        parts = self.load.name.split(".")
+        return parts[-2] if len(parts) > 1 and parts[-1][:1].islower() else parts[-1]
+
+    @property
+    def causal_lm(self) -> bool | None:
+        """Whether it is a causal language model; None where the loader does not say."""
+        if self.load is None:
+            return None
+        if "CausalLM" in self.loader or self.loader.endswith("LMHeadModel"):
+            return True
+        return False if "For" in self.loader or self.loader == "AutoModel" else None
+
+
+def symbol_name(value: Value) -> str | None:
+    """The qualified name, if the value is certainly one."""
+    found = options(value)
+    return found[0].name if len(found) == 1 and isinstance(found[0], Symbol) else None

@@ -1,0 +1,558 @@
+"""The script model: what rules see of a training script.
+
+Calls by qualified name with their settings, configurations and trainers joined to each other,
+models with what wraps them, hand-written loops, and the facts that no single call holds. Lists are
+in source order and computed when first asked for.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from memlint.edits import Edit, ReplaceExpression, SetItem, SetKeyword
+from memlint.script.calls import Call, Config, ModelFacts, Trainer
+from memlint.script.handlers import handlers
+from memlint.script.interpreter import Interpreter
+from memlint.script.records import Record
+from memlint.script.references import Reference, reference
+from memlint.script.settings import UNSURE, Setting, python_value
+from memlint.script.values import (
+    ABSENT,
+    UNKNOWN,
+    Absent,
+    Constant,
+    How,
+    Object,
+    Slot,
+    Symbol,
+    Unknown,
+    Value,
+    options,
+)
+from memlint.source import Source, Span
+
+if TYPE_CHECKING:
+    from memlint.api import Api
+
+Node = TypeVar("Node", bound=ast.AST)
+
+_HANDLERS = handlers()
+_PEFT = frozenset({"get_peft_model", "PeftModel", "PeftModelForCausalLM", "get_peft_model_with"})
+_KBIT = frozenset({"prepare_model_for_kbit_training", "prepare_model_for_int8_training"})
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A hand-written training loop: the innermost loop around a ``backward``.
+
+    node: the ``for`` or ``while``. backward: the calls that run the backward pass in it.
+    function: the function that holds it, None at module level.
+    """
+
+    node: ast.For | ast.AsyncFor | ast.While
+    backward: tuple[Call, ...]
+    function: ast.AST | None
+
+
+class Script:
+    """One script, read once. Build it with :func:`build_script`."""
+
+    def __init__(self, source: Source, tree: ast.Module, api: Api, run: Interpreter) -> None:
+        self.source = source
+        self.tree = tree
+        self.api = api
+        self._run = run
+
+    # -- places ----------------------------------------------------------------------------------
+
+    def span(self, node: ast.AST) -> Span:
+        """The bytes that a node covers."""
+        source = self.source
+        return Span(
+            source.offset(node.lineno, node.col_offset),  # type: ignore[attr-defined]
+            source.offset(node.end_lineno, node.end_col_offset),  # type: ignore[attr-defined]
+        )
+
+    def text(self, node: ast.AST) -> str:
+        """The source of a node, as it is written."""
+        return self.source.slice(self.span(node))
+
+    @cached_property
+    def _parents(self) -> dict[ast.AST, ast.AST]:
+        return {
+            child: parent
+            for parent in ast.walk(self.tree)
+            for child in ast.iter_child_nodes(parent)
+        }
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        return self._parents.get(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around a node, nearest first."""
+        parent = self.parent(node)
+        while parent is not None:
+            yield parent
+            parent = self.parent(parent)
+
+    def enclosing(self, node: ast.AST, *kinds: type[ast.AST]) -> ast.AST | None:
+        """The nearest node of one of ``kinds`` around ``node``."""
+        return next((one for one in self.ancestors(node) if isinstance(one, kinds)), None)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The statement that a node belongs to."""
+        if isinstance(node, ast.stmt):
+            return node
+        found = self.enclosing(node, ast.stmt)
+        assert isinstance(found, ast.stmt), "an expression stands in a statement"
+        return found
+
+    def function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """The function definition around a node."""
+        found = self.enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef)
+        return found if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) else None
+
+    @cached_property
+    def _by_type(self) -> dict[type[ast.AST], list[ast.AST]]:
+        found: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
+        for node in ast.walk(self.tree):
+            found[type(node)].append(node)
+        return found
+
+    def nodes(self, kind: type[Node]) -> list[Node]:
+        """All nodes of exactly one type, in breadth-first order."""
+        return self._by_type.get(kind, [])  # type: ignore[return-value]
+
+    # -- names and values ------------------------------------------------------------------------
+
+    def value(self, node: ast.expr) -> Value:
+        """What an expression may be, over all ways in which it is reached."""
+        return self._run.values.get(node, UNKNOWN)
+
+    def python(self, node: ast.expr) -> object:
+        """The Python value of an expression, or UNSURE."""
+        return python_value(self.value(node))
+
+    def name(self, node: ast.expr) -> str | None:
+        """The canonical qualified name that an expression certainly stands for."""
+        value = self.value(node)
+        return self.api.canonical(value.name) if isinstance(value, Symbol) else None
+
+    @property
+    def imports(self) -> list[tuple[ast.Import | ast.ImportFrom, ast.alias, str]]:
+        """Every import: the statement, the alias, the qualified name."""
+        return self._run.imports
+
+    def imports_package(self, *packages: str) -> bool:
+        """Whether anything of one of the top-level packages is imported."""
+        return any(full.split(".")[0] in packages for _, _, full in self.imports)
+
+    @cached_property
+    def _bound_names(self) -> dict[str, int]:
+        """How often each plain name is bound anywhere by other means than an import."""
+        count: dict[str, int] = defaultdict(int)
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                count[node.id] += 1
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                count[node.name] += 1
+            elif isinstance(node, ast.arg):
+                count[node.arg] += 1
+        return count
+
+    @cached_property
+    def _loads(self) -> dict[str, int]:
+        count: dict[str, int] = defaultdict(int)
+        for node in self.nodes(ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                count[node.id] += 1
+        return count
+
+    def reference(self, qualname: str, at: ast.AST) -> Reference | None:
+        """How to speak of ``qualname`` at a place; None where its name is taken."""
+        function = self.function(at)
+        around = set(self.ancestors(at))
+
+        def usable(statement: ast.AST) -> bool:
+            parent = self.parent(statement)
+            if isinstance(parent, ast.Module):
+                return function is not None or self.span(statement).end <= self.span(at).start
+            before = self.span(statement).end <= self.span(at).start
+            return parent in around and before
+
+        bound_by_import = {alias.asname or alias.name for _, alias, _ in self.imports}
+        return reference(
+            qualname,
+            self.imports,
+            usable=usable,
+            canonical=self.api.canonical,
+            taken=lambda name: name in self._bound_names or name in bound_by_import,
+        )
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    @cached_property
+    def _by_node(self) -> dict[ast.Call, list[Record]]:
+        grouped: dict[ast.Call, list[Record]] = defaultdict(list)
+        for record in self._run.records:
+            if isinstance(record.node, ast.Call) and record.name != "fire":
+                grouped[record.node].append(record)
+        return grouped
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of the script that some path reaches."""
+        return tuple(
+            Call(self, records)
+            for _, records in sorted(
+                self._by_node.items(), key=lambda item: (item[0].lineno, item[0].col_offset)
+            )
+        )
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Call]]:
+        grouped: dict[str, list[Call]] = defaultdict(list)
+        for call in self.calls:
+            grouped[call.name].append(call)
+        return grouped
+
+    @cached_property
+    def _by_method(self) -> dict[str, list[Call]]:
+        grouped: dict[str, list[Call]] = defaultdict(list)
+        for call in self.calls:
+            grouped[call.method].append(call)
+        return grouped
+
+    def calls_to(self, *names: str) -> tuple[Call, ...]:
+        """Calls of callees by canonical qualified name (instances of subclasses included)."""
+        return tuple(call for name in names for call in self._by_name.get(name, ()))
+
+    def method_calls(self, *methods: str) -> tuple[Call, ...]:
+        """Calls whose name ends in one of ``methods``, whatever it is called on."""
+        return tuple(call for method in methods for call in self._by_method.get(method, ()))
+
+    def call_at(self, node: ast.AST | None) -> Call | None:
+        """The call that a node is."""
+        records = self._by_node.get(node) if isinstance(node, ast.Call) else None
+        return Call(self, records) if records else None
+
+    # -- configurations and trainers -------------------------------------------------------------
+
+    def _is_config(self, name: str | None) -> bool:
+        if not name or "." not in name:
+            return False
+        kind = self.api.canonical(name)
+        if kind in ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"):
+            return True
+        if "transformers.TrainingArguments" in self.api.bases(kind):
+            return True
+        # Classes that the target no longer has keep their meaning.
+        return kind.startswith("trl.") and kind.endswith("Config") and kind not in _NOT_TRAINING
+
+    def _is_trainer(self, kind: str) -> bool:
+        if kind in ("transformers.Trainer", "transformers.Seq2SeqTrainer"):
+            return True
+        if "transformers.Trainer" in self.api.bases(kind):
+            return True
+        return kind.startswith("trl.") and kind.endswith("Trainer")
+
+    @cached_property
+    def configs(self) -> tuple[Config, ...]:
+        """Training configurations, those that a parser fills in included."""
+        made: dict[ast.AST, dict[str, list[Object]]] = defaultdict(lambda: defaultdict(list))
+        for one in self._run.objects:
+            if one.made_by is not None and one.base is None and self._is_config(one.type):
+                made[one.made_by.node][self.api.canonical(one.type or "")].append(one)
+        found: list[Config] = []
+        for node, by_kind in made.items():
+            if not isinstance(node, ast.Call):
+                continue
+            records = self._by_node.get(node)
+            if records:
+                found.extend(Config(self, records, objects) for objects in by_kind.values())
+        return tuple(sorted(found, key=lambda config: config.span))
+
+    def config_of(self, made: Object) -> Config | None:
+        """The configuration that an object is, or is a copy of."""
+        while made.base is not None:
+            made = made.base
+        return next((one for one in self.configs if made in one.made), None)
+
+    @cached_property
+    def trainers(self) -> tuple[Trainer, ...]:
+        """Trainers of transformers and TRL, instances of the script's own subclasses included."""
+        return tuple(
+            Trainer(self, call.records, call.name)
+            for call in self.calls
+            if (call.receiver is None or isinstance(call.receiver, Symbol))
+            and "." in call.name
+            and self._is_trainer(call.name)
+        )
+
+    @cached_property
+    def trainer_records(self) -> list[Record]:
+        return [record for trainer in self.trainers for record in trainer.records]
+
+    def trainers_with(self, config: Config) -> tuple[Trainer, ...]:
+        """The trainers that get a configuration."""
+        return tuple(
+            trainer
+            for trainer in self.trainers
+            if trainer.config is not None and trainer.config.node is config.node
+        )
+
+    def final_slots(self, made: Object) -> dict[str, Slot]:
+        """The slots of an object when the script ends."""
+        return self._run.slots(made)
+
+    # -- models ----------------------------------------------------------------------------------
+
+    def model_facts(self, value: Value) -> ModelFacts:
+        """What the script says of the model that ``value`` is."""
+        found = [one for one in options(value) if not isinstance(one, Absent)]
+        objects: list[Object] = []
+        for one in found:
+            while isinstance(one, Object):
+                if one not in objects:
+                    objects.append(one)
+                if one.base is None:
+                    break
+                one = one.base
+        if len(found) == 1 and isinstance(found[0], Constant) and isinstance(found[0].value, str):
+            return ModelFacts(found[0].value, None, True, False, False, False, ())
+        if not objects or any(isinstance(one, Unknown) for one in found):
+            return ModelFacts(UNSURE, None, False, None, None, None, tuple(objects))
+        chains = [self._chain(one) for one in found if isinstance(one, Object)]
+        roots = {id(chain[-1].node): chain[-1] for chain in chains}
+        root = next(iter(roots.values())) if len(roots) == 1 else None
+        load = self.call_at(root.node) if root is not None else None
+        name = self._checkpoint(load) if load is not None else UNSURE
+        return ModelFacts(
+            name,
+            load,
+            False,
+            _agree([_wrapped(chain, _PEFT) for chain in chains]),
+            _agree([_wrapped(chain, _KBIT) for chain in chains]),
+            self.is_quantized(load) if load is not None else None,
+            tuple(objects),
+        )
+
+    def _chain(self, made: Object) -> list[Object]:
+        chain = [made]
+        while chain[-1].base is not None:
+            chain.append(chain[-1].base)
+        return chain
+
+    def _checkpoint(self, load: Call) -> object:
+        slot = load.setting("pretrained_model_name_or_path")
+        if slot.given:
+            return slot.value
+        value = python_value(load.argument(0))
+        return value if isinstance(value, str) else UNSURE
+
+    def is_quantized(self, load: Call) -> bool | None:
+        """Whether a ``from_pretrained`` call loads quantized weights."""
+        found: list[bool | None] = []
+        for name in ("quantization_config", "load_in_4bit", "load_in_8bit"):
+            setting = load.setting(name)
+            if setting.given is False:
+                found.append(False)
+            elif setting.given is None or setting.value is UNSURE:
+                found.append(None)
+            else:
+                found.append(setting.value is not None and setting.value is not False)
+        if True in found:
+            return True
+        return None if None in found else False
+
+    @cached_property
+    def model_loads(self) -> tuple[Call, ...]:
+        """Calls that load weights: ``from_pretrained`` of model classes of transformers."""
+        return tuple(
+            call
+            for call in self.method_calls("from_pretrained")
+            if call.name.startswith("transformers.")
+            and any(part in call.name for part in ("Model", "For", "LMHead"))
+            and not any(part in call.name for part in _NOT_MODELS)
+        )
+
+    def calls_on(self, facts: ModelFacts, *methods: str) -> tuple[Call, ...]:
+        """Calls of ``methods`` on a model or on what it wraps."""
+        objects = set(map(id, facts.objects))
+        return tuple(
+            call
+            for call in self.method_calls(*methods)
+            if call.receiver is not None
+            and any(
+                id(inner) in objects
+                for one in options(call.receiver)
+                if isinstance(one, Object)
+                for inner in self._chain(one)
+            )
+        )
+
+    # -- loops -----------------------------------------------------------------------------------
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """Hand-written training loops."""
+        inside: dict[ast.AST, list[Call]] = defaultdict(list)
+        for call in self.method_calls("backward"):
+            if not isinstance(call.node.func, ast.Attribute):
+                continue
+            for around in self.ancestors(call.node):
+                if isinstance(around, ast.For | ast.AsyncFor | ast.While):
+                    inside[around].append(call)
+                    break
+                if isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                    break
+        return tuple(
+            Loop(node, tuple(calls), self.function(node))
+            for node, calls in inside.items()
+            if isinstance(node, ast.For | ast.AsyncFor | ast.While)
+        )
+
+    # -- facts -----------------------------------------------------------------------------------
+
+    @cached_property
+    def uses_unsloth(self) -> bool:
+        """Unsloth owns checkpointing, the loss and padding of what it trains."""
+        return self.imports_package("unsloth", "unsloth_zoo")
+
+    @cached_property
+    def off_cuda(self) -> bool:
+        """Whether the script says that it trains on CPU, Apple, TPU, Trainium or Gaudi."""
+        if self.imports_package("torch_xla", "optimum", "torch_neuronx", "jax", "mlx", "mlx_lm"):
+            return True
+        for config in self.configs:
+            for name in ("use_cpu", "no_cuda", "use_mps_device"):
+                if config.setting(name).value is True:
+                    return True
+        return False
+
+    @cached_property
+    def uses_vision(self) -> bool:
+        """Whether images go into what it trains."""
+        return any(
+            word in call.name
+            for call in self.calls
+            for word in ("AutoProcessor", "ImageProcessor", "Vision2Seq", "ImageTextToText")
+            if call.name.startswith("transformers.")
+        ) or any("Vision" in full or "VLForConditional" in full for _, _, full in self.imports)
+
+    @cached_property
+    def uses_diffusion(self) -> bool:
+        """Whether it trains a diffusion model, whose text encoder wants fixed lengths."""
+        return self.imports_package("diffusers")
+
+    @cached_property
+    def trains_causal_lm(self) -> bool | None:
+        """Whether a causal language model is trained; None where the script is not clear."""
+        answers = {trainer.model.causal_lm for trainer in self.trainers}
+        if any(trainer.kind.startswith("trl.") for trainer in self.trainers):
+            return True
+        if answers and None not in answers:
+            return True in answers if len(answers) == 1 else None
+        loaders = {"CausalLM" in load.name or "LMHead" in load.name for load in self.model_loads}
+        return loaders.pop() if len(loaders) == 1 else None
+
+    # -- changing settings -----------------------------------------------------------------------
+
+    def set_option(self, call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
+        """Edits that give ``call`` the setting ``name=source`` where its value lives.
+
+        None where it cannot be done surely: an unknown value is never overwritten.
+        """
+        setting = call.setting(name)
+        if setting.given is None or (isinstance(call, Config) and call.fed_by_parser):
+            return self._set_default(setting, source) if setting.by_default else None
+        if call.subclass is not None and call.open_ended:
+            return None
+        if setting.given is False:
+            return (SetKeyword(call.span, name, source),)
+        if setting.by_default:
+            return self._set_default(setting, source)
+        return self._set_given(call, setting, source)
+
+    def _set_default(self, setting: Setting, source: str) -> tuple[Edit, ...] | None:
+        node = setting.node
+        if node is None or isinstance(node, ast.Call):
+            return None
+        return (ReplaceExpression(self.span(node), source),)
+
+    def _set_given(self, call: Call, setting: Setting, source: str) -> tuple[Edit, ...] | None:
+        owner = setting.owner
+        if owner is None:
+            return None
+        if setting.how is How.KEYWORD and owner is call.node:
+            keyword = call.keyword_node(setting.name)
+            if keyword is None:
+                return None
+            if isinstance(keyword.value, ast.Name) and self._sole_use(keyword.value, setting.node):
+                assert setting.node is not None
+                return (ReplaceExpression(self.span(setting.node), source),)
+            return (SetKeyword(call.span, setting.name, source),)
+        if setting.how is How.ITEM and isinstance(owner, ast.Dict):
+            return (SetItem(self.span(owner), setting.name, source),)
+        if setting.how is How.KEYWORD and isinstance(owner, ast.Call):
+            return (SetKeyword(self.span(owner), setting.name, source),)
+        if setting.how in (How.SUBSCRIPT, How.ATTRIBUTE) and isinstance(owner, ast.Assign):
+            return (ReplaceExpression(self.span(owner.value), source),)
+        if setting.how is How.POSITIONAL and setting.node is not None:
+            inside = call.span.contains(self.span(setting.node))
+            return (ReplaceExpression(self.span(setting.node), source),) if inside else None
+        return None
+
+    def _sole_use(self, name: ast.Name, node: ast.expr | None) -> bool:
+        """Whether a constant's name is read at this one place only, and bound once."""
+        return (
+            node is not None
+            and self._loads.get(name.id) == 1
+            and self._bound_names.get(name.id) == 1
+            and isinstance(self.parent(node), ast.Assign)
+        )
+
+
+_NOT_TRAINING = frozenset({"trl.ModelConfig", "trl.ScriptArguments", "trl.DatasetMixtureConfig"})
+_NOT_MODELS = ("Tokenizer", "Processor", "Config", "FeatureExtractor")
+
+
+def _wrapped(chain: list[Object], names: frozenset[str]) -> bool:
+    for one in chain:
+        if one.made_by is not None:
+            parts = one.made_by.name.split(".")
+            if not names.isdisjoint(parts):
+                return True
+    return False
+
+
+def _agree(answers: list[bool]) -> bool | None:
+    if not answers:
+        return None
+    return answers[0] if len(set(answers)) == 1 else None
+
+
+def build_script(source: Source, api: Api) -> Script:
+    """Read a script.
+
+    Raises SyntaxError as ``ast.parse`` does, and RecursionError where it is nested too deeply.
+    """
+    tree = compile(
+        source.text,
+        source.path,
+        "exec",
+        ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
+        dont_inherit=True,
+    )
+    assert isinstance(tree, ast.Module)
+    run = Interpreter(_HANDLERS)
+    run.run(tree)
+    return Script(source, tree, api, run)
+
+
+__all__ = ["ABSENT", "Loop", "Script", "build_script"]

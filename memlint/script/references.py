@@ -1,0 +1,63 @@
+"""How a script can speak of a library name: through what it imports already, or a new import."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memlint.edits import AddImport, Edit
+
+ImportEntry = tuple[ast.Import | ast.ImportFrom, ast.alias, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Source text that stands for a qualified name, and the edits that make it valid."""
+
+    text: str
+    edits: tuple[Edit, ...] = ()
+
+
+def reference(
+    qualname: str,
+    imports: list[ImportEntry],
+    *,
+    usable: Callable[[ast.AST], bool],
+    canonical: Callable[[str], str],
+    taken: Callable[[str], bool],
+) -> Reference | None:
+    """The shortest honest way to name ``qualname``; None where its name is taken by another thing.
+
+    usable: whether an import statement is in force where the name will be used.
+    taken: whether the script binds a plain name itself.
+    """
+    wanted = canonical(qualname)
+    module, _, name = qualname.rpartition(".")
+    through_module: str | None = None
+    bound_elsewhere = False
+    for node, alias, full in imports:
+        if alias.name == "*":
+            continue
+        if not usable(node):
+            bound_elsewhere |= (alias.asname or alias.name) == name
+            continue
+        if isinstance(node, ast.ImportFrom):
+            if canonical(full) == wanted:
+                return Reference(alias.asname or alias.name)
+            prefix, bound = full, alias.asname or alias.name
+        elif alias.asname:
+            prefix, bound = full, alias.asname
+        else:
+            prefix = bound = alias.name.split(".")[0]
+        if through_module is None and qualname.startswith(f"{prefix}."):
+            through_module = bound + qualname[len(prefix) :]
+    if through_module is not None:
+        return Reference(through_module)
+    if module in ("torch", "torch.nn") or not module:
+        # ``import torch`` reads better than ``from torch import bfloat16``.
+        top = qualname.split(".")[0]
+        return None if taken(top) else Reference(qualname, (AddImport(top),))
+    if taken(name) and not bound_elsewhere:
+        return None
+    return Reference(name, (AddImport(module, name),))

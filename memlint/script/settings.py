@@ -1,0 +1,131 @@
+"""One setting of one call: its value, whether it is given at all, and where it lives."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Final
+
+from memlint.script.values import (
+    ABSENT,
+    Absent,
+    Choice,
+    Constant,
+    How,
+    Object,
+    Origin,
+    Sequence,
+    Slot,
+    Symbol,
+    Value,
+    options,
+)
+
+
+class _Sentinel:
+    """A value that is not a value."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self._name} is neither true nor false: compare with `is`")
+
+
+# The model cannot tell the value. Never a fault, never overwritten.
+UNSURE: Final = _Sentinel("UNSURE")
+# The setting is not given and the library has no default for it that we know.
+MISSING: Final = _Sentinel("MISSING")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting as it reaches its call.
+
+    given: True on every path, False on none, None where only some paths give it or nobody can tell.
+    value: a Python value; a ``Symbol`` (``torch.bfloat16``); an ``Object`` made by a call; MISSING
+        where it is not given (and no default is known); UNSURE.
+    origin: by which route the value came. how, owner: in what form it stands, and where.
+    node: the expression that holds the value, None where there is none or more than one.
+    raw: the abstract value itself.
+    """
+
+    name: str
+    given: bool | None
+    value: object
+    origin: Origin = Origin.LITERAL
+    how: How = How.OTHER
+    owner: ast.AST | None = None
+    node: ast.expr | None = None
+    raw: Value = ABSENT
+
+    @property
+    def known(self) -> bool:
+        return self.value is not UNSURE and self.value is not MISSING
+
+    @property
+    def is_none(self) -> bool:
+        return self.value is None
+
+    def is_value(self, *values: object) -> bool:
+        """Whether the value is certainly one of ``values`` (``True`` and ``1`` differ)."""
+        return any(type(self.value) is type(one) and self.value == one for one in values)
+
+    @property
+    def symbol(self) -> str | None:
+        """The qualified name, where the value is one."""
+        return self.value.name if isinstance(self.value, Symbol) else None
+
+    @property
+    def by_default(self) -> bool:
+        """Whether it is the default of a command line, a parameter or a dataclass field."""
+        return self.origin not in (Origin.LITERAL, Origin.LIBRARY)
+
+
+def setting_of(name: str, slot: Slot | None, *, open_ended: bool) -> Setting:
+    """The setting that a slot amounts to. ``open_ended``: it may also come from elsewhere."""
+    if slot is None or slot.value is ABSENT:
+        if open_ended:
+            return Setting(name, None, UNSURE)
+        return Setting(name, False, MISSING)
+    found = options(slot.value)
+    if any(isinstance(one, Absent) for one in found):
+        return Setting(name, None, UNSURE, raw=slot.value)
+    value = python_value(slot.value)
+    origin = Origin.LITERAL
+    node: ast.expr | None = None
+    if isinstance(slot.value, Constant | Symbol):
+        origin, node = slot.value.origin, slot.value.node
+    elif isinstance(slot.value, Sequence):
+        node = slot.value.node
+    elif isinstance(slot.value, Object):
+        node = slot.value.node if isinstance(slot.value.node, ast.expr) else None
+    return Setting(name, True, value, origin, slot.how, slot.owner, node, slot.value)
+
+
+def python_value(value: Value) -> object:
+    """A constant's Python value, a list of them, a Symbol or Object itself, or UNSURE."""
+    match value:
+        case Constant(value=constant):
+            return constant
+        case Symbol() | Object():
+            return value
+        case Sequence(items=items, open=False, kind=kind):
+            inner = [python_value(item) for item in items]
+            if any(item is UNSURE for item in inner):
+                return UNSURE
+            return tuple(inner) if kind == "tuple" else inner
+        case Choice(options=choices):
+            # Objects that one expression made in different runs are one object to the reader.
+            nodes = {id(one.node) if isinstance(one, Object) else None for one in choices}
+            if len(nodes) == 1 and None not in nodes:
+                return choices[0]
+            return UNSURE
+        case _:
+            return UNSURE
+
+
+__all__ = ["MISSING", "UNSURE", "Setting", "python_value", "setting_of"]
