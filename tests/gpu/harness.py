@@ -1,0 +1,169 @@
+"""Runs GPU steps one by one, each in a process of its own, and writes down what each said.
+
+Why processes: a step that runs out of memory, hangs or corrupts the CUDA context must not take the
+others with it, and peak memory must start from zero. Steps of `correctness_*.py` come first: a
+time is worth nothing before the values are right.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import pkgutil
+import platform
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+PACKAGE = "tests.gpu"
+LONGEST_MINUTES = 9.5
+_PREFIXES = ("correctness_", "bench_")
+_PACKAGES = (
+    "torch",
+    "triton",
+    "transformers",
+    "trl",
+    "accelerate",
+    "peft",
+    "liger-kernel",
+    "cut-cross-entropy",
+    "flash-attn",
+    "bitsandbytes",
+)
+
+Result = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A piece of work of known length: `run` returns what is to be recorded, as JSON values."""
+
+    name: str
+    run: Callable[[], Result]
+    minutes: float = 2.0
+
+
+class NotMeasuredError(Exception):
+    """A step cannot run here, as a peer is not installed; the message names what is missing."""
+
+
+def require(*modules: str) -> None:
+    """Raise NotMeasuredError unless these modules can be imported."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise NotMeasuredError(f"{module} is not installed ({error})") from None
+
+
+def step_modules() -> list[str]:
+    """Names of the modules with steps, correctness before benchmarks, else by name."""
+    package = importlib.import_module(PACKAGE)
+    found = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    return [
+        f"{PACKAGE}.{name}"
+        for prefix in _PREFIXES
+        for name in sorted(found)
+        if name.startswith(prefix)
+    ]
+
+
+def load_steps(modules: Sequence[str]) -> list[tuple[str, Step]]:
+    """`(module, step)` for every step. Raises ValueError for duplicates and overlong steps."""
+    steps = [(name, step) for name in modules for step in _steps_of(importlib.import_module(name))]
+    names = [step.name for _, step in steps]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"step names are unique, given twice: {', '.join(twice)}")
+    for _, step in steps:
+        if not 0 < step.minutes <= LONGEST_MINUTES:
+            raise ValueError(
+                f"{step.name}: minutes is at most {LONGEST_MINUTES}, got {step.minutes}; split it"
+            )
+    return steps
+
+
+def _steps_of(module: ModuleType) -> tuple[Step, ...]:
+    steps: tuple[Step, ...] = module.STEPS
+    return steps
+
+
+def environment() -> Result:
+    """Device, versions and commit, for the head of the results."""
+    import torch
+
+    versions: dict[str, str | None] = {}
+    for package in _PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = None
+    return {
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "cuda": torch.version.cuda,
+        "python": platform.python_version(),
+        "versions": versions,
+        "not_installed": [name for name, version in versions.items() if version is None],
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str | None:
+    command = ["git", "rev-parse", "HEAD"]
+    root = Path(__file__).resolve().parents[2]
+    try:
+        return subprocess.run(
+            command, cwd=root, capture_output=True, text=True, check=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def run_step(module: str, step: Step, folder: Path) -> Result:
+    """Run a step in a fresh interpreter, write `folder/<name>.json`, and return what is in it."""
+    path = folder / f"{step.name}.json"
+    command = [sys.executable, "-m", PACKAGE, "--child", module, step.name, str(path)]
+    path.unlink(missing_ok=True)
+    started = time.monotonic()
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=step.minutes * 60, check=False
+        )
+        told = (done.stdout + done.stderr)[-4000:]
+        failure: Result = {"status": "failed", "error": f"exit status {done.returncode}: {told}"}
+    except subprocess.TimeoutExpired:
+        failure = {"status": "failed", "error": f"took longer than {step.minutes} minutes"}
+    record: Result = json.loads(path.read_text()) if path.exists() else failure
+    record = {"step": step.name, **record, "seconds": round(time.monotonic() - started, 1)}
+    path.write_text(json.dumps(record, indent=1))
+    return record
+
+
+def run_child(module: str, name: str, path: Path) -> int:
+    """What the fresh interpreter does: run one step and leave its record."""
+    record: Result
+    try:
+        step = next(
+            step for step in _steps_of(importlib.import_module(module)) if step.name == name
+        )
+        record = {"status": "ok", "result": step.run()}
+    except NotMeasuredError as error:
+        record = {"status": "not measured", "error": str(error)}
+    except Exception:
+        record = {"status": "failed", "error": traceback.format_exc()[-4000:]}
+    path.write_text(json.dumps(record))
+    return 0 if record["status"] != "failed" else 1
+
+
+def summarize(record: Result) -> str:
+    """One line about a step's record."""
+    line = f"{record['status']:>12}  {record['step']}  {record['seconds']} s"
+    if record["status"] == "ok":
+        return f"{line}  {json.dumps(record['result'])}"
+    return f"{line}  {str(record['error']).strip().splitlines()[-1]}"
