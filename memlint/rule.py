@@ -30,19 +30,44 @@ from memlint.edits import (
     WrapStatements,
 )
 from memlint.findings import Applicability, Finding, Fix, Level
-from memlint.script import Script
+from memlint.script import (
+    MISSING,
+    UNSURE,
+    Call,
+    Config,
+    How,
+    Loop,
+    ModelFacts,
+    Object,
+    Origin,
+    Reference,
+    Script,
+    Setting,
+    Symbol,
+    Trainer,
+)
 from memlint.source import Span
 
 __all__ = [
+    "MISSING",
+    "UNSURE",
     "AddDecorator",
     "AddImport",
     "Applicability",
+    "Call",
+    "Config",
     "Edit",
     "Example",
     "Finding",
     "Fix",
+    "How",
     "InsertStatement",
     "Level",
+    "Loop",
+    "ModelFacts",
+    "Object",
+    "Origin",
+    "Reference",
     "RemoveArgument",
     "RemoveImport",
     "RemoveItem",
@@ -58,7 +83,10 @@ __all__ = [
     "Script",
     "SetItem",
     "SetKeyword",
+    "Setting",
     "Span",
+    "Symbol",
+    "Trainer",
     "WrapStatements",
 ]
 

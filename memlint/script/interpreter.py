@@ -243,9 +243,8 @@ class Interpreter:
     def _unpack(self, targets: list[ast.expr], value: Value, owner: ast.AST) -> None:
         starred = any(isinstance(target, ast.Starred) for target in targets)
         values: tuple[Value, ...] = (UNKNOWN,) * len(targets)
-        if isinstance(value, Sequence) and not value.open and not starred:
-            if len(value.items) == len(targets):
-                values = value.items
+        if isinstance(value, Sequence) and not (value.open or starred):
+            values = value.items if len(value.items) == len(targets) else values
         for target, one in zip(targets, values, strict=True):
             self.assign(target, one, owner)
 
