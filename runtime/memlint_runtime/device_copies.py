@@ -1,0 +1,106 @@
+"""Copies between a device and the host, beside the computation where the device has streams.
+
+Three calls, one implementation for streams and one without. Both take the bytes of a storage as a
+uint8 tensor on the device and blocks of host memory (`host_pool`).
+
+Memory on the device belongs to the stream that computes. A copy waits for what that stream has
+been given so far, and `wait` makes the stream wait for the copy; so whoever calls `wait` before
+dropping or using the bytes needs no `record_stream`, and memory returns to the allocator at a
+point that is the same in every run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+__all__ = ["Copies", "StreamCopies", "SynchronousCopies", "copies_for"]
+
+
+class Copies(Protocol):
+    """How bytes travel. A ticket stands for a copy under way."""
+
+    def send(self, source: Tensor, blocks: tuple[Tensor, ...]) -> Any:
+        """Start copying `source` (uint8, on the device) into `blocks`; return a ticket."""
+
+    def fetch(self, target: Tensor, blocks: tuple[Tensor, ...]) -> Any:
+        """Start copying `blocks` into `target` (uint8, on the device); return a ticket."""
+
+    def is_done(self, ticket: Any) -> bool:
+        """Whether the copy has ended, without waiting."""
+
+    def wait(self, ticket: Any) -> None:
+        """Let the computation go on only after the copy."""
+
+
+class SynchronousCopies:
+    """For devices without streams: every copy has ended when the call returns."""
+
+    def send(self, source: Tensor, blocks: tuple[Tensor, ...]) -> None:
+        for part, block in _pairs(source, blocks):
+            block.copy_(part)
+
+    def fetch(self, target: Tensor, blocks: tuple[Tensor, ...]) -> None:
+        for part, block in _pairs(target, blocks):
+            part.copy_(block)
+
+    def is_done(self, ticket: Any) -> bool:
+        return True
+
+    def wait(self, ticket: Any) -> None:
+        return None
+
+
+class StreamCopies:
+    """Copies on a side stream of each device; blocks must be pinned to run beside compute.
+
+    One stream for both directions keeps copies into and out of a reused block in order.
+    """
+
+    def __init__(self, device_type: str) -> None:
+        self._module: Any = torch.get_device_module(device_type)
+        self._sides: dict[torch.device, Any] = {}
+
+    def send(self, source: Tensor, blocks: tuple[Tensor, ...]) -> Any:
+        pairs = [(block, part) for part, block in _pairs(source, blocks)]
+        return self._copy(pairs, source.device)
+
+    def fetch(self, target: Tensor, blocks: tuple[Tensor, ...]) -> Any:
+        return self._copy(_pairs(target, blocks), target.device)
+
+    def _copy(self, pairs: list[tuple[Tensor, Tensor]], device: torch.device) -> Any:
+        if device not in self._sides:
+            self._sides[device] = self._module.Stream(device)
+        side = self._sides[device]
+        # The computing stream is asked for each time: backward runs on the forward's stream, in
+        # another thread, and FSDP has streams of its own.
+        side.wait_stream(self._module.current_stream(device))
+        with self._module.stream(side):
+            for target, source in pairs:
+                target.copy_(source, non_blocking=True)
+            return side.record_event(), device
+
+    def is_done(self, ticket: Any) -> bool:
+        return bool(ticket[0].query())
+
+    def wait(self, ticket: Any) -> None:
+        event, device = ticket
+        self._module.current_stream(device).wait_event(event)
+
+
+def copies_for(device_type: str) -> Copies:
+    """What fits a type of device: streams on an accelerator, plain copies on the CPU."""
+    return SynchronousCopies() if device_type in ("cpu", "meta") else StreamCopies(device_type)
+
+
+def _pairs(whole: Tensor, blocks: tuple[Tensor, ...]) -> list[tuple[Tensor, Tensor]]:
+    """Parts of `whole`, in order, each with the equally long beginning of its block."""
+    pairs = []
+    start = 0
+    for block in blocks:
+        end = min(start + block.numel(), whole.numel())
+        pairs.append((whole[start:end], block[: end - start]))
+        start = end
+    return pairs
