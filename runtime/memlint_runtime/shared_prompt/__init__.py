@@ -1,0 +1,1 @@
+"""Prefix trees: prompts that rows share go through the model once."""

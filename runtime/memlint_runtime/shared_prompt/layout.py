@@ -1,0 +1,285 @@
+"""Rows that begin alike, laid out once: a packed prefix tree.
+
+Every token of a batch belongs to one node of a tree; rows that share their first tokens share the
+nodes that hold them. Nodes stand in depth-first order in one packed row, so a node's descendants
+follow it without a gap, and two numbers a token say everything that attention needs:
+
+    token i sees token j  <=>  j <= i < stop[j]          (and position[i] - position[j] < window)
+
+where `stop[j]` is where the descendants of j's node end. Each token goes through the model once:
+P + G(C - 1) tokens for a group of G completions of a prompt, where the repeated batch has
+G(P + C). The last token of a row predicts nothing and is left out.
+
+Which rows belong together is read from the tokens: nobody has to say it, groups may differ in size,
+and prefixes may nest (a system prompt, a task, a turn). A node that saves fewer than
+`min_saved_tokens` is merged into its children, since every level costs one more attention call.
+
+Cost: sorting the rows on the CPU, about 1 ms for 64 rows of 4,096 tokens, and one transfer of the
+token ids from the accelerator.
+
+B rows, S columns of the padded batch; T packed tokens; N scored tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+__all__ = ["Node", "PrefixTree", "build_tree"]
+
+DEFAULT_MIN_SAVED_TOKENS = 16
+
+_Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A run of tokens that the same rows share. `start:end` are its tokens in the packed row,
+    `end:stop` its descendants'; `level` counts its ancestors."""
+
+    start: int
+    end: int
+    stop: int
+    level: int
+
+
+@dataclass(frozen=True, eq=False)
+class PrefixTree:
+    """A batch of token rows as a packed prefix tree.
+
+    Of each packed token, `[T]`: row, column: where in the padded batch it comes from. position:
+    its place in its row, padding not counted. stop: see the module. rows_through: how many rows of
+    the batch pass through it.
+    Of each scored token, `[N]`: predictor: the packed token whose hidden state predicts it.
+    scored_row, scored_column: where in the padded batch it stands.
+    shape: (B, S) of the padded batch. repeated_tokens: what the repeated batch would forward,
+    padding not counted. span: the longest row's tokens.
+    """
+
+    row: Tensor
+    column: Tensor
+    position: Tensor
+    stop: Tensor
+    rows_through: Tensor
+    predictor: Tensor
+    scored_row: Tensor
+    scored_column: Tensor
+    nodes: tuple[Node, ...]
+    shape: tuple[int, int]
+    repeated_tokens: int
+    span: int = field(default=0)
+
+    @property
+    def num_tokens(self) -> int:
+        """T, the tokens that go through the model."""
+        return self.row.shape[0]
+
+    @property
+    def num_scored(self) -> int:
+        """N, the tokens whose log-probability is wanted."""
+        return self.predictor.shape[0]
+
+    @property
+    def rho(self) -> float:
+        """Tokens of the repeated batch for each token that goes through the model."""
+        return self.repeated_tokens / max(self.num_tokens, 1)
+
+    @property
+    def depth(self) -> int:
+        """Levels of the tree: 1 where nothing is shared, 2 for prompts with their completions."""
+        return 1 + max((node.level for node in self.nodes), default=0)
+
+    def to(self, device: torch.device | str) -> PrefixTree:
+        """The same tree with its tensors on `device`."""
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=True)
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)
+        }
+        return replace(self, **moved)
+
+    def take(self, padded_BS: Tensor) -> Tensor:
+        """The packed row `[1, T]` of a padded `[B, S]` tensor."""
+        return padded_BS[self.row, self.column].unsqueeze(0)
+
+    def targets(self, padded_BS: Tensor) -> Tensor:
+        """The scored tokens `[N]` of a padded `[B, S]` tensor."""
+        return padded_BS[self.scored_row, self.scored_column]
+
+    def spread(self, scored_N: Tensor) -> Tensor:
+        """Values of the scored tokens at their place in the padded batch, `[B, S]`, else zero."""
+        padded_BS = scored_N.new_zeros(self.shape)
+        return padded_BS.index_put((self.scored_row, self.scored_column), scored_N)
+
+
+@dataclass(slots=True)
+class _Branch:
+    """A node under construction: tokens `begin:end` of the rows in `members`."""
+
+    begin: int
+    end: int
+    members: list[int]
+    children: list[_Branch]
+
+
+def build_tree(
+    ids_BS: Tensor,
+    mask_BS: Tensor,
+    scored_BS: Tensor,
+    *,
+    keep_every_token: bool = False,
+    min_saved_tokens: int = DEFAULT_MIN_SAVED_TOKENS,
+) -> PrefixTree:
+    """The prefix tree of a padded batch, on the device of `ids_BS`.
+
+    ids_BS: token ids. mask_BS: true at tokens, false at padding, wherever that is: padding does not
+    count in positions. scored_BS: true where a log-probability is wanted.
+    keep_every_token: also forward tokens that predict nothing (router statistics count them).
+
+    Raises ValueError where a scored token is padding or has no token before it in its row.
+    """
+    if ids_BS.dim() != 2 or ids_BS.shape != mask_BS.shape or ids_BS.shape != scored_BS.shape:
+        raise ValueError(
+            "token ids, mask and scored mask must be [rows, columns] of one shape, got "
+            f"{tuple(ids_BS.shape)}, {tuple(mask_BS.shape)} and {tuple(scored_BS.shape)}"
+        )
+    host = torch.stack([ids_BS.long(), mask_BS.long(), scored_BS.long()]).cpu().numpy()
+    ids, mask, scored = host[0], host[1] != 0, host[2] != 0
+    if (scored & ~mask).any():
+        row = int(np.argwhere(scored & ~mask)[0][0])
+        raise ValueError(f"row {row} scores a token that its mask calls padding")
+
+    columns = [np.flatnonzero(row) for row in mask]
+    scored_at = [np.flatnonzero(scored[r][columns[r]]) for r in range(len(columns))]
+    for row, places in enumerate(scored_at):
+        if len(places) and places[0] == 0:
+            raise ValueError(
+                f"row {row} scores its first token, which nothing predicts: give every row a "
+                "prompt of at least one token"
+            )
+    kept = [
+        len(columns[r]) if keep_every_token else int(places[-1]) if len(places) else 0
+        for r, places in enumerate(scored_at)
+    ]
+    if not any(kept):
+        # One token keeps the model in the graph: its gradient is zero then, and not absent.
+        first = next((r for r, places in enumerate(columns) if len(places)), -1)
+        kept = [int(r == first) for r in range(len(kept))]
+    tokens = [ids[r][columns[r][:length]] for r, length in enumerate(kept)]
+    roots = _merge_small(_branches(tokens), min_saved_tokens)
+    return _pack(roots, tokens, columns, scored_at, ids.shape, mask).to(ids_BS.device)
+
+
+def _common(left: _Ints, right: _Ints) -> int:
+    """Length of the common prefix."""
+    length = min(len(left), len(right))
+    different = np.flatnonzero(left[:length] != right[:length])
+    return int(different[0]) if len(different) else length
+
+
+def _branches(tokens: list[_Ints]) -> list[_Branch]:
+    """The compressed prefix tree of the rows: sorted, neighbours share the longest prefixes."""
+    order = [r for r, row in enumerate(tokens) if len(row)]
+    # Big-endian bytes compare like the tokens themselves.
+    order.sort(key=lambda r: tokens[r].astype(">i8").tobytes())
+    shared = [
+        _common(tokens[a], tokens[b]) for a, b in pairwise(order)
+    ]  # shared[i]: common prefix of order[i] and order[i + 1]
+
+    def grow(low: int, high: int, begin: int) -> list[_Branch]:
+        """Rows order[low:high] agree on their first `begin` tokens."""
+        if high - low == 1:
+            row = order[low]
+            end = len(tokens[row])
+            return [_Branch(begin, end, [row], [])] if end > begin else []
+        end = min(shared[low : high - 1])
+        cuts = [i + 1 for i in range(low, high - 1) if shared[i] == end]
+        children = [child for a, b in pairwise([low, *cuts, high]) for child in grow(a, b, end)]
+        return [_Branch(begin, end, order[low:high], children)] if end > begin else children
+
+    return grow(0, len(order), 0) if order else []
+
+
+def _merge_small(branches: list[_Branch], min_saved_tokens: int) -> list[_Branch]:
+    """Nodes that save too little pushed down into each of their children, from the root on."""
+    result: list[_Branch] = []
+    for branch in branches:
+        below = {row for child in branch.children for row in child.members}
+        ending = [row for row in branch.members if row not in below]
+        copies = len(branch.children) + bool(ending)
+        saved = (branch.end - branch.begin) * (copies - 1)
+        if branch.children and saved < min_saved_tokens:
+            for child in branch.children:
+                child.begin = branch.begin
+            leaf = [_Branch(branch.begin, branch.end, ending, [])] if ending else []
+            result += leaf + _merge_small(branch.children, min_saved_tokens)
+        else:
+            branch.children = _merge_small(branch.children, min_saved_tokens)
+            result.append(branch)
+    return result
+
+
+def _pack(
+    roots: list[_Branch],
+    tokens: list[_Ints],
+    columns: list[_Ints],
+    scored_at: list[_Ints],
+    shape: tuple[int, ...],
+    mask: npt.NDArray[np.bool_],
+) -> PrefixTree:
+    """Depth-first order, and the tables that lead from the padded batch to it and back."""
+    place = np.full((len(tokens), max((len(row) for row in tokens), default=0)), -1, np.int64)
+    row_T: list[_Ints] = []
+    column_T: list[_Ints] = []
+    position_T: list[_Ints] = []
+    through_T: list[_Ints] = []
+    nodes: list[Node] = []
+    count = 0
+
+    def visit(branch: _Branch, level: int) -> None:
+        nonlocal count
+        start, length, row = count, branch.end - branch.begin, branch.members[0]
+        index = len(nodes)
+        nodes.append(Node(start, start + length, 0, level))
+        row_T.append(np.full(length, row))
+        column_T.append(columns[row][branch.begin : branch.end])
+        position_T.append(np.arange(branch.begin, branch.end))
+        through_T.append(np.full(length, len(branch.members)))
+        place[np.array(branch.members), branch.begin : branch.end] = np.arange(
+            start, start + length
+        )
+        count += length
+        for child in branch.children:
+            visit(child, level + 1)
+        nodes[index] = replace(nodes[index], stop=count)
+
+    for root in roots:
+        visit(root, 0)
+
+    stop = [np.full(node.end - node.start, node.stop) for node in nodes]
+    scored_rows = [np.full(len(at), r) for r, at in enumerate(scored_at)]
+    return PrefixTree(
+        row=_tensor(row_T),
+        column=_tensor(column_T),
+        position=_tensor(position_T),
+        stop=_tensor(stop),
+        rows_through=_tensor(through_T),
+        predictor=_tensor([place[r, at - 1] for r, at in enumerate(scored_at)]),
+        scored_row=_tensor(scored_rows),
+        scored_column=_tensor([columns[r][at] for r, at in enumerate(scored_at)]),
+        nodes=tuple(nodes),
+        shape=(shape[0], shape[1]),
+        repeated_tokens=int(mask.sum()),
+        span=max((len(row) for row in tokens), default=0),
+    )
+
+
+def _tensor(parts: list[_Ints]) -> Tensor:
+    joined = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    return torch.from_numpy(joined.astype(np.int64, copy=False))
