@@ -1,0 +1,186 @@
+"""Many files: settings, prefilter, cache and processes between the paths and the results.
+
+The parent walks, reads, hashes and looks up; only files that name what a rule looks for and that
+changed since the last run are parsed, over several processes where there is enough to parse.
+
+Cost: on two cores a pool wins from about two megabytes of scripts that must be parsed (some 160
+files); below that starting it costs more than it saves.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from memlint import rules as rule_files
+from memlint.cache import Cache
+from memlint.discover import Found
+from memlint.engine import check_file, prefilter
+from memlint.findings import Diagnostic
+from memlint.ignores import Patterns
+from memlint.reading import ReadError, read_bytes
+from memlint.results import FileResult
+
+if TYPE_CHECKING:
+    from memlint.api import Api
+    from memlint.config import Settings
+    from memlint.rule import Rule
+
+_POOL_BYTES = 1_500_000
+
+
+class Choice(NamedTuple):
+    """What the command line says of the rules; it goes over the configuration."""
+
+    select: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+
+
+class Job(NamedTuple):
+    """One file to check with the rules of ``codes`` for the versions of ``target``."""
+
+    path: str
+    codes: frozenset[str]
+    target: str
+    named: bool = False
+
+
+class Progress(NamedTuple):
+    """Told as work goes on: how many files are to be parsed, and each one done."""
+
+    start: Callable[[int], None] = lambda total: None
+    step: Callable[[], None] = lambda: None
+
+
+def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
+    """A job per file: its configuration's rules, less those ignored for its path."""
+    by_settings: dict[int, tuple[frozenset[str], list[tuple[Patterns, tuple[str, ...]]]]] = {}
+    jobs = []
+    for file in found:
+        settings = file.settings
+        known = by_settings.get(id(settings))
+        if known is None:
+            per_file = [(Patterns([glob]), codes) for glob, codes in settings.per_file_ignores]
+            known = by_settings[id(settings)] = (chosen_codes(settings, choice), per_file)
+        codes, per_file = known
+        if per_file:
+            relative = os.path.relpath(os.path.abspath(file.path), settings.root or ".")
+            relative = relative.replace(os.sep, "/")
+            dropped = [code for globs, more in per_file if globs.ignores(relative) for code in more]
+            if dropped:
+                codes = codes - rule_files.selected(dropped)
+        jobs.append(Job(file.path, codes, settings.target, file.named))
+    return jobs
+
+
+def chosen_codes(settings: Settings, choice: Choice) -> frozenset[str]:
+    """The rules that the configuration and then the command line choose."""
+    codes = rule_files.selected(settings.select, settings.ignore, settings.extend_select)
+    return rule_files.narrowed(codes, choice.select, choice.ignore, choice.extend_select)
+
+
+def check_jobs(
+    jobs: Sequence[Job],
+    *,
+    render: bool = False,
+    cache: Cache | None = None,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> list[FileResult]:
+    """The result of every job, in their order. ``processes`` of None: as many as pay."""
+    results: dict[int, FileResult] = {}
+    keys: dict[int, str] = {}
+    pending: list[tuple[int, Job]] = []
+    pending_bytes = 0
+    conditions: dict[tuple[frozenset[str], str, bool], bytes] = {}
+    filters: dict[frozenset[str], re.Pattern[bytes]] = {}
+    for index, job in enumerate(jobs):
+        try:
+            data = read_bytes(job.path)
+        except ReadError as error:
+            results[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
+            continue
+        if cache is not None:
+            what = job[1:]
+            if what not in conditions:
+                conditions[what] = Cache.conditions(*what)
+            keys[index] = Cache.key(data, conditions[what])
+            known = cache.get(os.path.abspath(job.path), job.path, keys[index], render)
+            if known is not None:
+                results[index] = known
+                continue
+        words = filters.get(job.codes)
+        if words is None:
+            words = filters[job.codes] = prefilter(rule_files.load(job.codes))
+        if job.named or words.search(data) or b"memlint:" in data:
+            pending.append((index, job))
+            pending_bytes += len(data)
+        else:
+            results[index] = FileResult(job.path)
+
+    progress = progress or Progress()
+    progress.start(len(pending))
+    if processes is None:
+        processes = min(_cores(), 8) if pending_bytes > _POOL_BYTES else 1
+    work = [job for _, job in pending]
+    if processes > 1 and len(work) > 1:
+        from memlint.pool import check_in_processes
+
+        found = check_in_processes(work, render, processes)
+    else:
+        found = check_serially(work, render)
+    for (index, _), result in zip(pending, found, strict=True):
+        results[index] = result
+        progress.step()
+    if cache is not None:
+        for index, key in keys.items():
+            path = jobs[index].path
+            if not _is_defect(results[index]):
+                cache.put(os.path.abspath(path), key, render, results[index])
+        cache.save()
+    return [results[index] for index in range(len(jobs))]
+
+
+def check_serially(jobs: Iterable[Job], render: bool) -> Iterator[FileResult]:
+    """Check in this process, one after the other."""
+    rules: dict[frozenset[str], tuple[Rule, ...]] = {}
+    apis: dict[str, Api] = {}
+    for job in jobs:
+        if job.codes not in rules:
+            rules[job.codes] = rule_files.load(job.codes)
+        yield check_file(
+            job.path,
+            None,
+            rules[job.codes],
+            lambda target=job.target: api_for(target, apis),  # type: ignore[misc]
+            named=job.named,
+            render=render,
+            unused_suppressions=rule_files.UNUSED_SUPPRESSION in job.codes,
+        )
+
+
+def api_for(target: str, made: dict[str, Api]) -> Api:
+    """The tables of the versions in ``target``, read once; raises ``ValueError`` as they do."""
+    if target not in made:
+        from memlint.api import Api, newest, parse_target
+
+        made[target] = Api(parse_target(target) if target else newest())
+    return made[target]
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _is_defect(result: FileResult) -> bool:
+    """Whether memlint itself failed on this file: not to be remembered."""
+    return any("defect of memlint" in each.message for each in result.diagnostics)
+
+
+def diagnostics_of(results: Iterable[FileResult]) -> list[Diagnostic]:
+    return [diagnostic for result in results for diagnostic in result.diagnostics]

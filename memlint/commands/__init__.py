@@ -1,0 +1,1 @@
+"""The commands behind ``memlint.cli``, each imported when it runs."""

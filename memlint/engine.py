@@ -1,0 +1,224 @@
+"""One source against the rules: which are asked, what they find, what comments suppress.
+
+``check_source`` is the pure heart; ``check_file`` adds what the command line needs: reading, bad
+input as diagnostics, places as rows and columns, fixes as text. A rule that fails is a diagnostic
+that asks for a report, and the other rules still speak.
+
+Cost: a rule is asked only if one of its trigger words is in the text, and the script model is built
+only if a rule is asked.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from memlint.findings import Applicability, Diagnostic, Finding, Fix, Violation
+from memlint.results import FileResult, Shown, ShownFix
+
+if TYPE_CHECKING:
+    from memlint.api import Api
+    from memlint.rule import Rule
+    from memlint.source import Source
+
+OnError = Callable[["Rule", Exception], None]
+
+
+def prefilter(rules: Iterable[Rule]) -> re.Pattern[bytes]:
+    """Finds a trigger word of any of ``rules`` in a file's bytes; in most files it finds none."""
+    words = {word.encode() for rule in rules for word in rule.triggers}
+    if not words:
+        return re.compile(rb"(?!)")
+    # A word that holds another can only be found where the other is.
+    needed = sorted(w for w in words if not any(o in w and o != w for o in words))
+    return re.compile(b"|".join(re.escape(word) for word in needed))
+
+
+def asked(data: bytes, rules: Iterable[Rule]) -> list[Rule]:
+    """The rules with a trigger word in ``data``."""
+    found: dict[str, bool] = {}
+    chosen = []
+    for rule in rules:
+        for word in rule.triggers:
+            here = found.get(word)
+            if here is None:
+                here = found[word] = word.encode() in data
+            if here:
+                chosen.append(rule)
+                break
+    return chosen
+
+
+def check_source(
+    source: Source,
+    rules: Sequence[Rule],
+    api: Api,
+    *,
+    unused_suppressions: bool = True,
+    on_error: OnError | None = None,
+) -> list[Violation]:
+    """What ``rules`` find in ``source``, in order of place, suppressed findings left out.
+
+    Raises ``SyntaxError`` as ``ast.parse`` does. on_error takes a rule that failed; without it the
+    exception goes through.
+    """
+    from memlint import suppressions
+
+    codes = {rule.code for rule in rules}
+    if unused_suppressions:
+        codes.add(suppressions.UNUSED_SUPPRESSION)
+    violations: list[Violation] = []
+    chosen = asked(source.data, rules)
+    if chosen:
+        from memlint.script import build_script
+
+        with warnings.catch_warnings():
+            # Invalid escapes and the like in the user's code are not ours to report.
+            warnings.simplefilter("ignore", SyntaxWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            script = build_script(source, api)
+        for rule in chosen:
+            try:
+                violations += [_violation(rule, finding) for finding in rule.check(script)]
+            except Exception as error:
+                if on_error is None:
+                    raise
+                on_error(rule, error)
+    violations.sort(key=lambda violation: (violation.span, violation.code))
+    return suppressions.apply(source, violations, codes)
+
+
+def check_file(
+    path: str,
+    data: bytes | None,
+    rules: Sequence[Rule],
+    api: Callable[[], Api],
+    *,
+    named: bool = False,
+    render: bool = False,
+    unused_suppressions: bool = True,
+) -> FileResult:
+    """All that is found in the file at ``path`` (or in ``data``); never raises for bad input.
+
+    named: the user named this file, so it is parsed even if no rule would be asked.
+    render: fixes are shown as text, which takes libcst.
+    """
+    from memlint.reading import ReadError, read
+
+    try:
+        source, left_out = read(path, data)
+    except ReadError as error:
+        return FileResult(path, diagnostics=(error.diagnostic,))
+    diagnostics = list(left_out)
+
+    def failed(rule: Rule, error: Exception) -> None:
+        diagnostics.append(_defect(path, f"rule {rule.code}", error))
+
+    violations: list[Violation] = []
+    try:
+        if named:
+            _parse(source)
+        violations = check_source(
+            source, rules, api(), unused_suppressions=unused_suppressions, on_error=failed
+        )
+    except SyntaxError as error:
+        diagnostics.append(syntax_diagnostic(source, error))
+    except (RecursionError, MemoryError):
+        diagnostics.append(Diagnostic(path, "is nested too deeply to be read"))
+    except Exception as error:
+        diagnostics.append(_defect(path, "the script model", error))
+    shown = shown_violations(source, violations, render=render)
+    return FileResult(path, tuple(shown), tuple(diagnostics))
+
+
+def shown_violations(
+    source: Source, violations: Sequence[Violation], *, render: bool
+) -> list[Shown]:
+    """The violations with places as rows and columns, and fixes as text if ``render``."""
+    fixes: Sequence[ShownFix | None]
+    if render and any(violation.fix and violation.fix.edits for violation in violations):
+        from memlint.preview import preview
+
+        fixes = preview(source, [violation.fix for violation in violations])
+    else:
+        fixes = [_unrendered(violation.fix) for violation in violations]
+    return [
+        Shown(
+            source.path,
+            violation.code,
+            violation.name,
+            violation.level.value,
+            violation.message,
+            source.location(violation.span.start),
+            source.location(violation.span.end),
+            source.line_text(source.line(violation.span.start)),
+            fix,
+        )
+        for violation, fix in zip(violations, fixes, strict=True)
+    ]
+
+
+def syntax_diagnostic(source: Source, error: SyntaxError) -> Diagnostic:
+    """Where and why ``source`` does not parse: broken, or newer than this interpreter."""
+    message = error.msg or "invalid syntax"
+    lines = len(source.line_starts)
+    row = min(max(error.lineno or 1, 1), lines)
+    column = max(error.offset or 1, 1)
+    cell = source.cell_at(source.line_starts[row - 1])
+    if cell is not None:
+        row -= source.line(cell.span.start)
+    if _is_newer_syntax(source.text):
+        import platform
+
+        message = (
+            f"uses syntax newer than Python {platform.python_version()}, which runs memlint "
+            f"({message}); run memlint with the Python that the script is for"
+        )
+    else:
+        message = f"does not parse: {message}"
+    return Diagnostic(source.path, message, row, column, cell.number if cell else None)
+
+
+def _parse(source: Source) -> None:
+    import ast
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ast.parse(source.text)
+
+
+def _is_newer_syntax(text: str) -> bool:
+    """Whether libcst, whose grammar is not the interpreter's, reads what ``ast`` did not."""
+    import libcst
+
+    try:
+        libcst.parse_module(text)
+    except Exception:  # its own errors, the recursion limit, whatever its native parser raises
+        return False
+    return True
+
+
+def _violation(rule: Rule, finding: Finding) -> Violation:
+    level = finding.level or rule.level
+    return Violation(rule.code, rule.name, level, finding.span, finding.message, finding.fix)
+
+
+def _unrendered(fix: Fix | None) -> ShownFix | None:
+    if fix is None:
+        return None
+    applicability = fix.applicability if fix.edits else Applicability.DISPLAY
+    return ShownFix(fix.message, applicability.value)
+
+
+def _defect(path: str, what: str, error: Exception) -> Diagnostic:
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
+    return Diagnostic(
+        path,
+        f"{what} failed ({type(error).__name__}: {error}{place}); the rest was checked. "
+        "This is a defect of memlint: please report it with the script",
+    )

@@ -1,0 +1,95 @@
+"""Results as text, one module per output format, each imported only when asked for.
+
+A format is a function from a ``Report`` to pieces of text; the command line writes them. Formats
+for people colour their output if ``Report.colour``; formats for programs never do.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from memlint.results import FileResult, Shown
+
+if TYPE_CHECKING:
+    from memlint.findings import Diagnostic
+
+FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab")
+# For programs: nothing may be added to what they print.
+MACHINE_FORMATS = frozenset(FORMATS[2:])
+# Those that show what a fix would change.
+RENDERED_FORMATS = frozenset({"full", "json", "sarif"})
+
+
+class RuleWords(NamedTuple):
+    """What reports say of a rule besides a finding's message."""
+
+    code: str
+    name: str
+    level: str
+    summary: str
+    why: str
+    fix_safety: str = ""
+    url: str | None = None
+
+    @property
+    def why_in_short(self) -> str:
+        """The first sentence of ``why``."""
+        import re
+
+        text = " ".join(self.why.split())
+        end = re.search(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)\s+(?=[A-Z`\"'(])", text)
+        return text[: end.start()] if end else text
+
+
+class Report(NamedTuple):
+    """What there is to show. ``words`` has every rule that found something."""
+
+    results: Sequence[FileResult]
+    words: Mapping[str, RuleWords]
+    colour: bool = False
+
+    @property
+    def findings(self) -> Iterator[Shown]:
+        for result in self.results:
+            yield from result.findings
+
+    @property
+    def diagnostics(self) -> Iterator[Diagnostic]:
+        for result in self.results:
+            yield from result.diagnostics
+
+
+def render(output_format: str, report: Report) -> Iterator[str]:
+    """The report in ``output_format``, one of ``FORMATS``, piece by piece."""
+    module = importlib.import_module(f"memlint.reports.{output_format}")
+    renderer: Callable[[Report], Iterator[str]] = module.render
+    return renderer(report)
+
+
+def words_of(codes: Sequence[str]) -> dict[str, RuleWords]:
+    """The words of the rules of ``codes``, which are imported for it."""
+    from memlint import rules, suppressions
+
+    found = {
+        rule.code: RuleWords(
+            rule.code,
+            rule.name,
+            rule.level.value,
+            rule.summary,
+            rule.why,
+            rule.fix_safety,
+            next((each for each in rule.references if each.startswith("https://")), None),
+        )
+        for rule in rules.load(codes)
+    }
+    if rules.UNUSED_SUPPRESSION in codes:
+        found[rules.UNUSED_SUPPRESSION] = RuleWords(
+            rules.UNUSED_SUPPRESSION,
+            suppressions.UNUSED_NAME,
+            "waste",
+            "a suppression that suppresses nothing",
+            suppressions.UNUSED_WHY,
+        )
+    return found

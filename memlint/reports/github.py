@@ -1,0 +1,45 @@
+"""Workflow commands that GitHub shows as annotations on a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.reports import Report
+from memlint.reports.text import finding_place, place
+
+_COMMANDS = {"error": "error", "waste": "warning", "hint": "notice"}
+
+
+def render(report: Report) -> Iterator[str]:
+    for result in report.results:
+        for finding in result.findings:
+            where = {"file": finding.path}
+            if finding.start.cell is None:  # a notebook's rows are a cell's, not the file's
+                where |= {
+                    "line": str(finding.start.row),
+                    "col": str(finding.start.column),
+                    "endLine": str(finding.end.row),
+                    "endColumn": str(finding.end.column),
+                }
+            text = f"{finding_place(finding)}: {finding.code} {finding.message}"
+            yield _command(_COMMANDS[finding.level], f"memlint ({finding.code})", where, text)
+        for each in result.diagnostics:
+            where = {"file": each.path}
+            if each.cell is None and each.row is not None:
+                where |= {"line": str(each.row), "col": str(each.column or 1)}
+            text = f"{place(each.path, each.row, each.column, each.cell)}: {each.message}"
+            yield _command("error", "memlint", where, text)
+
+
+def _command(name: str, title: str, where: dict[str, str], text: str) -> str:
+    values = {"title": title, **where}
+    listed = ",".join(f"{key}={_property(value)}" for key, value in values.items())
+    return f"::{name} {listed}::{_data(text)}\n"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

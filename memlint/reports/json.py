@@ -1,0 +1,79 @@
+"""The shape of ruff's JSON output, so that what reads that reads this.
+
+A list of objects: ``code``, ``name``, ``message``, ``filename`` (absolute), ``cell``, ``location``
+and ``end_location`` (1-based row and column), ``fix`` with its edits, ``level``, ``url``. What
+could not be read has ``code`` null.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from json import dumps
+from typing import Any
+
+from memlint.findings import Diagnostic
+from memlint.reports import Report
+from memlint.results import Shown, ShownFix
+from memlint.source import Location
+
+
+def render(report: Report) -> Iterator[str]:
+    items: list[dict[str, Any]] = []
+    for result in report.results:
+        items += [_finding(each, report) for each in result.findings]
+        items += [_diagnostic(each) for each in result.diagnostics]
+    yield dumps(items, indent=2) + "\n"
+
+
+def _finding(finding: Shown, report: Report) -> dict[str, Any]:
+    words = report.words.get(finding.code)
+    return {
+        "cell": finding.start.cell,
+        "code": finding.code,
+        "end_location": _location(finding.end),
+        "filename": os.path.abspath(finding.path),
+        "fix": None if finding.fix is None else _fix(finding.fix),
+        "level": finding.level,
+        "location": _location(finding.start),
+        "message": finding.message,
+        "name": finding.name,
+        "noqa_row": finding.start.row,
+        "url": words.url if words else None,
+    }
+
+
+def _fix(fix: ShownFix) -> dict[str, Any]:
+    return {
+        "applicability": fix.applicability,
+        "edits": [
+            {
+                "content": edit.content,
+                "end_location": _location(edit.end),
+                "location": _location(edit.start),
+            }
+            for edit in fix.edits
+        ],
+        "message": fix.message,
+    }
+
+
+def _diagnostic(diagnostic: Diagnostic) -> dict[str, Any]:
+    here = _location(Location(diagnostic.row or 1, diagnostic.column or 1))
+    return {
+        "cell": diagnostic.cell,
+        "code": None,
+        "end_location": here,
+        "filename": os.path.abspath(diagnostic.path),
+        "fix": None,
+        "level": "error",
+        "location": here,
+        "message": diagnostic.message,
+        "name": "unreadable",
+        "noqa_row": None,
+        "url": None,
+    }
+
+
+def _location(location: Location) -> dict[str, int]:
+    return {"column": location.column, "row": location.row}
