@@ -173,6 +173,16 @@ class Script:
                 count[node.id] += 1
         return count
 
+    def sole_assignment(self, name: ast.Name) -> ast.Assign | None:
+        """The statement ``name = ...``, if the name is bound there only and read here only."""
+        if self._loads.get(name.id) != 1 or self._bound_names.get(name.id) != 1:
+            return None
+        for statement in self.nodes(ast.Assign):
+            match statement.targets:
+                case [ast.Name(id=bound)] if bound == name.id:
+                    return statement
+        return None
+
     def reference(self, qualname: str, at: ast.AST) -> Reference | None:
         """How to speak of ``qualname`` at a place; None where its name is taken."""
         function = self.function(at)

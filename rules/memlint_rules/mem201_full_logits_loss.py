@@ -1,0 +1,155 @@
+"""A causal LM loss over logits of size tokens times vocabulary.
+
+transformers computes the loss of a causal LM from the full logits: 2 bytes a logit in bf16, 4 for
+the float32 copy that the loss upcasts to, 4 for its log-softmax and 4 for the gradient, some 14
+bytes times tokens times vocabulary. For 8,192 tokens and 151,936 words that is 16 GiB. A fused loss
+computes tile by tile and never holds them. Source: ``ForCausalLMLoss`` of
+``transformers/loss/loss_utils.py``; Wijmans et al., "Cut Your Losses in Large-Vocabulary Language
+Models", arXiv:2411.09009.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from memlint.rule import (
+    Example,
+    Finding,
+    Fix,
+    InsertStatement,
+    Level,
+    Rule,
+    Script,
+    Trainer,
+)
+
+_PLAIN = ("transformers.Trainer",)
+_FUSERS = ("fuse_causal_lm_loss", "apply_liger_kernel", "cce_patch")
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if script.uses_unsloth or script.off_cuda or _fused_elsewhere(script):
+        return
+    for trainer in script.trainers:
+        if _keeps_full_logits(script, trainer):
+            yield Finding(
+                script.span(trainer.node.func),
+                f"`{trainer.kind.rpartition('.')[2]}` computes the loss from the full logits: some "
+                "14 bytes for every token and word of the vocabulary",
+                _fix(script, trainer),
+            )
+
+
+def _fused_elsewhere(script: Script) -> bool:
+    """Whether anything that the script calls or imports may replace the loss."""
+    if script.imports_package("liger_kernel", "cut_cross_entropy"):
+        return True
+    return bool(script.method_calls(*_FUSERS))
+
+
+def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
+    if trainer.kind == "trl.SFTTrainer":
+        if script.api.behaviour("sft-loss") != "full logits":
+            return False
+        if not (trainer.model.by_name or trainer.model.causal_lm):
+            return False
+    elif trainer.kind not in _PLAIN or trainer.model.causal_lm is not True:
+        return False
+    if trainer.subclass is not None or trainer.setting("compute_loss_func").given is not False:
+        return False
+    config = trainer.config
+    if config is None:
+        return trainer.args.given is False
+    return all(
+        config.setting(name).given is False or config.setting(name).value is False
+        for name in ("use_liger_kernel", "use_liger")
+    )
+
+
+def _fix(script: Script, trainer: Trainer) -> Fix | None:
+    """``fuse_causal_lm_loss(model)`` before the trainer is made, where the model has a name."""
+    given = trainer.keyword_node("model")
+    node = given.value if given is not None else next(iter(trainer.node.args), None)
+    advice = "Compute the loss without the logits: `memlint_runtime.fuse_causal_lm_loss(model)`"
+    if not isinstance(node, ast.Name):
+        return Fix(advice)
+    reference = script.reference("memlint_runtime.fuse_causal_lm_loss", trainer.node)
+    statement = script.statement(trainer.node)
+    if reference is None or not isinstance(statement, ast.Assign | ast.Expr | ast.Return):
+        return Fix(advice)
+    return Fix(
+        f"Call `{reference.text}({node.id})` before the trainer is made",
+        (
+            InsertStatement(script.span(statement), f"{reference.text}({node.id})"),
+            *reference.edits,
+        ),
+    )
+
+
+RULE = Rule(
+    code="MEM201",
+    name="full-logits-loss",
+    level=Level.WASTE,
+    summary="causal LM loss over the full logits",
+    why=(
+        "The loss of a causal LM is computed from logits of tokens times vocabulary: in bf16, then "
+        "in a float32 copy, then their log-softmax and gradient, some 14 bytes each. With today's "
+        "vocabularies they are the largest tensors of the step. A fused loss computes them tile by "
+        "tile and keeps none. TRL's SFT, DPO, KTO, GRPO and RLOO trainers do so since 1.15; "
+        "`transformers.Trainer` does not."
+    ),
+    fix_safety=(
+        "Safe: the same loss and gradients up to rounding. `fuse_causal_lm_loss` comes with "
+        "`pip install 'torch-memlint[runtime]'`. Withheld where the script brings a loss of its own."
+    ),
+    check=check,
+    triggers=frozenset({"Trainer"}),
+    references=(
+        "https://arxiv.org/abs/2411.09009",
+        "https://arxiv.org/abs/2410.10989",
+    ),
+    examples=(
+        Example(
+            title="transformers.Trainer",
+            bad="""\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+args = TrainingArguments("out", bf16=True, activation_checkpointing=True)
+trainer = Trainer(model=model, args=args, train_dataset=dataset)
+""",
+            good="""\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+from memlint_runtime import fuse_causal_lm_loss
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+args = TrainingArguments("out", bf16=True, activation_checkpointing=True)
+fuse_causal_lm_loss(model)
+trainer = Trainer(model=model, args=args, train_dataset=dataset)
+""",
+        ),
+    ),
+    clean=(
+        # Liger's kernel is the other way to the same end.
+        """\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+Trainer(model=model, args=TrainingArguments("out", use_liger_kernel=True)).train()
+""",
+        # TRL's own loss needs no logits.
+        """\
+from trl import SFTConfig, SFTTrainer
+
+SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig(packing=True), train_dataset=dataset).train()
+""",
+        # A classifier has a handful of logits.
+        """\
+from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
+
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
+Trainer(model=model, args=TrainingArguments("out")).train()
+""",
+    ),
+)

@@ -1,0 +1,193 @@
+"""Training that keeps every layer's activations until the backward pass.
+
+Without activation checkpointing a decoder layer keeps some 34 times hidden size bytes per token in
+bf16 (attention and MLP inputs, projections, norms); with it, only the layer's input: 2 times hidden
+size. The price is one more forward pass, about a third more compute. Source: Korthikanti et al.,
+"Reducing Activation Recomputation in Large Transformer Models", arXiv:2205.05198; transformers,
+"GPU" (gradient checkpointing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import Config, Example, Finding, Fix, Level, Rule, Script, Trainer
+from memlint_rules._models import trains_language_model
+
+# The option and its new name: where both exist the new one wins.
+_OPTIONS = ("activation_checkpointing", "gradient_checkpointing")
+_ENABLERS = (
+    "gradient_checkpointing_enable",
+    "activation_checkpointing_enable",
+    "checkpoint_activations",
+    "apply_activation_checkpointing",
+)
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if script.uses_unsloth or script.off_cuda or script.method_calls(*_ENABLERS):
+        return
+    for config in script.configs:
+        trainers = script.trainers_with(config)
+        if trainers and all(map(trains_language_model, trainers)):
+            if _surely_off(config) and not any(_kbit(trainer) for trainer in trainers):
+                yield _finding(script, config)
+
+
+def _kbit(trainer: Trainer) -> bool:
+    """``prepare_model_for_kbit_training`` turns checkpointing on by itself."""
+    return trainer.model.kbit is not False
+
+
+def _surely_off(config: Config) -> bool:
+    given = [config.setting(name) for name in _OPTIONS]
+    if any(setting.given is None for setting in given):
+        return False
+    if any(setting.given for setting in given):
+        return all(setting.value is False for setting in given if setting.given)
+    return any(config.effective(name).value is False for name in _OPTIONS) and not any(
+        config.effective(name).value is True for name in _OPTIONS
+    )
+
+
+def _finding(script: Script, config: Config) -> Finding:
+    setting = next(
+        (one for one in map(config.setting, _OPTIONS) if one.given),
+        config.setting(next(filter(config.has_option, reversed(_OPTIONS)), _OPTIONS[1])),
+    )
+    if setting.given:
+        message = f"`{setting.name}=False` keeps the activations of all layers until backward"
+        span = script.span(setting.node) if setting.node is not None else config.span
+    else:
+        message = (
+            f"`{config.kind.rpartition('.')[2]}` leaves activation checkpointing off: the "
+            "activations of all layers are kept until backward"
+        )
+        span = script.span(config.node.func)
+    name = setting.name
+    newest = next(filter(config.has_option, _OPTIONS), name)
+    if not setting.given:
+        name = newest
+    edits = script.set_option(config, name, "True")
+    fix = Fix(f"Set `{name}=True`", edits) if edits else None
+    return Finding(span, message, fix)
+
+
+RULE = Rule(
+    code="MEM301",
+    name="unchecked-activations",
+    level=Level.WASTE,
+    summary="no activation checkpointing",
+    why=(
+        "Without activation checkpointing every layer's intermediate results stay on the GPU from "
+        "the forward pass to the backward pass: some 34 bytes per token and hidden unit and layer "
+        "in bf16, against 2 with checkpointing. It costs about a third more compute and changes no "
+        "number. TRL's configurations have it on since 0.22; plain `TrainingArguments` do not."
+    ),
+    fix_safety=(
+        "Safe: recomputed activations are the same activations. Withheld where the script turns "
+        "checkpointing on by another way, uses Unsloth, or sets the option from outside."
+    ),
+    check=check,
+    triggers=frozenset({"TrainingArguments", "Config"}),
+    references=(
+        "https://arxiv.org/abs/2205.05198",
+        "https://huggingface.co/docs/transformers/perf_train_gpu_one",
+    ),
+    examples=(
+        Example(
+            title="plain TrainingArguments",
+            bad="""\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+args = TrainingArguments(output_dir="out", bf16=True)
+trainer = Trainer(model=model, args=args, train_dataset=dataset)
+trainer.train()
+""",
+            good="""\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+args = TrainingArguments(output_dir="out", bf16=True, activation_checkpointing=True)
+trainer = Trainer(model=model, args=args, train_dataset=dataset)
+trainer.train()
+""",
+        ),
+        Example(
+            title="turned off",
+            bad="""\
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig(
+    output_dir="out",
+    gradient_checkpointing=False,
+    packing=True,
+)
+SFTTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
+""",
+            good="""\
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig(
+    output_dir="out",
+    gradient_checkpointing=True,
+    packing=True,
+)
+SFTTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
+""",
+        ),
+        Example(
+            title="an older transformers",
+            target="transformers=4.57",
+            bad="""\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+trainer = Trainer(model, TrainingArguments("out", bf16=True), train_dataset=dataset)
+""",
+            good="""\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+trainer = Trainer(model, TrainingArguments("out", bf16=True, gradient_checkpointing=True), train_dataset=dataset)
+""",
+        ),
+    ),
+    clean=(
+        # The method call turns it on, whatever the configuration says.
+        """\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+model.gradient_checkpointing_enable()
+Trainer(model, TrainingArguments("out", gradient_checkpointing=False)).train()
+""",
+        # k-bit preparation turns it on.
+        """\
+from peft import prepare_model_for_kbit_training
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+model = prepare_model_for_kbit_training(model)
+Trainer(model, TrainingArguments("out")).train()
+""",
+        # One path sets it.
+        """\
+import sys
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+options = {}
+if len(sys.argv) > 1:
+    options["gradient_checkpointing"] = True
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+Trainer(model, TrainingArguments("out", **options)).train()
+""",
+        # TRL's default is on.
+        """\
+from trl import SFTConfig, SFTTrainer
+
+SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig(packing=True), train_dataset=dataset).train()
+""",
+    ),
+)

@@ -1,0 +1,181 @@
+"""A TRL trainer that is given plain ``TrainingArguments``.
+
+TRL turns them into its own configuration by passing every value on, the defaults too: an explicit
+``gradient_checkpointing=False`` and ``bf16=False`` that nobody wrote cancel TRL's defaults, and
+options like ``packing`` or ``max_length`` have no place to stand. Source: TRL,
+``trl/trainer/sft_trainer.py`` (conversion of ``TrainingArguments``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    Config,
+    Example,
+    Finding,
+    Fix,
+    How,
+    Level,
+    ReplaceCallee,
+    Rule,
+    Script,
+    SetKeyword,
+    Trainer,
+)
+
+_PLAIN = frozenset({"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"})
+# Where the two classes' defaults differ, these keep what the script trained with. Checkpointing is
+# left to TRL's default: it changes memory, not numbers.
+_KEPT = ("learning_rate", "logging_steps", "bf16", "max_length")
+
+
+def check(script: Script) -> Iterator[Finding]:
+    for trainer in script.trainers:
+        config = trainer.config
+        if config is None or config.kind not in _PLAIN or not trainer.kind.startswith("trl."):
+            continue
+        wanted = config_class(script, trainer)
+        if wanted is None:
+            continue
+        name = wanted.rpartition(".")[2]
+        yield Finding(
+            script.span(config.node.func if not config.fed_by_parser else trainer.node.func),
+            f"`{trainer.kind.rpartition('.')[2]}` gets plain `TrainingArguments`: values that "
+            f"nobody wrote (bf16 and activation checkpointing off) cancel the defaults of `{name}`",
+            _fix(script, trainer, config, wanted),
+        )
+
+
+def config_class(script: Script, trainer: Trainer) -> str | None:
+    """The configuration class of a TRL trainer, if the target version has it."""
+    wanted = trainer.kind.removesuffix("Trainer") + "Config"
+    return wanted if script.api.signature(wanted) is not None else None
+
+
+def _fix(script: Script, trainer: Trainer, config: Config, wanted: str) -> Fix | None:
+    name = wanted.rpartition(".")[2]
+    advice = Fix(f"Use `{name}` instead of `TrainingArguments`")
+    if config.fed_by_parser or config.subclass is not None or config.open_ended:
+        return advice
+    if any(one.kind != trainer.kind for one in script.trainers_with(config)):
+        return advice
+    reference = script.reference(wanted, config.node)
+    if reference is None:
+        return advice
+    kept = tuple(
+        SetKeyword(config.span, option, source)
+        for option, source in _values_to_keep(script, config, wanted)
+    )
+    return Fix(
+        f"Use `{name}`, with what `TrainingArguments` meant by default written out",
+        (ReplaceCallee(config.span, reference.text), *kept, *reference.edits),
+    )
+
+
+def _values_to_keep(script: Script, config: Config, wanted: str) -> Iterator[tuple[str, str]]:
+    """Options that nobody wrote and that would change with the class, with their old value."""
+    signature = script.api.signature(wanted)
+    assert signature is not None
+    positional = {
+        setting.name
+        for setting in map(config.setting, config.positions)
+        if setting.how is How.POSITIONAL
+    }
+    for option in _KEPT:
+        new = signature.parameters.get(option)
+        setting = config.setting(option)
+        if new is None or setting.given is not False or option in positional:
+            continue
+        old = config.effective(option)
+        if not old.known or old.value == new.default:
+            continue
+        if option == "bf16" and config.setting("fp16").given is not False:
+            # Mixed precision was chosen already: TRL's bf16 default gives way to fp16.
+            continue
+        yield option, repr(old.value)
+
+
+RULE = Rule(
+    code="MEM905",
+    name="plain-arguments-for-trl-trainer",
+    level=Level.ERROR,
+    summary="a TRL trainer given plain TrainingArguments",
+    why=(
+        "A TRL trainer turns plain `TrainingArguments` into its own configuration by passing every "
+        "value on, defaults included. `bf16=False` and `gradient_checkpointing=False`, which nobody "
+        "wrote, then cancel TRL's defaults, and the options that save most (packing, length limits) "
+        "cannot be set at all."
+    ),
+    fix_safety=(
+        "Safe: values that the script set stay; defaults that differ and change training (learning "
+        "rate, precision) are written out as they were. Activation checkpointing is left to TRL's "
+        "default, on: it changes memory, not numbers."
+    ),
+    check=check,
+    triggers=frozenset({"TrainingArguments"}),
+    references=("https://huggingface.co/docs/trl/sft_trainer",),
+    examples=(
+        Example(
+            title="SFT",
+            bad="""\
+from transformers import TrainingArguments
+from trl import SFTTrainer
+
+args = TrainingArguments(
+    output_dir="out",
+    per_device_train_batch_size=1,
+    learning_rate=2e-4,
+    bf16=True,
+)
+trainer = SFTTrainer(model, args=args, train_dataset=dataset)
+""",
+            good="""\
+from transformers import TrainingArguments
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig(
+    output_dir="out",
+    per_device_train_batch_size=1,
+    learning_rate=2e-4,
+    bf16=True,
+    logging_steps=500,
+)
+trainer = SFTTrainer(model, args=args, train_dataset=dataset)
+""",
+        ),
+        Example(
+            title="defaults that differ",
+            bad="""\
+import trl
+from transformers import TrainingArguments
+
+trainer = trl.DPOTrainer(model, args=TrainingArguments("out"), train_dataset=dataset)
+""",
+            good="""\
+import trl
+from transformers import TrainingArguments
+
+trainer = trl.DPOTrainer(model, args=trl.DPOConfig("out", learning_rate=5e-05, logging_steps=500, bf16=False), train_dataset=dataset)
+""",
+        ),
+    ),
+    clean=(
+        """\
+from trl import SFTConfig, SFTTrainer
+
+trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset)
+""",
+        # A class of the same name from another library.
+        """\
+from setfit import Trainer, TrainingArguments
+
+trainer = Trainer(model, args=TrainingArguments("out"), train_dataset=dataset)
+""",
+        """\
+from transformers import Trainer, TrainingArguments
+
+trainer = Trainer(model, args=TrainingArguments("out"), train_dataset=dataset)
+""",
+    ),
+)
