@@ -34,6 +34,7 @@ measured traffic the benchmarks compare with.
 from __future__ import annotations
 
 import heapq
+import itertools
 import re
 import sys
 import weakref
@@ -147,6 +148,7 @@ class ActivationOffload:
         self._order: list[weakref.ref[_Storage]] = []  # as saved; dead ones are cut off the end
         self._leaving: deque[weakref.ref[_Storage]] = deque()
         self._candidates: list[tuple[int, int, weakref.ref[_Storage]]] = []  # a heap
+        self._age = itertools.count()
         self._stays: dict[int, weakref.ref[Any] | None] = {}  # addresses of weights and outputs
         self._entered: list[tuple[saved_tensors_hooks, Any]] = []
 
@@ -228,7 +230,7 @@ class ActivationOffload:
             return
         self.resident_bytes += storage.num_bytes
         storage.counted = True
-        rank = (-storage.num_bytes, storage.index, weakref.ref(storage))
+        rank = (-storage.num_bytes, next(self._age), weakref.ref(storage))
         heapq.heappush(self._candidates, rank)
         while self.resident_bytes > self.budget_bytes and self._candidates:
             victim = heapq.heappop(self._candidates)[2]()
