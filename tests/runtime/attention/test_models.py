@@ -1,0 +1,193 @@
+"""Losses, gradients and logits of ragged batches against the padded batch of the stock model."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from memlint_runtime import use_variable_length_attention
+from torch import Tensor
+
+from tests.runtime.attention.models import (
+    FAMILIES,
+    checkpoint,
+    documents,
+    flattened,
+    padded,
+    tiny_model,
+)
+
+LENGTHS = (13, 1, 9, 20, 4)
+
+
+def loss_and_gradients(model: Any, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    model.zero_grad()
+    loss = model(**batch).loss
+    loss.backward()
+    return loss.detach(), {
+        n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None
+    }
+
+
+def assert_same(
+    ours: tuple[Tensor, dict[str, Tensor]], theirs: Any, relative: float = 1e-5
+) -> None:
+    torch.testing.assert_close(ours[0], theirs[0], rtol=relative, atol=0)
+    assert ours[1].keys() == theirs[1].keys()
+    largest = max(g.norm() for g in theirs[1].values())
+    for name, gradient in theirs[1].items():
+        # Biases of keys have no gradient but rounding, hence the floor.
+        error = (ours[1][name] - gradient).norm() / max(gradient.norm(), 1e-3 * largest)
+        assert error < relative, (name, float(error))
+
+
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["plain", "checkpointed"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_loss_and_every_gradient_equal_the_padded_batch(family: str, checkpointing: bool) -> None:
+    model = tiny_model(family).train()
+    docs = documents(*LENGTHS)
+    expected = loss_and_gradients(model, padded(docs))
+    use_variable_length_attention(model)
+    if checkpointing:
+        checkpoint(model)
+    flat = flattened(docs)
+    lengths = torch.tensor(LENGTHS)
+    cu_seqlens = torch.cat([torch.zeros(1), lengths.cumsum(0)]).int()
+    told = {k: v for k, v in flat.items() if k != "position_ids"}
+    told |= {"cu_seq_lens_q": cu_seqlens, "max_length_q": 20}
+    two_rows = {k: torch.cat([v, v.flip(0)]) for k, v in flat.items()}
+    assert_same(loss_and_gradients(model, flat), expected)
+    assert_same(loss_and_gradients(model, told), expected)
+    assert_same(loss_and_gradients(model, two_rows), expected)
+    assert_same(loss_and_gradients(model, padded(docs)), expected)
+    with_mask_of_ones = {**flat, "attention_mask": torch.ones_like(flat["input_ids"])}
+    assert_same(loss_and_gradients(model, with_mask_of_ones), expected)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_changed_document_moves_no_other_by_a_bit(family: str) -> None:
+    model = use_variable_length_attention(tiny_model(family)).eval()
+    docs = documents(*LENGTHS)
+    with torch.no_grad():
+        before = model(**flattened(docs)).logits[0].split(LENGTHS)
+        docs[2] = (docs[2] + 5) % 90 + 3
+        after = model(**flattened(docs)).logits[0].split(LENGTHS)
+    for index, (a, b) in enumerate(zip(before, after, strict=True)):
+        assert torch.equal(a, b) == (index != 2), index
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_cache_left_on_does_not_mix_documents(family: str) -> None:
+    model = tiny_model(family).train()
+    docs = documents(*LENGTHS)
+    expected = loss_and_gradients(model, padded(docs))
+    use_variable_length_attention(model)
+    assert_same(loss_and_gradients(model, {**flattened(docs), "use_cache": True}), expected)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gpt_neox", "qwen3_moe"])
+def test_padding_taken_out_of_the_trunk(family: str, side: str) -> None:
+    model = tiny_model(family).train()
+    batch = padded(documents(*LENGTHS))
+    if side == "left":
+        batch = {k: v.flip(1) for k, v in batch.items()}
+        # Padding must not be asked to predict a document's first token.
+        batch["labels"][torch.arange(5), batch["attention_mask"].argmax(1)] = -100
+    expected = loss_and_gradients(model, batch)
+    tokens: list[int] = []
+    model.base_model.layers[0].register_forward_pre_hook(lambda m, a: tokens.append(a[0].shape[1]))
+    use_variable_length_attention(model, remove_padding=True)
+    assert_same(loss_and_gradients(model, batch), expected)
+    assert tokens == [sum(LENGTHS)]
+    hidden = model(**batch, output_hidden_states=True).hidden_states
+    assert {h.shape[:2] for h in hidden} == {(5, 20)}
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gpt_oss"])
+def test_generation_is_unchanged(family: str) -> None:
+    model = tiny_model(family).eval()
+    docs = documents(11, 5)
+    ids = torch.stack([docs[0], torch.cat([torch.zeros(6, dtype=torch.long), docs[1]])])
+    ask = {"input_ids": ids, "attention_mask": (ids != 0).long()}
+    options = {"max_new_tokens": 12, "do_sample": False, "eos_token_id": None}
+    expected = model.generate(**ask, **options)
+    use_variable_length_attention(model)
+    assert torch.equal(model.generate(**ask, **options), expected)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["plain", "checkpointed"])
+def test_compiled(checkpointing: bool) -> None:
+    model = tiny_model("mistral").train()
+    docs = documents(*LENGTHS)
+    expected = loss_and_gradients(model, padded(docs))
+    use_variable_length_attention(model)
+    if checkpointing:
+        checkpoint(model)
+    compiled = torch.compile(model, backend="aot_eager")
+    flat = flattened(docs)
+    loss = compiled(
+        **flat, cu_seq_lens_q=torch.tensor([0, 13, 14, 23, 43, 47]), max_length_q=20
+    ).loss
+    loss.backward()
+    gradients = {n: p.grad.clone() for n, p in model.named_parameters()}
+    assert_same((loss.detach(), gradients), expected)
+
+
+def test_peft_and_copies_keep_documents_apart() -> None:
+    peft = pytest.importorskip("peft")
+    lora = peft.get_peft_model(tiny_model("llama"), peft.LoraConfig(target_modules=["q_proj"]))
+    docs = documents(*LENGTHS)
+    expected = lora(**padded(docs)).loss
+    assert use_variable_length_attention(lora) is lora
+    torch.testing.assert_close(lora(**flattened(docs)).loss, expected)
+    torch.testing.assert_close(copy.deepcopy(lora)(**flattened(docs)).loss, expected)
+
+
+def test_saved_model_asks_for_no_special_attention(tmp_path: Any) -> None:
+    model = use_variable_length_attention(tiny_model("llama"))
+    model.save_pretrained(tmp_path)
+    assert "memlint" not in (tmp_path / "config.json").read_text()
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "mamba": ({"hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}, "carry a state"),
+    "qwen3_next": (
+        {**FAMILIES["qwen3_moe"], "layer_types": ["linear_attention", "full_attention"]},
+        "carry a state",
+    ),
+    "llama4_text": (
+        {**FAMILIES["llama"], "layer_types": ["chunked_attention", "full_attention"]},
+        "chunked_attention",
+    ),
+}
+
+
+@pytest.mark.parametrize("family", REFUSED)
+def test_models_that_mix_documents_otherwise_are_refused(family: str) -> None:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    options, why = REFUSED[family]
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **options))
+    with pytest.raises(ValueError, match=why):
+        use_variable_length_attention(model)
+
+
+def test_wrong_use_is_named() -> None:
+    with pytest.raises(ValueError, match="takes a transformers model, got Linear"):
+        use_variable_length_attention(torch.nn.Linear(2, 2))
+    model = use_variable_length_attention(tiny_model("llama"))
+    with pytest.raises(ValueError, match="remove_padding=False; it cannot be changed"):
+        use_variable_length_attention(model, remove_padding=True)
+    flat = flattened(documents(3, 4))
+    with pytest.raises(ValueError, match="have 6 tokens in all, the batch has 7"):
+        model(**flat, cu_seq_lens_q=torch.tensor([0, 3, 6]), max_length_q=3)
+    cache = model(flat["input_ids"][:, :2], use_cache=True).past_key_values
+    with pytest.raises(ValueError, match="into a cache"):
+        model(**flat, cu_seq_lens_q=torch.tensor([0, 3, 7]), past_key_values=cache)
+    dropping = use_variable_length_attention(tiny_model("llama", attention_dropout=0.1)).train()
+    with pytest.raises(ValueError, match="no dropout"):
+        dropping(**flat)
