@@ -6,6 +6,18 @@ head, without the T x V logits. The losses are small functions of its [T] output
 
 from __future__ import annotations
 
+from memlint_runtime.losses.cross_entropy import cross_entropy, reduce_tokens, token_cross_entropy
+from memlint_runtime.losses.distillation import OutputHead, distillation_loss
+from memlint_runtime.losses.policy import policy_loss
+from memlint_runtime.losses.preference import (
+    answer_logprobs,
+    cpo_loss,
+    dpo_loss,
+    kto_loss,
+    orpo_loss,
+    simpo_loss,
+)
+from memlint_runtime.losses.reward import bradley_terry_loss
 from memlint_runtime.losses.token_logprobs import (
     TokenStatistics,
     default_workspace_bytes,
@@ -14,8 +26,21 @@ from memlint_runtime.losses.token_logprobs import (
 )
 
 __all__ = [
+    "OutputHead",
     "TokenStatistics",
+    "answer_logprobs",
+    "bradley_terry_loss",
+    "cpo_loss",
+    "cross_entropy",
     "default_workspace_bytes",
+    "distillation_loss",
+    "dpo_loss",
+    "kto_loss",
+    "orpo_loss",
+    "policy_loss",
+    "reduce_tokens",
+    "simpo_loss",
+    "token_cross_entropy",
     "token_logprobs",
     "token_statistics",
 ]

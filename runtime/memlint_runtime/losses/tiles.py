@@ -153,17 +153,24 @@ def tile_bytes(head: Head, tokens: int, vocabulary: int, scratch: int) -> int:
     return grid + inputs + accumulator + half + per_token
 
 
-def plan_tiling(head: Head, workspace_bytes: int, *, scratch: int = 2) -> Tiling:
+def plan_tiling(
+    head: Head, workspace_bytes: int, *, scratch: int = 2, beside: Sequence[Head] = ()
+) -> Tiling:
     """The largest tiles that keep a sweep within `workspace_bytes`.
 
-    `scratch` counts the [t, v] buffers that are alive together. Raises ValueError where the
+    `scratch` counts the [t, v] buffers of a head that are alive together; heads `beside` are
+    swept in step with it. Raises ValueError where the
     smallest tile does not fit.
     """
     tokens = min(_LARGEST_TILE_TOKENS, _round_up(head.token_count))
     vocabulary = min(_LARGEST_TILE_VOCABULARY, _round_up(head.vocabulary))
-    while tile_bytes(head, tokens, vocabulary, scratch) > workspace_bytes:
+
+    def needed(tokens: int, vocabulary: int) -> int:
+        return sum(tile_bytes(each, tokens, vocabulary, scratch) for each in (head, *beside))
+
+    while needed(tokens, vocabulary) > workspace_bytes:
         if max(tokens, vocabulary) <= _SMALLEST_TILE:
-            least = tile_bytes(head, _SMALLEST_TILE, _SMALLEST_TILE, scratch)
+            least = needed(_SMALLEST_TILE, _SMALLEST_TILE)
             raise ValueError(
                 f"workspace_bytes is {workspace_bytes}, and the smallest tile of a head of width "
                 f"{sum(head.widths)} takes {least}: give at least that"

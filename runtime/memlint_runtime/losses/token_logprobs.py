@@ -153,7 +153,7 @@ def token_statistics(
     if low_rank is not None:
         hiddens.append(low_rank[0].reshape(-1, low_rank[0].shape[-1]))
         weights.append(low_rank[1])
-    compute_dtype = _compute_dtype(hidden_TD, weight_VD)
+    compute_dtype = multiply_dtype(hidden_TD, weight_VD)
     if workspace_bytes is None:
         workspace_bytes = default_workspace_bytes(
             target.shape[0], sum(int(hidden.shape[1]) for hidden in hiddens), compute_dtype
@@ -227,7 +227,9 @@ class _TokenStatistics(torch.autograd.Function):
             None if found.expected_logit is None else found.logsumexp - found.expected_logit,
             found.mean_logit,
         ]
-        return tuple(_spread(values, rows, ctx.count) for values in spread)
+        return tuple(
+            None if values is None else spread_rows(values, rows, ctx.count) for values in spread
+        )
 
     @staticmethod
     @once_differentiable
@@ -251,11 +253,11 @@ class _TokenStatistics(torch.autograd.Function):
             head, options.workspace_bytes - held, scratch=2 if coefficients.slope is None else 3
         )
         results = [
-            _blank(tensor, head) if want else None
+            blank_gradient(tensor, head) if want else None
             for tensor, want in zip(tensors, wants, strict=True)
         ]
         todo = list(results[:pairs])
-        bias_result = _blank(bias, head) if wants_bias else None
+        bias_result = blank_gradient(bias, head) if wants_bias else None
         # The tiles are cast by hand; autocast would round their fp32 sums as well.
         with torch.autocast(head.device.type, enabled=False):
             for pair, kept in enumerate(ctx.kept):
@@ -334,13 +336,15 @@ def _coefficients(
     )
 
 
-def _spread(values: Tensor | None, rows: Tensor | None, count: int) -> Tensor | None:
-    if values is None or rows is None:
+def spread_rows(values: Tensor, rows: Tensor | None, count: int) -> Tensor:
+    """Values of the head's rows in their places among `count` zeros."""
+    if rows is None:
         return values
     return values.new_zeros(count).index_copy_(0, rows, values)
 
 
-def _blank(like: Tensor, head: Head) -> Tensor:
+def blank_gradient(like: Tensor, head: Head) -> Tensor:
+    """Room for a gradient of the head's sweep."""
     # Rows that are ignored get no gradient; where all are written, zeros would be wasted time.
     if head.rows is None and head.token_count:
         return torch.empty_like(like, memory_format=torch.contiguous_format)
@@ -351,7 +355,8 @@ def _bytes(tensor: Tensor | None) -> int:
     return 0 if tensor is None else tensor.numel() * tensor.element_size()
 
 
-def _compute_dtype(hidden: Tensor, weight: Tensor) -> torch.dtype:
+def multiply_dtype(hidden: Tensor, weight: Tensor) -> torch.dtype:
+    """The type that the head's matmul rounds its inputs to, as `nn.Linear` would."""
     kind = hidden.device.type
     if torch.is_autocast_enabled(kind) and hidden.dtype != torch.float64:
         return torch.get_autocast_dtype(kind)

@@ -1,0 +1,118 @@
+"""Cross entropy of a causal language model from hidden states and head, in all its variants.
+
+What: label smoothing (Szegedy et al. 2016), z-loss (Chowdhery et al., PaLM, 2022), token weights,
+dynamic fine-tuning (Wu et al., "On the Generalization of SFT", 2025), which weighs each token by
+its own detached probability.
+Cost: see `statistics`; label smoothing and z-loss recompute the tiles once more where the head is
+trained. An all-masked batch has loss zero, where PyTorch's own mean is NaN.
+
+Shapes: T tokens (any leading shape), D hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
+
+
+def token_cross_entropy(
+    found: TokenStatistics,
+    *,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    dynamic: bool = False,
+) -> Tensor:
+    """Each token's loss `[T]` from its statistics; needs `mean_logit` and `logsumexp` if used."""
+    loss = -found.logprob
+    if dynamic:
+        loss = loss * found.logprob.detach().exp()
+    if label_smoothing:
+        assert found.mean_logit is not None
+        assert found.logsumexp is not None
+        uniform = found.logsumexp - found.mean_logit
+        loss = (1.0 - label_smoothing) * loss + label_smoothing * uniform
+    if z_loss:
+        assert found.logsumexp is not None
+        loss = loss + z_loss * found.logsumexp.square()
+    return loss
+
+
+def reduce_tokens(
+    loss_T: Tensor,
+    counted_T: Tensor,
+    *,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+    token_weights: Tensor | None = None,
+    num_items_in_batch: Tensor | float | None = None,
+) -> Tensor:
+    """Weigh and reduce `[T]`, zero where not counted.
+
+    The mean is over the counted tokens, or their weights' sum, and zero where there are none;
+    with `num_items_in_batch` it is the sum divided by that, which makes accumulated micro-batches
+    add up.
+    """
+    loss_T = torch.where(counted_T, loss_T, 0.0)
+    weights = counted_T.to(loss_T.dtype)
+    if token_weights is not None:
+        weights = weights * token_weights
+        loss_T = loss_T * token_weights
+    if reduction == "none":
+        return loss_T
+    if reduction == "sum":
+        return loss_T.sum()
+    if num_items_in_batch is not None:
+        items = torch.as_tensor(num_items_in_batch, device=loss_T.device)
+        return loss_T.sum() / items
+    total = weights.sum()
+    return loss_T.sum() / torch.where(total == 0, 1.0, total)
+
+
+def cross_entropy(
+    hidden_TD: Tensor,
+    weight_VD: Tensor,
+    target_T: Tensor,
+    *,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    dynamic: bool = False,
+    token_weights: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+    num_items_in_batch: Tensor | float | None = None,
+    **head: Any,
+) -> Tensor:
+    """Cross entropy of `softmax(hidden @ weight.T)` without the logits; targets already shifted.
+
+    Args:
+        hidden_TD, weight_VD, target_T: as in `token_logprobs`, whose other arguments (bias,
+            softcap, temperature, logit_scale, low_rank, workspace_bytes) `head` takes too.
+        label_smoothing: share of the target distribution that is uniform.
+        z_loss: weight of the squared log-sum-exp.
+        dynamic: weigh each token by its own detached probability (DFT).
+        token_weights: `[T]`.
+        ignore_index: target that does not count; so does every negative one.
+        reduction, num_items_in_batch: as in `reduce_tokens`.
+    """
+    counted = (target_T >= 0) & (target_T != ignore_index)
+    found = token_statistics(
+        hidden_TD,
+        weight_VD,
+        torch.where(counted, target_T, -100),
+        logsumexp=bool(label_smoothing or z_loss),
+        mean_logit=bool(label_smoothing),
+        **head,
+    )
+    loss = token_cross_entropy(
+        found, label_smoothing=label_smoothing, z_loss=z_loss, dynamic=dynamic
+    )
+    return reduce_tokens(
+        loss,
+        counted,
+        reduction=reduction,
+        token_weights=token_weights,
+        num_items_in_batch=num_items_in_batch,
+    )
