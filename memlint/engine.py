@@ -65,10 +65,11 @@ def check_source(
     exception goes through.
     """
     from memlint import suppressions
+    from memlint.rules import UNUSED_SUPPRESSION
 
     codes = {rule.code for rule in rules}
     if unused_suppressions:
-        codes.add(suppressions.UNUSED_SUPPRESSION)
+        codes.add(UNUSED_SUPPRESSION)
     violations: list[Violation] = []
     chosen = asked(source.data, rules)
     if chosen:

@@ -67,8 +67,13 @@ def mask(text: str, masks: Masks) -> str | None:
             state.read(line)
             index += 1
             continue
-        indent = line[: len(line) - len(line.lstrip())]
-        out.append(f"{indent}{replacement}  {masks.head}{line[len(indent) :]}")
+        indent = _indent(line)
+        if state.block is not None and len(indent) > len(state.block):
+            # IPython takes a magic at any indentation, Python no statement: keep the line whole.
+            indent = state.block
+            out.append(f"{indent}{replacement}  {masks.rest}{line}")
+        else:
+            out.append(f"{indent}{replacement}  {masks.head}{line[len(indent) :]}")
         index += 1
         while line.rstrip("\r\n").endswith("\\") and index < len(lines):
             line = lines[index]
@@ -103,8 +108,17 @@ def _replacement(code: str) -> str | None:
     return None
 
 
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t\f"))]
+
+
 class _State:
-    """Whether the next line begins a statement: not within brackets, a string, a continuation."""
+    """Whether the next line begins a statement: not within brackets, a string, a continuation.
+
+    block: the indentation of the block that it belongs to; None if it may begin a deeper one.
+    """
+
+    block: str | None = ""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -116,6 +130,14 @@ class _State:
         return not (self._depth > 0 or self._quote or self._continued)
 
     def read(self, line: str) -> None:
+        code = line.partition("#")[0].rstrip()
+        if code.endswith(":"):
+            self.block = None
+        elif code and self.at_statement:
+            self.block = _indent(line)
+        self._scan(line)
+
+    def _scan(self, line: str) -> None:
         position = 0
         self._continued = False
         while position < len(line):

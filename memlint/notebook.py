@@ -71,14 +71,14 @@ def read_notebook(path: str, data: bytes) -> tuple[Source, tuple[Diagnostic, ...
     diagnostics: list[Diagnostic] = []
     offset = 0
     for cell in cells:
-        body, error = _as_python(cell.text, marks.masks)
-        if error is not None:
+        body, broken = _as_python(cell.text, marks.masks)
+        if broken is not None:
             diagnostics.append(
                 Diagnostic(
                     path,
-                    f"cell {cell.number} does not parse and was left out: {error.msg}",
-                    error.lineno or 1,
-                    error.offset or 1,
+                    f"cell {cell.number} does not parse and was left out: {broken.msg}",
+                    broken.lineno or 1,
+                    broken.offset or 1,
                     cell.number,
                 )
             )

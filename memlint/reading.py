@@ -141,13 +141,14 @@ def _encoding(path: str, body: bytes, bom: bool) -> str:
     cookie = found[1].decode("ascii", "replace")
     row, _ = _place(body, found.start(1))
     import codecs
+    import contextlib
 
     try:
         name = codecs.lookup(cookie).name
-        # A codec such as rot13 or hex maps text to text or bytes to bytes: no script's encoding.
-        if not isinstance(b"".decode(cookie), str):
-            raise LookupError(cookie)
-    except (LookupError, UnicodeError):
+        with contextlib.suppress(UnicodeError):
+            # rot13 or hex map text to text or bytes to bytes: no script's encoding.
+            b" ".decode(cookie)
+    except (LookupError, ValueError):
         raise ReadError(
             Diagnostic(path, f"declares an encoding that Python does not know: {cookie}", row, 1)
         ) from None

@@ -1,0 +1,105 @@
+"""Configuration: nearest file, every key, and misspellings that are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memlint.config import ConfigError, Settings, in_folder, load, nearest, override
+
+
+def write(path: Path, text: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return str(path)
+
+
+def test_every_key(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "pyproject.toml",
+        """
+        [tool.memlint]
+        select = ["MEM3", "fp32-weights"]
+        extend-select = ["MEM402"]
+        ignore = ["MEM001"]
+        exclude = ["old/", "*_gen.py"]
+        target = "trl=0.29"
+        unsafe-fixes = true
+        [tool.memlint.per-file-ignores]
+        "tests/*" = ["ALL"]
+        """,
+    )
+    assert load(path) == Settings(
+        root=str(tmp_path),
+        origin=path,
+        select=("MEM3", "fp32-weights"),
+        extend_select=("MEM402",),
+        ignore=("MEM001",),
+        per_file_ignores=(("tests/*", ("ALL",)),),
+        exclude=("old/", "*_gen.py"),
+        target="trl=0.29",
+        unsafe_fixes=True,
+    )
+
+
+def test_nearest_file_with_something_to_say(tmp_path: Path) -> None:
+    write(tmp_path / "memlint.toml", 'ignore = ["MEM3"]')
+    write(tmp_path / "a" / "pyproject.toml", "[tool.other]\nx = 1")
+    (tmp_path / "a" / "b").mkdir()
+    assert nearest(str(tmp_path / "a" / "b")).ignore == ("MEM3",)
+    write(tmp_path / "a" / "pyproject.toml", "[tool.memlint]\nignore = []")
+    known: dict[str, Settings | None] = {}
+    assert nearest(str(tmp_path / "a" / "b"), known).ignore == ()
+    assert known[str(tmp_path / "a")] is known[str(tmp_path / "a" / "b")]
+    # Both in one folder: the file of its own goes first.
+    write(tmp_path / "a" / "memlint.toml", 'ignore = ["MEM4"]')
+    both = in_folder(str(tmp_path / "a"))
+    assert both is not None
+    assert both.ignore == ("MEM4",)
+
+
+def test_target_may_be_a_table(tmp_path: Path) -> None:
+    path = write(tmp_path / "memlint.toml", '[target]\ntrl = "0.29"\ntorch = "2.9"')
+    settings = load(path)
+    assert settings is not None
+    assert settings.target == "trl=0.29,torch=2.9"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('selct = ["MEM3"]', "unknown key 'selct'; did you mean 'select'?"),
+        ("zzz = 1", "unknown key 'zzz'; known are select, extend-select, ignore"),
+        ('select = "MEM3"', "'select' must be a list of strings, not 'MEM3'"),
+        ("ignore = [1]", "'ignore' must be a list of strings"),
+        ('ignore = ["MEM999"]', "no rule is called 'MEM999'"),
+        ('ignore = ["fp32-weigths"]', "did you mean 'fp32-weights'?"),
+        ('unsafe-fixes = "yes"', "'unsafe-fixes' must be true or false, not 'yes'"),
+        ("target = 1", "'target' must be a string"),
+        ("per-file-ignores = []", "'per-file-ignores' must be a table"),
+        ("per-file-ignores = {a = 1}", "'per-file-ignores' must be a list of strings"),
+        ("per-file-ignores = {a = ['MEM9x']}", "no rule is called 'MEM9x'"),
+        ("select = [", "is not valid TOML"),
+    ],
+)
+def test_mistakes_are_told_with_the_file(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path / "memlint.toml", text)
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+
+
+def test_missing_file_and_wrong_section(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: no such file"):
+        load(str(tmp_path / "none.toml"))
+    with pytest.raises(ConfigError, match="must be a table"):
+        load(write(tmp_path / "pyproject.toml", "[tool]\nmemlint = 1"))
+
+
+def test_command_line_goes_over_the_file() -> None:
+    settings = Settings(target="trl=0.1", unsafe_fixes=True)
+    assert override(settings) == settings
+    assert override(settings, target="trl=1.0").target == "trl=1.0"
+    assert override(settings, unsafe_fixes=False).unsafe_fixes is False
