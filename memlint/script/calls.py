@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from memlint.api.signatures import Expression
 from memlint.script.records import Record
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of
 from memlint.script.values import (
@@ -98,13 +99,7 @@ class Call:
     def positions(self) -> tuple[str, ...]:
         """Names of the parameters that can be given by position, in order."""
         signature = self.script.api.signature(self.name)
-        if signature is None:
-            return ()
-        return tuple(
-            parameter.name
-            for parameter in signature.parameters.values()
-            if parameter.kind in ("positional", "positional_only")
-        )
+        return signature.positional if signature is not None else ()
 
     def argument(self, index: int) -> Value:
         """The positional argument at ``index``; ABSENT where there is none."""
@@ -152,8 +147,8 @@ class Call:
             missing = signature is not None and not signature.accepts_any
             return Setting(name, False, MISSING if missing else UNSURE, Origin.LIBRARY)
         value = parameter.default
-        if type(value).__name__ in ("Expression", "Required"):
-            value = UNSURE
+        if parameter.required or isinstance(value, Expression):
+            return Setting(name, False, UNSURE, Origin.LIBRARY)
         return Setting(name, False, value, Origin.LIBRARY)
 
     def has_option(self, name: str) -> bool:

@@ -99,6 +99,7 @@ class Interpreter:
         self.defined: list[Function] = []
         self.runs: dict[ast.AST, int] = {}
         self.active: set[ast.AST] = set()
+        self.generators: set[ast.AST] = set()
         # Modules whose names were all imported (``from trl import *``).
         self.stars: list[str] = []
         # The instance that methods which nothing calls are run on.
@@ -463,6 +464,8 @@ class Interpreter:
     def _name(self, node: ast.Name) -> Value:
         slot = self.lookup(node.id)
         if slot is not None:
+            if not isinstance(slot.value, Choice):
+                return UNKNOWN if slot.value is ABSENT else slot.value
             # Where some path leaves the name unbound, using it there would be a NameError.
             bound = [one for one in options(slot.value) if one is not ABSENT]
             return merge(bound)
@@ -471,7 +474,10 @@ class Interpreter:
         return Symbol(f"{self.stars[0]}.{node.id}") if len(self.stars) == 1 else UNKNOWN
 
     def _attribute(self, node: ast.Attribute) -> Value:
-        return merge([self._attribute_of(one, node) for one in options(self.eval(node.value))])
+        value = self.eval(node.value)
+        if not isinstance(value, Choice):
+            return self._attribute_of(value, node)
+        return merge([self._attribute_of(one, node) for one in value.options])
 
     def _attribute_of(self, value: Value, node: ast.Attribute) -> Value:
         match value:
@@ -714,6 +720,13 @@ class Interpreter:
     def _await(self, node: ast.Await) -> Value:
         return self.eval(node.value)
 
+    def _yield(self, node: ast.Yield | ast.YieldFrom) -> Value:
+        if self.function is not None:
+            self.generators.add(self.function)
+        if node.value is not None:
+            self.eval(node.value)
+        return UNKNOWN
+
     # -- calls -----------------------------------------------------------------------------------
 
     def name_of(self, node: ast.expr) -> str | None:
@@ -731,7 +744,10 @@ class Interpreter:
             receiver = self.eval(node.func.value)
             callee = merge([self._attribute_of(one, node.func) for one in options(receiver)])
             before = self.values.get(node.func)
-            self.values[node.func] = callee if before is None else merge([before, callee])
+            if before is None or before is callee:
+                self.values[node.func] = callee
+            else:
+                self.values[node.func] = merge([before, callee])
         else:
             callee = self.eval(node.func)
         self._order += 1
@@ -950,7 +966,7 @@ class Interpreter:
             self.block(node.body)
             if not self.state.dead:
                 self.returns.append(Constant(None))
-            if _is_generator(node):
+            if node in self.generators:
                 self.returns = [UNKNOWN]
         self.state.dead = dead
         self._run_uncalled(start)
@@ -1138,17 +1154,6 @@ def _has_decorator(node: ast.AST, name: str) -> bool:
     )
 
 
-def _is_generator(node: ast.AST) -> bool:
-    pending = list(getattr(node, "body", []))
-    while pending:
-        part = pending.pop()
-        if isinstance(part, ast.Yield | ast.YieldFrom):
-            return True
-        if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            pending.extend(ast.iter_child_nodes(part))
-    return False
-
-
 def _function_name(function: Function) -> str:
     return getattr(function.node, "name", "<lambda>")
 
@@ -1204,5 +1209,7 @@ _EXPRESSIONS: dict[type[ast.expr], Callable[[Interpreter, Any], Value]] = {
     ast.DictComp: Interpreter._comprehension,
     ast.NamedExpr: Interpreter._named,
     ast.Await: Interpreter._await,
+    ast.Yield: Interpreter._yield,
+    ast.YieldFrom: Interpreter._yield,
     ast.Call: Interpreter._call,
 }

@@ -164,6 +164,9 @@ class Slot:
     owner: ast.AST | None = None
 
 
+_NOTHING = Slot(ABSENT)
+
+
 def options(value: Value) -> tuple[Value, ...]:
     """The values that ``value`` may be."""
     return value.options if isinstance(value, Choice) else (value,)
@@ -180,6 +183,9 @@ def same(left: Value, right: Value) -> bool:
 
 def merge(values: Iterable[Value]) -> Value:
     """What is known when any of ``values`` may be the case."""
+    values = tuple(values)
+    if len(values) == 1:
+        return values[0]
     found: list[Value] = []
     for value in values:
         for option in options(value):
@@ -207,7 +213,7 @@ def _merge_same(left: Value, right: Value) -> Value:
 
 def merge_slots(slots: Iterable[Slot | None]) -> Slot:
     """``merge`` for slots; None stands for a path on which the name is not set."""
-    found = [slot if slot is not None else Slot(ABSENT) for slot in slots]
+    found = [slot if slot is not None else _NOTHING for slot in slots]
     first = found[0]
     if all(slot is first for slot in found):
         return first

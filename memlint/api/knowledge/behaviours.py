@@ -1,0 +1,47 @@
+"""What the libraries do in which versions, where no signature shows it.
+
+Each line: what it is about, the package whose version decides, from which minor release on it
+holds (the empty string: from the first), the answer, and where that was read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """``topic`` is ``answer`` from ``since`` on, until a later line of the same topic."""
+
+    topic: str
+    package: str
+    since: str
+    answer: str
+    origin: str
+
+
+BEHAVIOURS: tuple[Behaviour, ...] = (
+    # In which precision ``from_pretrained`` loads weights when no dtype is given.
+    Behaviour("load-dtype", "transformers", "", "float32", "modeling_utils.py, torch_dtype=None"),
+    Behaviour("load-dtype", "transformers", "5.0", "auto", "modeling_utils.py, dtype='auto'"),
+    # In which precision a TRL trainer loads a model that is given by name.
+    Behaviour("string-model-dtype", "trl", "", "float32", "from_pretrained without torch_dtype"),
+    Behaviour("string-model-dtype", "trl", "0.26", "auto", "trl/trainer/utils.py"),
+    Behaviour(
+        "string-model-dtype",
+        "trl",
+        "0.27",
+        "float32",
+        "trl/trainer/utils.py, create_model_from_path",
+    ),
+    # What SFTTrainer and the preference and policy trainers compute their loss from.
+    Behaviour("sft-loss", "trl", "", "full logits", "sft_trainer.py, super().compute_loss"),
+    Behaviour("sft-loss", "trl", "1.15", "chunked", "trl/trainer/utils.py, add_fused_lm_head"),
+    Behaviour("policy-loss", "trl", "", "full logits", "grpo_trainer.py, selective_log_softmax"),
+    Behaviour("policy-loss", "trl", "1.14", "chunked", "trl/kernels/chunked_logprob.py"),
+    Behaviour("preference-loss", "trl", "", "full logits", "dpo_trainer.py, concatenated_forward"),
+    Behaviour("preference-loss", "trl", "1.14", "chunked", "trl/kernels/chunked_logprob.py"),
+    # Whether activation checkpointing is reentrant when nothing is said.
+    Behaviour("checkpointing", "transformers", "", "reentrant", "modeling_utils.py"),
+    Behaviour("checkpointing", "transformers", "5.0", "non-reentrant", "modeling_utils.py"),
+)
