@@ -1,0 +1,146 @@
+"""One source against rules: who is asked, what order, and what happens when things fail."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memlint.engine import asked, check_file, check_source, prefilter
+from memlint.findings import Level
+from memlint.reading import read_source
+from memlint.results import FileResult
+from tests.memlint.fakes import ALPHA, BETA, GAMMA, RULES, install
+
+
+@pytest.fixture(autouse=True)
+def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch)
+
+
+def check(data: bytes, path: str = "a.py", **options: Any) -> FileResult:
+    return check_file(path, data, RULES, lambda: object(), **options)  # type: ignore[arg-type,return-value]
+
+
+def test_prefilter_finds_any_trigger() -> None:
+    words = prefilter(RULES)
+    assert words.search(b"x = gamma")
+    assert not words.search(b"x = delta")
+    assert not prefilter([]).search(b"anything")
+    longer = replace(ALPHA, triggers=frozenset({"alphabet"}))
+    assert prefilter([longer, BETA]).search(b"alphabet")
+    assert not prefilter([longer, BETA]).search(b"alpha")
+
+
+def test_only_rules_with_a_trigger_are_asked() -> None:
+    assert asked(b"beta and gamma", RULES) == [BETA, GAMMA]
+
+
+def test_no_model_is_built_if_no_rule_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memlint.script.build_script", lambda *_: 1 / 0)
+    source = read_source("a.py", b"def broken(:\n")
+    assert check_source(source, RULES, object()) == []  # type: ignore[arg-type]
+
+
+def test_findings_come_in_order_of_place_with_rule_and_level() -> None:
+    found = check_source(read_source("a.py", b"gamma\nbeta + alpha\n"), RULES, object())  # type: ignore[arg-type]
+    assert [(each.code, each.level, each.span.start) for each in found] == [
+        ("MEM401", Level.HINT, 0),
+        ("MEM302", Level.ERROR, 6),
+        ("MEM301", Level.WASTE, 13),
+    ]
+    assert found[2].name == "alpha-used"
+
+
+def test_places_are_characters_and_cells() -> None:
+    result = check("x = 'ä'; alpha\n".encode())
+    (shown,) = result.findings
+    assert (shown.start, shown.end) == ((1, 10, None), (1, 15, None))
+    assert shown.line == "x = 'ä'; alpha"
+
+
+def test_a_failing_rule_is_one_diagnostic_and_others_speak() -> None:
+    def fail(script: Any) -> Iterator[Any]:
+        raise KeyError("oops")
+        yield
+
+    broken = replace(ALPHA, check=fail)
+    source = read_source("a.py", b"alpha beta".replace(b" ", b"\n"))
+    with pytest.raises(KeyError):
+        check_source(source, (broken, BETA), object())  # type: ignore[arg-type]
+    result = check_file("a.py", source.raw, (broken, BETA), lambda: object())  # type: ignore[arg-type,return-value]
+    assert [each.code for each in result.findings] == ["MEM302"]
+    (diagnostic,) = result.diagnostics
+    assert "rule MEM301 failed (KeyError: 'oops' at test_engine.py:" in diagnostic.message
+
+
+def test_a_failing_model_is_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memlint.script.build_script", lambda *_: 1 / 0)
+    (diagnostic,) = check(b"alpha\n").diagnostics
+    assert "the script model failed (ZeroDivisionError" in diagnostic.message
+
+
+def test_too_deep_is_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
+    def deep(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("memlint.script.build_script", deep)
+    (diagnostic,) = check(b"alpha\n").diagnostics
+    assert "nested too deeply" in diagnostic.message
+
+
+@pytest.mark.parametrize(
+    ("data", "message", "row"),
+    [
+        (b"x = 1\nalpha = (\n", "does not parse: '(' was never closed", 2),
+        (b"alpha\nprint 'python 2'\n", "does not parse: Missing parentheses", 2),
+        (b"alpha\nif x:\n\ty\n        z\n", "does not parse", 4),
+        (b"f(alpha=1, 2)\n", "does not parse: positional argument follows keyword", 1),
+        (b"alpha = 1 = 2\n", "does not parse: cannot assign to literal", 1),
+        (b"x: int = yield = alpha\n", "does not parse", 1),
+    ],
+)
+def test_broken_syntax(data: bytes, message: str, row: int) -> None:
+    (diagnostic,) = check(data).diagnostics
+    assert message in diagnostic.message
+    assert (diagnostic.row, diagnostic.cell) == (row, None)
+    assert diagnostic.column is not None
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="this interpreter knows the syntax")
+@pytest.mark.parametrize("data", [b"type Alpha = int  # alpha\n", b"def f[T](x: T): return alpha\n"])
+def test_newer_syntax_is_called_newer(data: bytes) -> None:
+    (diagnostic,) = check(data).diagnostics
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    assert f"uses syntax newer than Python {version}" in diagnostic.message
+
+
+def test_a_named_file_is_parsed_even_if_no_rule_is_asked() -> None:
+    broken = b"def f(:\n"
+    assert check(broken).diagnostics == ()
+    assert len(check(broken, named=True).diagnostics) == 1
+
+
+def test_warnings_of_the_users_code_stay_silent() -> None:
+    assert check(b"alpha = '\\d'\nif 1 is 1: pass\n", named=True).diagnostics == ()
+    with pytest.warns(DeprecationWarning):  # the interpreter does warn
+        ast.parse("'\\d'")
+
+
+def test_result_survives_json() -> None:
+    result = check("alpha\nbeta  # ä\ngamma\n".encode())
+    assert result.findings
+    assert FileResult.from_json("a.py", result.to_json()) == result
+    broken = check(b"alpha = (\n")
+    assert FileResult.from_json("a.py", broken.to_json()) == broken
+
+
+def test_suppressed_findings_are_left_out(tmp_path: Path) -> None:
+    text = b"alpha  # memlint: ignore[MEM301]\nbeta  # memlint: ignore[MEM301]\n"
+    assert [each.code for each in check(text).findings] == ["MEM302", "MEM001"]
+    assert [each.code for each in check(text, unused_suppressions=False).findings] == ["MEM302"]

@@ -1,0 +1,104 @@
+"""Suppression comments: what they cover, and MEM001 for those that cover nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from memlint.findings import Level, Violation
+from memlint.reading import read_source
+from memlint.source import Source, Span
+from memlint.suppressions import apply
+from tests.memlint.fakes import install
+from tests.memlint.test_notebook import as_bytes, notebook
+
+ASKED = ("MEM001", "MEM301", "MEM401")
+
+
+@pytest.fixture(autouse=True)
+def three_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch)
+
+
+def violation(source: Source, word: str, code: str = "MEM301") -> Violation:
+    start = source.data.index(word.encode())
+    return Violation(code, "x", Level.WASTE, Span(start, start + len(word.encode())), "found")
+
+
+def left(text: str, word: str = "alpha", code: str = "MEM301") -> list[str]:
+    """The codes left after a finding of ``code`` at ``word``; MEM001 with what it says."""
+    source = Source("a.py", text)
+    kept = apply(source, [violation(source, word, code)], ASKED)
+    return [each.code if each.code == code else each.message for each in kept]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "alpha  # memlint: ignore[MEM301]\n",
+        "alpha  # memlint: ignore\n",
+        "alpha  #memlint:ignore[mem301]\n",
+        "alpha  # memlint: ignore[MEM3]\n",
+        "alpha  # memlint: ignore[alpha-used]\n",
+        "alpha  # type: ignore  # memlint: ignore[MEM301] kept: fits easily\n",
+        "# memlint: ignore[MEM301]\nalpha\n",
+        "# memlint: ignore[MEM301]\n\n# why\nalpha\n",
+        "x = 'ä'; alpha  # memlint: ignore[MEM301]\n",
+        "# memlint: ignore-file\nx\nalpha\n",
+        "x\nalpha\n# memlint: ignore-file[MEM301]\n",
+        "\x0calpha  # memlint: ignore[MEM301]\n",
+        "x = 1\ralpha  # memlint: ignore[MEM301]\r",
+    ],
+)
+def test_covered(text: str) -> None:
+    assert left(text) == []
+
+
+def test_last_line_of_a_finding_counts() -> None:
+    text = "f(\n    alpha,\n)  # memlint: ignore[MEM301]\n"
+    assert left(text, word="f(\n    alpha,\n)") == []
+    assert left(text)[0] == "MEM301"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("alpha\n", ["MEM301"]),
+        (
+            "alpha  # memlint: ignore[MEM401]\n",
+            ["MEM301", "suppresses MEM401, which is not found here"],
+        ),
+        (
+            "alpha  # memlint: ignore[MEM301, MEM401]\n",
+            ["suppresses MEM401, which is not found here"],
+        ),
+        (
+            "x  # memlint: ignore\nalpha\n",
+            ["suppresses nothing: no rule finds anything here", "MEM301"],
+        ),
+        ("alpha  # memlint: ignore[MEM777]\n", ["MEM301", "suppresses MEM777, which is no rule"]),
+        ("x = '# memlint: ignore[MEM301]'; alpha\n", ["MEM301"]),
+        ("'''\n# memlint: ignore-file\n'''\nalpha\n", ["MEM301"]),
+        # A rule that was not asked may well find something.
+        ("alpha  # memlint: ignore[MEM301, MEM302]\n", []),
+        ("x  # memlint: ignore[MEM401, MEM001]\nalpha  # memlint: ignore\n", []),
+    ],
+)
+def test_not_covered_and_unused(text: str, kept: list[str]) -> None:
+    assert left(text) == kept
+
+
+def test_unused_is_silent_unless_asked() -> None:
+    source = Source("a.py", "x  # memlint: ignore[MEM301]\n")
+    assert apply(source, [], ("MEM301",)) == []
+    (found,) = apply(source, [], ASKED)
+    assert source.slice(found.span) == "# memlint: ignore[MEM301]"
+    assert (found.code, found.name) == ("MEM001", "unused-suppression")
+    assert found.fix is not None
+    assert found.fix.message == "remove the comment"
+
+
+def test_in_a_notebook() -> None:
+    cells = notebook("!ls\nalpha", "beta  # memlint: ignore[MEM301]")
+    source = read_source("n.ipynb", as_bytes(cells))
+    assert apply(source, [violation(source, "beta")], ASKED) == []
+    assert apply(source, [violation(source, "alpha")], ()) != []
