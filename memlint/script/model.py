@@ -320,6 +320,11 @@ class Script:
         """The slots of an object when the script ends."""
         return self._run.slots(made)
 
+    def item(self, mapping: Object, key: str) -> object:
+        """What a dict of the script holds under ``key`` at the end: a Python value, or UNSURE."""
+        slot = self._run.slots(mapping).get(key)
+        return UNSURE if slot is None else python_value(slot.value)
+
     # -- models ----------------------------------------------------------------------------------
 
     def model_facts(self, value: Value) -> ModelFacts:
