@@ -17,12 +17,15 @@ from memlint.source import Span
 class SetKeyword:
     """Give the call at ``call`` the keyword ``name=source``; replace its value if it is there.
 
-    ``call`` is the span of the call, or of a class definition (its bases and keywords).
+    ``call`` is the span of the call, or of a class definition (its bases and keywords). A call
+    that unpacks a mapping (``**options``) may hold the keyword already: the fix is refused unless
+    ``beside_unpacking`` says that the mapping is known not to.
     """
 
     call: Span
     name: str
     source: str
+    beside_unpacking: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,214 @@
+"""Turn edits into new text: one parse, one pass over positions, one set of splices.
+
+The tree says where things are and how they are laid out; what is written are splices into the
+file's own bytes. Bytes that no edit names are copied, never printed anew, so they cannot change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import libcst as cst
+
+from memlint.edits import (
+    AddDecorator,
+    AddImport,
+    Edit,
+    InsertStatement,
+    RemoveArgument,
+    RemoveImport,
+    RemoveItem,
+    RemoveKeyword,
+    RemoveStatement,
+    RenameAttribute,
+    RenameImport,
+    RenameItem,
+    RenameKeyword,
+    ReplaceCallee,
+    ReplaceExpression,
+    SetItem,
+    SetKeyword,
+    WrapStatements,
+)
+from memlint.fix import imports, items, keywords, replacements, statements
+from memlint.fix.draft import Draft, Splice
+from memlint.fix.merge import merged, spliced
+from memlint.fix.spans import FixError, Tree, parse
+from memlint.fix.verify import checked
+from memlint.source import Span
+
+_OURS = "memlint's fix went wrong and was thrown away, please report this"
+
+_MAKERS: dict[type[Any], Callable[[Draft, Any], None]] = {
+    SetKeyword: keywords.set_keyword,
+    RemoveKeyword: keywords.remove_keyword,
+    RenameKeyword: keywords.rename_keyword,
+    RemoveArgument: keywords.remove_argument,
+    SetItem: items.set_item,
+    RemoveItem: items.remove_item,
+    RenameItem: items.rename_item,
+    ReplaceExpression: replacements.replace_expression,
+    ReplaceCallee: replacements.replace_callee,
+    RenameAttribute: replacements.rename_attribute,
+    RemoveImport: imports.remove_import,
+    RenameImport: imports.rename_import,
+    InsertStatement: statements.insert_statement,
+    RemoveStatement: statements.remove_statement,
+    WrapStatements: statements.wrap_statements,
+    AddDecorator: statements.add_decorator,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """Bytes ``span`` of the old text become ``content``."""
+
+    span: Span
+    content: str
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What came of a number of fixes, which are named by their position.
+
+    text: the new text; the old one where nothing was applied.
+    applied: fixes that are in it (or whose work was done already).
+    postponed: fixes that overlap an applied one; the next pass may apply them.
+    refused: fixes that cannot be applied, and why.
+    edits: what changed, as replacements of the old text in its order.
+    """
+
+    text: str
+    applied: tuple[int, ...] = ()
+    postponed: tuple[int, ...] = ()
+    refused: Mapping[int, str] = field(default_factory=dict)
+    edits: tuple[TextEdit, ...] = ()
+
+
+def _place(edit: Edit) -> tuple[Span, int, str] | None:
+    """Where new source of ``edit`` goes, from which byte on it is read, and the source."""
+    match edit:
+        case SetKeyword(call=span, source=source) | ReplaceCallee(call=span, source=source):
+            return span, span.start, source
+        case SetItem(mapping=span, source=source) | ReplaceExpression(span=span, source=source):
+            return span, span.start, source
+        case InsertStatement(anchor=span, source=source, where=where):
+            return span, span.start if where == "before" else span.end, source
+        case WrapStatements(first=span, header=header):
+            return span, span.start, header
+        case AddDecorator(definition=span, source=source):
+            return span, span.start, source
+    return None
+
+
+def _first_span(edits: Sequence[Edit]) -> int:
+    places = [
+        value.start
+        for edit in edits
+        for value in (getattr(edit, name) for name in type(edit).__dataclass_fields__)
+        if isinstance(value, Span)
+    ]
+    return min(places, default=0)
+
+
+def draft(tree: Tree, edits: Sequence[Edit]) -> Draft:
+    """What ``edits`` do; FixError if one of them cannot be done or two contradict each other."""
+    result = Draft(tree)
+    leaving = imports.leaving(tree, tuple(edits))
+    for edit in edits:
+        if isinstance(edit, AddImport):
+            name = re.compile(rf"(?<![\w.]){re.escape(edit.name or edit.module)}\b")
+            nodes = []
+            for place in map(_place, edits):
+                if place is not None and name.search(place[2]):
+                    node = tree.find(place[0], cst.CSTNode)
+                    if node is None:
+                        raise FixError("there is no code at the place of the fix")
+                    nodes.append((node, place[1]))
+            imports.add_import(result, edit, imports.places_of(tree, nodes), leaving)
+    for edit in edits:
+        if not isinstance(edit, AddImport):
+            _MAKERS[type(edit)](result, edit)
+    if result.contradicts_itself():
+        raise FixError("its edits overlap each other")
+    return result
+
+
+def _attempt(tree: Tree, drafts: list[Draft]) -> tuple[list[Splice], Tree]:
+    """The splices of ``drafts`` and the new tree; FixError if the new text fails a gate."""
+    try:
+        splices = merged(tree, drafts)
+        text = spliced(tree.data, splices).decode("utf-8")
+        return splices, checked(tree, text, drafts, splices) if splices else tree
+    except AssertionError as error:
+        raise FixError(f"splices overlap ({error})") from error
+
+
+def apply_to(tree: Tree, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, Tree]:
+    """``apply_edits`` on text already parsed; the tree of the new text comes with the answer."""
+    order = sorted(range(len(fixes)), key=lambda at: (_first_span(fixes[at]), repr(fixes[at])))
+    accepted: dict[int, Draft] = {}
+    postponed: list[int] = []
+    refused: dict[int, str] = {}
+    for number in order:
+        try:
+            wanted = draft(tree, fixes[number])
+        except FixError as error:
+            refused[number] = str(error)
+            continue
+        if wanted.conflicts(accepted.values()):
+            postponed.append(number)
+        else:
+            accepted[number] = wanted
+
+    try:
+        splices, after = _attempt(tree, list(accepted.values()))
+    except FixError:
+        # One of them is at fault. Alone, each shows whether it is the one.
+        for number in list(accepted):
+            try:
+                _attempt(tree, [accepted[number]])
+            except FixError as error:
+                refused[number] = f"{_OURS}: {error}"
+                del accepted[number]
+        try:
+            splices, after = _attempt(tree, list(accepted.values()))
+        except FixError:
+            # Only together do they fail: one a pass is slow and safe.
+            first, *others = accepted
+            postponed += others
+            accepted = {first: accepted[first]}
+            splices, after = _attempt(tree, [accepted[first]])
+
+    return (
+        Applied(
+            text=after.data.decode("utf-8"),
+            applied=tuple(sorted(accepted)),
+            postponed=tuple(sorted(postponed)),
+            refused=refused,
+            edits=tuple(TextEdit(splice.span, splice.text) for splice in splices),
+        ),
+        after,
+    )
+
+
+def apply_edits(text: str, fixes: Sequence[Sequence[Edit]]) -> Applied:
+    """Carry out ``fixes``, each as a whole or not at all.
+
+    text: a script without byte order mark; spans of the edits are bytes of its UTF-8 form.
+    fixes: the edits of each fix. Their order does not matter.
+
+    The answer's text parses, keeps every comment that no edit removes and differs from ``text``
+    only where edits say so. A file that cannot be rewritten refuses every fix.
+    """
+    if not fixes:
+        return Applied(text)
+    try:
+        tree = parse(text)
+    except FixError as error:
+        reason = f"the file cannot be rewritten: {error}"
+        return Applied(text, refused=dict.fromkeys(range(len(fixes)), reason))
+    return apply_to(tree, fixes)[0]

@@ -1,0 +1,132 @@
+"""Items of dict displays: set, remove and rename string keys."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from memlint.edits import RemoveItem, RenameItem, SetItem
+from memlint.fix.draft import Addition, Draft, Removal
+from memlint.fix.expressions import check_f_string, fitted, substituted
+from memlint.fix.keywords import replace_value
+from memlint.fix.sequences import Item, Sequence
+from memlint.fix.spans import FixError, Tree
+from memlint.source import Span
+
+
+def _mapping_at(tree: Tree, span: Span) -> cst.Dict:
+    node = tree.find(span, cst.Dict)
+    if not isinstance(node, cst.Dict):
+        raise FixError("there is no dict display at the place of the fix")
+    return node
+
+
+def item_sequence(tree: Tree, node: cst.Dict) -> Sequence:
+    items = []
+    for element in node.elements:
+        comma = element.comma
+        items.append(
+            Item(
+                Span(tree.outer(element).start, tree.outer(element.value).end),
+                tree.span(comma).start if isinstance(comma, cst.Comma) else None,
+            )
+        )
+    return Sequence(
+        tree.outer(node.lbrace).start + 1, tree.outer(node.rbrace).end - 1, tuple(items)
+    )
+
+
+def _find(node: cst.Dict, key: str) -> tuple[int, cst.DictElement, cst.SimpleString] | None:
+    """The item that counts for ``key``: the last one of several."""
+    for index, element in reversed(list(enumerate(node.elements))):
+        if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString):
+            try:
+                value = element.key.evaluated_value
+            except (SyntaxError, ValueError):
+                continue
+            if value == key:
+                return index, element, element.key
+    return None
+
+
+def _quoted(key: str, like: cst.Dict) -> str:
+    quote = '"'
+    for element in reversed(like.elements):
+        if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString):
+            quote = element.key.quote[0]
+            break
+    text = repr(key)
+    if quote == "'" or "'" in key or '"' in key:
+        return text
+    return f'"{text[1:-1]}"'
+
+
+def _colon(tree: Tree, node: cst.Dict) -> str:
+    for element in reversed(node.elements):
+        if isinstance(element, cst.DictElement):
+            colon = tree.slice(Span(tree.outer(element.key).end, tree.outer(element.value).start))
+            if colon.strip(" \t") == ":":
+                return colon
+    return ": "
+
+
+def set_item(draft: Draft, edit: SetItem) -> None:
+    tree = draft.tree
+    node = _mapping_at(tree, edit.mapping)
+    key = ("item", node, edit.key)
+    found = _find(node, edit.key)
+    if found is not None:
+        index, element, _ = found
+        if any(isinstance(one, cst.StarredDictElement) for one in node.elements[index + 1 :]):
+            raise FixError(f"a mapping unpacked behind {edit.key!r} may override it")
+        replace_value(draft, element.value, edit.source)
+        draft.claim(tree.outer(element.value), *key, payload=edit.source)
+        return
+    value = fitted(substituted(edit.source, draft.names), 2)
+    text = f"{_quoted(edit.key, node)}{_colon(tree, node)}{value}"
+    check_f_string(tree, node, text)
+    place = tree.span(node).start
+    draft.additions.append(Addition(node, edit.key, text, last=True))
+    draft.claim(Span(place, place), *key, payload=edit.source, exclusive=False)
+    draft.regions.append(tree.span(node))
+
+
+def remove_item(draft: Draft, edit: RemoveItem) -> None:
+    tree = draft.tree
+    node = _mapping_at(tree, edit.mapping)
+    found = _find(node, edit.key)
+    if found is None:
+        raise FixError(f"the dict has no key {edit.key!r}")
+    index, element, _ = found
+    span = item_sequence(tree, node).items[index].span
+    comma = element.comma
+    end = tree.span(comma).end if isinstance(comma, cst.Comma) else span.end
+    draft.removals.append(Removal(node, index))
+    draft.claim(span, "item", node, edit.key, payload="removed")
+    draft.regions.append(tree.span(node))
+    draft.comments.append(Span(span.start, tree.line_end(end)))
+
+
+def rename_item(draft: Draft, edit: RenameItem) -> None:
+    tree = draft.tree
+    node = _mapping_at(tree, edit.mapping)
+    found = _find(node, edit.old)
+    if found is None:
+        raise FixError(f"the dict has no key {edit.old!r}")
+    if _find(node, edit.new) is not None:
+        raise FixError(f"the dict has a key {edit.new!r} already")
+    _, _, key = found
+    span = tree.span(key)
+    text = _quoted(edit.new, node)
+    check_f_string(tree, key, text)
+    draft.splice(span, text)
+    draft.claim(span, "item", node, edit.old, payload=("renamed", edit.new))
+    place = tree.span(node).start
+    draft.claim(
+        Span(place, place),
+        "item",
+        node,
+        edit.new,
+        payload=("renamed", edit.old),
+        exclusive=False,
+    )
+    draft.regions.append(span)

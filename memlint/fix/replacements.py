@@ -1,0 +1,105 @@
+"""Expressions in place: replace one, let a call call something else, rename an attribute."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from memlint.edits import RenameAttribute, ReplaceCallee, ReplaceExpression
+from memlint.fix.draft import Draft
+from memlint.fix.expressions import (
+    binding,
+    check_f_string,
+    fitted,
+    in_f_string,
+    parse_source,
+    reindented,
+    required,
+    substituted,
+)
+from memlint.fix.keywords import line_indent, refuse_comments
+from memlint.fix.spans import FixError
+from memlint.source import Span
+
+
+def _replace(draft: Draft, node: cst.BaseExpression, span: Span, source: str, least: int) -> None:
+    tree = draft.tree
+    callee = isinstance(tree.parent(node), cst.Call)
+    source = fitted(substituted(source, draft.names), least, callee=callee)
+    text = reindented(
+        source, line_indent(tree, span.start), indent=tree.indent, newline=tree.newline
+    )
+    if tree.slice(span) != text:
+        check_f_string(tree, node, text)
+        refuse_comments(tree, span)
+    # ``return(x)`` and ``not(x)`` need a space once the parenthesis is gone.
+    if span.start and text[:1].isidentifier():
+        before = tree.data[span.start - 1 : span.start].decode("utf-8", "replace")
+        if before.isidentifier() or before.isdigit():
+            text = f" {text}"
+    after = tree.data[span.end : span.end + 1].decode("utf-8", "replace")
+    if text[-1:].isidentifier() or text[-1:].isdigit():
+        text += " " if after.isidentifier() or after.isdigit() else ""
+    draft.splice(span, text)
+    draft.claim(span, "expression", span, payload=source)
+    draft.regions.append(span)
+
+
+def replace_expression(draft: Draft, edit: ReplaceExpression) -> None:
+    tree = draft.tree
+    node = tree.find(edit.span, cst.BaseExpression)
+    if not isinstance(node, cst.BaseExpression):
+        raise FixError("there is no expression at the place of the fix")
+    parent = tree.parent(node)
+    if isinstance(node, cst.Name) and (
+        (isinstance(parent, cst.Attribute) and parent.attr is node)
+        or (isinstance(parent, cst.Arg) and parent.keyword is node)
+        or isinstance(parent, cst.ImportAlias | cst.AsName | cst.FunctionDef | cst.ClassDef)
+    ):
+        raise FixError("the name at the place of the fix is no expression")
+    if isinstance(node, cst.Tuple | cst.GeneratorExp) and edit.span != tree.span(node):
+        # The span takes the parentheses of the tuple in: what replaces it stands without them.
+        bare = node.with_changes(lpar=node.lpar[:-1], rpar=node.rpar[1:])
+        least = 0 if bare.lpar else _slot(draft, node)
+        _replace(draft, node, edit.span, edit.source, least)
+        return
+    if isinstance(node, cst.GeneratorExp) and not node.lpar:
+        # The only argument of a call, which shares the call's parentheses.
+        _replace(draft, node, tree.span(node), edit.source, 2)
+        return
+    least = required(tree, node)
+    if binding(parse_source(edit.source)) < 2 and not node.lpar and least == 0:
+        least = 0 if isinstance(parent, cst.Assign | cst.Return | cst.Expr) else 2
+    _replace(draft, node, edit.span, edit.source, least)
+
+
+def _slot(draft: Draft, node: cst.Tuple | cst.GeneratorExp) -> int:
+    """What the place of ``node`` requires, its parentheses left aside."""
+    tree = draft.tree
+    parent = tree.parent(node)
+    if isinstance(parent, cst.Assign | cst.Return | cst.Expr):
+        return 0
+    if isinstance(parent, cst.Arg | cst.Element | cst.DictElement | cst.Index | cst.Param):
+        return 2
+    return 20
+
+
+def replace_callee(draft: Draft, edit: ReplaceCallee) -> None:
+    tree = draft.tree
+    node = tree.find(edit.call, cst.Call)
+    if not isinstance(node, cst.Call):
+        raise FixError("there is no call at the place of the fix")
+    span = tree.span(node.func)
+    _replace(draft, node.func, span, edit.source, required(tree, node.func))
+
+
+def rename_attribute(draft: Draft, edit: RenameAttribute) -> None:
+    tree = draft.tree
+    node = tree.find(edit.span, cst.Attribute)
+    if not isinstance(node, cst.Attribute):
+        raise FixError("there is no attribute at the place of the fix")
+    if in_f_string(tree, node) and not edit.new.isidentifier():
+        raise FixError(f"{edit.new!r} is no name")
+    span = tree.span(node.attr)
+    draft.splice(span, edit.new)
+    draft.claim(span, "attribute", node, payload=edit.new)
+    draft.regions.append(span)

@@ -1,0 +1,73 @@
+"""The gates that new text must pass before it may replace the old.
+
+The new text parses with libcst, prints as it is, and parses or compiles on the running interpreter
+if the old text did. Every comment that no edit removed is still there. Nothing changed outside of
+what the edits name. A failure here is our own fault and is reported as such.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from memlint.fix.spans import FixError, Tree, parse
+from memlint.source import Span
+
+if TYPE_CHECKING:
+    from memlint.fix.draft import Draft, Splice
+
+
+def _compiles(text: str) -> int:
+    """2: it compiles; 1: it parses; 0: neither, for the running interpreter."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(
+                text,
+                "<fix>",
+                "exec",
+                flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
+                dont_inherit=True,
+            )
+            return 2
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            pass
+        try:
+            ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return 0
+    return 1
+
+
+def _named(tree: Tree, draft: Draft) -> list[Span]:
+    """The whole lines of what the edits of ``draft`` name."""
+    return [
+        Span(tree.line_start(span.start), tree.line_end(max(span.start, span.end - 1)))
+        for span in draft.regions
+    ]
+
+
+def checked(tree: Tree, text: str, drafts: list[Draft], splices: list[Splice]) -> Tree:
+    """The tree of the new ``text``; FixError if it may not replace that of ``tree``."""
+    before = tree.data.decode("utf-8")
+    after = parse(text)
+    if _compiles(text) < _compiles(before):
+        raise FixError("the new text does not parse")
+
+    named = [span for draft in drafts for span in _named(tree, draft)]
+    for splice in splices:
+        line = splice.lines and splice.span.start == splice.span.end
+        if not line and not any(region.contains(splice.span) for region in named):
+            raise FixError("a line would change that no edit names")
+
+    going = [span for draft in drafts for span in draft.comments]
+    kept = Counter(
+        comment
+        for comment, place in tree.comments()
+        if not any(span.contains(place) for span in going)
+    )
+    if kept - Counter(comment for comment, _ in after.comments()):
+        raise FixError("a comment would be lost")
+    return after
