@@ -1,0 +1,51 @@
+"""Which options, names and defaults the libraries have in each of their releases.
+
+The tables are extracted from released wheels (``memlint.api.extract``) and shipped as data; what
+they cannot show is written by hand in ``memlint.api.knowledge``. A rule asks an ``Api`` at a
+``Target`` and never hard-codes a version. Nothing here imports torch, transformers or trl.
+"""
+
+from __future__ import annotations
+
+from memlint.api.lookup import Api
+from memlint.api.signatures import (
+    REQUIRED,
+    Expression,
+    History,
+    Kind,
+    Parameter,
+    Signature,
+)
+from memlint.api.successors import (
+    Advice,
+    Build,
+    Move,
+    Remove,
+    Rename,
+    Replace,
+    Successor,
+    Unset,
+)
+from memlint.api.target import Resolved, Target, newest, parse_target
+
+__all__ = [
+    "REQUIRED",
+    "Advice",
+    "Api",
+    "Build",
+    "Expression",
+    "History",
+    "Kind",
+    "Move",
+    "Parameter",
+    "Remove",
+    "Rename",
+    "Replace",
+    "Resolved",
+    "Signature",
+    "Successor",
+    "Target",
+    "Unset",
+    "newest",
+    "parse_target",
+]

@@ -1,0 +1,274 @@
+"""From the wheels of one package to its table: one line a module, class or function.
+
+A line is the name, a tab and a JSON object; lines are sorted, so that one is found by bisection
+and only it is decoded. The first line, under the name of an exclamation mark, lists the releases.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memlint.api.extract.definitions import ClassFacts, FunctionFacts, Json, Reader
+from memlint.api.extract.history import Encoder, ranges
+from memlint.api.extract.names import Namespace, Place
+from memlint.api.extract.wheel import Assigned, Defined, Outlined, Wheel
+from memlint.api.tables import spans
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What of a package is read.
+
+    keep: modules that are read. outline: those of them that are not parsed. listed: modules whose
+    names are listed in the main table (the outlined ones are listed in a table of their own).
+    described: modules whose classes and functions are described in full.
+    """
+
+    keep: re.Pattern[str]
+    described: re.Pattern[str]
+    outline: re.Pattern[str] = re.compile(r"(?!)")
+    listed: re.Pattern[str] = re.compile(r".*")
+
+
+SCOPES: Mapping[str, Scope] = {
+    "trl": Scope(keep=re.compile(r".*"), described=re.compile(r".*")),
+    "transformers": Scope(
+        keep=re.compile(r"(?!.*\.(convert_|modular_)).*"),
+        outline=re.compile(r"transformers\.models\.(?!auto\b).*"),
+        described=re.compile(
+            r"transformers\.("
+            r"training_args\w*|trainer\w*|data\.data_collator|generation(\..*)?"
+            r"|utils\.(quantization_config|hub|generic|import_utils)"
+            r"|modeling_utils|tokenization_\w+|configuration_utils|models\.auto\..*"
+            r"|optimization|cache_utils|hf_argparser|processing_utils|feature_extraction_\w+"
+            r"|image_processing_\w+|masking_utils|modeling_attn_mask_utils"
+            r"|modeling_flash_attention_utils|integrations\..*|deepspeed|pytorch_utils|loss\..*"
+            r"|data\.datasets\..*|distributed\..*|debug_utils|trainer_pt_utils)"
+        ),
+    ),
+    "peft": Scope(
+        keep=re.compile(r".*"),
+        described=re.compile(
+            r"peft\.(config|peft_model|mapping\w*|helpers|mixed_model|auto|utils(\..*)?"
+            r"|tuners\.\w+\.config|tuners\.tuners_utils|optimizers(\..*)?|functional)"
+        ),
+    ),
+    "accelerate": Scope(
+        keep=re.compile(r"(?!accelerate\.(commands|test_utils)).*"), described=re.compile(r".*")
+    ),
+    "torch": Scope(
+        keep=re.compile(
+            r"torch(\.(optim(\.(?!_multi_tensor)\w+)?|utils(\.(data(\.\w+)?|checkpoint))?|nn"
+            r"|nn\.parallel(\.distributed|\.data_parallel)?|nn\.attention(\.\w+)?|nn\.utils(\.clip_grad|\.rnn)?"
+            r"|nn\.functional|nn\.modules(\.(module|loss|linear|sparse|normalization))?"
+            r"|serialization|amp(\.\w+)?|cuda|cuda\.(amp(\.\w+)?|memory)|autograd(\.(grad_mode|anomaly_mode|graph|function))?"
+            r"|distributed(\.(fsdp(\.(fully_sharded_data_parallel|api|_fully_shard(\._fully_shard|\._fsdp_api)?))?|optim))?"
+            r"|profiler(\.profiler)?|compiler|backends(\.(cuda|cudnn))?|multiprocessing))?"
+        ),
+        described=re.compile(r".*"),
+    ),
+}
+
+
+@dataclass
+class Reading:
+    """All that was read of one release."""
+
+    names: dict[str, dict[str, str]] = field(default_factory=dict)
+    open_modules: set[str] = field(default_factory=set)
+    classes: dict[str, ClassFacts] = field(default_factory=dict)
+    functions: dict[str, FunctionFacts] = field(default_factory=dict)
+    homes: dict[str, str] = field(default_factory=dict)
+    families: dict[str, str] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, list[str]] = field(default_factory=dict)
+
+
+def read(package: str, version: str, path: Path) -> Reading:
+    """Read one wheel."""
+    scope = SCOPES[package]
+    wheel = Wheel.open(package, version, path, scope.keep, scope.outline)
+    names = Namespace(wheel)
+    reader = Reader(names)
+    result = Reading()
+    for module_name in sorted(wheel.modules):
+        module = wheel.modules[module_name]
+        offered: dict[str, str] = {}
+        for name, place in names.offers(module_name).items():
+            if not name.isidentifier() or (name.startswith("__") and name != "__version__"):
+                continue
+            if name == "_":
+                continue
+            offered[name] = _target(names, module_name, name, place, brief=module.outline)
+        result.names[module_name] = offered
+        if names.is_open(module_name):
+            result.open_modules.add(module_name)
+        if module.outline or not scope.described.fullmatch(module_name):
+            continue
+        for name, bound in module.bindings.items():
+            if isinstance(bound, Assigned) and isinstance(bound.value, ast.Name):
+                meant = names.place(module_name, bound.value.id)
+                if meant is not None and meant.kind == "definition":
+                    alias = names.canonical(Place(module_name, name, "value"))
+                    result.aliases[alias] = names.canonical(meant)
+            if not isinstance(bound, Defined):
+                continue
+            private = name.startswith("_")
+            canonical = names.canonical(Place(module_name, name, "definition"))
+            if isinstance(bound.node, ast.ClassDef):
+                result.classes[canonical] = reader.class_(module, bound.node)
+            elif not private:
+                result.functions[canonical] = reader.function(module, bound.node)
+            else:
+                continue
+            result.homes[canonical] = module_name
+    for name in sorted(wheel.unread):
+        parent, _, child = name.rpartition(".")
+        if parent in wheel.modules and not child.startswith(("convert_", "modular_")):
+            result.unread.setdefault(parent, []).append(child)
+    if package == "transformers":
+        result.families = _families(names, package, set(result.classes))
+    return result
+
+
+def _target(names: Namespace, module: str, name: str, place: Place, *, brief: bool) -> str:
+    """Where an offered name leads: empty for a thing known by this very path, ``^`` for one that
+    the package itself offers under the same name."""
+    if brief:
+        return ""
+    if place.kind == "outside":
+        known = f"{place.module}.{place.name}" if place.name else place.module
+    else:
+        known = names.canonical(place)
+    if known == f"{module}.{name}":
+        return ""
+    return "^" if known == f"{names.wheel.package}.{name}" else known
+
+
+def _families(names: Namespace, package: str, described: set[str]) -> dict[str, str]:
+    """Described ancestors of the outlined classes that the package offers."""
+    known: dict[Place, tuple[str, ...]] = {}
+
+    def ancestors(place: Place) -> tuple[str, ...]:
+        if place in known:
+            return known[place]
+        known[place] = ()
+        canonical = names.canonical(place)
+        if canonical in described:
+            known[place] = (canonical,)
+            return known[place]
+        found: list[str] = []
+        module = names.modules.get(place.module)
+        bound = module.bindings.get(place.name or "") if module else None
+        if isinstance(bound, Outlined):
+            for base in bound.bases:
+                inner = names.place(place.module, base.partition(".")[0])
+                if inner is not None and inner.kind == "definition" and "." not in base:
+                    found.extend(a for a in ancestors(inner) if a not in found)
+        known[place] = tuple(found)
+        return known[place]
+
+    result: dict[str, str] = {}
+    for name, place in names.offers(package).items():
+        module = names.modules.get(place.module)
+        if place.kind == "definition" and module is not None and module.outline:
+            found = ancestors(place)
+            if found:
+                result[name] = ",".join(found)
+    return result
+
+
+def encode(package: str, versions: list[str], readings: list[Reading]) -> dict[str, bytes]:
+    """Table name -> bytes, from the readings of the releases in order."""
+    newest = len(versions) - 1
+    encoder = Encoder(newest)
+    main: dict[str, Json] = {"!": list(versions)}
+    outlined: dict[str, Json] = {"!": list(versions)}
+    scope = SCOPES[package]
+    for module in sorted({name for reading in readings for name in reading.names}):
+        at = [n for n, reading in enumerate(readings) if module in reading.names]
+        record: dict[str, Json] = {
+            "at": ranges(at, newest),
+            "names": encoder.members(  # type: ignore[dict-item]
+                {
+                    n: [
+                        f"{name}={known}" if known else name
+                        for name, known in readings[n].names[module].items()
+                    ]
+                    for n in at
+                },
+                at,
+            ),
+        }
+        holding = [n for n in at if module in readings[n].open_modules]
+        if holding:
+            record["open"] = ranges(holding, newest)
+        unread = {n: readings[n].unread.get(module, []) for n in at}
+        if any(unread.values()):
+            record["unread"] = encoder.members(unread, at)  # type: ignore[assignment]
+        if module == package and any(reading.families for reading in readings):
+            groups: dict[str, dict[int, list[str]]] = defaultdict(dict)
+            for n in at:
+                for name, family in readings[n].families.items():
+                    groups[family].setdefault(n, []).append(name)
+            main["transformers families"] = {
+                family: encoder.members(groups[family], at)  # type: ignore[dict-item]
+                for family in sorted(groups)
+            }
+        (outlined if scope.outline.fullmatch(module) else main)[f"{module}:"] = record
+    for name in sorted({name for reading in readings for name in reading.classes}):
+        classes = {n: r.classes[name] for n, r in enumerate(readings) if name in r.classes}
+        main[name] = _homed(encoder.class_(classes), name, readings, classes, encoder)
+    for name in sorted({name for reading in readings for name in reading.functions}):
+        functions = {n: r.functions[name] for n, r in enumerate(readings) if name in r.functions}
+        if name in main:
+            # The same path was a class in some releases: the constructor's record stands.
+            continue
+        record = {
+            "at": ranges(functions, newest),
+            "function": encoder.function(functions, functions),
+        }
+        main[name] = _homed(record, name, readings, functions, encoder)
+    for name in sorted({name for reading in readings for name in reading.aliases}):
+        meant = {n: r.aliases[name] for n, r in enumerate(readings) if name in r.aliases}
+        record = main.setdefault(name, {"at": ""})  # type: ignore[assignment]
+        own = set(meant)
+        for low, high in spans(str(record["at"])) if record["at"] else ():
+            own.update(range(low, min(high, newest) + 1))
+        if "function" in record:
+            continue
+        record["at"] = ranges(own, newest)
+        record["same"] = encoder.spread(dict(meant), own)  # type: ignore[assignment,arg-type]
+    tables = {f"{package}.table": _lines(main)}
+    if len(outlined) > 1:
+        tables[f"{package}_models.table"] = _lines(outlined)
+    return tables
+
+
+def _homed(
+    record: dict[str, Json],
+    name: str,
+    readings: list[Reading],
+    at: Iterable[int],
+    encoder: Encoder,
+) -> dict[str, Json]:
+    """``record`` with the defining module, where the name does not tell it."""
+    at = list(at)
+    homes: dict[int, Json] = {n: readings[n].homes[name] for n in at}
+    if any(home != name.rpartition(".")[0] for home in homes.values()):
+        record["home"] = encoder.spread(homes, at)  # type: ignore[assignment]
+    return record
+
+
+def _lines(records: Mapping[str, Json]) -> bytes:
+    lines = [
+        f"{name}\t{json.dumps(record, ensure_ascii=True, separators=(',', ':'))}\n".encode()
+        for name, record in records.items()
+    ]
+    return b"".join(sorted(lines, key=lambda line: line.partition(b"\t")[0]))

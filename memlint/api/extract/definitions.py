@@ -1,0 +1,377 @@
+"""What one release says of a class or function: parameters, fields, methods, bases, attributes.
+
+Facts are plain JSON values, compared for equality from release to release. A parameter is
+``[flags]`` where it must be given and ``[flags, default]`` otherwise; a default is its JSON form,
+or ``{"e": text}`` where it is no literal. The flags are letters:
+
+    p positional only   k keyword only   * *args   ** **kwargs   o read out of **kwargs
+    > the **kwargs go to the same method of the base class
+    d deprecated        n not accepted by the constructor (a field with init=False)
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from memlint.api.extract.deprecations import deprecated_parameters, is_deprecated, renamed_keywords
+from memlint.api.extract.names import Namespace
+from memlint.api.extract.wheel import Assigned, Defined, Module
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+Parameter = list[Json]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass
+class FunctionFacts:
+    parameters: dict[str, Parameter]
+    deprecated: bool = False
+
+
+@dataclass
+class ClassFacts:
+    bases: list[str]
+    is_dataclass: bool
+    is_open: bool
+    deprecated: bool
+    fields: dict[str, Parameter]
+    constructor: FunctionFacts | None
+    methods: dict[str, FunctionFacts]
+    attributes: list[str] = field(default_factory=list)
+
+
+class Reader:
+    """Reads definitions of one wheel."""
+
+    def __init__(self, names: Namespace) -> None:
+        self.names = names
+
+    def function(self, module: Module, node: Function) -> FunctionFacts:
+        return self._function(module, node, bound=False)
+
+    def class_(self, module: Module, node: ast.ClassDef) -> ClassFacts:
+        is_dataclass = any(_is_named(item, "dataclass") for item in node.decorator_list)
+        functions = [part for part in _members(node) if isinstance(part, Function)]
+        by_name = {function.name: function for function in functions}
+        own = by_name.get("__init__")
+        constructor = self._function(module, own, bound=True) if own else None
+        fields = self._fields(module, node) if is_dataclass else {}
+        named = set(fields) | (set(constructor.parameters) if constructor else set())
+        for function in functions:
+            if function.name in ("__init__", "__post_init__"):
+                for name in deprecated_parameters(function, named):
+                    for parameters in (fields, constructor.parameters if constructor else {}):
+                        if name in parameters:
+                            _flag(parameters[name], "d")
+        methods: dict[str, FunctionFacts] = {}
+        attributes: set[str] = set(fields)
+        for function in functions:
+            attributes.add(function.name)
+            if function.name.startswith("_") or _is_property(function):
+                continue
+            static = any(_is_named(item, "staticmethod") for item in function.decorator_list)
+            methods[function.name] = self._function(module, function, bound=not static)
+        attributes.update(_assigned_attributes(node, functions))
+        return ClassFacts(
+            bases=[name for base in node.bases if (name := self._base(module, base))],
+            is_dataclass=is_dataclass,
+            is_open="__getattr__" in by_name or "__getattribute__" in by_name,
+            deprecated=is_deprecated(node, own or by_name.get("__post_init__")),
+            fields=fields,
+            constructor=constructor,
+            methods=methods,
+            attributes=sorted(name for name in attributes if not name.startswith("__")),
+        )
+
+    def _base(self, module: Module, node: ast.expr) -> str | None:
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        text = ast.unparse(node)
+        head, _, rest = text.partition(".")
+        if head == "object":
+            return None
+        place = self.names.place(module.name, head)
+        if place is None:
+            return text
+        if rest:
+            if place.kind == "module" and place.module in self.names.modules:
+                inner = self.names.place(place.module, rest)
+                if inner is not None:
+                    return self.names.canonical(inner)
+            return f"{self._outside(place.module, place.name)}.{rest}"
+        if place.kind == "outside":
+            return self._outside(place.module, place.name)
+        return self.names.canonical(place)
+
+    @staticmethod
+    def _outside(module: str, name: str | None) -> str:
+        return f"{module}.{name}" if name else module
+
+    def _function(self, module: Module, node: Function, *, bound: bool) -> FunctionFacts:
+        arguments = node.args
+        found: dict[str, Parameter] = {}
+        ordinary = [*arguments.posonlyargs, *arguments.args]
+        defaults: list[ast.expr | None] = [None] * (len(ordinary) - len(arguments.defaults))
+        defaults.extend(arguments.defaults)
+        for position, (argument, default) in enumerate(zip(ordinary, defaults, strict=True)):
+            if bound and position == 0:
+                continue
+            flags = "p" if argument in arguments.posonlyargs else ""
+            found[argument.arg] = self._parameter(module, flags, default)
+        if arguments.vararg:
+            found[arguments.vararg.arg] = ["*"]
+        for argument, keyword_default in zip(
+            arguments.kwonlyargs, arguments.kw_defaults, strict=True
+        ):
+            found[argument.arg] = self._parameter(module, "k", keyword_default)
+        for old in renamed_keywords(node):
+            found.setdefault(old, ["kd", None])
+        if arguments.kwarg:
+            for name, default in _popped(node, arguments.kwarg.arg):
+                if name not in found:
+                    found[name] = self._parameter(module, "ko", default)
+            forwards = _forwards(node, arguments.kwarg.arg)
+            found[arguments.kwarg.arg] = ["**>" if forwards else "**"]
+        for name in deprecated_parameters(node, set(found)):
+            _flag(found[name], "d")
+        return FunctionFacts(found, deprecated=is_deprecated(node, node))
+
+    def _parameter(self, module: Module, flags: str, default: ast.expr | None) -> Parameter:
+        return [flags] if default is None else [flags, self.value(module, default)]
+
+    def _fields(self, module: Module, node: ast.ClassDef) -> dict[str, Parameter]:
+        """Fields of a dataclass in the order of its own body."""
+        found: dict[str, Parameter] = {}
+        keyword_only = any(
+            _true_keyword(item, "kw_only")
+            for item in node.decorator_list
+            if _is_named(item, "dataclass")
+        )
+        for part in _members(node):
+            if not isinstance(part, ast.AnnAssign) or not isinstance(part.target, ast.Name):
+                continue
+            annotation = ast.unparse(part.annotation)
+            if re.match(r"(typing\.)?ClassVar\b", annotation.strip("'\"")):
+                continue
+            if annotation in ("KW_ONLY", "dataclasses.KW_ONLY"):
+                keyword_only = True
+                continue
+            name = part.target.id
+            flags = "k" if keyword_only else ""
+            value = part.value
+            if isinstance(value, ast.Call) and _is_named(value, "field"):
+                given = {item.arg: item.value for item in value.keywords if item.arg}
+                if isinstance(given.get("init"), ast.Constant) and not given["init"].value:  # type: ignore[attr-defined]
+                    flags += "n"
+                if _says_deprecated(given.get("metadata")):
+                    flags += "d"
+                if "default" in given:
+                    found[name] = [flags, self.value(module, given["default"])]
+                elif "default_factory" in given:
+                    found[name] = [flags, self._made(module, given["default_factory"])]
+                else:
+                    found[name] = [flags]
+            else:
+                found[name] = self._parameter(module, flags, value)
+        return found
+
+    def _made(self, module: Module, factory: ast.expr) -> Json:
+        match factory:
+            case ast.Name(id="list"):
+                return []
+            case ast.Name(id="dict"):
+                return {}
+            case ast.Lambda(body=body):
+                return self.value(module, body)
+            case _:
+                return {"e": f"{ast.unparse(factory)}()"}
+
+    def value(self, module: Module, node: ast.expr, depth: int = 3) -> Json:
+        """JSON form of a default; names of module constants and enumeration members followed."""
+        try:
+            return to_json(ast.literal_eval(node))
+        except (ValueError, TypeError, SyntaxError, MemoryError):
+            pass
+        if depth:
+            match node:
+                case ast.Name(id=name):
+                    place = self.names.place(module.name, name)
+                    if place and place.kind == "value" and place.name:
+                        home = self.names.modules[place.module]
+                        bound = home.bindings.get(place.name)
+                        if isinstance(bound, Assigned) and bound.value is not None:
+                            found = self.value(home, bound.value, depth - 1)
+                            if not isinstance(found, dict) or "e" not in found:
+                                return found
+                case ast.Attribute(value=ast.Name(id=name), attr=member):
+                    place = self.names.place(module.name, name)
+                    if place and place.kind == "definition" and place.name:
+                        text = self._member(place.module, place.name, member)
+                        if text is not None:
+                            return text
+                case _:
+                    pass
+        return {"e": ast.unparse(node)}
+
+    def _member(self, module: str, name: str, member: str) -> str | None:
+        """The string that a member of a string enumeration equals."""
+        bound = self.names.modules[module].bindings.get(name)
+        if not isinstance(bound, Defined) or not isinstance(bound.node, ast.ClassDef):
+            return None
+        bases = {ast.unparse(base).rpartition(".")[2] for base in bound.node.bases}
+        if not bases & {"ExplicitEnum", "StrEnum", "str", "BaseEnum"}:
+            return None
+        for part in bound.node.body:
+            match part:
+                case ast.Assign(
+                    targets=[ast.Name(id=target)], value=ast.Constant(value=str(text))
+                ) if target == member:
+                    return text
+                case _:
+                    pass
+        return None
+
+
+def to_json(value: object) -> Json:
+    """Raises ValueError for what JSON cannot hold exactly (bytes, sets, infinities)."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            if not math.isfinite(value):
+                raise ValueError(value)
+            return value
+        case tuple():
+            return {"t": [to_json(part) for part in value]}
+        case list():
+            return [to_json(part) for part in value]
+        case dict() if all(isinstance(key, str) for key in value) and not (
+            set(value) & {"e", "t"} and len(value) == 1
+        ):
+            return {str(key): to_json(part) for key, part in value.items()}
+        case _:
+            raise ValueError(value)
+
+
+def _members(node: ast.ClassDef) -> Iterator[ast.stmt]:
+    """Statements of a class body, those under conditions included."""
+    pending = list(node.body)
+    while pending:
+        part = pending.pop(0)
+        if isinstance(part, ast.If):
+            pending[:0] = [*part.body, *part.orelse]
+        else:
+            yield part
+
+
+def _assigned_attributes(node: ast.ClassDef, functions: list[Function]) -> Iterator[str]:
+    for part in _members(node):
+        match part:
+            case ast.Assign(targets=targets):
+                for target in targets:
+                    if isinstance(target, ast.Name):
+                        yield target.id
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+            case _:
+                pass
+    for function in functions:
+        if not function.args.args:
+            continue
+        own = function.args.args[0].arg
+        for inner in ast.walk(function):
+            match inner:
+                case ast.Attribute(value=ast.Name(id=name), attr=attribute, ctx=ast.Store()):
+                    if name == own:
+                        yield attribute
+                case _:
+                    pass
+
+
+def _popped(node: Function, keywords: str) -> Iterator[tuple[str, ast.expr | None]]:
+    """Names that the body takes out of its ``**keywords`` one by one, with their defaults."""
+    for inner in ast.walk(node):
+        match inner:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name), attr="pop"),
+                args=[ast.Constant(value=str(taken)), *rest],
+            ) if name == keywords and taken.isidentifier():
+                yield taken, rest[0] if rest else None
+            case _:
+                pass
+
+
+def _forwards(node: Function, keywords: str) -> bool:
+    """Whether ``**keywords`` are handed to the base class's method of the same name."""
+    for inner in ast.walk(node):
+        match inner:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name),
+                keywords=given,
+            ) if name == node.name:
+                if any(
+                    item.arg is None
+                    and isinstance(item.value, ast.Name)
+                    and item.value.id == keywords
+                    for item in given
+                ):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _is_property(node: Function) -> bool:
+    return any(
+        _is_named(item, "property", "cached_property", "setter") for item in node.decorator_list
+    )
+
+
+def _is_named(node: ast.expr, *names: str) -> bool:
+    if isinstance(node, ast.Call):
+        node = node.func
+    if isinstance(node, ast.Attribute):
+        return node.attr in names
+    return isinstance(node, ast.Name) and node.id in names
+
+
+def _true_keyword(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Call) and any(
+        item.arg == name and isinstance(item.value, ast.Constant) and item.value.value is True
+        for item in node.keywords
+    )
+
+
+def _says_deprecated(metadata: ast.expr | None) -> bool:
+    """Whether a field's help text opens by calling it deprecated."""
+    match metadata:
+        case ast.Dict(keys=keys, values=values):
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == "help":
+                    text = " ".join(
+                        part.value
+                        for part in ast.walk(value)
+                        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                    )
+                    opening = text.lstrip(" [(").lower()
+                    return opening.startswith(
+                        (
+                            "deprecated",
+                            "this argument is deprecated",
+                            "this parameter is deprecated",
+                        )
+                    )
+        case _:
+            pass
+    return False
+
+
+def _flag(parameter: Parameter, letter: str) -> None:
+    flags = parameter[0]
+    assert isinstance(flags, str)
+    if letter not in flags:
+        parameter[0] = flags + letter

@@ -1,0 +1,157 @@
+"""Facts of many releases as one record that says in which releases each of them holds.
+
+Releases are numbered from 0, oldest first. A range reads ``3-17,20-``: open to the right where a
+fact holds in the newest release, so that a new release changes only what it changes. The empty
+range means every release that the record itself is in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from memlint.api.extract.definitions import ClassFacts, FunctionFacts, Json, Parameter
+
+
+def ranges(numbers: Iterable[int], newest: int) -> str:
+    """``[3, 4, 5, 9, 10]`` with newest 10 is ``3-5,9-``."""
+    parts: list[str] = []
+    run: list[int] = []
+    for number in [*sorted(numbers), None]:
+        if run and number != run[-1] + 1:
+            if run[-1] == newest:
+                parts.append(f"{run[0]}-")
+            else:
+                parts.append(f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}")
+            run = []
+        if number is not None:
+            run.append(number)
+    return ",".join(parts)
+
+
+class Encoder:
+    """Encodes histories over releases ``0..newest``."""
+
+    def __init__(self, newest: int) -> None:
+        self.newest = newest
+
+    def spread(self, values: Mapping[int, Json], within: Iterable[int]) -> dict[str, Json]:
+        """Range -> value, equal values joined. ``within``: the releases the record is in."""
+        groups: dict[str, list[int]] = defaultdict(list)
+        for number in sorted(values):
+            groups[json.dumps(values[number], sort_keys=True)].append(number)
+        everywhere = set(within)
+        result: dict[str, Json] = {}
+        for text, numbers in groups.items():
+            key = "" if set(numbers) == everywhere else ranges(numbers, self.newest)
+            result[key] = json.loads(text)
+        return result
+
+    def members(self, sets: Mapping[int, Iterable[str]], within: Iterable[int]) -> dict[str, str]:
+        """Range -> words that hold there, joined by blanks."""
+        holds: dict[str, list[int]] = defaultdict(list)
+        for number, words in sorted(sets.items()):
+            for word in words:
+                holds[word].append(number)
+        everywhere = set(within)
+        groups: dict[str, list[str]] = defaultdict(list)
+        for word, numbers in holds.items():
+            key = "" if set(numbers) == everywhere else ranges(numbers, self.newest)
+            groups[key].append(word)
+        return {key: " ".join(sorted(words)) for key, words in sorted(groups.items())}
+
+    def parameters(
+        self, lists: Mapping[int, Mapping[str, Parameter]], within: Iterable[int]
+    ) -> dict[str, Json]:
+        """Parameters with their histories, in an order that holds for every release.
+
+        Where no single order does, ``order`` gives the odd releases theirs.
+        """
+        within = list(within)
+        merged = merge_orders([list(lists[number]) for number in sorted(lists)])
+        histories: dict[str, Json] = {}
+        for name in merged:
+            values: dict[int, Json] = {
+                number: list(parameters[name])
+                for number, parameters in lists.items()
+                if name in parameters
+            }
+            histories[name] = self.spread(values, within)  # type: ignore[assignment]
+        result: dict[str, Json] = {"p": histories}
+        odd: dict[int, Json] = {}
+        for number, parameters in lists.items():
+            actual = list(parameters)
+            if actual != [name for name in merged if name in parameters]:
+                odd[number] = " ".join(actual)
+        if odd:
+            result["order"] = self.spread(odd, within)  # type: ignore[assignment]
+        return result
+
+    def function(
+        self, facts: Mapping[int, FunctionFacts], within: Iterable[int]
+    ) -> dict[str, Json]:
+        """History of a function or method within a record."""
+        result: dict[str, Json] = {}
+        own = sorted(facts)
+        if set(own) != set(within):
+            result["at"] = ranges(own, self.newest)
+        result.update(
+            self.parameters({number: fact.parameters for number, fact in facts.items()}, own)
+        )
+        warned = [number for number in own if facts[number].deprecated]
+        if warned:
+            result["deprecated"] = ranges(warned, self.newest)
+        return result
+
+    def class_(self, facts: Mapping[int, ClassFacts]) -> dict[str, Json]:
+        """History of a class."""
+        own = sorted(facts)
+        result: dict[str, Json] = {
+            "at": ranges(own, self.newest),
+            "bases": self.spread({n: " ".join(facts[n].bases) for n in own}, own),  # type: ignore[dict-item]
+        }
+        for key, holding in (
+            ("dataclass", [n for n in own if facts[n].is_dataclass]),
+            ("open", [n for n in own if facts[n].is_open]),
+            ("deprecated", [n for n in own if facts[n].deprecated]),
+        ):
+            if holding:
+                result[key] = ranges(holding, self.newest)
+        fields = {n: facts[n].fields for n in own if facts[n].is_dataclass}
+        if any(fields.values()):
+            result["fields"] = self.parameters(fields, own)
+        constructors = {n: c for n in own if (c := facts[n].constructor) is not None}
+        if constructors:
+            result["init"] = self.function(constructors, own)
+        methods = sorted({name for n in own for name in facts[n].methods})
+        if methods:
+            result["methods"] = {
+                name: self.function(
+                    {n: facts[n].methods[name] for n in own if name in facts[n].methods}, own
+                )
+                for name in methods
+            }
+        plain = {
+            n: [
+                name
+                for name in facts[n].attributes
+                if name not in facts[n].fields and name not in facts[n].methods
+            ]
+            for n in own
+        }
+        if any(plain.values()):
+            result["attributes"] = self.members(plain, own)  # type: ignore[assignment]
+        return result
+
+
+def merge_orders(orders: Sequence[Sequence[str]]) -> list[str]:
+    """One order of all names, newest releases deciding; an older name follows its neighbour."""
+    merged: list[str] = []
+    for order in reversed(orders):
+        for position, name in enumerate(order):
+            if name in merged:
+                continue
+            before = next((n for n in reversed(order[:position]) if n in merged), None)
+            merged.insert(merged.index(before) + 1 if before is not None else 0, name)
+    return merged

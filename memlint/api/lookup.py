@@ -1,0 +1,602 @@
+"""What a name means at the target: the questions that rules ask of the tables.
+
+Names are qualified names as scripts use them (``trl.SFTConfig``, ``trl.trainer.SFTConfig``,
+``transformers.AutoModelForCausalLM.from_pretrained``). Every answer is for the target's versions;
+bases and fields are followed from package to package, each at its own version, so that an
+``SFTConfig`` of trl 0.15 stands on the ``TrainingArguments`` that the user has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memlint.api.knowledge import FORWARDED, MENDED_DEFAULTS, successor
+from memlint.api.knowledge.behaviours import BEHAVIOURS
+from memlint.api.signatures import REQUIRED, Expression, History, Kind, Parameter, Signature
+from memlint.api.successors import Successor, Unset
+from memlint.api.tables import PACKAGES, Record, Table, holds, pick, spans, table
+from memlint.api.target import Target, newest
+from memlint.api.versions import Version, parse_version
+
+
+class Api:
+    """The tables at one target. Answers are kept; asking twice costs nothing."""
+
+    def __init__(self, target: Target | None = None) -> None:
+        self.target = target or newest()
+        self._tables: dict[str, Table] = {}
+        self._releases: dict[str, int] = {}
+        self._canonical: dict[str, str] = {}
+        self._signatures: dict[str, Signature | None] = {}
+        self._orders: dict[str, tuple[str, ...]] = {}
+        self._offered: dict[tuple[str, int], dict[str, str] | None] = {}
+
+    # Names
+
+    def canonical(self, qualname: str) -> str:
+        """The one name of what ``qualname`` imports: ``trl.trainer.sft_config.SFTConfig`` is
+        ``trl.SFTConfig``. A name that the target does not have is known by what the newest release
+        that has it calls it; an unknown name is returned as it is."""
+        known = self._canonical.get(qualname)
+        if known is None:
+            known = self._canonical[qualname] = self._follow(qualname, 4)
+        return known
+
+    def exists(self, qualname: str) -> bool | None:
+        """Whether ``qualname`` can be imported (or, for a class's attribute, read) at the target.
+
+        None where the tables do not say: another package, or a module whose names cannot be read
+        off its source.
+        """
+        package = qualname.partition(".")[0]
+        if package not in PACKAGES:
+            return None
+        module, rest = self._split(qualname)
+        if not rest:
+            return True
+        first, _, more = rest.partition(".")
+        record = self._module(module)
+        assert record is not None
+        release = self._release(package)
+        names = self._names(module, release)
+        if names is None or first not in names:
+            if self._dynamic(record, release, first):
+                return None
+            return False
+        if not more:
+            return True
+        known = self.canonical(f"{module}.{first}")
+        if known.partition(".")[0] not in PACKAGES:
+            return None
+        attributes = self.attributes(known)
+        if attributes is None or "." in more:
+            return None
+        return more in attributes
+
+    # Classes and functions
+
+    def signature(self, qualname: str) -> Signature | None:
+        """Parameters of a function, a method (``trl.SFTTrainer.train``) or a class's constructor;
+        None where the target does not have it or the tables do not describe it."""
+        name = self.canonical(qualname)
+        if name not in self._signatures:
+            self._signatures[name] = self._signature(name)
+        return self._signatures[name]
+
+    def bases(self, qualname: str) -> tuple[str, ...]:
+        """Canonical names of all base classes, nearest first. A class that the target does not
+        have is answered for by the newest release that has it."""
+        return self._order(self.canonical(qualname))[1:]
+
+    def is_a(self, qualname: str, *ancestors: str) -> bool:
+        """Whether ``qualname`` is one of ``ancestors`` or a subclass of one."""
+        order = self._order(self.canonical(qualname))
+        return any(self.canonical(ancestor) in order for ancestor in ancestors)
+
+    def attributes(self, qualname: str) -> frozenset[str] | None:
+        """Methods, fields and attributes that instances of the class have at the target; None
+        where that cannot be known (``__getattr__``, a base outside the tables)."""
+        order = self._order(self.canonical(qualname))
+        found: set[str] = set()
+        for name in order:
+            record, release = self._at(name)
+            if record is None or "bases" not in record:
+                if name in _PLAIN_BASES:
+                    continue
+                return None
+            if "open" in record and holds(record["open"], release):
+                return None
+            if "fields" in record:
+                found.update(parameters(record["fields"], release))
+            for method, facts in record.get("methods", {}).items():
+                if holds(facts.get("at", ""), release):
+                    found.add(method)
+            for text, names in record.get("attributes", {}).items():
+                if holds(text, release):
+                    found.update(names.split())
+        return frozenset(found) if found else None
+
+    def default(self, qualname: str, parameter: str) -> object:
+        """The default of ``parameter`` at the target. Raises KeyError where there is none such."""
+        signature = self.signature(qualname)
+        if signature is None or parameter not in signature.parameters:
+            raise KeyError(f"{qualname} has no parameter {parameter!r} at {self.target}")
+        return signature.parameters[parameter].default
+
+    def history(self, qualname: str, parameter: str | None = None) -> History | None:
+        """Since and until when ``qualname``, or its ``parameter``, is there in all releases known.
+
+        A parameter is looked for in the class, then in its bases; the answer's ``package`` says
+        whose versions it speaks of.
+        """
+        name = self.canonical(qualname)
+        if parameter is None:
+            return self._name_history(qualname) or self._name_history(name)
+        for owner, record, method in self._owners(name):
+            package = owner.partition(".")[0]
+            found = _parameter_ranges(record, method, parameter)
+            if found:
+                present, deprecated = found
+                return _history(self._table(package), package, present, deprecated)
+        return None
+
+    def successor(
+        self, qualname: str, parameter: str | None = None, value: object = Unset
+    ) -> Successor | None:
+        """What to write instead at the target, from the hand-written knowledge; None where nothing
+        is known. ``value``: the literal that is given now, where it is known."""
+        return successor(self, qualname, parameter, value)
+
+    def behaviour(self, topic: str) -> str:
+        """What the target's libraries do about ``topic`` (``load-dtype``), where no signature
+        shows it. Raises KeyError for a topic that nobody wrote down."""
+        answer: str | None = None
+        for line in BEHAVIOURS:
+            if line.topic == topic and (
+                not line.since
+                or self.version(line.package).minor >= parse_version(line.since).minor
+            ):
+                answer = line.answer
+        if answer is None:
+            raise KeyError(topic)
+        return answer
+
+    def version(self, package: str) -> Version:
+        """The target's version of ``package``, comparable."""
+        return parse_version(self.target.version(package).version)
+
+    # Records
+
+    def _table(self, name: str) -> Table:
+        if name not in self._tables:
+            self._tables[name] = table(name)
+        return self._tables[name]
+
+    def _release(self, package: str) -> int:
+        if package not in self._releases:
+            version = self.target.version(package).version
+            self._releases[package] = self._table(package).release(version)
+        return self._releases[package]
+
+    def _record(self, name: str) -> Record | None:
+        package = name.partition(".")[0].rstrip(":")
+        if package not in PACKAGES:
+            return None
+        return self._table(package).record(name)
+
+    def _module(self, module: str) -> Record | None:
+        record = self._record(f"{module}:")
+        if record is None and module.startswith("transformers.models."):
+            record = self._table("transformers_models").record(f"{module}:")
+        return record
+
+    def _at(self, name: str) -> tuple[Record | None, int]:
+        """The record of a class or function and the release to read it at: the target's, or the
+        newest that has it. A name that stands for another in that release leads to that one."""
+        record = self._record(name)
+        if record is None:
+            return None, 0
+        package = name.partition(".")[0]
+        release = _within(record["at"], self._release(package), len(self._table(package).releases))
+        same = pick(record["same"], release) if "same" in record else None
+        if same is not None and same != name:
+            return self._at(same)
+        return record, release
+
+    def _names(self, module: str, release: int) -> dict[str, str] | None:
+        """Name -> where it leads, for the names that ``module`` offers in ``release``."""
+        key = (module, release)
+        if key not in self._offered:
+            record = self._module(module)
+            if record is None or not holds(record["at"], release):
+                self._offered[key] = None
+            else:
+                offered: dict[str, str] = {}
+                for text, words in record["names"].items():
+                    if holds(text, release):
+                        for word in words.split():
+                            name, _, leads = word.partition("=")
+                            offered[name] = leads
+                self._offered[key] = offered
+        return self._offered[key]
+
+    def _split(self, qualname: str) -> tuple[str, str]:
+        """The longest module of the target that ``qualname`` begins with, and the rest."""
+        parts = qualname.split(".")
+        release = self._release(parts[0])
+        for length in range(len(parts), 0, -1):
+            module = ".".join(parts[:length])
+            record = self._module(module)
+            if record is not None and holds(record["at"], release):
+                return module, ".".join(parts[length:])
+        raise AssertionError(f"the table of {parts[0]} lacks the package itself")
+
+    @staticmethod
+    def _dynamic(record: Record, release: int, name: str) -> bool:
+        if "open" in record and holds(record["open"], release):
+            return True
+        return any(
+            name in words.split()
+            for text, words in record.get("unread", {}).items()
+            if holds(text, release)
+        )
+
+    def _follow(self, qualname: str, depth: int) -> str:
+        parts = qualname.split(".")
+        package = parts[0]
+        if package not in PACKAGES or len(parts) < 2 or not depth:
+            return qualname
+        target = self._release(package)
+        for length in range(len(parts) - 1, 0, -1):
+            module = ".".join(parts[:length])
+            record = self._module(module)
+            if record is None:
+                continue
+            name, rest = parts[length], parts[length + 1 :]
+            leads = (self._names(module, target) or {}).get(name)
+            if leads is None:
+                leads = _newest_lead(record, name)
+            if leads is None:
+                continue
+            if leads == "":
+                return qualname
+            head = f"{package}.{name}" if leads == "^" else leads
+            return self._follow(".".join([head, *rest]), depth - 1)
+        return qualname
+
+    def _order(self, name: str) -> tuple[str, ...]:
+        """Method resolution order, ``name`` first."""
+        if name not in self._orders:
+            self._orders[name] = (name,)  # a cycle ends here
+            self._orders[name] = tuple(self._linearized(name))
+        return self._orders[name]
+
+    def _linearized(self, name: str) -> list[str]:
+        bases = self._direct_bases(name)
+        return [name, *_merge([list(self._order(base)) for base in bases] + [list(bases)])]
+
+    def _direct_bases(self, name: str) -> tuple[str, ...]:
+        record = self._record(name)
+        if record is not None and "same" in record:
+            package = name.partition(".")[0]
+            release = _within(
+                record["at"], self._release(package), len(self._table(package).releases)
+            )
+            same = pick(record["same"], release)
+            if same is not None and same != name:
+                return (same,)
+        record, release = self._at(name)
+        if record is not None and "bases" in record:
+            written: str = pick(record["bases"], release) or ""
+            return tuple(self.canonical(base) for base in written.split())
+        package, _, rest = name.partition(".")
+        if package == "transformers" and rest and "." not in rest:
+            families = self._table(package).record("transformers families") or {}
+            release = self._release(package)
+            fallback: str | None = None
+            for family, ranges in families.items():
+                for text, words in ranges.items():
+                    if f" {rest} " in f" {words} ":
+                        if holds(text, release):
+                            return tuple(self.canonical(base) for base in family.split(","))
+                        fallback = family
+            if fallback is not None:
+                return tuple(self.canonical(base) for base in fallback.split(","))
+        return ()
+
+    def _owners(self, name: str) -> Iterator[tuple[str, Record, str | None]]:
+        """Records that may hold a parameter of ``name``: owner, record, method."""
+        record = self._record(name)
+        if record is not None:
+            for owner in self._order(name):
+                found, _ = self._at(owner)
+                if found is not None:
+                    yield owner, found, None
+            return
+        owner, _, method = name.rpartition(".")
+        for class_name in self._order(owner) if owner else ():
+            found, _ = self._at(class_name)
+            if found is not None:
+                yield class_name, found, method
+        forwarded = FORWARDED.get(method) if owner else None
+        if forwarded is not None and self.is_a(owner, forwarded.owner):
+            yield from self._owners(forwarded.to)
+
+    def _name_history(self, qualname: str) -> History | None:
+        package = qualname.partition(".")[0]
+        if package not in PACKAGES:
+            return None
+        module, _, name = qualname.rpartition(".")
+        record = self._module(qualname)
+        if record is not None:
+            return _history(self._table(package), package, [record["at"]], [])
+        record = self._module(module) if module else None
+        if record is None:
+            return None
+        present = [
+            text or record["at"]
+            for text, words in record["names"].items()
+            if any(word.partition("=")[0] == name for word in words.split())
+        ]
+        if not present:
+            return None
+        own = self._record(self.canonical(qualname))
+        facts = (own or {}).get("function", own or {})
+        deprecated = [facts["deprecated"]] if "deprecated" in facts else []
+        return _history(self._table(package), package, present, deprecated)
+
+    # Signatures
+
+    def _signature(self, name: str) -> Signature | None:
+        record, release = self._present(name)
+        if record is not None:
+            if "function" in record:
+                return self._mended(name, _made(parameters(record["function"], release)))
+            return self._constructor(name)
+        owner, _, method = name.rpartition(".")
+        if not owner or owner.partition(".")[0] not in PACKAGES:
+            return None
+        if self.exists(owner) is False:
+            return None
+        return self._method(owner, method)
+
+    def _present(self, name: str) -> tuple[Record | None, int]:
+        """Record and release of ``name`` if the target has it."""
+        record = self._record(name)
+        if record is None:
+            return None, 0
+        release = self._release(name.partition(".")[0])
+        if not holds(record["at"], release):
+            return None, 0
+        return self._at(name)
+
+    def _constructor(self, name: str) -> Signature | None:
+        order = self._order(name)
+        for position, owner in enumerate(order):
+            record, release = self._at(owner)
+            if record is None:
+                # A base outside the tables may have a constructor of its own.
+                return None if owner not in _PLAIN_BASES else Signature({})
+            init = record.get("init")
+            if init is not None and holds(init.get("at", ""), release):
+                own = parameters(init, release)
+                made = _made(own)
+                if any(">" in str(facts[0]) for facts in own.values()):
+                    made = _forwarded(made, self._next_constructor(order, position))
+                return self._mended(name, made)
+            if "dataclass" in record and holds(record["dataclass"], release):
+                fields: dict[str, list[Any]] = {}
+                for base in reversed(order[position:]):
+                    record, release = self._at(base)
+                    if record is not None and "fields" in record:
+                        if holds(record.get("dataclass", "-1"), release):
+                            fields.update(parameters(record["fields"], release))
+                accepted = {n: facts for n, facts in fields.items() if "n" not in str(facts[0])}
+                return self._mended(name, _made(accepted))
+        return Signature({}) if order else None
+
+    def _next_constructor(self, order: tuple[str, ...], position: int) -> Signature | None:
+        return self._constructor(order[position + 1]) if position + 1 < len(order) else None
+
+    def _method(self, owner: str, method: str) -> Signature | None:
+        order = self._order(self.canonical(owner))
+        for position, class_name in enumerate(order):
+            record, release = self._at(class_name)
+            if record is None:
+                continue
+            facts = record.get("methods", {}).get(method)
+            if facts is None or not holds(facts.get("at", ""), release):
+                continue
+            own = parameters(facts, release)
+            made = _made(own)
+            if any(">" in str(fact[0]) for fact in own.values()) and position + 1 < len(order):
+                made = _forwarded(made, self._method(order[position + 1], method))
+            forwarded = FORWARDED.get(method)
+            if forwarded is not None and class_name == self.canonical(forwarded.owner):
+                made = _forwarded(made, self.signature(forwarded.to), keep_open=True)
+            return made
+        return None
+
+    def _mended(self, name: str, signature: Signature) -> Signature:
+        """``signature`` with the defaults that are computed when the library is imported."""
+        mended: dict[str, Parameter] = {}
+        for line in MENDED_DEFAULTS:
+            parameter = signature.parameters.get(line.parameter)
+            if (
+                parameter is not None
+                and parameter.default == Expression(line.expression)
+                and self.is_a(name, line.owner)
+            ):
+                mended[line.parameter] = Parameter(
+                    parameter.name, line.value(self), parameter.kind, parameter.deprecated
+                )
+        if not mended:
+            return signature
+        return Signature(
+            {**signature.parameters, **mended}, signature.accepts_any, signature.accepts_more
+        )
+
+
+# Bases outside the tables that add nothing an instance is asked for.
+_PLAIN_BASES = frozenset(
+    {
+        "abc.ABC",
+        "ABC",
+        "typing.Generic",
+        "Generic",
+        "typing.Protocol",
+        "Protocol",
+        "dict",
+        "list",
+        "collections.UserDict",
+        "collections.abc.MutableMapping",
+        "enum.Enum",
+        "str",
+    }
+)
+
+
+def parameters(facts: Mapping[str, Any], release: int) -> dict[str, list[Any]]:
+    """Name -> ``[flags]`` or ``[flags, default]`` in the order of ``release``."""
+    found: dict[str, list[Any]] = {}
+    for name, histories in facts["p"].items():
+        value = pick(histories, release)
+        if value is not None:
+            found[name] = value
+    if "order" in facts:
+        order = pick(facts["order"], release)
+        if order is not None:
+            return {name: found[name] for name in order.split()}
+    return found
+
+
+def _made(facts: Mapping[str, list[Any]]) -> Signature:
+    result: dict[str, Parameter] = {}
+    accepts_any = accepts_more = False
+    for name, value in facts.items():
+        flags: str = value[0]
+        if "**" in flags:
+            accepts_any = True
+        elif "*" in flags:
+            accepts_more = True
+        else:
+            kind = Kind.POSITIONAL
+            if "k" in flags:
+                kind = Kind.KEYWORD
+            elif "p" in flags:
+                kind = Kind.POSITIONAL_ONLY
+            default = _default(value[1]) if len(value) > 1 else REQUIRED
+            result[name] = Parameter(name, default, kind, deprecated="d" in flags)
+    return Signature(result, accepts_any, accepts_more)
+
+
+def _default(value: Any) -> object:
+    match value:
+        case {"e": str(text)} if len(value) == 1:
+            return Expression(text)
+        case {"t": list(parts)} if len(value) == 1:
+            return tuple(_default(part) for part in parts)
+        case list():
+            return [_default(part) for part in value]
+        case dict():
+            return {key: _default(part) for key, part in value.items()}
+        case _:
+            return value
+
+
+def _forwarded(own: Signature, base: Signature | None, *, keep_open: bool = False) -> Signature:
+    """``own``, whose ``**kwargs`` go to ``base``."""
+    if base is None:
+        return own
+    added = {
+        name: Parameter(name, parameter.default, Kind.KEYWORD, parameter.deprecated)
+        for name, parameter in base.parameters.items()
+        if name not in own.parameters
+    }
+    return Signature({**own.parameters, **added}, base.accepts_any or keep_open, own.accepts_more)
+
+
+def _within(text: str, release: int, count: int) -> int:
+    """``release``, or the newest release in the range ``text`` where it is not in it."""
+    if holds(text, release):
+        return release
+    return min(max(high for _, high in spans(text)), count - 1)
+
+
+def _newest_lead(record: Record, name: str) -> str | None:
+    """Where ``name`` led in the newest release in which the module offered it."""
+    best: tuple[int, str] | None = None
+    for text, words in record["names"].items():
+        if name not in words:
+            continue
+        for word in words.split():
+            own, _, leads = word.partition("=")
+            if own == name:
+                last = max(high for _, high in spans(text or record["at"]))
+                if best is None or last > best[0]:
+                    best = last, leads
+    return best[1] if best is not None else None
+
+
+def _merge(lists: list[list[str]]) -> list[str]:
+    """C3 linearization; where it fails, the first candidate is taken."""
+    result: list[str] = []
+    lists = [part for part in lists if part]
+    while lists:
+        candidate = next(
+            (part[0] for part in lists if not any(part[0] in other[1:] for other in lists)),
+            lists[0][0],
+        )
+        result.append(candidate)
+        lists = [rest for part in lists if (rest := [name for name in part if name != candidate])]
+    return result
+
+
+def _parameter_ranges(
+    record: Record, method: str | None, parameter: str
+) -> tuple[list[str], list[str]] | None:
+    """Ranges in which ``parameter`` is there, and in which it is deprecated."""
+    if method is not None:
+        groups = [record.get("methods", {}).get(method)]
+    else:
+        groups = [record.get("function"), record.get("fields"), record.get("init")]
+    present: list[str] = []
+    deprecated: list[str] = []
+    for facts in groups:
+        if facts is None:
+            continue
+        within = facts.get("at", record["at"])
+        for text, value in facts["p"].get(parameter, {}).items():
+            present.append(text or within)
+            if "d" in value[0]:
+                deprecated.append(text or within)
+    return (present, deprecated) if present else None
+
+
+def _history(known: Table, package: str, present: list[str], deprecated: list[str]) -> History:
+    newest_release = len(known.releases) - 1
+    intervals = sorted(
+        (low, min(high, newest_release)) for text in present for low, high in spans(text)
+    )
+    joined: list[tuple[int, int]] = []
+    for low, high in intervals:
+        if joined and low <= joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], max(high, joined[-1][1])
+        else:
+            joined.append((low, high))
+
+    def named(low: int, high: int) -> tuple[str | None, str | None]:
+        return (
+            known.minor(low) if low else None,
+            known.minor(high + 1) if high < newest_release else None,
+        )
+
+    warned = [low for text in deprecated for low, _ in spans(text)]
+    return History(
+        package=package,
+        since=named(*joined[0])[0],
+        until=named(*joined[-1])[1],
+        deprecated_since=known.minor(min(warned)) if warned else None,
+        ranges=tuple(named(low, high) for low, high in joined),
+    )

@@ -1,0 +1,96 @@
+"""What the tables say of a callable, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+
+class Required(Enum):
+    """The default of a parameter that has none."""
+
+    REQUIRED = "required"
+
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED = Required.REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A default that is no literal, as its source text: ``torch.float32``."""
+
+    text: str
+
+
+Default = object
+"""A Python literal, ``REQUIRED`` or an ``Expression``."""
+
+
+class Kind(StrEnum):
+    """How an argument reaches a parameter."""
+
+    POSITIONAL_ONLY = "positional-only"
+    POSITIONAL = "positional"  # or by keyword
+    KEYWORD = "keyword"
+    VAR_POSITIONAL = "var-positional"
+    VAR_KEYWORD = "var-keyword"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter at the target.
+
+    deprecated: giving it warns there.
+    """
+
+    name: str
+    default: Default = REQUIRED
+    kind: Kind = Kind.POSITIONAL
+    deprecated: bool = False
+
+    @property
+    def required(self) -> bool:
+        return self.default is REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Parameters in positional order, ``*args`` and ``**kwargs`` left out.
+
+    accepts_any: further keywords are taken (``**kwargs`` that lead nowhere known).
+    accepts_more: further positional arguments are taken.
+    """
+
+    parameters: Mapping[str, Parameter]
+    accepts_any: bool = False
+    accepts_more: bool = False
+
+    @property
+    def positional(self) -> tuple[str, ...]:
+        """Names that positional arguments fill, in order."""
+        return tuple(
+            name
+            for name, parameter in self.parameters.items()
+            if parameter.kind in (Kind.POSITIONAL, Kind.POSITIONAL_ONLY)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Since when and until when something is there, in minor versions of ``package``.
+
+    since: first release that has it; None where the oldest release known has it already.
+    until: first release without it, after the last that had it; None where the newest has it.
+    deprecated_since: first release in which using it warns.
+    ranges: every (since, until) by itself, for what went and came back.
+    """
+
+    package: str
+    since: str | None
+    until: str | None
+    deprecated_since: str | None = None
+    ranges: tuple[tuple[str | None, str | None], ...] = ()

@@ -1,0 +1,109 @@
+"""Reads the shipped tables: one line a module, class or function, found by bisection.
+
+A whole table is read from disk (a few hundred kB) and only the lines that are asked for are
+decoded: some twenty comparisons and one small JSON object each. The format is that of
+``memlint.api.extract.history``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from memlint.api.versions import Version, parse_version
+
+PACKAGES = ("trl", "transformers", "peft", "accelerate", "torch")
+
+Record = Mapping[str, Any]
+
+
+def holds(text: str, release: int) -> bool:
+    """Whether release number ``release`` lies in the range ``text`` (``3-17,20-``)."""
+    return not text or any(low <= release <= high for low, high in spans(text))
+
+
+def spans(text: str) -> Iterator[tuple[int, int]]:
+    """The closed intervals of a range; an open one ends beyond any release."""
+    for part in text.split(","):
+        low, dash, high = part.partition("-")
+        yield int(low), (int(high) if high else 10**6) if dash else int(low)
+
+
+def pick(histories: Mapping[str, Any], release: int) -> Any:
+    """The value that holds in ``release``; None where none does."""
+    for text, value in histories.items():
+        if holds(text, release):
+            return value
+    return None
+
+
+class Table:
+    """One table. ``name`` is that of the file, without suffix."""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        self.name = name
+        self._data = data
+        self._decoded: dict[str, Record | None] = {}
+
+    @cached_property
+    def releases(self) -> tuple[str, ...]:
+        """Versions of the releases described, oldest first."""
+        line = self._data[: self._data.index(b"\n")]
+        return tuple(json.loads(line.partition(b"\t")[2]))
+
+    @cached_property
+    def _versions(self) -> list[Version]:
+        return [parse_version(text) for text in self.releases]
+
+    def release(self, version: str) -> int:
+        """Number of the release that stands for ``version``: that of the same minor version, else
+        the nearest older one, else the oldest."""
+        minor = parse_version(version).minor
+        number = 0
+        for candidate, known in enumerate(self._versions):
+            if known.minor <= minor:
+                number = candidate
+        return number
+
+    def minor(self, release: int) -> str:
+        """``4.41`` for the release ``4.41.2``."""
+        return ".".join(self.releases[release].split(".")[:2])
+
+    def record(self, name: str) -> Record | None:
+        """The record called ``name``."""
+        if name in self._decoded:
+            return self._decoded[name]
+        self._decoded[name] = found = self._find(name.encode())
+        return found
+
+    def _find(self, name: bytes) -> Record | None:
+        data = self._data
+        low, high = 0, len(data)
+        while low < high:
+            middle = (low + high) // 2
+            start = data.rfind(b"\n", low, middle) + 1 or low
+            end = data.index(b"\t", start)
+            key = data[start:end]
+            if key == name:
+                stop = data.index(b"\n", end)
+                record: Record = json.loads(data[end + 1 : stop])
+                return record
+            if key < name:
+                low = data.index(b"\n", end) + 1
+            else:
+                high = start
+        return None
+
+    def names(self) -> list[str]:
+        """All record names, for tests and tools."""
+        return [line.partition(b"\t")[0].decode() for line in self._data.splitlines()][1:]
+
+
+# Shipped files do not change while we run: keeping what was read is no state.
+@cache
+def table(name: str) -> Table:
+    """The shipped table ``name``. Raises FileNotFoundError where there is none."""
+    return Table(name, (Path(__file__).parent / "data" / f"{name}.table").read_bytes())

@@ -1,0 +1,136 @@
+"""The versions that a script is checked for, each with where it was learned from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from memlint.api.tables import PACKAGES, table
+from memlint.api.versions import exact, parse_version, satisfies
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A version and its source: ``--target``, a file's path, an environment's folder.
+
+    assumed: nothing said so; it is the newest known.
+    note: what the user should know besides, such as that a newer version is treated as ``version``.
+    """
+
+    version: str
+    source: str
+    assumed: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Versions of the five packages. Hashable, so that it can key caches."""
+
+    versions: tuple[tuple[str, Resolved], ...] = field(default=())
+
+    @classmethod
+    def of(cls, versions: Mapping[str, Resolved]) -> Target:
+        """A target that knows ``versions`` and assumes the newest release of the others.
+
+        Where trl is known and transformers is not, or the other way round, the newest is assumed
+        all the same: what is installed together is the resolver's to know, not ours.
+        """
+        newest_known = dict(newest().versions)
+        return cls(tuple((name, versions.get(name, newest_known[name])) for name in PACKAGES))
+
+    def version(self, package: str) -> Resolved:
+        """Raises ValueError for a package that the tables do not cover."""
+        for name, resolved in self.versions:
+            if name == package:
+                return resolved
+        raise ValueError(f"expected one of {', '.join(PACKAGES)}, got {package!r}")
+
+    @property
+    def assumed(self) -> bool:
+        """Whether any of the versions is assumed."""
+        return any(resolved.assumed for _, resolved in self.versions)
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={resolved.version}" for name, resolved in self.versions)
+
+
+def newest() -> Target:
+    """The newest release known of every package, assumed."""
+    return Target(
+        tuple(
+            (name, Resolved(table(name).releases[-1], "newest known", assumed=True))
+            for name in PACKAGES
+        )
+    )
+
+
+_PART = re.compile(r"\s*([A-Za-z]+)\s*((?:[=<>~!^]+).*)?", re.S)
+
+
+def parse_target(text: str, source: str = "--target") -> Target:
+    """``trl=0.29,transformers=4.57``; packages that are not named are assumed to be the newest.
+
+    A specifier is taken too (``trl>=0.20``). Raises ValueError on anything else.
+    """
+    found: dict[str, Resolved] = {}
+    pending = ""
+    for piece in text.split(","):
+        # A comma also joins the clauses of one specifier: `trl>=0.20,<1`.
+        if pending and re.match(r"\s*[<>!=~]", piece):
+            pending += f",{piece}"
+            continue
+        _add(found, pending, source)
+        pending = piece
+    _add(found, pending, source)
+    return Target.of(found)
+
+
+def _add(found: dict[str, Resolved], text: str, source: str) -> None:
+    if not text.strip():
+        return
+    match = _PART.fullmatch(text)
+    if match is None or match[1].lower() not in PACKAGES or not match[2]:
+        known = ", ".join(PACKAGES)
+        raise ValueError(
+            f"expected a target such as trl=0.29,transformers=4.57 (of {known}), got {text.strip()!r}"
+        )
+    name, specifier = match[1].lower(), match[2].strip()
+    if re.fullmatch(r"=\s*[^=<>~!^]*", specifier):
+        specifier = f"=={specifier[1:].strip()}"
+    pinned = exact(specifier)
+    if pinned is not None:
+        try:
+            parse_version(pinned)
+        except ValueError as error:
+            raise ValueError(f"target {name}: {error}") from None
+    found[name] = choose(name, specifier, source)
+
+
+def choose(package: str, specifier: str, source: str) -> Resolved:
+    """The version that ``specifier`` means: its pin, or the newest release known that it admits.
+
+    Where it admits none that is known (a pin to something newer or older, an empty range), the
+    nearest is taken and the note says so.
+    """
+    releases = table(package).releases
+    pinned = exact(specifier)
+    if pinned is not None:
+        return placed(package, pinned, source)
+    admitted = [version for version in releases if satisfies(version, specifier)]
+    if admitted:
+        return Resolved(admitted[-1], source, note=f"newest release that {specifier} admits")
+    bounds = re.findall(r"\d[\w.]*", specifier)
+    return placed(package, bounds[0], source) if bounds else Resolved(releases[-1], source)
+
+
+def placed(package: str, version: str, source: str) -> Resolved:
+    """``version``, with a note where it lies outside what the tables know."""
+    releases = table(package).releases
+    number = parse_version(version)
+    if number.minor > parse_version(releases[-1]).minor:
+        return Resolved(version, source, note=f"newer than the tables: treated as {releases[-1]}")
+    if number.minor < parse_version(releases[0]).minor:
+        return Resolved(version, source, note=f"older than the tables: treated as {releases[0]}")
+    return Resolved(version, source)

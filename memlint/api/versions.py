@@ -1,0 +1,120 @@
+"""Release numbers and specifiers, as far as pins of five packages need them.
+
+Ordering follows the usual rules: numbers by size, pre-releases before their release, local labels
+ignored (``2.13.0+cpu`` is ``2.13.0``). Much smaller than a general implementation, and it never
+raises on what people write in requirement files: an odd version compares by its numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_NUMBER = re.compile(r"\s*v?(?:\d+!)?(\d+(?:\.\d+)*)(.*)", re.S)
+_PRE = re.compile(r"[-_.]?(a|alpha|b|beta|c|rc|pre|preview|dev)[-_.]?(\d*)", re.I)
+_CLAUSE = re.compile(
+    r"\s*(===|==|~=|!=|<=|>=|<|>|\^|~|=)?\s*v?([0-9][0-9A-Za-z.+!_-]*(?:\.\*)?|\*)\s*"
+)
+
+
+class Version(NamedTuple):
+    """A comparable version: numbers without trailing zeros, then how final it is."""
+
+    numbers: tuple[int, ...]
+    stage: tuple[int, int]
+
+    @property
+    def minor(self) -> tuple[int, int]:
+        """Major and minor number."""
+        padded = (*self.numbers, 0, 0)
+        return padded[0], padded[1]
+
+
+FINAL = (9, 0)
+
+
+def parse_version(text: str) -> Version:
+    """Raises ValueError where ``text`` does not begin with a number."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise ValueError(f"expected a version such as 1.16.0, got {text!r}")
+    numbers = [int(part) for part in match[1].split(".")]
+    while len(numbers) > 1 and numbers[-1] == 0:
+        numbers.pop()
+    rest = match[2].partition("+")[0].strip()
+    pre = _PRE.match(rest)
+    if pre is None:
+        return Version(tuple(numbers), FINAL)
+    order = 0 if pre[1].lower() == "dev" else "abcrp".index(pre[1][0].lower()) + 1
+    return Version(tuple(numbers), (order, int(pre[2] or 0)))
+
+
+def satisfies(version: str, specifier: str) -> bool:
+    """Whether ``version`` is admitted by ``specifier`` (``>=0.8,<1``, ``^4.41``, ``==4.*``).
+
+    Alternatives may be joined by ``||`` as some tools write them. A clause that cannot be read
+    admits everything.
+    """
+    return any(
+        all(_admits(version, clause) for clause in option.replace(" ", ",").split(",") if clause)
+        for option in re.sub(r"([<>=~!^])\s+", r"\1", specifier).split("||")
+    )
+
+
+def exact(specifier: str) -> str | None:
+    """The one version that ``specifier`` pins, if it does."""
+    clauses = [clause for clause in re.split(r"[,\s]+", specifier.strip()) if clause]
+    if len(clauses) != 1:
+        return None
+    match = _CLAUSE.fullmatch(clauses[0])
+    if match and match[1] in ("==", "===", "=") and not match[2].endswith("*"):
+        return match[2]
+    return None
+
+
+def _admits(version: str, clause: str) -> bool:
+    match = _CLAUSE.fullmatch(clause)
+    if match is None or match[2] == "*":
+        return True
+    operator, text = match[1] or "==", match[2]
+    candidate = parse_version(version)
+    if text.endswith(".*"):
+        prefix = tuple(int(part) for part in text[:-2].split(".") if part.isdigit())
+        padded = (*candidate.numbers, *[0] * len(prefix))
+        same = padded[: len(prefix)] == prefix
+        return not same if operator == "!=" else same
+    bound = parse_version(text)
+    match operator:
+        case "==" | "===":
+            return candidate == bound
+        case "=":
+            # Conda's single sign is a prefix match.
+            return candidate == bound or _begins(candidate, text)
+        case "!=":
+            return candidate != bound
+        case "<=":
+            return candidate <= bound
+        case ">=":
+            return candidate >= bound
+        case "<":
+            return candidate < bound
+        case ">":
+            return candidate > bound
+        case "~=":
+            written = text.partition("+")[0].split(".")
+            prefix = tuple(int(p) for p in written[:-1] if p.isdigit())
+            padded = (*candidate.numbers, *[0] * len(prefix))
+            return candidate >= bound and padded[: len(prefix)] == prefix
+        case "~":
+            return candidate >= bound and candidate.minor == bound.minor
+        case _:  # caret: up to the next change of the leftmost number that is not zero
+            numbers = [int(p) for p in text.partition("+")[0].split(".") if p.isdigit()]
+            fixed = next((i for i, part in enumerate(numbers) if part), len(numbers) - 1) + 1
+            padded = (*candidate.numbers, *[0] * fixed)
+            return candidate >= bound and padded[:fixed] == tuple(numbers[:fixed])
+
+
+def _begins(candidate: Version, text: str) -> bool:
+    prefix = tuple(int(part) for part in text.split(".") if part.isdigit())
+    padded = (*candidate.numbers, *[0] * len(prefix))
+    return padded[: len(prefix)] == prefix
