@@ -45,9 +45,9 @@ def _surely_off(config: Config) -> bool:
         return False
     if any(setting.given for setting in given):
         return all(setting.value is False for setting in given if setting.given)
-    return any(config.effective(name).value is False for name in _OPTIONS) and not any(
-        config.effective(name).value is True for name in _OPTIONS
-    )
+    # Where both names exist each is None by default, which means off.
+    defaults = [config.effective(name) for name in _OPTIONS if config.has_option(name)]
+    return bool(defaults) and all(one.value is False or one.is_none for one in defaults)
 
 
 def _finding(script: Script, config: Config) -> Finding:
