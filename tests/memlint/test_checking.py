@@ -1,0 +1,221 @@
+"""Many files: settings per file, the cache, several processes, and one that dies."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from memlint.cache import FOLDER, Cache, fingerprint
+from memlint.checking import Choice, Job, Progress, check_jobs, plan
+from memlint.config import Settings
+from memlint.discover import Found
+from memlint.engine import check_file
+from memlint.results import FileResult
+from tests.memlint.fakes import RULES, install
+
+CODES = frozenset({"MEM001", "MEM301", "MEM302", "MEM401"})
+
+
+@pytest.fixture(autouse=True)
+def fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    install(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+
+
+def codes_of(results: list[FileResult]) -> list[list[str]]:
+    return [[finding.code for finding in result.findings] for result in results]
+
+
+def jobs_for(*texts: str, codes: frozenset[str] = CODES) -> list[Job]:
+    for number, text in enumerate(texts):
+        Path(f"f{number}.py").write_text(text)
+    return [Job(f"f{number}.py", codes, "") for number in range(len(texts))]
+
+
+def test_plan_applies_configuration_and_command_line() -> None:
+    settings = Settings(
+        root=os.getcwd(),
+        ignore=("MEM302",),
+        per_file_ignores=(("tests/*", ("MEM3",)), ("*.ipynb", ("gamma-used",))),
+        target="trl=0.29",
+    )
+    found = [Found("a.py", settings), Found("tests/b.py", settings), Found("x/c.ipynb", settings)]
+    jobs = plan(found, Choice())
+    assert [sorted(job.codes) for job in jobs] == [
+        ["MEM001", "MEM301", "MEM401"],
+        ["MEM001", "MEM401"],
+        ["MEM001", "MEM301"],
+    ]
+    assert {job.target for job in jobs} == {"trl=0.29"}
+    (only,) = plan(found[:1], Choice(select=("MEM302",)))
+    assert only.codes == {"MEM302"}
+
+
+def test_results_come_in_the_order_of_jobs() -> None:
+    jobs = jobs_for("alpha\n", "nothing\n", "beta\ngamma\n", "alpha = (\n")
+    steps: list[int] = []
+    progress = Progress(steps.append, lambda: steps.append(-1))
+    results = check_jobs(jobs, progress=progress)
+    assert codes_of(results) == [["MEM301"], [], ["MEM302", "MEM401"], []]
+    assert [len(result.diagnostics) for result in results] == [0, 0, 0, 1]
+    assert steps == [3, -1, -1, -1]  # the file without a trigger word is not parsed
+
+
+def test_several_processes_find_the_same() -> None:
+    jobs = jobs_for(*(f"alpha\n{'beta' if number % 3 else ''}\n" for number in range(40)))
+    assert check_jobs(jobs, processes=2) == check_jobs(jobs, processes=1)
+
+
+def test_a_process_that_dies_costs_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
+    def deadly(path: str, *arguments: object, **options: object) -> FileResult:
+        if path == "f3.py":
+            os._exit(9)
+        return check_file(path, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("memlint.checking.check_file", deadly)
+    results = check_jobs(jobs_for(*["alpha\n"] * 6), processes=2)
+    assert [len(result.findings) for result in results] == [1, 1, 1, 0, 1, 1]
+    assert "the process that did so died" in results[3].diagnostics[0].message
+
+
+def test_unreadable_file_among_others() -> None:
+    jobs = [*jobs_for("alpha\n"), Job("none.py", CODES, "")]
+    results = check_jobs(jobs)
+    assert codes_of(results) == [["MEM301"], []]
+    assert "no such file" in results[1].diagnostics[0].message
+
+
+class Counter:
+    """Counts how many files are really checked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.paths: list[str] = []
+
+        def counted(path: str, *arguments: object, **options: object) -> FileResult:
+            self.paths.append(path)
+            return check_file(path, *arguments, **options)  # type: ignore[arg-type]
+
+        monkeypatch.setattr("memlint.checking.check_file", counted)
+
+    def take(self) -> list[str]:
+        taken, self.paths = self.paths, []
+        return taken
+
+
+def test_cache_gives_the_same_and_checks_only_what_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counter = Counter(monkeypatch)
+    jobs = jobs_for("alpha\n", "nothing\n", "beta = 'ä'\n", "gamma = (\n")
+    first = check_jobs(jobs, cache=Cache("."))
+    assert counter.take() == ["f0.py", "f2.py", "f3.py"]
+    assert check_jobs(jobs, cache=Cache(".")) == first
+    assert counter.take() == []
+    Path("f2.py").write_text("beta\nalpha\n")
+    Path("f3.py").unlink()
+    second = check_jobs(jobs, cache=Cache("."))
+    assert counter.take() == ["f2.py"]
+    assert codes_of(second)[2] == ["MEM302", "MEM301"]
+    assert Path(FOLDER, ".gitignore").read_text().endswith("*\n")
+    # The file that is gone is forgotten.
+    (kept,) = [file for file in Path(FOLDER).iterdir() if file.suffix == ".json"]
+    assert sorted(os.path.basename(path) for path in json.loads(kept.read_text())) == [
+        "f0.py",
+        "f1.py",
+        "f2.py",
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"codes": frozenset({"MEM301"})},
+        {"target": "trl=0.29"},
+        {"named": True},
+    ],
+)
+def test_cache_is_keyed_by_all_that_matters(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, object]
+) -> None:
+    counter = Counter(monkeypatch)
+    (job,) = jobs_for("alpha\nbeta\n")
+    check_jobs([job], cache=Cache("."))
+    counter.take()
+    check_jobs([job._replace(**change)], cache=Cache("."))  # type: ignore[arg-type]
+    assert counter.take() == ["f0.py"]
+
+
+def test_cache_knows_whether_fixes_were_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    counter = Counter(monkeypatch)
+    monkeypatch.setattr("memlint.engine.shown_violations", lambda source, violations, render: [])
+    cache = Cache(".")
+    result = check_jobs(jobs_for("gamma\n"), cache=None)[0]._replace(
+        diagnostics=(check_jobs(jobs_for("gamma = (\n"))[0].diagnostics)
+    )
+    cache.put("/p", "key", False, result)
+    assert cache.get("/p", "f0.py", "key", False) == result
+    assert cache.get("/p", "f0.py", "key", True) is None
+    assert cache.get("/p", "f0.py", "other", False) is None
+    del counter
+
+
+def test_fingerprint_follows_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "rules"
+    (folder / "data").mkdir(parents=True)
+    rule = folder / "mem301_x.py"
+    rule.write_text("A = 1")
+    monkeypatch.setattr("memlint.rules.rules_folder", lambda: str(folder))
+    before = fingerprint()
+    assert fingerprint() == before
+    rule.write_text("A = 2")
+    assert fingerprint() != before
+    before = fingerprint()
+    (folder / "data" / "table").write_text("x")
+    assert fingerprint() != before
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["", "[", "[]", '{"%s": 1}', '{"%s": ["%k", true, 1]}', '{"%s": ["%k", true, [1, 2]]}'],
+)
+def test_damaged_cache_is_no_cache(damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counter = Counter(monkeypatch)
+    jobs = jobs_for("alpha\n")
+    check_jobs(jobs, cache=Cache("."))
+    counter.take()
+    (file,) = Path(FOLDER).glob("*.json")
+    (path, entry), *_ = json.loads(file.read_text()).items()
+    file.write_text(damage.replace("%s", path).replace("%k", entry[0]))
+    assert codes_of(check_jobs(jobs, cache=Cache("."))) == [["MEM301"]]
+    assert counter.take() == ["f0.py"]
+
+
+def test_cache_that_cannot_be_written_is_no_error() -> None:
+    Path(FOLDER).write_text("a file in its place")
+    assert codes_of(check_jobs(jobs_for("alpha\n"), cache=Cache("."))) == [["MEM301"]]
+
+
+def test_old_caches_are_dropped() -> None:
+    Path(FOLDER).mkdir()
+    for number in range(12):
+        Path(FOLDER, f"old{number}.json").write_text("{}")
+        os.utime(Path(FOLDER, f"old{number}.json"), (number, number))
+    check_jobs(jobs_for("alpha\n"), cache=Cache("."))
+    names = sorted(file.name for file in Path(FOLDER).iterdir())
+    assert len(names) == 9
+    assert "old11.json" in names
+    assert "old0.json" not in names
+
+
+def test_defects_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    counter = Counter(monkeypatch)
+    jobs = jobs_for("alpha\n")
+    with monkeypatch.context() as patched:
+        patched.setattr("memlint.script.build_script", lambda *_: 1 / 0)
+        assert check_jobs(jobs, cache=Cache("."))[0].diagnostics
+    assert codes_of(check_jobs(jobs, cache=Cache("."))) == [["MEM301"]]
+    assert len(counter.take()) == 2
+    assert RULES

@@ -1,0 +1,256 @@
+"""Every output format says where, what and how to mend it, in the shape its readers expect."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from memlint.findings import Diagnostic
+from memlint.reports import FORMATS, Report, RuleWords, render
+from memlint.reports.statistics import render_statistics
+from memlint.reports.text import summary
+from memlint.results import DiffLine, FileResult, Shown, ShownFix, TextEdit
+from memlint.source import Location
+from tests.memlint.sarif_schema import SCHEMA
+
+WORDS = {
+    "MEM301": RuleWords(
+        "MEM301", "unchecked-activations", "waste", "no checkpointing",
+        "Activations of all layers stay, e.g. 40 GiB for 7B. Checkpointing keeps one a layer.",
+        url="https://example.org/c",
+    ),
+    "MEM901": RuleWords("MEM901", "removed-option", "error", "gone", "A TypeError."),
+}  # fmt: skip
+FIX = ShownFix(
+    "turn on checkpointing",
+    "unsafe",
+    (TextEdit(Location(2, 5), Location(2, 10), "True"),),
+    (DiffLine("-", 2, "    gc=False,"), DiffLine("+", 2, "    gc=True,")),
+)
+SCRIPT = FileResult(
+    "src/train.py",
+    (
+        Shown(
+            "src/train.py", "MEM301", "unchecked-activations", "waste", "no checkpointing: 30 %",
+            Location(2, 5), Location(2, 13), "    gc=False,", FIX,
+        ),
+        Shown(
+            "src/train.py", "MEM901", "removed-option", "error", "gone: a,b\nreally",
+            Location(7, 1), Location(9, 2), "\tf('ä', 文字)", ShownFix("drop it", "safe"),
+        ),
+    ),
+)  # fmt: skip
+NOTEBOOK = FileResult(
+    "n.ipynb",
+    (
+        Shown(
+            "n.ipynb", "MEM301", "unchecked-activations", "hint", "perhaps",
+            Location(1, 2, 3), Location(1, 4, 3), "x=y", FIX,
+        ),
+    ),
+    (Diagnostic("n.ipynb", "cell 4 does not parse", 2, 3, 4),),
+)  # fmt: skip
+BROKEN = FileResult("b.py", (), (Diagnostic("b.py", "cannot be read"),))
+REPORT = Report((SCRIPT, NOTEBOOK, BROKEN), WORDS)
+
+
+def text(output_format: str, report: Report = REPORT) -> str:
+    return "".join(render(output_format, report))
+
+
+def test_full() -> None:
+    assert text("full") == (
+        "MEM301 no checkpointing: 30 %\n"
+        " --> src/train.py:2:5\n"
+        "  |\n"
+        "2 |     gc=False,\n"
+        "  |     ^^^^^^^^\n"
+        "why: Activations of all layers stay, e.g. 40 GiB for 7B.\n"
+        "fix: turn on checkpointing (changes training: applied with --unsafe-fixes)\n"
+        "2 -     gc=False,\n"
+        "2 +     gc=True,\n"
+        "\n"
+        "MEM901 [*] gone: a,b\nreally\n"
+        " --> src/train.py:7:1\n"
+        "  |\n"
+        "7 |     f('ä', 文字)\n"
+        "  | ^^^^^^^^^^^^^^^^\n"
+        "why: A TypeError.\n"
+        "fix: drop it\n"
+        "\n"
+        "MEM301 (hint) perhaps\n"
+        " --> n.ipynb:3:1:2\n"
+        "  |\n"
+        "1 | x=y\n"
+        "  |  ^^\n"
+        "why: Activations of all layers stay, e.g. 40 GiB for 7B.\n"
+        "fix: turn on checkpointing (changes training: applied with --unsafe-fixes)\n"
+        "2 -     gc=False,\n"
+        "2 +     gc=True,\n"
+        "\n"
+        "error: n.ipynb:4:2:3: cell 4 does not parse\n\n"
+        "error: b.py: cannot be read\n\n"
+    )
+
+
+def test_long_diffs_are_cut_and_gaps_are_marked() -> None:
+    diff = tuple(DiffLine("-", row, "x") for row in (1, *range(5, 60)))
+    finding = SCRIPT.findings[0]._replace(fix=FIX._replace(diff=diff))
+    shown = text("full", REPORT._replace(results=[FileResult("a", (finding,))]))
+    assert " 1 - x\n...\n 5 - x\n" in shown
+    assert "(16 more lines: `memlint fix --diff`)" in shown
+
+
+def test_colours_are_escapes_only_where_wanted() -> None:
+    for output_format in FORMATS:
+        assert "\x1b" not in text(output_format)
+    assert "\x1b[1;33mMEM301\x1b[0m" in text("full", REPORT._replace(colour=True))
+    assert "\x1b" in text("concise", REPORT._replace(colour=True))
+
+
+def test_escape_sequences_of_the_source_do_not_reach_the_terminal() -> None:
+    finding = SCRIPT.findings[0]._replace(line="    gc=False, # \x1b[31m")
+    assert "\x1b" not in text("full", REPORT._replace(results=[FileResult("a", (finding,))]))
+
+
+def test_concise() -> None:
+    assert text("concise").split("\n") == [
+        "src/train.py:2:5: MEM301 no checkpointing: 30 %",
+        "src/train.py:7:1: MEM901 [*] gone: a,b",
+        "really",
+        "n.ipynb:3:1:2: MEM301 (hint) perhaps",
+        "error: n.ipynb:4:2:3: cell 4 does not parse",
+        "error: b.py: cannot be read",
+        "",
+    ]
+
+
+def test_json_has_the_shape_of_ruffs() -> None:
+    first, _, hint, cell, unread = json.loads(text("json"))
+    assert first == {
+        "cell": None,
+        "code": "MEM301",
+        "end_location": {"column": 13, "row": 2},
+        "filename": os.path.abspath("src/train.py"),
+        "fix": {
+            "applicability": "unsafe",
+            "edits": [
+                {
+                    "content": "True",
+                    "end_location": {"column": 10, "row": 2},
+                    "location": {"column": 5, "row": 2},
+                }
+            ],
+            "message": "turn on checkpointing",
+        },
+        "level": "waste",
+        "location": {"column": 5, "row": 2},
+        "message": "no checkpointing: 30 %",
+        "name": "unchecked-activations",
+        "noqa_row": 2,
+        "url": "https://example.org/c",
+    }
+    assert (hint["cell"], hint["level"]) == (3, "hint")
+    assert (cell["cell"], cell["code"], cell["location"]) == (4, None, {"column": 3, "row": 2})
+    assert unread["message"] == "cannot be read"
+
+
+def test_sarif_is_valid() -> None:
+    log = json.loads(text("sarif"))
+    validator = jsonschema.Draft7Validator(SCHEMA)
+    validator.check_schema(SCHEMA)
+    assert [error.message for error in validator.iter_errors(log)] == []
+    (run,) = log["runs"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["MEM301", "MEM901"]
+    waste, error, hint = run["results"]
+    assert [each["level"] for each in run["results"]] == ["warning", "error", "note"]
+    assert waste["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "src/train.py"
+    (replacement,) = waste["fixes"][0]["artifactChanges"][0]["replacements"]
+    assert replacement["insertedContent"] == {"text": "True"}
+    assert "fixes" not in hint, "a row within a cell is no row of the file"
+    assert hint["locations"][0]["logicalLocations"] == [{"name": "cell 3", "kind": "module"}]
+    assert "fixes" not in error, "advice has no edits"
+    (invocation,) = run["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert len(invocation["toolExecutionNotifications"]) == 2
+    # The schema can fail.
+    log["runs"][0]["results"][0]["level"] = "waste"
+    assert list(validator.iter_errors(log))
+
+
+def test_sarif_paths_are_uris(tmp_path: Path) -> None:
+    outside = SCRIPT.findings[0]._replace(path=str(tmp_path / "ä b.py"))
+    log = json.loads(text("sarif", REPORT._replace(results=[FileResult("a", (outside,))])))
+    place = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == f"file://{tmp_path}/%C3%A4%20b.py"
+
+
+def test_github() -> None:
+    waste, error, hint, cell, unread, end = text("github").split("\n")
+    assert waste == (
+        "::warning title=memlint (MEM301),file=src/train.py,line=2,col=5,endLine=2,endColumn=13"
+        "::src/train.py:2:5: MEM301 no checkpointing: 30 %25"
+    )
+    assert error.startswith("::error title=memlint (MEM901),")
+    assert error.endswith("gone: a,b%0Areally")
+    assert hint == ("::notice title=memlint (MEM301),file=n.ipynb::n.ipynb:3:1:2: MEM301 perhaps")
+    assert cell.startswith("::error title=memlint,file=n.ipynb::n.ipynb:4:2:3:")
+    assert unread == "::error title=memlint,file=b.py::b.py: cannot be read"
+    assert end == ""
+
+
+def test_gitlab() -> None:
+    items = json.loads(text("gitlab"))
+    assert [item["severity"] for item in items] == ["minor", "major", "info", "blocker", "blocker"]
+    assert len({item["fingerprint"] for item in items}) == 5
+    assert items[0]["location"] == {
+        "path": "src/train.py",
+        "positions": {"begin": {"line": 2, "column": 5}, "end": {"line": 2, "column": 13}},
+    }
+    # A finding that moves keeps its fingerprint; two of a kind differ.
+    moved = SCRIPT.findings[0]._replace(start=Location(9, 5))
+    twice = REPORT._replace(results=[FileResult("src/train.py", (moved, moved))])
+    prints = [item["fingerprint"] for item in json.loads(text("gitlab", twice))]
+    assert prints[0] == items[0]["fingerprint"] != prints[1]
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+def test_nothing_found(output_format: str) -> None:
+    out = text(output_format, Report((FileResult("a.py"),), {}))
+    if output_format in ("json", "gitlab"):
+        assert json.loads(out) == []
+    elif output_format == "sarif":
+        assert json.loads(out)["runs"][0]["results"] == []
+    else:
+        assert out == ""
+
+
+def test_summary_counts_what_counts() -> None:
+    assert list(summary(REPORT)) == [
+        "Found 2 findings and 1 hint in 2 of 3 files.\n",
+        "1 fixable with `memlint fix`, 2 more with `--unsafe-fixes`.\n",
+        "2 problems kept files, or parts of them, from being checked.\n",
+    ]
+    assert list(summary(Report((FileResult("a"), FileResult("b")), {}))) == [
+        "Nothing found in 2 files.\n"
+    ]
+    assert list(summary(Report((BROKEN,), {}))) == [
+        "1 problem kept files, or parts of them, from being checked.\n"
+    ]
+
+
+def test_statistics() -> None:
+    assert "".join(render_statistics(REPORT, as_json=False)).split("\n")[:2] == [
+        "2  MEM301  [ ]  unchecked-activations",
+        "1  MEM901  [*]  removed-option",
+    ]
+    assert json.loads("".join(render_statistics(REPORT, as_json=True)))[0] == {
+        "code": "MEM301",
+        "name": "unchecked-activations",
+        "count": 2,
+        "fixable": False,
+    }
