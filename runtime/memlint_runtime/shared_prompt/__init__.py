@@ -1,1 +1,13 @@
-"""Prefix trees: prompts that rows share go through the model once."""
+"""Rows that begin alike go through the model once: exact, with gradient, on stock PyTorch.
+
+In GRPO, RLOO and DPO every prompt stands in several rows, and its hidden states are the same in
+all of them. Here a batch becomes a packed prefix tree (`layout`) that attention follows exactly
+(`attention`), so that P + G(C - 1) tokens are forwarded where the repeated batch has G(P + C).
+"""
+
+from __future__ import annotations
+
+from memlint_runtime.shared_prompt.logprobs import SharedPromptScores, shared_prompt_logprobs
+from memlint_runtime.shared_prompt.scoring import Sharing
+
+__all__ = ["SharedPromptScores", "Sharing", "shared_prompt_logprobs"]

@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
+from torch.nn import functional
+
 from memlint_runtime.shared_prompt.chunked import chunked_attention
 from memlint_runtime.shared_prompt.joined import JoinPlan, joined_attention, plan_join
 from memlint_runtime.shared_prompt.kernels import kernel_for
 from memlint_runtime.shared_prompt.layout import PrefixTree
 from memlint_runtime.shared_prompt.oracle import dense_attention, dense_mask
-from torch import Tensor
-from torch.nn import functional
 
 __all__ = ["AttentionPath", "TreeAttention", "choose_path"]
 

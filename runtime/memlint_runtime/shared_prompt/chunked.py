@@ -14,11 +14,12 @@ T packed tokens, P tokens of an outside prefix, H query heads, K key heads, D he
 from __future__ import annotations
 
 import torch
-from memlint_runtime.shared_prompt.layout import Node, PrefixTree
-from memlint_runtime.shared_prompt.oracle import dense_attention
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
+
+from memlint_runtime.shared_prompt.layout import Node, PrefixTree
+from memlint_runtime.shared_prompt.oracle import dense_attention
 
 __all__ = ["chunked_attention"]
 

@@ -17,9 +17,10 @@ from functools import cache
 from typing import Any
 
 import torch
-from memlint_runtime.shared_prompt.layout import PrefixTree
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
+
+from memlint_runtime.shared_prompt.layout import PrefixTree
 
 __all__ = ["BLOCK_TOKENS", "flex_over_tree", "tree_block_mask"]
 

@@ -23,9 +23,10 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from memlint_runtime.shared_prompt.kernels import Kernel, Runs
 from memlint_runtime.shared_prompt.layout import PrefixTree
-from torch import Tensor
 
 __all__ = ["JoinPlan", "joined_attention", "plan_join"]
 

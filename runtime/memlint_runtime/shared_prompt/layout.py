@@ -22,7 +22,7 @@ B rows, S columns of the padded batch; T packed tokens; N scored tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -59,7 +59,8 @@ class PrefixTree:
     Of each scored token, `[N]`: predictor: the packed token whose hidden state predicts it.
     scored_row, scored_column: where in the padded batch it stands.
     shape: (B, S) of the padded batch. repeated_tokens: what the repeated batch would forward,
-    padding not counted. span: the longest row's tokens.
+    padding not counted. span: the longest row's tokens. groups: the rows under each root, in
+    packed order; rows without tokens are in none.
     """
 
     row: Tensor
@@ -73,7 +74,8 @@ class PrefixTree:
     nodes: tuple[Node, ...]
     shape: tuple[int, int]
     repeated_tokens: int
-    span: int = field(default=0)
+    span: int
+    groups: tuple[tuple[int, ...], ...]
 
     @property
     def num_tokens(self) -> int:
@@ -277,6 +279,7 @@ def _pack(
         shape=(shape[0], shape[1]),
         repeated_tokens=int(mask.sum()),
         span=max((len(row) for row in tokens), default=0),
+        groups=tuple(tuple(sorted(root.members)) for root in roots),
     )
 
 

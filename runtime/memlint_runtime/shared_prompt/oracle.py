@@ -9,8 +9,9 @@ T packed tokens, H query heads, K key heads, D head dimension.
 from __future__ import annotations
 
 import torch
-from memlint_runtime.shared_prompt.layout import PrefixTree
 from torch import Tensor
+
+from memlint_runtime.shared_prompt.layout import PrefixTree
 
 __all__ = ["dense_attention", "dense_mask"]
 

@@ -1,0 +1,241 @@
+"""Log-probabilities of completions, every prompt forwarded once: `shared_prompt_logprobs`.
+
+Rows that begin alike share their prefix (`layout`), whoever they belong to; attention over the tree
+is exact (`attention`), gradients go through the prompt, activation checkpointing, PEFT, DDP and
+FSDP work as in any forward pass of the model, and the logits are never made.
+
+Against the repeated batch, tokens through the model fall from G(P + C) to P + G(C - 1), and
+checkpointed activations with them. Cost: the tree is made on the CPU, which has to
+wait for the token ids.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import MethodType
+from typing import Any, Literal, NamedTuple, overload
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from transformers import PreTrainedModel
+
+from memlint_runtime.shared_prompt.head import OutputHead
+from memlint_runtime.shared_prompt.models import (
+    causal_lm_inside,
+    dropout_inside,
+    switch_of,
+    through_backbone,
+    unsupported_reason,
+)
+from memlint_runtime.shared_prompt.router import load_balancing_loss
+from memlint_runtime.shared_prompt.scoring import PaddedRows, Scored, Sharing, TreeRun, score_rows
+
+__all__ = ["SharedPromptScores", "can_go_in_phases", "shared_prompt_logprobs", "tell"]
+
+logger = logging.getLogger("memlint_runtime.shared_prompt")
+
+
+class SharedPromptScores(NamedTuple):
+    """logprobs, entropies: `[rows, C]`, float32, zero where the completion mask is. aux_loss: the
+    routers' load-balancing loss, each token counted once for each row, or None."""
+
+    logprobs: Tensor
+    entropies: Tensor
+    aux_loss: Tensor | None
+
+
+@overload
+def shared_prompt_logprobs(
+    model: nn.Module,
+    prompt_ids: Tensor,
+    prompt_mask: Tensor,
+    completion_ids: Tensor,
+    completion_mask: Tensor,
+    *,
+    temperature: float = ...,
+    entropy: Literal[False] = ...,
+    aux_loss: Literal[False] = ...,
+    sharing: Sharing | None = ...,
+) -> Tensor: ...
+
+
+@overload
+def shared_prompt_logprobs(
+    model: nn.Module,
+    prompt_ids: Tensor,
+    prompt_mask: Tensor,
+    completion_ids: Tensor,
+    completion_mask: Tensor,
+    *,
+    temperature: float = ...,
+    entropy: Literal[True],
+    aux_loss: Literal[False] = ...,
+    sharing: Sharing | None = ...,
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def shared_prompt_logprobs(
+    model: nn.Module,
+    prompt_ids: Tensor,
+    prompt_mask: Tensor,
+    completion_ids: Tensor,
+    completion_mask: Tensor,
+    *,
+    temperature: float = ...,
+    entropy: bool = ...,
+    aux_loss: Literal[True],
+    sharing: Sharing | None = ...,
+) -> SharedPromptScores: ...
+
+
+def shared_prompt_logprobs(
+    model: nn.Module,
+    prompt_ids: Tensor,
+    prompt_mask: Tensor,
+    completion_ids: Tensor,
+    completion_mask: Tensor,
+    *,
+    temperature: float = 1.0,
+    entropy: bool = False,
+    aux_loss: bool = False,
+    sharing: Sharing | None = None,
+) -> Tensor | tuple[Tensor, Tensor] | SharedPromptScores:
+    """Log-probability of every completion token, `[rows, C]` in float32, with gradient.
+
+    Args:
+        model: a transformers causal language model, alone or wrapped in PEFT, DDP or FSDP.
+        prompt_ids, prompt_mask: `[rows, P]`; padding may be on either side and does not count in
+            positions. A prompt stands in as many rows as it has completions; which rows belong
+            together is found from the tokens.
+        completion_ids, completion_mask: `[rows, C]`. Where the mask is 0 the result is 0.
+        temperature: divides the logits.
+        entropy: also return the entropy of each token's distribution, `[rows, C]`, as a pair.
+        aux_loss: return `SharedPromptScores`, with the load-balancing loss of a mixture of experts
+            as the repeated batch would count it.
+        sharing: token budget, attention path, least saving; by default no bound and all chosen.
+
+    Equal to scoring the repeated batch, values and gradients, up to rounding.
+
+    Raises ValueError for a model that cannot share prompts (with the reason), for dropout above 0
+    in training mode, and for inputs that do not fit.
+    """
+    _check_shapes(prompt_ids, prompt_mask, completion_ids, completion_mask)
+    inside = causal_lm_inside(model)
+    reason = unsupported_reason(inside)
+    if reason is None and model.training:
+        dropped = dropout_inside(inside)
+        if dropped is not None:
+            reason = f"a group would draw its dropout once instead of once a row: {dropped}"
+    if reason is not None:
+        raise ValueError(f"this model cannot share prompts: {reason}")
+
+    sharing = sharing or Sharing()
+    completion_mask = completion_mask.bool()
+    rows = PaddedRows(
+        torch.cat([prompt_ids, completion_ids], 1),
+        torch.cat([prompt_mask.bool(), completion_mask], 1),
+        torch.cat([torch.zeros_like(prompt_mask.bool()), completion_mask], 1),
+    )
+    head = OutputHead(inside, temperature)
+    routed: list[tuple[Tensor, ...]] = []
+
+    def inside_forward(forward: Any, kwargs: dict[str, Any]) -> tuple[Tensor, ...]:
+        def run(one: TreeRun) -> tuple[Tensor, ...]:
+            scores: list[tuple[Tensor, Tensor]] = []
+
+            def score(output: Any) -> Any:
+                hidden_TD = output.last_hidden_state[0]
+                scores.append(head.score(hidden_TD[one.tree.predictor], one.targets))
+                if aux_loss:
+                    routed.append(output.router_logits)
+                return output
+
+            none = torch.empty(0, dtype=torch.long, device=one.ids.device)
+            with through_backbone(inside, one.tree_pass, score):
+                forward(
+                    **{**kwargs, "input_ids": one.ids, "position_ids": one.positions},
+                    logits_to_keep=none,  # the model's own head sees no token
+                    **({"output_router_logits": True} if aux_loss else {}),
+                )
+            return scores[0]
+
+        phases = None if aux_loss or not can_go_in_phases(inside) else list(inside.parameters())
+        scored = score_rows(rows, sharing, run, keep_every_token=aux_loss, trained=phases)
+        tell(inside, scored)
+        width = completion_ids.shape[1]
+        logprobs, entropies = (value[:, -width:] for value in scored.values)
+        if not aux_loss:
+            return logprobs, entropies
+        counts = [tree.rows_through for tree in scored.trees]
+        return logprobs, entropies, load_balancing_loss(inside, routed, counts)
+
+    with _forward_replaced(inside, inside_forward):
+        # Wrappers see one forward pass of the model and do what they do around any.
+        result = model(input_ids=rows.ids[:1])
+    if aux_loss:
+        return SharedPromptScores(*result)
+    return (result[0], result[1]) if entropy else result[0]
+
+
+def can_go_in_phases(model: PreTrainedModel) -> bool:
+    """Whether the model's modules may be called within a backward pass: not where they are sharded,
+    since gathering and freeing there follows the one pass that the wrapper knows of."""
+    return not any(
+        isinstance(p, DTensor) or p.is_meta or hasattr(p, "ds_id") or hasattr(p, "_is_flat_param")
+        for p in model.parameters()
+    )
+
+
+def tell(model: PreTrainedModel, scored: Scored) -> None:
+    """Log the choice of attention and rho: at level INFO when the choice is new, else DEBUG."""
+    switch = switch_of(model)
+    new = scored.paths - switch.told
+    switch.told |= new
+    logger.log(
+        logging.INFO if new else logging.DEBUG,
+        "shared prompts: %d tokens forwarded for %d, rho %.2f, attention %s",
+        scored.packed_tokens,
+        scored.repeated_tokens,
+        scored.rho,
+        "+".join(sorted(scored.paths)),
+    )
+
+
+@contextmanager
+def _forward_replaced(model: PreTrainedModel, inner: Any) -> Iterator[None]:
+    """`model.forward` becomes `inner(the original forward, keywords)` within."""
+    had = model.__dict__.get("forward")
+    original = model.forward
+
+    def forward(self: PreTrainedModel, *args: Any, **kwargs: Any) -> Any:
+        return inner(original, {k: v for k, v in kwargs.items() if v is not None})
+
+    model.forward = MethodType(forward, model)
+    try:
+        yield
+    finally:
+        if had is None:
+            del model.forward
+        else:
+            model.forward = had
+
+
+def _check_shapes(
+    prompt_ids: Tensor, prompt_mask: Tensor, completion_ids: Tensor, completion_mask: Tensor
+) -> None:
+    shapes = [tuple(x.shape) for x in (prompt_ids, prompt_mask, completion_ids, completion_mask)]
+    fits = (
+        all(len(shape) == 2 for shape in shapes)
+        and shapes[0] == shapes[1]
+        and shapes[2] == shapes[3]
+        and shapes[0][0] == shapes[2][0]
+    )
+    if not fits:
+        raise ValueError(
+            "prompt ids and mask must be [rows, P], completion ids and mask [rows, C], got "
+            f"{shapes[0]}, {shapes[1]}, {shapes[2]} and {shapes[3]}"
+        )

@@ -1,0 +1,251 @@
+"""How a transformers model is made to attend over a prefix tree, without changing it.
+
+A forward pass hands its `TreePass` to the decoder layers as one more keyword, which transformers
+passes down to its attention function. Hooks on the attention modules choose our function while, and
+only while, such a module runs with that keyword; recomputation under activation checkpointing calls
+it with the same keywords and so takes the same path, long after the forward pass is over. The
+model's own setting is untouched: generating, saving and scoring plainly work as before.
+
+Refused, with the reason: models whose layers mix tokens otherwise than by attention (their state
+would have to fork where rows part), attention that does not go through transformers' interface,
+dropout above 0 (rows that share a prompt would share its draw, where G rows had G).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, PreTrainedModel
+
+from memlint_runtime.shared_prompt.attention import TreeAttention
+from memlint_runtime.shared_prompt.self_test import verify_path
+
+__all__ = [
+    "AttentionSwitch",
+    "TreePass",
+    "causal_lm_inside",
+    "dropout_inside",
+    "switch_of",
+    "through_backbone",
+    "unsupported_reason",
+]
+
+KEYWORD = "shared_prompt"
+_KNOWN_LAYER_TYPES = {"full_attention", "sliding_attention"}
+
+KeysValues = dict[int, tuple[Tensor, Tensor]]
+
+
+@dataclass(eq=False)
+class TreePass:
+    """One forward pass over a tree, and its recomputation.
+
+    outside: keys and values `[P, K, D]` of an outside prefix, by layer. kept: where the layers
+    leave theirs, if wanted. layers: those whose attention came by.
+    """
+
+    attention: TreeAttention
+    outside: KeysValues | None = None
+    kept: KeysValues | None = None
+    layers: set[int] = field(default_factory=set)
+
+
+def causal_lm_inside(model: nn.Module) -> PreTrainedModel:
+    """The transformers model within DDP, FSDP, compile and PEFT wrappers.
+
+    Raises ValueError where there is none.
+    """
+    inside: Any = model
+    while not isinstance(inside, PreTrainedModel):
+        for name in ("module", "_fsdp_wrapped_module", "_orig_mod"):
+            if isinstance(getattr(inside, name, None), nn.Module):
+                inside = getattr(inside, name)
+                break
+        else:
+            if not hasattr(inside, "get_base_model"):
+                raise ValueError(
+                    "a shared prompt needs a transformers causal language model, got "
+                    f"{type(model).__name__}"
+                )
+            if getattr(inside.active_peft_config, "is_prompt_learning", False):
+                raise ValueError(
+                    "prompt-learning adapters put virtual tokens before every row, which a shared "
+                    "prompt does not have: use LoRA, or score the rows unshared"
+                )
+            inside = inside.get_base_model()
+    return inside
+
+
+def unsupported_reason(model: PreTrainedModel) -> str | None:
+    """Why this model cannot attend over a prefix tree, or None where it can."""
+    name, config = type(model).__name__, model.config
+    text_config = config.get_text_config()
+    if config.is_encoder_decoder:
+        return f"{name} is an encoder-decoder"
+    if text_config is not config:
+        return f"{name} is multimodal; its positions and masks depend on more than the tokens"
+    strange = sorted(set(getattr(config, "layer_types", None) or ()) - _KNOWN_LAYER_TYPES)
+    if getattr(model, "_is_stateful", False) or strange:
+        found = f" ({', '.join(strange)})" if strange else ""
+        return f"{name} has layers that are not attention{found}; their state cannot fork"
+    if not getattr(model, "_supports_attention_backend", False):
+        return f"{name} does not call attention through transformers' interface"
+    layers = {m.layer_idx for m in model.base_model.modules() if _knows_its_layer(m)}
+    if model.base_model is model or not layers >= set(range(config.num_hidden_layers)):
+        return f"{name} has layers whose attention modules cannot be told"
+    if not getattr(config, "is_causal", True):
+        return f"{name} attends in both directions"
+    return None
+
+
+def dropout_inside(model: nn.Module) -> str | None:
+    """The first module or setting that drops or jitters at random in training, or None."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
+            return f"{name} has p={module.p}"
+        for setting in ("attention_dropout", "jitter_noise", "router_jitter_noise"):
+            value = getattr(module, setting, None)
+            if isinstance(value, float) and value > 0:
+                return f"{name} has {setting}={value}"
+    return None
+
+
+@contextmanager
+def through_backbone(
+    model: PreTrainedModel, tree_pass: TreePass, on_output: Callable[[Any], Any]
+) -> Iterator[None]:
+    """Within, a call of `model` on a packed row attends over the tree, and what its backbone
+    returns goes through `on_output` before the model sees it.
+
+    Raises RuntimeError on leaving where some layer's attention never came by.
+    """
+    backbone = model.base_model
+    switch_of(model)
+
+    def enter(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        # Any four-dimensional mask is taken as it is; ours is never read.
+        mask = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=_device_of(args, kwargs))
+        kwargs = {**kwargs, "attention_mask": mask, "use_cache": False, KEYWORD: tree_pass}
+        return args, kwargs
+
+    def leave(_: nn.Module, args: Any, output: Any) -> Any:
+        missing = set(range(model.config.num_hidden_layers)) - tree_pass.layers
+        if missing:
+            raise RuntimeError(
+                f"{type(model).__name__} did not attend over the prefix tree in layers "
+                f"{sorted(missing)}: its results would be wrong. Score it without sharing prompts"
+            )
+        return on_output(output)
+
+    handles = [
+        backbone.register_forward_pre_hook(enter, with_kwargs=True),
+        backbone.register_forward_hook(leave),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def switch_of(model: PreTrainedModel) -> AttentionSwitch:
+    """The model's switch, put in when first asked for; it stays, since a backward pass may come."""
+    backbone: Any = model.base_model
+    if not hasattr(backbone, "_shared_prompt_switch"):
+        backbone._shared_prompt_switch = AttentionSwitch(model.config)
+        backbone._shared_prompt_switch.watch(backbone)
+    switch: AttentionSwitch = backbone._shared_prompt_switch
+    return switch
+
+
+def _knows_its_layer(module: nn.Module) -> bool:
+    """Whether this is an attention module (or a layer): what has to know its place in the cache."""
+    return isinstance(getattr(module, "layer_idx", None), int)
+
+
+def _device_of(args: Any, kwargs: dict[str, Any]) -> torch.device:
+    found = next(x for x in (*args, *kwargs.values()) if isinstance(x, Tensor))
+    return found.device
+
+
+class AttentionSwitch:
+    """Our attention function in the place of a config's, while a layer runs over a tree.
+
+    told: the attention paths that were logged for this model.
+    """
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.displaced: list[str | None] = []
+        self.told: set[str] = set()
+
+    def watch(self, backbone: nn.Module) -> None:
+        for module in backbone.modules():
+            # The attention modules, not the layers: recomputing a layer calls no hooks of its own.
+            if _knows_its_layer(module):
+                module.register_forward_pre_hook(self._enter, with_kwargs=True)
+                # Recomputation may end by an exception; the setting goes back even so.
+                module.register_forward_hook(self._leave, with_kwargs=True, always_call=True)
+
+    def _enter(self, _: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
+        if kwargs.get(KEYWORD) is not None:
+            self.displaced.append(self.config._attn_implementation)
+            self.config._attn_implementation_internal = KEYWORD
+
+    def _leave(self, _: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
+        if kwargs.get(KEYWORD) is not None:
+            self.config._attn_implementation_internal = self.displaced.pop()
+
+
+def _attend(
+    module: nn.Module,
+    query_1HTD: Tensor,
+    key_1KTD: Tensor,
+    value_1KTD: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    shared_prompt: TreePass | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """The attention function that transformers calls, `[1, T, H, D]`."""
+    name = type(module).__name__
+    if shared_prompt is None:
+        raise RuntimeError(f"{name} does not pass keywords on to its attention function")
+    if dropout:
+        raise ValueError(
+            f"{name} has attention dropout {dropout}, which a shared prompt would draw once "
+            "instead of once a row: set it to 0"
+        )
+    for keyword in ("s_aux", "sinks", "position_bias", "cache"):
+        if others.get(keyword) is not None:
+            raise ValueError(f"{name} attends with {keyword}, which a shared prompt does not have")
+    layer = int(module.layer_idx)  # type: ignore[arg-type]
+    query, key, value = (x[0].transpose(0, 1) for x in (query_1HTD, key_1KTD, value_1KTD))
+    if shared_prompt.kept is not None and layer not in shared_prompt.kept:
+        shared_prompt.kept[layer] = (key, value)
+    shared_prompt.layers.add(layer)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if query.is_cuda:
+        verify_path(shared_prompt.attention, query, key, value, sliding_window, softcap)
+    out_THD = shared_prompt.attention(
+        query,
+        key,
+        value,
+        scale=scale,
+        window=sliding_window,
+        softcap=softcap,
+        outside=None if shared_prompt.outside is None else shared_prompt.outside[layer],
+    )
+    return out_THD.unsqueeze(0), None
+
+
+# A new name in transformers' own table, which only a layer that runs over a tree ever asks for.
+AttentionInterface.register(KEYWORD, _attend)

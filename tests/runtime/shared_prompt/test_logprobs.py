@@ -1,0 +1,257 @@
+"""Shared against repeated prompts: log-probabilities, entropies and every gradient, in float32."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+from memlint_runtime import shared_prompt_logprobs
+from memlint_runtime.shared_prompt import Sharing
+from peft import LoraConfig, get_peft_model
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, GPT2Config, MambaConfig
+
+from tests.runtime.shared_prompt.models import (
+    CONFIGS,
+    MOE,
+    batch,
+    checkpoint,
+    gradients,
+    relative_error,
+    repeated,
+    tiny,
+)
+
+# peft asks transformers for checkpointing by a name that the newest transformers deprecates.
+pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing.*:FutureWarning")
+
+ALL = Sharing(min_saved_tokens=1)
+RELATIVE = 1e-5
+
+
+def weights_like(x: Tensor, seed: int = 5) -> Tensor:
+    return torch.randn(x.shape, generator=torch.Generator().manual_seed(seed))
+
+
+def compare(
+    model: nn.Module,
+    inputs: tuple[Tensor, ...],
+    sharing: Sharing = ALL,
+    temperature: float = 1.0,
+    aux: bool = False,
+) -> None:
+    """Values, and gradients of a loss that weighs every log-probability and entropy differently."""
+    wanted, wanted_entropy, wanted_aux = repeated(model, *inputs, temperature=temperature)
+    scores = shared_prompt_logprobs(
+        model, *inputs, temperature=temperature, entropy=True, aux_loss=aux, sharing=sharing
+    )
+    found, entropy = scores[0], scores[1]
+    assert found.shape == inputs[2].shape
+    weigh, weigh_entropy = weights_like(wanted), weights_like(wanted, 6)
+
+    def loss(logprobs: Tensor, entropies: Tensor, balance: Tensor | None) -> Tensor:
+        total = (logprobs * weigh).sum() + (entropies * weigh_entropy).sum()
+        return total + 3.0 * balance if aux and balance is not None else total
+
+    torch.testing.assert_close(found, wanted, rtol=RELATIVE, atol=RELATIVE)
+    torch.testing.assert_close(entropy, wanted_entropy, rtol=RELATIVE, atol=RELATIVE)
+    assert bool((found[inputs[3] == 0] == 0).all())
+    if aux:
+        torch.testing.assert_close(scores[2], wanted_aux, rtol=RELATIVE, atol=RELATIVE)
+    ours = gradients(loss(found, entropy, scores[2] if aux else None), model)
+    theirs = gradients(loss(wanted, wanted_entropy, wanted_aux), model)
+    assert relative_error(ours, theirs) < RELATIVE
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_equal_to_the_repeated_prompt(name: str, checkpointing: bool) -> None:
+    compare(tiny(name, checkpointing=checkpointing), batch([3, 2, 1]))
+
+
+@pytest.mark.parametrize("group", [1, 2, 4, 8, 16])
+def test_groups_of_any_size(group: int) -> None:
+    compare(tiny("qwen2"), batch([group]))
+
+
+@pytest.mark.parametrize("name", MOE)
+def test_router_loss_counts_what_the_repeated_batch_counts(name: str) -> None:
+    compare(tiny(name), batch([4, 2]), aux=True)
+
+
+def test_router_loss_over_several_passes_is_the_batch_s() -> None:
+    compare(
+        tiny("mixtral"), batch([4, 2, 3]), Sharing(token_budget=40, min_saved_tokens=1), aux=True
+    )
+
+
+def test_padding_on_either_side_is_no_padding() -> None:
+    model = tiny("llama")
+    compare(model, batch([2, 3]), temperature=0.7)
+    left, right = (
+        shared_prompt_logprobs(model, *batch([2, 3], side=side)) for side in ("left", "right")
+    )
+    assert torch.equal(left, right)
+
+
+def test_reentrant_checkpointing() -> None:
+    model = tiny("llama")
+    checkpoint(model, reentrant=True)
+    model.enable_input_require_grads()
+    compare(model, batch([3, 2]))
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_lora(checkpointing: bool) -> None:
+    model = tiny("qwen3", checkpointing=checkpointing)
+    peft = get_peft_model(model, LoraConfig(r=4, target_modules=["q_proj", "v_proj", "up_proj"]))
+    for name, parameter in peft.named_parameters():
+        if "lora_B" in name:
+            nn.init.normal_(parameter, 0.0, 0.3)
+    if checkpointing:
+        peft.enable_input_require_grads()
+    compare(peft, batch([3, 2, 1]))
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2"])
+def test_trees_of_depth_three_and_more(name: str) -> None:
+    """A system prompt, two tasks under it, completions that begin alike."""
+    system, width = [5] * 3 + list(range(10, 21)), 24
+    prompts = [system + [30 + t] * (3 + t) for t in range(2) for _ in range(3)]
+    ends = [[40, 41, 42, 43, 50 + c, 51, 52][: 5 + c] for _ in range(2) for c in range(3)]
+    prompt_ids = torch.tensor([[0] * (width - len(p)) + p for p in prompts])
+    completion_ids = torch.tensor([e + [0] * (8 - len(e)) for e in ends])
+    inputs = (prompt_ids, (prompt_ids > 0).long(), completion_ids, (completion_ids > 0).long())
+    model = tiny(name)
+    compare(model, inputs)
+    compare(model, inputs, Sharing(min_saved_tokens=10))
+
+
+@pytest.mark.parametrize("attention", ["joined", "chunked", "dense"])
+def test_every_attention_path_by_force(attention: str) -> None:
+    compare(tiny("llama"), batch([3, 2]), Sharing(attention=attention, min_saved_tokens=1))  # type: ignore[arg-type]
+
+
+def test_several_rows_by_budget() -> None:
+    model, inputs = tiny("llama"), batch([2, 3, 1, 4])
+    compare(model, inputs, Sharing(token_budget=45, min_saved_tokens=1))
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("name", ["qwen2", "gemma2", "mistral with window", "mixtral"])
+def test_two_phases_are_one(name: str, checkpointing: bool) -> None:
+    """Groups of five and four over a budget that holds their prompt and about two completions."""
+    model = tiny(name, checkpointing=checkpointing)
+    compare(model, batch([5, 4, 1], prompt=20), Sharing(token_budget=20, min_saved_tokens=1))
+
+
+def test_two_phases_with_lora() -> None:
+    model = get_peft_model(tiny("qwen2"), LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            nn.init.normal_(parameter, 0.0, 0.3)
+    compare(model, batch([5, 4]), Sharing(token_budget=16, min_saved_tokens=1))
+
+
+def test_two_phases_keep_no_branch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first portion's activations are gone before the second is forwarded."""
+    import weakref
+
+    model, seen = tiny("llama"), []
+
+    def watch(module: nn.Module, args: tuple[Tensor, ...], out: Tensor) -> None:
+        seen.append((weakref.ref(out), out.shape[1]))
+
+    model.model.layers[0].mlp.register_forward_hook(watch)
+    inputs = batch([6], prompt=12, completion=12)
+    scores = shared_prompt_logprobs(model, *inputs, sharing=Sharing(token_budget=24))
+    assert len(seen) > 2
+    assert all(made() is None for made, _ in seen[1:])
+    scores.sum().backward()
+
+
+def test_mask_that_drops_a_whole_completion() -> None:
+    inputs = batch([3, 2])
+    inputs[3][1] = 0
+    inputs[3][3:] = 0
+    compare(tiny("llama"), inputs)
+
+
+def test_nothing_to_score_gives_zero_gradients_not_none() -> None:
+    model, inputs = tiny("llama"), batch([3])
+    inputs[3].zero_()
+    logprobs = shared_prompt_logprobs(model, *inputs)
+    grads = gradients(logprobs.sum(), model)
+    assert grads.keys() == {name for name, _ in model.named_parameters()}
+    assert all(float(g.abs().max()) == 0 for g in grads.values())
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+def test_model_is_as_before(implementation: str) -> None:
+    model, inputs = tiny("qwen2", implementation=implementation), batch([2, 2])
+    ids, mask = inputs[0], inputs[1]
+    model.eval()
+    with torch.no_grad():
+        before = model(input_ids=ids, attention_mask=mask).logits
+        shared_prompt_logprobs(model, *inputs)
+        after = model(input_ids=ids, attention_mask=mask).logits
+    assert torch.equal(before, after)
+    assert model.config._attn_implementation == implementation
+    assert "forward" not in vars(model)
+
+
+def test_setting_goes_back_after_checkpointed_backward() -> None:
+    model, inputs = tiny("qwen2", checkpointing=True, implementation="sdpa"), batch([2, 2])
+    shared_prompt_logprobs(model, *inputs).sum().backward()
+    assert model.config._attn_implementation == "sdpa"
+    assert model.model._shared_prompt_switch.displaced == []
+
+
+def test_bf16_errs_no_more_than_the_repeated_prompt() -> None:
+    inputs = batch([4, 4])
+    exact = repeated(tiny("llama"), *inputs)[0]
+    model = tiny("llama").bfloat16()
+    plain = (repeated(model, *inputs)[0] - exact).norm()
+    ours = (shared_prompt_logprobs(model, *inputs, sharing=ALL) - exact).norm()
+    assert ours < 1.5 * plain
+
+
+def test_scaled_loss_scales_gradients() -> None:
+    model, inputs = tiny("llama"), batch([3])
+    plain = gradients(shared_prompt_logprobs(model, *inputs, sharing=ALL).sum(), model)
+    scaled = gradients(shared_prompt_logprobs(model, *inputs, sharing=ALL).sum() * 1024, model)
+    assert relative_error(scaled, {n: g * 1024 for n, g in plain.items()}) < 1e-6
+
+
+def test_choice_and_rho_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    model, inputs = tiny("llama"), batch([4])
+    with caplog.at_level(logging.INFO, "memlint_runtime.shared_prompt"):
+        shared_prompt_logprobs(model, *inputs, sharing=ALL)
+        shared_prompt_logprobs(model, *inputs, sharing=ALL)
+    (told,) = caplog.messages
+    assert "attention joined" in told
+    assert "rho" in told
+
+
+def test_models_and_inputs_that_cannot_be_are_refused() -> None:
+    inputs = batch([2])
+    model = AutoModelForCausalLM.from_config(MambaConfig(vocab_size=64, hidden_size=32))
+    with pytest.raises(ValueError, match="layers that are not attention"):
+        shared_prompt_logprobs(model, *inputs)
+    model = AutoModelForCausalLM.from_config(
+        GPT2Config(vocab_size=64, n_embd=32, n_head=4, n_layer=2)
+    )
+    with pytest.raises(
+        ValueError, match=r"draw its dropout once instead of once a row: .* has p=0\.1"
+    ):
+        shared_prompt_logprobs(model.train(), *inputs)
+    peft = get_peft_model(tiny("llama"), LoraConfig(target_modules=["q_proj"], lora_dropout=0.05))
+    with pytest.raises(ValueError, match=r"lora_dropout.*p=0\.05"):
+        shared_prompt_logprobs(peft, *inputs)
+    with pytest.raises(ValueError, match="transformers causal language model"):
+        shared_prompt_logprobs(nn.Linear(2, 2), *inputs)
+    with pytest.raises(ValueError, match=r"\[rows, P\]"):
+        shared_prompt_logprobs(tiny("llama"), *inputs[:3], inputs[3][:1])
+    with pytest.raises(ValueError, match="token_budget must be at least 1"):
+        Sharing(token_budget=0)
