@@ -20,7 +20,7 @@ from memlint.script.handlers import handlers
 from memlint.script.interpreter import Interpreter
 from memlint.script.records import Record
 from memlint.script.references import Reference, reference
-from memlint.script.settings import UNSURE, Setting, python_value
+from memlint.script.settings import UNSURE, Setting, python_value, setting_of
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
@@ -321,9 +321,11 @@ class Script:
         return self._run.slots(made)
 
     def item(self, mapping: Object, key: str) -> object:
-        """What a dict of the script holds under ``key`` at the end: a Python value, or UNSURE."""
-        slot = self._run.slots(mapping).get(key)
-        return UNSURE if slot is None else python_value(slot.value)
+        """What a dict of the script holds under ``key`` at the end: a Python value, or UNSURE.
+
+        MISSING where it certainly has no such key.
+        """
+        return setting_of(key, self._run.slots(mapping).get(key), open_ended=mapping.open).value
 
     # -- models ----------------------------------------------------------------------------------
 

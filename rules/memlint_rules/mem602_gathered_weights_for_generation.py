@@ -25,7 +25,7 @@ from memlint.rule import (
 )
 
 _OPTION = "ds3_gather_for_generation"
-# How people call the file of a ZeRO-3 configuration: ``ds_zero3.json``, ``configs/z3-offload.json``.
+# How people call such a file: ``ds_zero3.json``, ``configs/z3-offload.json``.
 _STAGE_3_FILE = re.compile(r"(?<![a-z])(zero|z|stage|ds)[ _-]?(stage)?[ _-]?3(?!\.?\d)", re.I)
 
 
