@@ -167,7 +167,7 @@ class Tree:
     def find(self, span: Span, *kinds: type[Any]) -> cst.CSTNode | None:
         """The outermost node of one of ``kinds`` at exactly ``span``; None if there is none."""
         for node in self._by_span.get(span, ()):
-            if isinstance(node, kinds):
+            if any(isinstance(node, kind) for kind in kinds):
                 return node
         return None
 
