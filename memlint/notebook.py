@@ -16,6 +16,7 @@ import ast
 import json
 import re
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from memlint.findings import Diagnostic
@@ -119,10 +120,19 @@ def write_notebook(source: Source, new_text: str) -> bytes:
 
 def cell_texts(source: Source, text: str) -> dict[int, str]:
     """``text``, a version of the notebook's joined text, as its cells: number -> code as shown."""
-    bom = source.raw.startswith(_BOM)
-    raw = source.raw[len(_BOM) if bom else 0 :].decode("utf-8")
-    marks = _marks(_code_cells(json.loads(raw)))
+    marks = _marks_of(source)
     return {number: unmask(body, marks.masks) for number, body in _split(text, marks)}
+
+
+def unmasker(source: Source) -> Callable[[str], str]:
+    """Gives any piece of the joined text back as the notebook shows it."""
+    marks = _marks_of(source)
+    return lambda text: unmask(text, marks.masks)
+
+
+def _marks_of(source: Source) -> _Marks:
+    bom = source.raw.startswith(_BOM)
+    return _marks(_code_cells(json.loads(source.raw[len(_BOM) if bom else 0 :])))
 
 
 def _code_cells(document: Any) -> list[_CodeCell]:
