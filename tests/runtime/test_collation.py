@@ -1,0 +1,107 @@
+"""Flattened batches: every token in place, boundaries right, and losses as the padded ones."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from memlint_runtime import PaddingFreeCollator, use_variable_length_attention
+from memlint_runtime.collation import PreferenceCollator
+
+from tests.runtime.attention.models import documents, padded, tiny_model
+
+
+def test_flat_batch_of_rows() -> None:
+    batch = PaddingFreeCollator()([{"input_ids": [5, 6, 7]}, {"input_ids": [8, 9]}])
+    assert batch["input_ids"].tolist() == [[5, 6, 7, 8, 9]]
+    assert batch["labels"].tolist() == [[-100, 6, 7, -100, 9]]
+    assert batch["position_ids"].tolist() == [[0, 1, 2, 0, 1]]
+    assert batch["cu_seq_lens_q"].tolist() == batch["cu_seq_lens_k"].tolist() == [0, 3, 5]
+    assert batch["cu_seq_lens_q"].dtype == torch.int32
+    assert batch["max_length_q"] == batch["max_length_k"] == 3
+    assert "attention_mask" not in batch
+
+
+def test_labels_masks_and_padding_of_rows() -> None:
+    rows = [
+        {"input_ids": [5, 6, 7], "labels": [-100, -100, 7]},
+        {"input_ids": [0, 8, 9], "labels": [-100, 8, 9], "attention_mask": [0, 1, 1]},
+        {"input_ids": [3, 4], "completion_mask": [1, 0]},
+    ]
+    batch = PaddingFreeCollator(pad_to_multiple_of=4, pad_token_id=1, return_seq_idx=True)(rows)
+    assert batch["input_ids"].tolist() == [[5, 6, 7, 8, 9, 3, 4, 1]]
+    assert batch["labels"].tolist() == [[-100, -100, 7, -100, 9, -100, -100, -100]]
+    assert batch["cu_seq_lens_q"].tolist() == [0, 3, 5, 7, 8]
+    assert batch["seq_idx"].tolist() == [[0, 0, 0, 1, 1, 2, 2, 3]]
+
+
+def test_packed_rows_keep_their_documents() -> None:
+    by_lengths = [{"input_ids": [1, 2, 3], "seq_lengths": [2, 1]}, {"input_ids": [4]}]
+    by_positions = [{"input_ids": [1, 2, 3], "position_ids": [0, 1, 0]}, {"input_ids": [4]}]
+    for rows in (by_lengths, by_positions):
+        assert PaddingFreeCollator()(rows)["cu_seq_lens_q"].tolist() == [0, 2, 3, 4]
+
+
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=9), multiple=st.integers(1, 8))
+def test_tokens_positions_and_bounds_agree(lengths: list[int], multiple: int) -> None:
+    rows = [{"input_ids": list(range(10 * i, 10 * i + n))} for i, n in enumerate(lengths)]
+    batch = PaddingFreeCollator(pad_to_multiple_of=multiple)(rows)
+    assert batch["input_ids"].shape[1] % multiple == 0
+    flat, bounds = batch["input_ids"][0], batch["cu_seq_lens_q"].tolist()
+    for row, (a, b) in zip(rows, pairwise(bounds), strict=False):
+        assert flat[a:b].tolist() == row["input_ids"]
+        assert batch["position_ids"][0, a:b].tolist() == list(range(b - a))
+    assert bounds[-1] == len(flat)
+    assert batch["max_length_q"] == max(b - a for a, b in pairwise(bounds))
+
+
+def test_collated_loss_is_the_padded_loss() -> None:
+    model = tiny_model("llama").train()
+    docs = documents(7, 3, 12)
+    expected = model(**padded(docs)).loss
+    use_variable_length_attention(model)
+    batch = PaddingFreeCollator(pad_to_multiple_of=16)([{"input_ids": d.tolist()} for d in docs])
+    torch.testing.assert_close(model(**batch).loss, expected, rtol=1e-5, atol=0)
+
+
+def test_preference_pairs() -> None:
+    rows: list[dict[str, Any]] = [
+        {"prompt_ids": [1, 2], "chosen_ids": [3, 4], "rejected_ids": [5], "margin": 0.5, "id": "a"},
+        {"prompt_ids": [6], "chosen_ids": [7], "rejected_ids": [8, 9], "margin": 1.0, "id": "b"},
+    ]
+    batch = PreferenceCollator()(rows)
+    assert batch["input_ids"].tolist() == [[1, 2, 3, 4, 6, 7, 1, 2, 5, 6, 8, 9]]
+    hidden = -100
+    assert batch["labels"].tolist() == [
+        [hidden, hidden, 3, 4, hidden, 7, hidden, hidden, 5, hidden, 8, 9]
+    ]
+    assert batch["cu_seq_lens_q"].tolist() == [0, 4, 6, 9, 12]
+    assert batch["last_tokens"].tolist() == [3, 5, 8, 11]
+    assert batch["margin"].tolist() == [0.5, 1.0]
+    assert "id" not in batch
+
+
+def test_wrong_rows_are_named() -> None:
+    collate = PaddingFreeCollator()
+    for rows, message in (
+        ([], "at least one row"),
+        ([{"text": "a"}], "no 'input_ids' but 'text'"),
+        ([{"input_ids": []}], "at least one token"),
+        ([{"input_ids": [1, 2], "labels": [1]}], "labels has 1 entries, input_ids has 2"),
+        ([{"input_ids": [1, 2], "seq_lengths": [1]}], "add up to 1 tokens"),
+        ([{"input_ids": [[1, 2]]}], "flat lists of integers"),
+        (
+            [{"input_ids": [1, 2, 0], "seq_lengths": [1, 2], "attention_mask": [1, 1, 0]}],
+            "packed row has padding",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            collate(rows)
+    with pytest.raises(ValueError, match="no 'rejected_ids'"):
+        PreferenceCollator()([{"chosen_ids": [1]}])
+    with pytest.raises(ValueError, match="empty 'chosen_ids'"):
+        PreferenceCollator()([{"chosen_ids": [], "rejected_ids": [1]}])
