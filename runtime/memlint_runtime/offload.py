@@ -192,6 +192,9 @@ class ActivationOffload:
     def _may_leave(self, tensor: Tensor) -> bool:
         if tensor.device.type != self.device_type or self.copies is None:
             return False
+        # What is saved while backward runs was computed again and is used at once.
+        if torch._C._current_graph_task_id() != -1:
+            return False
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.numel() == 0:
             return False
         if is_traceable_wrapper_subclass(tensor) or tensor.is_conj() or tensor.is_neg():

@@ -295,6 +295,27 @@ def test_weights_their_views_and_buffers_stay() -> None:
     assert context.sent_bytes == 64 * 64 * 4  # x
 
 
+def test_views_of_weights_stay_without_the_model() -> None:
+    weight, x = nn.Parameter(torch.randn(64, 64)), torch.randn(64, 64, requires_grad=True)
+    context = offload()
+    with context:
+        (x @ weight.t()[:, :32]) * weight[:, :32]
+    assert context.sent_bytes == 64 * 64 * 4 + 64 * 32 * 4  # x and the product
+
+
+def test_a_storage_changed_between_two_saves_moves_again() -> None:
+    """As autograd does, the second user gets the second contents; the first was never asked."""
+    x = torch.randn(32, 32, requires_grad=True)
+    with offload(copies=SynchronousCopies()):
+        hidden = x * 1
+        unused = hidden.sin()
+        hidden.add_(1)
+        result = hidden.cos()
+    (actual,) = torch.autograd.grad(result.sum(), x)
+    assert torch.equal(actual, -(x + 1).sin())
+    del unused
+
+
 def test_small_tensors_and_other_devices_stay() -> None:
     x = torch.randn(10, requires_grad=True)
     below = offload(min_bytes=41)

@@ -1,0 +1,258 @@
+"""The tiled MLP against the whole one: values, gradients, bytes, composition."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memlint_runtime.checkpoint import checkpoint_activations
+from memlint_runtime.fake_memory import track_memory
+from memlint_runtime.offload import offload_activations
+from memlint_runtime.tiling import TiledForward, tile_mlp
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.checkpoint import checkpoint
+from transformers import LlamaConfig, LlamaForCausalLM
+
+D, INTERMEDIATE = 16, 48
+
+
+class GatedMlp(nn.Module):
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.gate = nn.Linear(D, INTERMEDIATE, bias=False)
+        self.up = nn.Linear(D, INTERMEDIATE)
+        self.down = nn.Linear(INTERMEDIATE, D, bias=False)
+        self.dropout = nn.Dropout(dropout)
+        self.calls = 0
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        self.calls += 1
+        return self.dropout(self.down(nn.functional.silu(self.gate(hidden)) * self.up(hidden)))
+
+
+class Block(nn.Module):
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(D)
+        self.mlp = GatedMlp(**options)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return hidden + self.mlp(self.norm(hidden))
+
+
+def run(block: nn.Module, hidden: Tensor) -> tuple[Tensor, list[Tensor | None]]:
+    inputs = hidden.clone().requires_grad_()
+    output = block(inputs)
+    output.square().mean().mul(100).backward()  # a scaled loss
+    found = [inputs.grad, *(p.grad for p in block.parameters())]
+    block.zero_grad()
+    return output.detach(), found
+
+
+def assert_close(first: list[Tensor | None], second: list[Tensor | None]) -> None:
+    for one, other in zip(first, second, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            scale = one.abs().max().clamp(min=1e-6)
+            torch.testing.assert_close(one / scale, other / scale, atol=2e-6, rtol=0)
+
+
+@given(
+    shape=st.sampled_from([(1,), (7,), (32,), (2, 9), (3, 1), (2, 2, 5)]),
+    tile=st.integers(1, 40),
+    frozen=st.sampled_from(["nothing", "down", "all"]),
+    checkpointed=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_values_and_gradients_equal_the_whole(
+    shape: tuple[int, ...], tile: int, frozen: str, checkpointed: bool
+) -> None:
+    torch.manual_seed(0)
+    plain = Block()
+    plain.mlp.requires_grad_(frozen != "all")
+    plain.mlp.down.requires_grad_(frozen == "nothing")
+    tiled = copy.deepcopy(plain)
+    tile_mlp(tiled, tile_tokens=tile)
+    hidden = torch.randn(*shape, D)
+    expected, expected_gradients = run(plain, hidden)
+    if checkpointed:
+        inner = tiled.forward
+        tiled.forward = lambda h: checkpoint(inner, h, use_reentrant=False)  # type: ignore
+    actual, actual_gradients = run(tiled, hidden)
+    torch.testing.assert_close(actual, expected, atol=1e-6, rtol=1e-6)
+    assert_close(expected_gradients, actual_gradients)
+
+
+def test_input_without_gradient() -> None:
+    torch.manual_seed(0)
+    plain, hidden = GatedMlp(), torch.randn(20, D)
+    tiled = copy.deepcopy(plain)
+    tiled.forward = TiledForward(tiled, tiled.forward, 6)  # type: ignore[method-assign]
+    for mlp in (plain, tiled):
+        mlp(hidden).square().sum().backward()
+    assert_close([p.grad for p in plain.parameters()], [p.grad for p in tiled.parameters()])
+
+
+def test_dropout_draws_the_same_numbers_in_backward() -> None:
+    """With the output linear in the input, the gradient shows the mask that backward drew."""
+
+    class Mask(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mlp = nn.Dropout(0.5)
+
+        def forward(self, hidden: Tensor) -> Tensor:
+            result: Tensor = self.mlp(hidden)
+            return result
+
+    mask = Mask()
+    tile_mlp(mask, tile_tokens=3)
+    hidden = torch.ones(10, D, requires_grad=True)
+    output = mask(hidden)
+    torch.randn(5)  # random numbers drawn in between
+    before = torch.get_rng_state()
+    output.sum().backward()
+    assert torch.equal(hidden.grad, output)
+    assert torch.equal(before, torch.get_rng_state())
+    assert 0 < (output == 0).sum() < output.numel()
+
+
+def test_autocast_holds_in_backward() -> None:
+    torch.manual_seed(0)
+    plain = Block()
+    tiled = copy.deepcopy(plain)
+    tile_mlp(tiled, tile_tokens=8)
+    gradients = []
+    for block in (plain, tiled):
+        hidden = torch.randn(32, D, generator=torch.Generator().manual_seed(1)).requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16):
+            output = block(hidden)
+        output.float().square().sum().backward()
+        gradients.append([hidden.grad, *(p.grad for p in block.parameters())])
+    for one, other in zip(*gradients, strict=True):
+        assert one.dtype == other.dtype
+        torch.testing.assert_close(one, other, atol=0.02 * float(one.abs().max()), rtol=0)
+
+
+def test_low_precision_weight_gradients_are_as_good_as_untiled() -> None:
+    torch.manual_seed(0)
+    exact = Block().double()
+    hidden = torch.randn(512, D, dtype=torch.float64)
+    plain = copy.deepcopy(exact).bfloat16()
+    exact.load_state_dict(plain.state_dict())
+    tiled = copy.deepcopy(plain)
+    tile_mlp(tiled, tile_tokens=16)
+    _, truth = run(exact, hidden.bfloat16().double())
+    _, whole = run(plain, hidden.bfloat16())
+    _, tiles = run(tiled, hidden.bfloat16())
+    for right, one, other in zip(truth, whole, tiles, strict=True):
+        assert right is not None
+        assert one is not None
+        assert other is not None
+        assert (other - right).norm() <= 1.1 * (one - right).norm()
+
+
+def test_an_outer_checkpoint_computes_the_mlp_twice_not_three_times() -> None:
+    block = Block()
+    tile_mlp(block, tile_tokens=8)
+    hidden = torch.randn(32, D, requires_grad=True)
+    output = checkpoint(block, hidden, use_reentrant=False)
+    assert block.mlp.calls == 4
+    output.sum().backward()
+    assert block.mlp.calls == 8
+
+
+def test_bytes_do_not_grow_with_the_sequence() -> None:
+    def peaks(tokens: int, tile: int | None) -> int:
+        with FakeTensorMode():
+            block = Block()
+            if tile:
+                tile_mlp(block, tile_tokens=tile)
+            with track_memory(block) as tracker:
+                hidden = torch.empty(tokens, D, requires_grad=True)
+                block(hidden).sum().backward()
+        return tracker.peak.activations + tracker.peak.temporaries
+
+    short, long = (peaks(tokens, 64) for tokens in (1024, 4096))
+    per_token = (long - short) / (4096 - 1024)
+    assert per_token <= 5 * D * 4 + 16  # hidden states only, none of the intermediate size
+    assert peaks(4096, None) > 2.5 * long
+
+
+def test_composes_with_checkpointing_and_offload_in_a_model() -> None:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=32,
+        intermediate_size=96,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=128,
+        use_cache=False,
+    )
+    model = LlamaForCausalLM(config).train()
+    ids = torch.randint(0, 128, (2, 40))
+    model(ids, labels=ids).loss.backward()
+    expected = [p.grad for p in model.parameters()]
+    model.zero_grad(set_to_none=True)
+    assert len(tile_mlp(model, tile_tokens=16)) == 3
+    tile_mlp(model)  # again: nothing is tiled twice
+    offload = offload_activations(device="cpu", min_bytes=256)
+    checkpoint_activations(model, offload=offload)
+    model(ids, labels=ids).loss.backward()
+    assert offload.sent_bytes == 3 * 2 * 40 * 32 * 4
+    assert_close(expected, [p.grad for p in model.parameters()])
+    model.zero_grad(set_to_none=True)
+    model.gradient_checkpointing = False
+    for layer in model.model.layers:
+        layer.gradient_checkpointing = False
+    everything = offload_activations(model, device="cpu", min_bytes=256)
+    with everything:
+        loss = model(ids, labels=ids).loss
+        loss.backward()  # inside: what backward computes again must not be sent
+    assert_close(expected, [p.grad for p in model.parameters()])
+    del loss
+    assert everything.pool.used_bytes == 0
+
+
+def test_generation_and_short_inputs_run_as_before() -> None:
+    block = Block()
+    tile_mlp(block, tile_tokens=8)
+    with torch.no_grad():
+        block(torch.randn(32, D))
+    block(torch.randn(8, D))
+    assert block.mlp.calls == 2
+    del block.mlp.forward
+    assert type(block.mlp).forward is GatedMlp.forward
+    block(torch.randn(32, D))
+    assert block.mlp.calls == 3
+
+
+def test_what_cannot_be_tiled_is_refused() -> None:
+    class SparseMoeBlock(nn.Module):
+        pass
+
+    class Routed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mlp = SparseMoeBlock()
+
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.ffn = nn.LSTM(4, 4, batch_first=True)
+
+    with pytest.raises(ValueError, match="mlp routes tokens to experts"):
+        tile_mlp(Routed())
+    with pytest.raises(ValueError, match="no submodule of Linear is called mlp"):
+        tile_mlp(nn.Linear(2, 2))
+    with pytest.raises(ValueError, match="tile_tokens must be 1 or more, got 0"):
+        tile_mlp(Block(), tile_tokens=0)
+    (lstm,) = tile_mlp(Pair(), tile_tokens=2)
+    with pytest.raises(ValueError, match="maps each token to one vector"):
+        lstm(torch.randn(1, 6, 4, requires_grad=True))
