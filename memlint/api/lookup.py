@@ -70,8 +70,10 @@ class Api:
         if known.partition(".")[0] not in PACKAGES:
             return None
         attributes = self.attributes(known)
-        if attributes is None or "." in more:
+        if "." in more:
             return None
+        if attributes is None:
+            return False if self._is_gone(self._attribute_history(known, more)) else None
         return more in attributes
 
     # Classes and functions
@@ -127,12 +129,18 @@ class Api:
     def history(self, qualname: str, parameter: str | None = None) -> History | None:
         """Since and until when ``qualname``, or its ``parameter``, is there in all releases known.
 
+        ``qualname`` may be an attribute or method of a class too.
         A parameter is looked for in the class, then in its bases; the answer's ``package`` says
         whose versions it speaks of.
         """
         name = self.canonical(qualname)
         if parameter is None:
-            return self._name_history(qualname) or self._name_history(name)
+            owner, _, attribute = name.rpartition(".")
+            return (
+                self._name_history(qualname)
+                or self._name_history(name)
+                or (self._attribute_history(owner, attribute) if owner else None)
+            )
         for owner, record, method in self._owners(name):
             package = owner.partition(".")[0]
             found = _parameter_ranges(record, method, parameter)
@@ -161,6 +169,22 @@ class Api:
         if answer is None:
             raise KeyError(topic)
         return answer
+
+    def accepts(self, qualname: str, parameter: str) -> bool | None:
+        """Whether a call at the target takes the keyword ``parameter``.
+
+        None where that is open: nothing is known of the callable, or it takes any keyword and the
+        name was never one of its own. A name that it once read and reads no more is not accepted,
+        whatever else it takes.
+        """
+        signature = self.signature(qualname)
+        if signature is None:
+            return None
+        if parameter in signature.parameters:
+            return signature.parameters[parameter].kind is not Kind.POSITIONAL_ONLY
+        if not signature.accepts_any:
+            return False
+        return False if self._is_gone(self.history(qualname, parameter)) else None
 
     def version(self, package: str) -> Version:
         """The target's version of ``package``, comparable."""
@@ -323,6 +347,46 @@ class Api:
         if forwarded is not None and self.is_a(owner, forwarded.owner):
             yield from self._owners(forwarded.to)
 
+    def _is_gone(self, history: History | None) -> bool:
+        """Whether the target has outlived what ``history`` tells of."""
+        if history is None or history.package not in PACKAGES:
+            return False
+        minor = self._table(history.package).minor(self._release(history.package))
+        here = parse_version(minor)
+        return not any(
+            (since is None or parse_version(since) <= here)
+            and (until is None or here < parse_version(until))
+            for since, until in history.ranges
+        ) and any(until is not None and parse_version(until) <= here for _, until in history.ranges)
+
+    def _attribute_history(self, owner: str, attribute: str) -> History | None:
+        """History of an attribute, in the package of the nearest class that ever had it."""
+        package = ""
+        present: list[str] = []
+        deprecated: list[str] = []
+        for class_name in self._order(self.canonical(owner)):
+            home = class_name.partition(".")[0]
+            record = self._record(class_name)
+            if record is None or "bases" not in record or (package and home != package):
+                continue
+            found: list[str] = []
+            method = record.get("methods", {}).get(attribute)
+            if method is not None:
+                found.append(method.get("at", record["at"]))
+                if "deprecated" in method:
+                    deprecated.append(method["deprecated"])
+            for text, words in record.get("attributes", {}).items():
+                if attribute in words.split():
+                    found.append(text or record["at"])
+            fields = record.get("fields", {}).get("p", {}).get(attribute, {})
+            found.extend(text or record["at"] for text in fields)
+            if found:
+                package = home
+                present.extend(found)
+        if not present:
+            return None
+        return _history(self._table(package), package, present, deprecated)
+
     def _name_history(self, qualname: str) -> History | None:
         package = qualname.partition(".")[0]
         if package not in PACKAGES:
@@ -389,9 +453,12 @@ class Api:
                 fields: dict[str, list[Any]] = {}
                 for base in reversed(order[position:]):
                     record, release = self._at(base)
-                    if record is not None and "fields" in record:
-                        if holds(record.get("dataclass", "-1"), release):
-                            fields.update(parameters(record["fields"], release))
+                    if (
+                        record is not None
+                        and "fields" in record
+                        and holds(record.get("dataclass", ""), release)
+                    ):
+                        fields.update(parameters(record["fields"], release))
                 accepted = {n: facts for n, facts in fields.items() if "n" not in str(facts[0])}
                 return self._mended(name, _made(accepted))
         return Signature({}) if order else None

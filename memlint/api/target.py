@@ -94,7 +94,8 @@ def _add(found: dict[str, Resolved], text: str, source: str) -> None:
     if match is None or match[1].lower() not in PACKAGES or not match[2]:
         known = ", ".join(PACKAGES)
         raise ValueError(
-            f"expected a target such as trl=0.29,transformers=4.57 (of {known}), got {text.strip()!r}"
+            f"expected a target such as trl=0.29,transformers=4.57 (of {known}), "
+            f"got {text.strip()!r}"
         )
     name, specifier = match[1].lower(), match[2].strip()
     if re.fullmatch(r"=\s*[^=<>~!^]*", specifier):

@@ -13,8 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from memlint.api.extract.definitions import ClassFacts, FunctionFacts, Json, Reader
+from memlint.api.extract.definitions import ClassFacts, FunctionFacts, Reader
 from memlint.api.extract.history import Encoder, ranges
 from memlint.api.extract.names import Namespace, Place
 from memlint.api.extract.wheel import Assigned, Defined, Outlined, Wheel
@@ -188,14 +189,14 @@ def encode(package: str, versions: list[str], readings: list[Reading]) -> dict[s
     """Table name -> bytes, from the readings of the releases in order."""
     newest = len(versions) - 1
     encoder = Encoder(newest)
-    main: dict[str, Json] = {"!": list(versions)}
-    outlined: dict[str, Json] = {"!": list(versions)}
+    main: dict[str, Any] = {"!": list(versions)}
+    outlined: dict[str, Any] = {"!": list(versions)}
     scope = SCOPES[package]
     for module in sorted({name for reading in readings for name in reading.names}):
         at = [n for n, reading in enumerate(readings) if module in reading.names]
-        record: dict[str, Json] = {
+        record: dict[str, Any] = {
             "at": ranges(at, newest),
-            "names": encoder.members(  # type: ignore[dict-item]
+            "names": encoder.members(
                 {
                     n: [
                         f"{name}={known}" if known else name
@@ -211,15 +212,14 @@ def encode(package: str, versions: list[str], readings: list[Reading]) -> dict[s
             record["open"] = ranges(holding, newest)
         unread = {n: readings[n].unread.get(module, []) for n in at}
         if any(unread.values()):
-            record["unread"] = encoder.members(unread, at)  # type: ignore[assignment]
+            record["unread"] = encoder.members(unread, at)
         if module == package and any(reading.families for reading in readings):
             groups: dict[str, dict[int, list[str]]] = defaultdict(dict)
             for n in at:
                 for name, family in readings[n].families.items():
                     groups[family].setdefault(n, []).append(name)
             main["transformers families"] = {
-                family: encoder.members(groups[family], at)  # type: ignore[dict-item]
-                for family in sorted(groups)
+                family: encoder.members(groups[family], at) for family in sorted(groups)
             }
         (outlined if scope.outline.fullmatch(module) else main)[f"{module}:"] = record
     for name in sorted({name for reading in readings for name in reading.classes}):
@@ -237,14 +237,14 @@ def encode(package: str, versions: list[str], readings: list[Reading]) -> dict[s
         main[name] = _homed(record, name, readings, functions, encoder)
     for name in sorted({name for reading in readings for name in reading.aliases}):
         meant = {n: r.aliases[name] for n, r in enumerate(readings) if name in r.aliases}
-        record = main.setdefault(name, {"at": ""})  # type: ignore[assignment]
+        record = main.setdefault(name, {"at": ""})
         own = set(meant)
         for low, high in spans(str(record["at"])) if record["at"] else ():
             own.update(range(low, min(high, newest) + 1))
         if "function" in record:
             continue
         record["at"] = ranges(own, newest)
-        record["same"] = encoder.spread(dict(meant), own)  # type: ignore[assignment,arg-type]
+        record["same"] = encoder.spread(dict(meant), own)
     tables = {f"{package}.table": _lines(main)}
     if len(outlined) > 1:
         tables[f"{package}_models.table"] = _lines(outlined)
@@ -252,23 +252,22 @@ def encode(package: str, versions: list[str], readings: list[Reading]) -> dict[s
 
 
 def _homed(
-    record: dict[str, Json],
+    record: dict[str, Any],
     name: str,
     readings: list[Reading],
     at: Iterable[int],
     encoder: Encoder,
-) -> dict[str, Json]:
+) -> dict[str, Any]:
     """``record`` with the defining module, where the name does not tell it."""
     at = list(at)
-    homes: dict[int, Json] = {n: readings[n].homes[name] for n in at}
+    homes: dict[int, Any] = {n: readings[n].homes[name] for n in at}
     if any(home != name.rpartition(".")[0] for home in homes.values()):
-        record["home"] = encoder.spread(homes, at)  # type: ignore[assignment]
+        record["home"] = encoder.spread(homes, at)
     return record
 
 
-def _lines(records: Mapping[str, Json]) -> bytes:
-    lines = [
-        f"{name}\t{json.dumps(record, ensure_ascii=True, separators=(',', ':'))}\n".encode()
-        for name, record in records.items()
-    ]
-    return b"".join(sorted(lines, key=lambda line: line.partition(b"\t")[0]))
+def _lines(records: Mapping[str, Any]) -> bytes:
+    return b"".join(
+        f"{name}\t{json.dumps(records[name], separators=(',', ':'))}\n".encode()
+        for name in sorted(records, key=str.encode)
+    )

@@ -63,10 +63,10 @@ class Reader:
         named = set(fields) | (set(constructor.parameters) if constructor else set())
         for function in functions:
             if function.name in ("__init__", "__post_init__"):
-                for name in deprecated_parameters(function, named):
+                for warned in deprecated_parameters(function, named):
                     for parameters in (fields, constructor.parameters if constructor else {}):
-                        if name in parameters:
-                            _flag(parameters[name], "d")
+                        if warned in parameters:
+                            _flag(parameters[warned], "d")
         methods: dict[str, FunctionFacts] = {}
         attributes: set[str] = set(fields)
         for function in functions:
@@ -77,7 +77,7 @@ class Reader:
             methods[function.name] = self._function(module, function, bound=not static)
         attributes.update(_assigned_attributes(node, functions))
         return ClassFacts(
-            bases=[name for base in node.bases if (name := self._base(module, base))],
+            bases=[known for base in node.bases if (known := self._base(module, base)) is not None],
             is_dataclass=is_dataclass,
             is_open="__getattr__" in by_name or "__getattribute__" in by_name,
             deprecated=is_deprecated(node, own or by_name.get("__post_init__")),
@@ -165,7 +165,8 @@ class Reader:
             value = part.value
             if isinstance(value, ast.Call) and _is_named(value, "field"):
                 given = {item.arg: item.value for item in value.keywords if item.arg}
-                if isinstance(given.get("init"), ast.Constant) and not given["init"].value:  # type: ignore[attr-defined]
+                init = given.get("init")
+                if isinstance(init, ast.Constant) and not init.value:
                     flags += "n"
                 if _says_deprecated(given.get("metadata")):
                     flags += "d"

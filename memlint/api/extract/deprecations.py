@@ -17,7 +17,7 @@ _WARNS = {"warn", "warning", "warning_once", "warn_deprecated", "deprecate"}
 _SAYS = re.compile(r"deprecated|will be removed", re.I)
 _ABOUT = re.compile(
     r"(?:`|'|--)(?P<name>\w+)(?:=[^`']*)?(?:`|')?"
-    r"(?P<between>(?:[^.`']|`[^`]*`){0,60}?)\b(?:is|are|was|has been|have been|being)?\s*deprecated",
+    r"(?:[^.`']|`[^`]*`){0,60}?\b(?:is|are|was|has been|have been|being)?\s*deprecated",
     re.I,
 )
 _WILL_GO = re.compile(r"(?:`)(?P<name>\w+)(?:=[^`]*)?`[^.`]{0,60}?will be removed", re.I)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from memlint.api.extract.definitions import ClassFacts, FunctionFacts, Json, Parameter
+from memlint.api.extract.definitions import ClassFacts, FunctionFacts, Parameter
 
 
 def ranges(numbers: Iterable[int], newest: int) -> str:
@@ -36,19 +37,19 @@ class Encoder:
     def __init__(self, newest: int) -> None:
         self.newest = newest
 
-    def spread(self, values: Mapping[int, Json], within: Iterable[int]) -> dict[str, Json]:
+    def spread(self, values: Mapping[int, Any], within: Iterable[int]) -> dict[str, Any]:
         """Range -> value, equal values joined. ``within``: the releases the record is in."""
         groups: dict[str, list[int]] = defaultdict(list)
         for number in sorted(values):
             groups[json.dumps(values[number], sort_keys=True)].append(number)
         everywhere = set(within)
-        result: dict[str, Json] = {}
+        result: dict[str, Any] = {}
         for text, numbers in groups.items():
             key = "" if set(numbers) == everywhere else ranges(numbers, self.newest)
             result[key] = json.loads(text)
         return result
 
-    def members(self, sets: Mapping[int, Iterable[str]], within: Iterable[int]) -> dict[str, str]:
+    def members(self, sets: Mapping[int, Iterable[str]], within: Iterable[int]) -> dict[str, Any]:
         """Range -> words that hold there, joined by blanks."""
         holds: dict[str, list[int]] = defaultdict(list)
         for number, words in sorted(sets.items()):
@@ -63,36 +64,34 @@ class Encoder:
 
     def parameters(
         self, lists: Mapping[int, Mapping[str, Parameter]], within: Iterable[int]
-    ) -> dict[str, Json]:
+    ) -> dict[str, Any]:
         """Parameters with their histories, in an order that holds for every release.
 
         Where no single order does, ``order`` gives the odd releases theirs.
         """
         within = list(within)
         merged = merge_orders([list(lists[number]) for number in sorted(lists)])
-        histories: dict[str, Json] = {}
+        histories: dict[str, Any] = {}
         for name in merged:
-            values: dict[int, Json] = {
+            values: dict[int, Any] = {
                 number: list(parameters[name])
                 for number, parameters in lists.items()
                 if name in parameters
             }
-            histories[name] = self.spread(values, within)  # type: ignore[assignment]
-        result: dict[str, Json] = {"p": histories}
-        odd: dict[int, Json] = {}
+            histories[name] = self.spread(values, within)
+        result: dict[str, Any] = {"p": histories}
+        odd: dict[int, Any] = {}
         for number, parameters in lists.items():
             actual = list(parameters)
             if actual != [name for name in merged if name in parameters]:
                 odd[number] = " ".join(actual)
         if odd:
-            result["order"] = self.spread(odd, within)  # type: ignore[assignment]
+            result["order"] = self.spread(odd, within)
         return result
 
-    def function(
-        self, facts: Mapping[int, FunctionFacts], within: Iterable[int]
-    ) -> dict[str, Json]:
+    def function(self, facts: Mapping[int, FunctionFacts], within: Iterable[int]) -> dict[str, Any]:
         """History of a function or method within a record."""
-        result: dict[str, Json] = {}
+        result: dict[str, Any] = {}
         own = sorted(facts)
         if set(own) != set(within):
             result["at"] = ranges(own, self.newest)
@@ -104,12 +103,12 @@ class Encoder:
             result["deprecated"] = ranges(warned, self.newest)
         return result
 
-    def class_(self, facts: Mapping[int, ClassFacts]) -> dict[str, Json]:
+    def class_(self, facts: Mapping[int, ClassFacts]) -> dict[str, Any]:
         """History of a class."""
         own = sorted(facts)
-        result: dict[str, Json] = {
+        result: dict[str, Any] = {
             "at": ranges(own, self.newest),
-            "bases": self.spread({n: " ".join(facts[n].bases) for n in own}, own),  # type: ignore[dict-item]
+            "bases": self.spread({n: " ".join(facts[n].bases) for n in own}, own),
         }
         for key, holding in (
             ("dataclass", [n for n in own if facts[n].is_dataclass]),
@@ -141,7 +140,7 @@ class Encoder:
             for n in own
         }
         if any(plain.values()):
-            result["attributes"] = self.members(plain, own)  # type: ignore[assignment]
+            result["attributes"] = self.members(plain, own)
         return result
 
 

@@ -153,9 +153,10 @@ class Namespace:
         parts = place.module.split(".")
         for length in range(1, len(parts)):
             outer = ".".join(parts[:length])
-            if outer in self.modules and place.name is not None:
-                if self.offers(outer).get(place.name) == place:
-                    return f"{outer}.{place.name}"
+            if outer not in self.modules or place.name is None:
+                continue
+            if self.offers(outer).get(place.name) == place:
+                return f"{outer}.{place.name}"
         return f"{place.module}.{place.name}" if place.name is not None else place.module
 
 

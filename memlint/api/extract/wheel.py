@@ -112,14 +112,16 @@ class Module:
         names: list[str] = []
         known = False
         for statement in _executed(self.tree.body):
-            target: ast.expr | None = None
-            if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-                target = statement.targets[0]
-            elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
-                target = statement.target
-            if isinstance(target, ast.Name) and target.id == "__all__" and statement.value:  # type: ignore[union-attr]
-                known = True
-                names.extend(strings(statement.value))  # type: ignore[union-attr]
+            match statement:
+                case (
+                    ast.Assign(targets=[ast.Name(id="__all__")], value=value)
+                    | ast.AnnAssign(target=ast.Name(id="__all__"), value=ast.expr() as value)
+                    | ast.AugAssign(target=ast.Name(id="__all__"), value=value)
+                ):
+                    known = True
+                    names.extend(strings(value))
+                case _:
+                    pass
         return tuple(names) if known else None
 
     @cached_property

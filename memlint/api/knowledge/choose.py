@@ -1,3 +1,5 @@
+"""Picks the line of the hand-written knowledge that holds at a target."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
