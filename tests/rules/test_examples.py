@@ -1,0 +1,122 @@
+"""The examples of every rule: they are its tests and its documentation at once.
+
+A faulty script has exactly the faults that its example counts, its fixes lead to the mended script
+and to nothing else, and the mended script has no fault left that a fix could mend.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from memlint.api import Api, newest, parse_target
+from memlint.engine import check_source
+from memlint.findings import Applicability, Violation
+from memlint.fix import fix_source
+from memlint.rule import Example, Rule
+from memlint.rules import known_rules, load
+from memlint.source import Source
+
+RULES = load(rule.code for rule in known_rules())
+_APIS: dict[str, Api] = {}
+
+
+def _api(target: str) -> Api:
+    if target not in _APIS:
+        _APIS[target] = Api(parse_target(target) if target else newest())
+    return _APIS[target]
+
+
+def _violations(text: str, rule: Rule, target: str = "") -> list[Violation]:
+    return check_source(Source("script.py", text), [rule], _api(target))
+
+
+def _name(rule: Rule, index: int, title: str) -> str:
+    return f"{rule.code}-{index}-{title.replace(' ', '_')}"
+
+
+EXAMPLES = [
+    pytest.param(rule, example, id=_name(rule, index, example.title))
+    for rule in RULES
+    for index, example in enumerate(rule.examples)
+]
+CLEAN = [
+    pytest.param(rule, text, id=_name(rule, index, "clean"))
+    for rule in RULES
+    for index, text in enumerate(rule.clean)
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_a_rule_explains_itself(rule: Rule) -> None:
+    assert rule.summary
+    assert not rule.summary.endswith(".")
+    assert rule.why.endswith(".")
+    assert rule.triggers
+    assert rule.examples
+    assert rule.clean
+    fixable = any(example.good is not None for example in rule.examples)
+    assert rule.fix_safety or not fixable
+
+
+@pytest.mark.parametrize(("rule", "example"), EXAMPLES)
+def test_the_faulty_script_has_its_faults(rule: Rule, example: Example) -> None:
+    found = _violations(example.bad, rule, example.target)
+    assert [violation.code for violation in found] == [rule.code] * example.findings
+    end = len(example.bad.encode())
+    for violation in found:
+        assert 0 <= violation.span.start < violation.span.end <= end
+        assert violation.message
+        assert not violation.message.endswith(".")
+        assert "\n" not in violation.message
+
+
+@pytest.mark.parametrize(("rule", "example"), EXAMPLES)
+def test_the_fixes_lead_to_the_mended_script(rule: Rule, example: Example) -> None:
+    def check(source: Source) -> list[Violation]:
+        return check_source(source, [rule], _api(example.target))
+
+    def reread(text: str) -> Source:
+        return Source("script.py", text)
+
+    fixed = fix_source(reread(example.bad), unsafe=True, check=check, reread=reread)
+    assert fixed.error is None
+    assert fixed.refused == ()
+    assert fixed.source.text == (example.bad if example.good is None else example.good)
+    ast.parse(fixed.source.text)
+    # What a fix mends stays mended, whatever advice is left.
+    assert not [violation for violation in fixed.left if _would_change(violation)]
+
+
+@pytest.mark.parametrize(("rule", "example"), EXAMPLES)
+def test_safe_fixes_alone_leave_unsafe_ones_undone(rule: Rule, example: Example) -> None:
+    unsafe = [
+        violation
+        for violation in _violations(example.bad, rule, example.target)
+        if violation.fix and violation.fix.applicability is Applicability.UNSAFE
+    ]
+
+    def check(source: Source) -> list[Violation]:
+        return check_source(source, [rule], _api(example.target))
+
+    def reread(text: str) -> Source:
+        return Source("script.py", text)
+
+    fixed = fix_source(reread(example.bad), unsafe=False, check=check, reread=reread)
+    assert len(unsafe) <= len(fixed.left)
+    if len(unsafe) == example.findings:
+        assert fixed.source.text == example.bad
+
+
+@pytest.mark.parametrize(("rule", "text"), CLEAN)
+def test_clean_scripts_are_clean(rule: Rule, text: str) -> None:
+    assert _violations(text, rule) == []
+
+
+def _would_change(violation: Violation) -> bool:
+    return (
+        violation.fix is not None
+        and bool(violation.fix.edits)
+        and violation.fix.applicability is not Applicability.DISPLAY
+    )
