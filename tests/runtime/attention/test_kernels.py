@@ -22,6 +22,8 @@ from memlint_runtime.attention.kernels.varlen import varlen_serves
 from memlint_runtime.attention.unpadding import PaddedShape, repad, unpad
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_block_mask
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tests.runtime.attention.models import documents, flattened, tiny_model
 
@@ -207,28 +209,40 @@ def test_model_that_keeps_keywords_to_itself_is_an_error(monkeypatch: pytest.Mon
         AttentionInterface.register(integration.ATTENTION_NAME, original)
 
 
+class Largest(TorchDispatchMode):
+    """The most elements of any tensor that an operation makes."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor):
+                self.elements = max(self.elements, leaf.numel())
+        return result
+
+
 @pytest.mark.parametrize("windowed", [False, True])
-@pytest.mark.parametrize("blockwise", [False, True])
-def test_no_matrix_of_all_tokens(windowed: bool, blockwise: bool) -> None:
-    """The largest tensor any operation makes stays below T x T, forward and backward."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Largest(TorchDispatchMode):
-        elements = 0
-
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            result = func(*args, **(kwargs or {}))
-            for leaf in torch.utils._pytree.tree_leaves(result):
-                if isinstance(leaf, Tensor):
-                    self.elements = max(self.elements, leaf.numel())
-            return result
-
+@pytest.mark.parametrize("attend", [attend_per_document, attend_blockwise])
+def test_no_matrix_of_one_long_document(attend: Any, windowed: bool) -> None:
     tokens = 2048
     query = torch.randn(tokens, 1, 8, requires_grad=True)
-    with Largest() as mode:
-        window = 300 if windowed else None
-        attend = attend_blockwise if blockwise else attend_per_document
+    window = 300 if windowed else None
+    with Largest() as largest:
         attend(query, query, query, [tokens - 48, 48], scale=1.0, window=window).sum().backward()
-    assert mode.elements < tokens * tokens / 2
+    assert largest.elements < tokens * tokens / 2
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2"])
+def test_no_matrix_of_all_tokens_in_a_model(family: str) -> None:
+    batch = flattened(documents(200, 56, 256, 512))
+    tokens = batch["input_ids"].shape[1]
+    model = tiny_model(family, max_position_embeddings=tokens).train()
+    with Largest() as stock:
+        model(**batch, use_cache=False).loss.backward()
+    assert stock.elements >= tokens * tokens, "the yardstick sees stock attention's mask"
+    use_variable_length_attention(model)
+    with Largest() as largest:
+        model(**batch).loss.backward()
+    # The blockwise kernel holds scores of 256 queries for all heads.
+    assert largest.elements <= 4 * 256 * 512 < tokens * tokens
