@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint import rules as rule_files
@@ -46,6 +47,7 @@ class Job(NamedTuple):
     codes: frozenset[str]
     target: str
     named: bool = False
+    unsafe_fixes: bool = False
 
 
 class Progress(NamedTuple):
@@ -72,7 +74,7 @@ def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
             dropped = [code for globs, more in per_file if globs.ignores(relative) for code in more]
             if dropped:
                 codes = codes - rule_files.selected(dropped)
-        jobs.append(Job(file.path, codes, settings.target, file.named))
+        jobs.append(Job(file.path, codes, settings.target, file.named, settings.unsafe_fixes))
     return jobs
 
 
@@ -104,7 +106,7 @@ def check_jobs(
             results[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
             continue
         if cache is not None:
-            what = job[1:]
+            what = (job.codes, job.target, job.named)
             if what not in conditions:
                 conditions[what] = Cache.conditions(*what)
             keys[index] = Cache.key(data, conditions[what])
@@ -124,12 +126,12 @@ def check_jobs(
     progress = progress or Progress()
     progress.start(len(pending))
     if processes is None:
-        processes = min(_cores(), 8) if pending_bytes > _POOL_BYTES else 1
+        processes = usable_processes(pending_bytes)
     work = [job for _, job in pending]
     if processes > 1 and len(work) > 1:
-        from memlint.pool import check_in_processes
+        from memlint.pool import in_processes
 
-        found = check_in_processes(work, render, processes)
+        found = in_processes(partial(check_chunk, render=render), work, processes, _lost)
     else:
         found = check_serially(work, render)
     for (index, _), result in zip(pending, found, strict=True):
@@ -171,6 +173,20 @@ def api_for(target: str, made: dict[str, Api]) -> Api:
     return made[target]
 
 
+def check_chunk(jobs: Sequence[Job], render: bool) -> list[FileResult]:
+    """What a worker does."""
+    return list(check_serially(jobs, render))
+
+
+def usable_processes(parsed_bytes: int) -> int:
+    """How many processes pay for this much to parse."""
+    return min(_cores(), 8) if parsed_bytes > _POOL_BYTES else 1
+
+
+def _lost(job: Job, message: str) -> FileResult:
+    return FileResult(job.path, diagnostics=(Diagnostic(job.path, message),))
+
+
 def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -180,7 +196,3 @@ def _cores() -> int:
 def _is_defect(result: FileResult) -> bool:
     """Whether memlint itself failed on this file: not to be remembered."""
     return any("defect of memlint" in each.message for each in result.diagnostics)
-
-
-def diagnostics_of(results: Iterable[FileResult]) -> list[Diagnostic]:
-    return [diagnostic for result in results for diagnostic in result.diagnostics]

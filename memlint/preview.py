@@ -1,8 +1,7 @@
 """Fixes as text: what each would replace, and the lines that it would change.
 
 This is what reports show and machine formats carry; nothing is written. One libcst parse per file
-that has a fix, and one more per fix, since a fix is shown only if it passes the gates that it would
-have to pass to be applied. Imported only for formats that show fixes.
+that has a fix. Imported only for formats that show fixes.
 """
 
 from __future__ import annotations
@@ -10,31 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from memlint.fix.apply import apply_to
-from memlint.fix.spans import FixError, parse
+from memlint.fix import previews
 from memlint.results import DiffLine, ShownFix, TextEdit
 
 if TYPE_CHECKING:
     from memlint.findings import Fix
-    from memlint.fix.apply import TextEdit as Splice
+    from memlint.fix import TextEdit as Splice
     from memlint.source import Source
 
 
 def preview(source: Source, fixes: Sequence[Fix | None]) -> list[ShownFix | None]:
     """Each fix alone, as it would change ``source``; one that cannot be applied becomes advice."""
-    try:
-        tree = parse(source.text)
-    except (FixError, RecursionError):
-        tree = None
     as_shown = _unmasked(source)
+    wanted = [fix for fix in fixes if fix is not None and fix.edits]
+    alone = iter(previews(source.text, [fix.edits for fix in wanted]))
     shown: list[ShownFix | None] = []
     for fix in fixes:
         if fix is None:
             shown.append(None)
             continue
-        splices: tuple[Splice, ...] = ()
-        if tree is not None and fix.edits:
-            splices = apply_to(tree, [fix.edits])[0].edits
+        splices = next(alone).edits if fix.edits else ()
         if not splices:
             shown.append(ShownFix(fix.message, "display"))
             continue
