@@ -4,13 +4,14 @@ from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.model import Loop, Script, build_script
 from memlint.script.references import Reference
 from memlint.script.settings import MISSING, UNSURE, Setting
-from memlint.script.values import How, Object, Origin, Symbol
+from memlint.script.values import Function, How, Object, Origin, Symbol
 
 __all__ = [
     "MISSING",
     "UNSURE",
     "Call",
     "Config",
+    "Function",
     "How",
     "Loop",
     "ModelFacts",
