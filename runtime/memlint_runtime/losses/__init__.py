@@ -6,8 +6,10 @@ head, without the T x V logits. The losses are small functions of its [T] output
 
 from __future__ import annotations
 
+from memlint_runtime.losses.causal_lm import FusedLoss, fuse_causal_lm_loss
 from memlint_runtime.losses.cross_entropy import cross_entropy, reduce_tokens, token_cross_entropy
 from memlint_runtime.losses.distillation import OutputHead, distillation_loss
+from memlint_runtime.losses.passes import default_workspace_bytes
 from memlint_runtime.losses.policy import policy_loss
 from memlint_runtime.losses.preference import (
     answer_logprobs,
@@ -20,12 +22,12 @@ from memlint_runtime.losses.preference import (
 from memlint_runtime.losses.reward import bradley_terry_loss
 from memlint_runtime.losses.token_logprobs import (
     TokenStatistics,
-    default_workspace_bytes,
     token_logprobs,
     token_statistics,
 )
 
 __all__ = [
+    "FusedLoss",
     "OutputHead",
     "TokenStatistics",
     "answer_logprobs",
@@ -35,6 +37,7 @@ __all__ = [
     "default_workspace_bytes",
     "distillation_loss",
     "dpo_loss",
+    "fuse_causal_lm_loss",
     "kto_loss",
     "orpo_loss",
     "policy_loss",

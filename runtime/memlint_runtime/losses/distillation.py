@@ -21,6 +21,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from memlint_runtime.losses.passes import (
+    blank_gradient,
+    counted_rows,
+    default_workspace_bytes,
+    multiply_dtype,
+    spread_rows,
+)
 from memlint_runtime.losses.statistics import gather_statistics
 from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.losses.tiles import (
@@ -31,13 +38,6 @@ from memlint_runtime.losses.tiles import (
     raw_logits,
     sweep,
     weight_gradients,
-)
-from memlint_runtime.losses.token_logprobs import (
-    blank_gradient,
-    counted_rows,
-    default_workspace_bytes,
-    multiply_dtype,
-    spread_rows,
 )
 
 Divergence = Literal["forward_kl", "reverse_kl", "jensen_shannon"]

@@ -262,3 +262,30 @@ def test_says_what_does_not_fit() -> None:
         token_logprobs(hidden, weight, target, temperature=0.0)
     with pytest.raises(ValueError, match="dequantize the head"):
         token_logprobs(hidden, torch.ones(101, 16, dtype=torch.uint8), target)
+
+
+@pytest.mark.parametrize("workspace", [None, SMALL], ids=["kept", "recomputed"])
+def test_compiles_without_a_graph_break(workspace: int | None) -> None:
+    problem = make_problem()
+    low = (torch.randn(37, 3).requires_grad_(), torch.randn(101, 3).requires_grad_())
+    bias = torch.randn(101).requires_grad_()
+    leaves = [problem.hidden, problem.weight, bias, *low]
+
+    def loss(hidden: Tensor, weight: Tensor, bias: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        logprob, entropy = token_logprobs(
+            hidden * 1.5,
+            weight,
+            problem.target,
+            bias=bias,
+            softcap=4.0,
+            low_rank=(left, right),
+            entropy=True,
+            workspace_bytes=workspace,
+        )
+        return (logprob * 2.0).sum() + (entropy * logprob.detach()).mean()
+
+    eager = loss(*leaves)
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)(*leaves)
+    assert worst(compiled, eager) < 1e-6
+    mine, theirs = (torch.autograd.grad(values, leaves) for values in (compiled, eager))
+    assert max(map(worst, mine, theirs)) < 1e-5

@@ -1,0 +1,316 @@
+"""A transformers causal LM whose own loss is computed without logits, in `Trainer` or a loop.
+
+What: `fuse_causal_lm_loss(model)` replaces, until undone, what the model's output head returns
+while labels are given: instead of logits, each token's statistics, `[B, L, 1]`. The model's own
+forward goes on as ever (auxiliary losses, vision towers, PEFT), and its `loss_function` reduces
+the statistics as transformers does: label shift, ignore index, `num_items_in_batch`. Without
+labels, as in generation, nothing differs. `outputs.logits` is None where the loss was fused.
+Why inside the head's call: sharding (DDP, FSDP, ZeRO-3) gathers a module's weights around its
+call and hooks its output, so the head is gathered once, outside the loop over tiles, and its
+gradient is reduced as ever.
+Cost: see `statistics`. What the model does to its logits is read from its config, and checked once
+against what it did to the statistics, which is elementwise too.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
+
+from memlint_runtime.losses import liger
+from memlint_runtime.losses.cross_entropy import reduce_tokens, token_cross_entropy
+from memlint_runtime.losses.output_head import check_head, logit_transform, read_head
+from memlint_runtime.losses.tile_ops import LogitTransform
+from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
+
+Backend = Literal["tiles", "liger"]
+
+
+@dataclass(frozen=True)
+class _Options:
+    label_smoothing: float
+    z_loss: float
+    dynamic: bool
+    workspace_bytes: int | None
+    fuse_evaluation: bool
+    backend: Backend
+    transform: LogitTransform
+
+
+@dataclass
+class _Request:
+    """The labels of a forward pass under way, and what the head made of them."""
+
+    target: Tensor
+    output: Tensor | None = None
+
+
+@dataclass
+class FusedLoss:
+    """Undoes the fusing by `undo()`, or at the end of a `with` block."""
+
+    model: nn.Module
+    head: nn.Module
+    _undo: list[Callable[[], None]] = field(default_factory=list)
+
+    def undo(self) -> None:
+        """Put the model's own loss back. Doing it twice is harmless."""
+        while self._undo:
+            self._undo.pop()()
+
+    def __enter__(self) -> FusedLoss:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.undo()
+
+
+def fuse_causal_lm_loss(
+    model: nn.Module,
+    *,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    dynamic: bool = False,
+    workspace_bytes: int | None = None,
+    fuse_evaluation: bool = True,
+    backend: Backend = "tiles",
+) -> FusedLoss:
+    """Compute the model's loss without its logits, until undone.
+
+    Args:
+        model: a transformers causal LM, bare or wrapped (PEFT, DDP, torch.compile). Call this
+            after PEFT has wrapped it, before or after a trainer takes it.
+        label_smoothing, z_loss, dynamic: as in `cross_entropy`.
+        workspace_bytes: as in `token_logprobs`.
+        fuse_evaluation: also in `eval()` mode. Turn it off where `compute_metrics` or your own
+            code reads `outputs.logits` in evaluation.
+        backend: "tiles", or "liger" for liger-kernel's fused cross entropy.
+
+    Returns a handle with `undo()`, which is a context manager as well.
+    Raises ValueError if the model is fused already, or of a kind that cannot be.
+    """
+    causal = unwrap(model)
+    head = find_head(causal)
+    if "memlint_fused_loss" in vars(causal):
+        raise ValueError("the model's loss is fused already: undo() that first")
+    if "loss_function" not in _names_in_forward(causal):
+        raise ValueError(
+            f"{type(causal).__name__} computes its loss by itself, not by its loss_function, so it "
+            "cannot be replaced: call memlint_runtime.losses.cross_entropy on its hidden states"
+        )
+    if getattr(causal, "loss_type", None) not in (None, "ForCausalLM"):
+        raise ValueError(f"fuses the loss of causal LMs, got loss_type {causal.loss_type!r}")
+    if backend == "liger":
+        liger.check_available()
+    elif backend != "tiles":
+        raise ValueError(f"backend is 'tiles' or 'liger', got {backend!r}")
+    options = _Options(
+        label_smoothing,
+        z_loss,
+        dynamic,
+        workspace_bytes,
+        fuse_evaluation,
+        backend,
+        logit_transform(causal.config),
+    )
+    fused = FusedLoss(model, head)
+    _install(causal, head, options, fused)
+    return fused
+
+
+def unwrap(model: nn.Module) -> Any:
+    """The transformers model inside DDP, torch.compile and PEFT wrappers."""
+    inner: Any = model
+    while True:
+        if hasattr(inner, "_orig_mod"):
+            inner = inner._orig_mod
+        elif isinstance(inner, nn.parallel.DistributedDataParallel):
+            inner = inner.module
+        elif hasattr(inner, "get_base_model"):
+            inner = inner.get_base_model()
+        else:
+            return inner
+
+
+def find_head(causal: Any) -> nn.Module:
+    """The output head of a transformers model. Raises ValueError if there is none to tile."""
+    head = causal.get_output_embeddings() if hasattr(causal, "get_output_embeddings") else None
+    if not isinstance(head, nn.Module):
+        raise ValueError(
+            f"wants a transformers causal LM with an output head, got {type(causal).__name__}"
+        )
+    check_head(head)
+    return head
+
+
+def _names_in_forward(causal: nn.Module) -> tuple[str, ...]:
+    names: tuple[str, ...] = inspect.unwrap(type(causal).forward).__code__.co_names
+    return names
+
+
+def _install(causal: Any, head: Any, options: _Options, fused: FusedLoss) -> None:
+    requests: list[_Request] = []
+    checked: list[bool] = []
+    model_forward, head_forward = causal.forward, head.forward
+    place = list(inspect.signature(model_forward).parameters).index("labels")
+
+    @functools.wraps(model_forward)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        labels = args[place] if len(args) > place else kwargs.get("labels")
+        shifted = kwargs.get("shift_labels")
+        if (labels is None and shifted is None) or not (causal.training or options.fuse_evaluation):
+            return model_forward(*args, **kwargs)
+        requests.append(_Request(_targets(labels, shifted, kwargs.get("ignore_index", -100))))
+        try:
+            outputs = model_forward(*args, **kwargs)
+        finally:
+            requests.pop()
+        if isinstance(outputs, tuple):
+            raise ValueError("a fused loss needs return_dict=True, which is the default")
+        outputs["logits"] = None
+        return outputs
+
+    @functools.wraps(head_forward)
+    def score(hidden: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not requests:
+            result: Tensor = head_forward(hidden, *args, **kwargs)
+            return result
+        request = requests[-1]
+        if hidden.shape[:-1] != request.target.shape:
+            raise ValueError(
+                f"one label per hidden state: got labels {list(request.target.shape)} for hidden "
+                f"states {list(hidden.shape)}; do not pass logits_to_keep with labels"
+            )
+        request.target = request.target.to(hidden.device)
+        request.output = _score_tokens(head, hidden, request.target, options)
+        if head._forward_hooks:
+            # Added while the module runs, so it comes last: what sharding makes of the output
+            # (ZeRO-3 hangs its backward gather on it) is what the loss must be made of.
+            def keep(module: nn.Module, inputs: Any, output: Tensor) -> None:
+                request.output = output
+                handle.remove()
+
+            handle = head.register_forward_hook(keep)
+        return request.output
+
+    def loss_function(
+        logits: Tensor, labels: Tensor | None = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        if not requests:
+            return own_loss(logits, labels, *args, **kwargs)
+        request = requests[-1]
+        assert request.output is not None
+        if not checked:
+            checked.extend(_check_transform(causal, request.output, logits, options.transform))
+        return _reduce(request, kwargs.get("num_items_in_batch"), options)
+
+    own_loss = causal.loss_function
+    fused._undo += [
+        _replace(causal, "forward", forward),
+        _replace(head, "forward", score),
+        _replace(causal, "_loss_function", loss_function),
+        _replace(causal, "memlint_fused_loss", fused),
+    ]
+
+
+def _replace(module: nn.Module, name: str, value: Any) -> Callable[[], None]:
+    """Set an instance attribute, past nn.Module's bookkeeping; returns what undoes it."""
+    had, former = name in module.__dict__, module.__dict__.get(name)
+    module.__dict__[name] = value
+
+    def undo() -> None:
+        if had:
+            module.__dict__[name] = former
+        else:
+            module.__dict__.pop(name, None)
+
+    return undo
+
+
+def _targets(labels: Tensor | None, shifted: Tensor | None, ignore_index: int) -> Tensor:
+    """Next-token targets `[B, L]`, -100 where ignored; the last place has no next token."""
+    if shifted is None:
+        assert labels is not None
+        shifted = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
+    return torch.where(shifted == ignore_index, -100, shifted)
+
+
+def _score_tokens(head: nn.Module, hidden: Tensor, target: Tensor, options: _Options) -> Tensor:
+    """Statistics `[B, L, k]` of each token; with Liger the summed loss, `[1, 1, 1]`."""
+    tensors = read_head(head)
+    if options.backend == "liger":
+        return liger.summed_cross_entropy(
+            hidden,
+            tensors,
+            target,
+            options.transform,
+            label_smoothing=options.label_smoothing,
+            z_loss=options.z_loss,
+            dynamic=options.dynamic,
+        ).view(1, 1, 1)
+    found = token_statistics(
+        hidden,
+        tensors.weight,
+        target,
+        softcap=options.transform.softcap,
+        logit_scale=options.transform.scale,
+        logsumexp=bool(options.label_smoothing or options.z_loss),
+        mean_logit=bool(options.label_smoothing),
+        workspace_bytes=options.workspace_bytes,
+        **tensors.options(hidden),
+    )
+    columns = (found.logprob, found.logsumexp, found.mean_logit)
+    return torch.stack([column for column in columns if column is not None], -1)
+
+
+def _reduce(request: _Request, num_items_in_batch: Any, options: _Options) -> Tensor:
+    assert request.output is not None
+    counted = request.target >= 0
+    if options.backend == "liger":
+        items = counted.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
+        total = request.output.view(())
+        return total / torch.as_tensor(items, device=total.device)
+    logprob, *others = request.output.unbind(-1)
+    logsumexp, mean_logit = (*others, None, None)[:2]
+    loss = token_cross_entropy(
+        TokenStatistics(logprob, logsumexp=logsumexp, mean_logit=mean_logit),
+        label_smoothing=options.label_smoothing,
+        z_loss=options.z_loss,
+        dynamic=options.dynamic,
+    )
+    return reduce_tokens(loss, counted, num_items_in_batch=num_items_in_batch)
+
+
+def _check_transform(
+    causal: Any, output: Tensor, logits: Tensor, transform: LogitTransform
+) -> list[bool]:
+    """Compare what the model did to the head's output with what its config was taken to say.
+
+    Returns something true once that is settled: a batch of masked tokens tells nothing.
+    """
+    if torch.compiler.is_compiling() or isinstance(logits, FakeTensor):
+        return []
+    was, became = output.detach().double(), logits.detach().double()
+    if not bool(was.any()):
+        return []
+    expected = transform.apply_(was.clone())
+    if became.shape != was.shape or not torch.allclose(became, expected, rtol=1e-2, atol=1e-3):
+        raise ValueError(
+            f"{type(causal).__name__} changes its logits in a way that its config "
+            f"(read as {transform}) does not tell: its loss cannot be fused. Please report the "
+            "model; memlint_runtime.losses.cross_entropy takes the scale and soft cap by hand"
+        )
+    return [True]

@@ -1,0 +1,246 @@
+"""The forward and the backward pass of token statistics, as functions of tensors.
+
+What: `forward_pass` and `backward_pass` plan tiles for the workspace, pick the tokens that count
+and run the sweeps of `statistics`. Eager autograd and the operators that torch.compile sees are
+thin layers over them.
+
+Shapes: T tokens, T' those that count, D hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+
+from memlint_runtime.losses.statistics import (
+    gather_statistics,
+    scale_kept,
+    statistics_gradients,
+)
+from memlint_runtime.losses.tile_ops import GradientCoefficients, LogitTransform
+from memlint_runtime.losses.tiles import Head, Tiling, plan_tiling
+
+_TILES_BY_DEFAULT = 32 * 2**20
+_COMFORTABLE_TILES = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class PassOptions:
+    """All about a pass that is not a tensor. `keeps`: which hiddens' gradients may be kept."""
+
+    transform: LogitTransform
+    compute_dtype: torch.dtype
+    workspace_bytes: int
+    logsumexp: bool
+    entropy: bool
+    mean_logit: bool
+    keeps: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Rows and targets that count, their statistics `[T']`, and the kept gradients `[T', D]`."""
+
+    rows: Tensor | None
+    target: Tensor
+    logprob: Tensor
+    logsumexp: Tensor
+    expected_logit: Tensor | None
+    mean_logit: Tensor | None
+    kept: tuple[Tensor | None, ...]
+
+
+def forward_pass(
+    options: PassOptions, target_T: Tensor, bias: Tensor | None, tensors: Sequence[Tensor]
+) -> Outcome:
+    """Statistics of the tokens that count; `tensors` are `(*hiddens, *weights)`."""
+    _check_range(target_T, int(tensors[-1].shape[0]))
+    rows = counted_rows(target_T)
+    head = make_head(tensors, bias, options, rows)
+    target = target_T if rows is None else target_T[rows]
+    keeps, tiling = _plan_forward(head, options)
+    # The tiles are cast by hand; autocast would round their fp32 sums as well.
+    with torch.autocast(head.device.type, enabled=False):
+        found, kept = gather_statistics(
+            head,
+            target,
+            tiling,
+            expected_logit=options.entropy,
+            mean_logit=options.mean_logit,
+            keep=keeps,
+        )
+    return Outcome(
+        rows,
+        target,
+        found.logprob,
+        found.logsumexp,
+        found.expected_logit,
+        found.mean_logit,
+        kept,
+    )
+
+
+def backward_pass(
+    options: PassOptions,
+    rows: Tensor | None,
+    target: Tensor,
+    bias: Tensor | None,
+    tensors: Sequence[Tensor],
+    logsumexp: Tensor,
+    expected_logit: Tensor | None,
+    kept: Sequence[Tensor | None],
+    upstream: Sequence[Tensor | None],
+    wants: Sequence[bool],
+) -> list[Tensor | None]:
+    """Gradients by `(bias, *hiddens, *weights)` where wanted.
+
+    `upstream`: gradients `[T]` by logprob, logsumexp, entropy and mean logit, or None for zero.
+    """
+    head = make_head(tensors, bias, options, rows)
+    pairs = len(tensors) // 2
+    by_logprob, by_logsumexp, by_entropy, by_mean = (
+        by if by is None or rows is None else by[rows] for by in upstream
+    )
+    coefficients = _coefficients(
+        head, by_logprob, by_logsumexp, by_entropy, by_mean, expected_logit
+    )
+    if coefficients is None:
+        return [None] * len(wants)
+    simple = by_logsumexp is None and by_entropy is None and by_mean is None
+    held = sum(_bytes(gradient) for gradient in kept)
+    tiling = plan_tiling(
+        head, options.workspace_bytes - held, scratch=2 if coefficients.slope is None else 3
+    )
+    results = [
+        blank_gradient(tensor, head) if tensor is not None and want else None
+        for tensor, want in zip((bias, *tensors), wants, strict=True)
+    ]
+    bias_result, todo, weight_results = results[0], results[1 : 1 + pairs], results[1 + pairs :]
+    with torch.autocast(head.device.type, enabled=False):
+        for pair, gradient in enumerate(kept):
+            result = todo[pair]
+            if simple and gradient is not None and result is not None and by_logprob is not None:
+                scale_kept(head, gradient, by_logprob, tiling, result)
+                todo[pair] = None
+        statistics_gradients(
+            head, target, logsumexp, coefficients, tiling, todo, weight_results, bias_result
+        )
+    return results
+
+
+def default_workspace_bytes(token_count: int, hidden_size: int, dtype: torch.dtype) -> int:
+    """32 MiB of tiles, and the T x D between forward and backward that saves a matmul."""
+    return _TILES_BY_DEFAULT + token_count * hidden_size * dtype.itemsize
+
+
+def counted_rows(target_T: Tensor) -> Tensor | None:
+    """The positions whose target is not negative, or None where all are or none can be read."""
+    if isinstance(target_T, FakeTensor):
+        return None
+    counted = target_T >= 0
+    return None if bool(counted.all()) else counted.nonzero()[:, 0]
+
+
+def make_head(
+    tensors: Sequence[Tensor], bias: Tensor | None, options: PassOptions, rows: Tensor | None
+) -> Head:
+    """The head of `(*hiddens, *weights)`."""
+    pairs = len(tensors) // 2
+    hiddens, weights = tuple(tensors[:pairs]), tuple(tensors[pairs:])
+    return Head(hiddens, weights, bias, options.transform, options.compute_dtype, rows)
+
+
+def keeps_that_fit(
+    hiddens: Sequence[Tensor], token_count: int, workspace_bytes: int, keeps: Sequence[bool]
+) -> tuple[bool, ...]:
+    """`keeps`, or none of them where too little of the workspace would be left for tiles."""
+    held = sum(
+        token_count * hidden.shape[1] * hidden.element_size()
+        for hidden, keep in zip(hiddens, keeps, strict=True)
+        if keep
+    )
+    left = workspace_bytes - held
+    fits = left >= min(_COMFORTABLE_TILES, workspace_bytes // 2)
+    return tuple(keep and fits for keep in keeps)
+
+
+def _plan_forward(head: Head, options: PassOptions) -> tuple[tuple[bool, ...], Tiling]:
+    """Whether the hidden states' gradients are kept, and the tiles that fit beside them."""
+    workspace = options.workspace_bytes
+    keeps = keeps_that_fit(head.hiddens, head.token_count, workspace, options.keeps)
+    held = sum(
+        head.token_count * width * hidden.element_size()
+        for width, hidden, keep in zip(head.widths, head.hiddens, keeps, strict=True)
+        if keep
+    )
+    return keeps, plan_tiling(head, workspace - held, scratch=2)
+
+
+def _coefficients(
+    head: Head,
+    by_logprob: Tensor | None,
+    by_logsumexp: Tensor | None,
+    by_entropy: Tensor | None,
+    by_mean: Tensor | None,
+    expected_logit: Tensor | None,
+) -> GradientCoefficients | None:
+    """d logprob = onehot - p; d logsumexp = p; d entropy = -p * (z - E[z]); d mean = 1 / V."""
+    parts = [
+        None if by_logprob is None else -by_logprob,
+        by_logsumexp,
+        None if by_entropy is None or expected_logit is None else by_entropy * expected_logit,
+    ]
+    present = [part for part in parts if part is not None]
+    if not present and by_mean is None:
+        return None
+    share = (
+        torch.stack(present).sum(0)
+        if present
+        else torch.zeros(head.token_count, dtype=head.accumulate_dtype, device=head.device)
+    )
+    return GradientCoefficients(
+        by_logprob,
+        share,
+        None if by_entropy is None else -by_entropy,
+        None if by_mean is None else by_mean / head.vocabulary,
+    )
+
+
+def spread_rows(values: Tensor, rows: Tensor | None, count: int) -> Tensor:
+    """Values of the head's rows in their places among `count` zeros."""
+    if rows is None:
+        return values
+    return values.new_zeros(count, *values.shape[1:]).index_copy_(0, rows, values)
+
+
+def blank_gradient(like: Tensor, head: Head) -> Tensor:
+    """Room for a gradient of the head's sweep."""
+    # Rows that are ignored get no gradient; where all are written, zeros would be wasted time.
+    if head.rows is None and head.token_count:
+        return torch.empty_like(like, memory_format=torch.contiguous_format)
+    return torch.zeros_like(like, memory_format=torch.contiguous_format)
+
+
+def _bytes(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else tensor.numel() * tensor.element_size()
+
+
+def multiply_dtype(hidden: Tensor, weight: Tensor) -> torch.dtype:
+    """The type that the head's matmul rounds its inputs to, as `nn.Linear` would."""
+    kind = hidden.device.type
+    if torch.is_autocast_enabled(kind) and hidden.dtype != torch.float64:
+        return torch.get_autocast_dtype(kind)
+    return torch.promote_types(hidden.dtype, weight.dtype)
+
+
+def _check_range(target: Tensor, vocabulary: int) -> None:
+    # On a GPU this would wait for it; there the log-probability is -inf, or the gather asserts.
+    if target.device.type != "cpu" or isinstance(target, FakeTensor) or not target.numel():
+        return
+    highest = int(target.max())
+    if highest >= vocabulary:
+        raise ValueError(f"targets are below the vocabulary of {vocabulary}, got {highest}")
