@@ -7,7 +7,8 @@ leave it at "a new object made by this call".
 
 from __future__ import annotations
 
-from memlint.script.interpreter import Handler, Interpreter, library_base
+from memlint.script.functions import call_function, library_base
+from memlint.script.interpreter import Handler, Interpreter
 from memlint.script.records import Record
 from memlint.script.values import (
     UNKNOWN,
@@ -360,7 +361,7 @@ def _fire(run: Interpreter, record: Record) -> Value | None:
             for parameter in parameters[: len(parameters) - len(arguments.defaults)]:
                 keywords[parameter.arg] = Slot(UNKNOWN)
             call = Record(record.node, "fire", record.order, keywords=keywords)
-            run.call_function(value, call)
+            call_function(run, value, call)
     return UNKNOWN
 
 

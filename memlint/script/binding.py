@@ -1,0 +1,43 @@
+"""What an assignment binds: names, attributes, items of dicts, the parts of a tuple."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from memlint.script.values import UNKNOWN, Constant, How, Object, Sequence, Slot, Value, options
+
+if TYPE_CHECKING:
+    from memlint.script.interpreter import Interpreter
+
+
+def assign(run: Interpreter, target: ast.expr, value: Value, owner: ast.AST) -> None:
+    match target:
+        case ast.Name(id=name):
+            run.bind(name, value, owner)
+        case ast.Attribute(value=inner, attr=attribute):
+            for thing in options(run.eval(inner)):
+                if isinstance(thing, Object):
+                    run.set_slot(thing, attribute, Slot(value, How.ATTRIBUTE, owner))
+        case ast.Subscript(value=inner, slice=key_node):
+            key = run.eval(key_node)
+            for thing in options(run.eval(inner)):
+                if not isinstance(thing, Object):
+                    continue
+                if isinstance(key, Constant) and isinstance(key.value, str):
+                    run.set_slot(thing, key.value, Slot(value, How.SUBSCRIPT, owner))
+                elif thing.type == "dict":
+                    thing.open = True
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            _unpack(run, targets, value, owner)
+        case ast.Starred(value=inner):
+            assign(run, inner, UNKNOWN, owner)
+
+
+def _unpack(run: Interpreter, targets: list[ast.expr], value: Value, owner: ast.AST) -> None:
+    starred = any(isinstance(target, ast.Starred) for target in targets)
+    values: tuple[Value, ...] = (UNKNOWN,) * len(targets)
+    if isinstance(value, Sequence) and not (value.open or starred):
+        values = value.items if len(value.items) == len(targets) else values
+    for target, one in zip(targets, values, strict=True):
+        assign(run, target, one, owner)

@@ -1,0 +1,330 @@
+"""What each kind of expression is worth, as far as the script says."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from memlint.script.binding import assign
+from memlint.script.functions import call
+from memlint.script.values import (
+    ABSENT,
+    UNKNOWN,
+    Choice,
+    Class,
+    Constant,
+    Function,
+    How,
+    Object,
+    Origin,
+    Sequence,
+    Slot,
+    Symbol,
+    Value,
+    merge,
+    options,
+    truth,
+)
+
+if TYPE_CHECKING:
+    from memlint.script.interpreter import Interpreter
+
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+}
+
+_BUILTIN_NAMES = frozenset(
+    dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__
+)
+
+
+def _constant(run: Interpreter, node: ast.Constant) -> Value:
+    return Constant(node.value, node)
+
+
+def _name(run: Interpreter, node: ast.Name) -> Value:
+    slot = run.lookup(node.id)
+    if slot is not None:
+        if not isinstance(slot.value, Choice):
+            return UNKNOWN if slot.value is ABSENT else slot.value
+        # Where some path leaves the name unbound, using it there would be a NameError.
+        bound = [one for one in options(slot.value) if one is not ABSENT]
+        return merge(bound)
+    if node.id in _BUILTIN_NAMES:
+        return Symbol(node.id)
+    return Symbol(f"{run.stars[0]}.{node.id}") if len(run.stars) == 1 else UNKNOWN
+
+
+def _attribute(run: Interpreter, node: ast.Attribute) -> Value:
+    value = run.eval(node.value)
+    if not isinstance(value, Choice):
+        return run.attribute_of(value, node)
+    return merge([run.attribute_of(one, node) for one in value.options])
+
+
+def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
+    inner = run.eval(node.value)
+    key = run.eval(node.slice)
+    if not isinstance(key, Constant):
+        return UNKNOWN
+    found = []
+    for one in options(inner):
+        if isinstance(one, Object) and isinstance(key.value, str):
+            slot = run.get_slot(one, key.value)
+            found.append(slot.value if slot and slot.value is not ABSENT else UNKNOWN)
+        elif isinstance(one, Sequence) and isinstance(key.value, int) and not one.open:
+            inside = -len(one.items) <= key.value < len(one.items)
+            found.append(one.items[key.value] if inside else UNKNOWN)
+        else:
+            found.append(UNKNOWN)
+    return merge(found)
+
+
+def _sequence(run: Interpreter, node: ast.List | ast.Tuple | ast.Set) -> Value:
+    items: list[Value] = []
+    is_open = False
+    for element in node.elts:
+        if isinstance(element, ast.Starred):
+            inner = run.eval(element.value)
+            if isinstance(inner, Sequence) and not inner.open:
+                items.extend(inner.items)
+            else:
+                is_open = True
+        else:
+            items.append(run.eval(element))
+    kind = {ast.List: "list", ast.Tuple: "tuple"}.get(type(node), "set")
+    return Sequence(tuple(items), kind, node, is_open)
+
+
+def _dict(run: Interpreter, node: ast.Dict) -> Value:
+    made = run.new_dict(node)
+    for key_node, value_node in zip(node.keys, node.values, strict=True):
+        value = run.eval(value_node)
+        if key_node is None:
+            run.update_dict(made, value)
+            continue
+        key = run.eval(key_node)
+        if isinstance(key, Constant) and isinstance(key.value, str):
+            run.set_slot(made, key.value, Slot(value, How.ITEM, node))
+        elif not isinstance(key, Constant):
+            made.open = True
+    return made
+
+
+def _if_exp(run: Interpreter, node: ast.IfExp) -> Value:
+    decided = truth(run.eval(node.test))
+    if decided is not None:
+        return run.eval(node.body if decided else node.orelse)
+    run.branches += 1
+    values = [run.eval(node.body), run.eval(node.orelse)]
+    run.branches -= 1
+    return merge(values)
+
+
+def _bool_op(run: Interpreter, node: ast.BoolOp) -> Value:
+    wanted = isinstance(node.op, ast.Or)
+    values = []
+    for operand in node.values:
+        value = run.eval(operand)
+        decided = truth(value)
+        if decided is wanted:
+            values.append(value)
+            break
+        if decided is None or operand is node.values[-1]:
+            values.append(value)
+    return values[0] if len(values) == 1 else merge([*values, UNKNOWN])
+
+
+def _unary(run: Interpreter, node: ast.UnaryOp) -> Value:
+    value = run.eval(node.operand)
+    if isinstance(node.op, ast.Not):
+        decided = truth(value)
+        return UNKNOWN if decided is None else Constant(not decided, node)
+    if isinstance(value, Constant) and isinstance(value.value, int | float):
+        if isinstance(node.op, ast.USub):
+            return Constant(-value.value, node, value.origin)
+        if isinstance(node.op, ast.UAdd):
+            return Constant(value.value, node, value.origin)
+    return UNKNOWN
+
+
+def _bin_op(run: Interpreter, node: ast.BinOp) -> Value:
+    return binary(run, node.op, run.eval(node.left), run.eval(node.right), node)
+
+
+def binary(
+    run: Interpreter, op: ast.operator, left: Value, right: Value, node: ast.expr | None
+) -> Value:
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        values = (left.value, right.value)
+        numbers = all(isinstance(value, int | float) for value in values)
+        strings = all(isinstance(value, str) for value in values)
+        if numbers or (strings and isinstance(op, ast.Add)):
+            calculate = _BINARY.get(type(op))
+            if calculate is not None:
+                try:
+                    result = calculate(*values)
+                except (ArithmeticError, TypeError, ValueError):
+                    return UNKNOWN
+                literal = left.origin == right.origin == Origin.LITERAL
+                origin = Origin.LITERAL if literal else _outside(left.origin, right.origin)
+                return Constant(result, node, origin)
+            if isinstance(op, ast.Pow) and numbers and abs(values[1]) <= 64:  # type: ignore[arg-type]
+                try:
+                    return Constant(values[0] ** values[1], node)  # type: ignore[operator]
+                except (ArithmeticError, ValueError):
+                    return UNKNOWN
+    if isinstance(op, ast.BitOr) and isinstance(left, Object) and left.type == "dict":
+        made = run.new_dict(node)
+        run.update_dict(made, left)
+        run.update_dict(made, right)
+        return made
+    if isinstance(op, ast.Add) and isinstance(left, Sequence) and isinstance(right, Sequence):
+        return Sequence(left.items + right.items, left.kind, node, left.open or right.open)
+    return UNKNOWN
+
+
+def _compare(run: Interpreter, node: ast.Compare) -> Value:
+    left = run.eval(node.left)
+    rights = [run.eval(comparator) for comparator in node.comparators]
+    if len(rights) != 1:
+        return UNKNOWN
+    right, op = rights[0], type(node.ops[0])
+    if isinstance(left, Constant) and isinstance(right, Constant) and op in _COMPARE:
+        if left.origin == right.origin == Origin.LITERAL:
+            try:
+                return Constant(bool(_COMPARE[op](left.value, right.value)), node)
+            except TypeError:
+                return UNKNOWN
+        return UNKNOWN
+    against_none = isinstance(right, Constant) and right.value is None
+    if op in (ast.Is, ast.IsNot) and against_none and _is_something(left):
+        return Constant(op is ast.IsNot, node)
+    return UNKNOWN
+
+
+def _joined(run: Interpreter, node: ast.JoinedStr) -> Value:
+    parts: list[str] = []
+    known = True
+    origin = Origin.LITERAL
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            value = run.eval(part.value)
+            plain = part.format_spec is None and part.conversion == -1
+            if plain and isinstance(value, Constant) and isinstance(value.value, str | int):
+                parts.append(str(value.value))
+                origin = value.origin if value.origin != Origin.LITERAL else origin
+            else:
+                known = False
+        elif isinstance(part, ast.Constant):
+            parts.append(str(part.value))
+    return Constant("".join(parts), node, origin) if known else UNKNOWN
+
+
+def _lambda(run: Interpreter, node: ast.Lambda) -> Value:
+    function = Function(node, run.scope)
+    run.defined.append(function)
+    return function
+
+
+def _comprehension(run: Interpreter, node: Any) -> Value:
+    outer = run.scope
+    run.scope = run.new_scope(outer)
+    run.loops += 1
+    for generator in node.generators:
+        iterated = run.eval(generator.iter)
+        known = isinstance(iterated, Sequence) and not iterated.open and iterated.items
+        item = merge(iterated.items) if known and isinstance(iterated, Sequence) else UNKNOWN
+        assign(run, generator.target, item, node)
+        for condition in generator.ifs:
+            run.eval(condition)
+    run.branches += 1
+    if isinstance(node, ast.DictComp):
+        run.eval(node.key)
+        run.eval(node.value)
+    else:
+        run.eval(node.elt)
+    run.branches -= 1
+    run.loops -= 1
+    run.scope = outer
+    if isinstance(node, ast.DictComp):
+        made = run.new_dict(node)
+        made.open = True
+        return made
+    return UNKNOWN
+
+
+def _named(run: Interpreter, node: ast.NamedExpr) -> Value:
+    value = run.eval(node.value)
+    assign(run, node.target, value, node)
+    return value
+
+
+def _await(run: Interpreter, node: ast.Await) -> Value:
+    return run.eval(node.value)
+
+
+def _yield(run: Interpreter, node: ast.Yield | ast.YieldFrom) -> Value:
+    if run.function is not None:
+        run.generators.add(run.function)
+    if node.value is not None:
+        run.eval(node.value)
+    return UNKNOWN
+
+
+def _outside(left: Origin, right: Origin) -> Origin:
+    return left if left != Origin.LITERAL else right
+
+
+def _is_something(value: Value) -> bool:
+    """Whether a value is certainly not None."""
+    if isinstance(value, Object):
+        return value.type is not None
+    return isinstance(value, Function | Class | Sequence)
+
+
+EXPRESSIONS: dict[type[ast.expr], Callable[[Interpreter, Any], Value]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.List: _sequence,
+    ast.Tuple: _sequence,
+    ast.Set: _sequence,
+    ast.Dict: _dict,
+    ast.IfExp: _if_exp,
+    ast.BoolOp: _bool_op,
+    ast.UnaryOp: _unary,
+    ast.BinOp: _bin_op,
+    ast.Compare: _compare,
+    ast.JoinedStr: _joined,
+    ast.Lambda: _lambda,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _comprehension,
+    ast.NamedExpr: _named,
+    ast.Await: _await,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield,
+    ast.Call: call,
+}

@@ -1,0 +1,312 @@
+"""What each kind of statement does to the run: binding, branching, defining, leaving."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from memlint.script.binding import assign
+from memlint.script.expressions import binary
+from memlint.script.state import State
+from memlint.script.values import (
+    ABSENT,
+    UNKNOWN,
+    Class,
+    Constant,
+    Function,
+    Object,
+    Sequence,
+    Slot,
+    Symbol,
+    merge,
+    merge_slots,
+    options,
+    truth,
+)
+
+if TYPE_CHECKING:
+    from memlint.script.interpreter import Interpreter
+
+
+def _expr_statement(run: Interpreter, node: ast.Expr) -> None:
+    run.eval(node.value)
+
+
+def _assign(run: Interpreter, node: ast.Assign) -> None:
+    value = run.eval(node.value)
+    for target in node.targets:
+        assign(run, target, value, node)
+
+
+def _ann_assign(run: Interpreter, node: ast.AnnAssign) -> None:
+    if node.value is not None:
+        assign(run, node.target, run.eval(node.value), node)
+
+
+def _aug_assign(run: Interpreter, node: ast.AugAssign) -> None:
+    right = run.eval(node.value)
+    left = run.eval(node.target)
+    if isinstance(left, Object) and left.type == "dict" and isinstance(node.op, ast.BitOr):
+        run.update_dict(left, right)
+        return
+    assign(run, node.target, binary(run, node.op, left, right, None), node)
+
+
+def _delete(run: Interpreter, node: ast.Delete) -> None:
+    for target in node.targets:
+        match target:
+            case ast.Name(id=name):
+                run.bind(name, ABSENT)
+            case ast.Subscript(value=inner, slice=key_node):
+                key = run.eval(key_node)
+                for thing in options(run.eval(inner)):
+                    if isinstance(thing, Object) and isinstance(key, Constant):
+                        run.set_slot(thing, str(key.value), Slot(ABSENT))
+            case ast.Attribute(value=inner, attr=attribute):
+                for thing in options(run.eval(inner)):
+                    if isinstance(thing, Object):
+                        run.set_slot(thing, attribute, Slot(ABSENT))
+
+
+def _import(run: Interpreter, node: ast.Import) -> None:
+    for alias in node.names:
+        run.imports.append((node, alias, alias.name))
+        if alias.asname:
+            run.bind(alias.asname, Symbol(alias.name), node)
+        else:
+            top = alias.name.split(".")[0]
+            run.bind(top, Symbol(top), node)
+
+
+def _import_from(run: Interpreter, node: ast.ImportFrom) -> None:
+    module = "." * node.level + (node.module or "")
+    for alias in node.names:
+        name = f"{module}.{alias.name}" if node.module else f"{module}{alias.name}"
+        run.imports.append((node, alias, name))
+        if alias.name == "*":
+            if module not in run.stars:
+                run.stars.append(module)
+        else:
+            run.bind(alias.asname or alias.name, Symbol(name), node)
+
+
+def _if(run: Interpreter, node: ast.If) -> None:
+    decided = truth(run.eval(node.test))
+    if decided is None and _is_main_guard(node.test):
+        decided = True
+    if decided is None and _is_type_checking(node.test):
+        run.fork(lambda: run.block(node.body))
+        return
+    if decided is not None:
+        run.block(node.body if decided else node.orelse)
+        return
+    run.fork(lambda: run.block(node.body), lambda: run.block(node.orelse))
+
+
+def _loop(run: Interpreter, node: ast.For | ast.AsyncFor | ast.While) -> None:
+    endless = False
+    if isinstance(node, ast.While):
+        decided = truth(run.eval(node.test))
+        if decided is False:
+            run.block(node.orelse)
+            return
+        endless = decided is True
+    else:
+        iterated = run.eval(node.iter)
+    for name in _stored_names(node.body):
+        slot = run.lookup(name)
+        if slot is not None:
+            run.bind(name, merge([slot.value, UNKNOWN]))
+    base = run.state
+    run.state = State(base)
+    run.loops += 1
+    run.branches += 1
+    if not isinstance(node, ast.While):
+        item = iterated.items if isinstance(iterated, Sequence) and not iterated.open else ()
+        assign(run, node.target, merge(item) if item else UNKNOWN, node)
+    run.block(node.body)
+    run.loops -= 1
+    run.branches -= 1
+    body = run.state
+    body.dead = False
+    run.state = base
+    base.join([body] if endless else [body, State(base)])
+    run.block(node.orelse)
+
+
+def _with(run: Interpreter, node: ast.With | ast.AsyncWith) -> None:
+    before = run.contexts
+    for item in node.items:
+        value = run.eval(item.context_expr)
+        name = run.name_of(item.context_expr)
+        if name:
+            run.contexts = (*run.contexts, name)
+        if item.optional_vars is not None:
+            assign(run, item.optional_vars, value, node)
+    run.block(node.body)
+    run.contexts = before
+
+
+def _try(run: Interpreter, node: Any) -> None:
+    base = run.state
+    run.state = body = State(base)
+    run.branches += 1
+    run.block(node.body)
+    run.block(node.orelse)
+    branches = [body]
+    for handler in node.handlers:
+        # The body may have failed anywhere: what it bound may or may not be there.
+        run.state = State(base)
+        for key, slot in body.facts.items():
+            run.state.set(key, merge_slots([slot, base.get(key)]))
+        if handler.type is not None:
+            run.eval(handler.type)
+        if handler.name:
+            run.bind(handler.name, UNKNOWN)
+        run.block(handler.body)
+        branches.append(run.state)
+    run.branches -= 1
+    run.state = base
+    base.join(branches)
+    dead, base.dead = base.dead, False
+    run.block(node.finalbody)
+    base.dead = base.dead or dead
+
+
+def _match(run: Interpreter, node: ast.Match) -> None:
+    run.eval(node.subject)
+
+    def arm(case: ast.match_case) -> Callable[[], None]:
+        def body() -> None:
+            for part in ast.walk(case.pattern):
+                name = getattr(part, "name", None) or getattr(part, "rest", None)
+                if isinstance(name, str):
+                    run.bind(name, UNKNOWN)
+            if case.guard is not None:
+                run.eval(case.guard)
+            run.block(case.body)
+
+        return body
+
+    run.fork(*[arm(case) for case in node.cases], lambda: None)
+
+
+def _define_function(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    made = []
+    for decorator in node.decorator_list:
+        run.eval(decorator)
+        if isinstance(decorator, ast.Call) and run.records:
+            made.append(run.records[-1])
+    for default in [*node.args.defaults, *node.args.kw_defaults]:
+        if default is not None:
+            run.eval(default)
+    function = Function(node, run.scope, None, None, tuple(made))
+    run.defined.append(function)
+    run.bind(node.name, function, node)
+
+
+def _define_class(run: Interpreter, node: ast.ClassDef) -> None:
+    bases = tuple(run.eval(base) for base in node.bases)
+    for keyword in node.keywords:
+        run.eval(keyword.value)
+    is_dataclass = False
+    for decorator in node.decorator_list:
+        run.eval(decorator)
+        name = run.name_of(decorator) or ""
+        is_dataclass |= name.rsplit(".", 1)[-1] == "dataclass"
+    is_dataclass |= any(isinstance(base, Class) and base.is_dataclass for base in bases)
+    scope = run.new_scope(run.scope)
+    made = Class(node, scope, bases, is_dataclass)
+    outer, run.scope = run.scope, scope
+    start = len(run.defined)
+    run.block(node.body)
+    run.scope = outer
+    for function in run.defined[start:]:
+        # Methods do not see the names of their class.
+        function.owner = function.owner or made
+        function.scope = outer if function.scope == scope else function.scope
+    run.bind(node.name, made, node)
+
+
+def _return(run: Interpreter, node: ast.Return) -> None:
+    run.returns.append(run.eval(node.value) if node.value else Constant(None))
+    run.state.dead = True
+
+
+def _stop(run: Interpreter, node: ast.stmt) -> None:
+    if isinstance(node, ast.Raise) and node.exc is not None:
+        run.eval(node.exc)
+    run.state.dead = True
+
+
+def _global(run: Interpreter, node: ast.Global) -> None:
+    names = run.global_names.setdefault(run.scope, {})
+    names.update(dict.fromkeys(node.names, 0))
+
+
+def _nonlocal(run: Interpreter, node: ast.Nonlocal) -> None:
+    names = run.global_names.setdefault(run.scope, {})
+    for name in node.names:
+        scope = run.parents[run.scope]
+        while scope:
+            if run.state.get((scope, name)) is not None:
+                names[name] = scope
+                break
+            scope = run.parents[scope]
+
+
+def _assert(run: Interpreter, node: ast.Assert) -> None:
+    run.eval(node.test)
+
+
+def _stored_names(statements: list[ast.stmt]) -> set[str]:
+    return {
+        node.id
+        for statement in statements
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+
+
+def _is_main_guard(test: ast.expr) -> bool:
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Name)
+        and test.left.id == "__name__"
+    )
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
+    return name == "TYPE_CHECKING"
+
+
+STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any], None]] = {
+    ast.Expr: _expr_statement,
+    ast.Assign: _assign,
+    ast.AnnAssign: _ann_assign,
+    ast.AugAssign: _aug_assign,
+    ast.Delete: _delete,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.If: _if,
+    ast.For: _loop,
+    ast.AsyncFor: _loop,
+    ast.While: _loop,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.Try: _try,
+    ast.TryStar: _try,
+    ast.Match: _match,
+    ast.FunctionDef: _define_function,
+    ast.AsyncFunctionDef: _define_function,
+    ast.ClassDef: _define_class,
+    ast.Return: _return,
+    ast.Raise: _stop,
+    ast.Break: _stop,
+    ast.Continue: _stop,
+    ast.Global: _global,
+    ast.Nonlocal: _nonlocal,
+    ast.Assert: _assert,
+}
