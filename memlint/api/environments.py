@@ -1,0 +1,57 @@
+"""Versions that are installed in an environment, read off the names of its metadata folders.
+
+Nothing of the environment is run: a folder ``trl-0.12.2.dist-info`` tells all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from memlint.api.tables import PACKAGES
+
+_METADATA = re.compile(
+    rf"(?P<name>{'|'.join(PACKAGES)})-(?P<version>\d[^-]*?)(?:-py[\d.]+)?\.(?:dist|egg)-info", re.I
+)
+
+
+def installed(folders: Iterable[str | Path]) -> Mapping[str, str]:
+    """Package -> version, of the distributions in ``folders`` (``site-packages``); the first
+    folder that has one decides."""
+    found: dict[str, str] = {}
+    for folder in folders:
+        here: dict[str, str] = {}
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith("-info"):
+                match = _METADATA.fullmatch(name)
+                if match is not None:
+                    here[match["name"].lower()] = match["version"]
+        for name, version in here.items():
+            found.setdefault(name, version)
+    return found
+
+
+def site_folders(environment: str | Path) -> list[str]:
+    """The ``site-packages`` of a virtual or conda environment."""
+    found: list[str] = []
+    for library in ("lib", "lib64"):
+        base = os.path.join(environment, library)
+        try:
+            names = sorted(os.listdir(base))
+        except OSError:
+            continue
+        found.extend(
+            os.path.join(base, name, "site-packages")
+            for name in names
+            if name.startswith(("python3", "pypy3"))
+        )
+    windows = os.path.join(environment, "Lib", "site-packages")
+    if not found and os.path.isdir(windows):
+        found.append(windows)
+    return found
