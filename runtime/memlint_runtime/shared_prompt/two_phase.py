@@ -135,20 +135,27 @@ class _Portions(torch.autograd.Function):
         return tuple(torch.cat(value) for value in zip(*outcomes, strict=True))
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         tensors = ctx.saved_tensors
         split = 2 * len(ctx.layers)
         kept = [tensor.detach().requires_grad_() for tensor in tensors[:split]]
         wanted = [*kept, *tensors[split:]]
         sums: list[Tensor | None] = [None] * len(wanted)
-        portions_of_grads = zip(*(torch.split(grad, ctx.rows) for grad in grads), strict=True)
+        portions_of_grads = zip(
+            *(
+                # Of what is no real number, such as a flag, there is no gradient.
+                [None] * len(ctx.rows) if grad is None else torch.split(grad, ctx.rows)
+                for grad in grads
+            ),
+            strict=True,
+        )
         for portion, portion_grads in zip(ctx.portions, portions_of_grads, strict=True):
             with torch.enable_grad(), ctx.again():
                 outcome = portion(_by_layer(ctx.layers, kept))
             used = [
                 (value, grad)
                 for value, grad in zip(outcome, portion_grads, strict=True)
-                if value.requires_grad
+                if grad is not None and value.requires_grad
             ]
             found = torch.autograd.grad(
                 [value for value, _ in used], wanted, [grad for _, grad in used], allow_unused=True

@@ -1,0 +1,32 @@
+"""TRL's trainers with every prompt forwarded once: change the import, change nothing else.
+
+    from memlint_runtime.trl import GRPOTrainer  # instead of: from trl import GRPOTrainer
+
+Subclasses of TRL's own, with the same arguments and the same losses. Tested with trl 1.16.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memlint_runtime.trl.dpo import DPOTrainer
+    from memlint_runtime.trl.grpo import GRPOTrainer
+    from memlint_runtime.trl.rloo import RLOOTrainer
+
+__all__ = ["DPOTrainer", "GRPOTrainer", "RLOOTrainer"]
+
+# Each trainer of TRL takes a second or more to import.
+_HOMES = {"DPOTrainer": "dpo", "GRPOTrainer": "grpo", "RLOOTrainer": "rloo"}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,137 @@
+"""A model whose scoring forward shares prompts: where TRL's trainers meet the prefix tree.
+
+TRL gives its models a fused head and asks everything of it in one way, for policy, old and
+reference log-probabilities alike: `model(input_ids, attention_mask, labels, fused_lm_head=True)`.
+`share_prompts` wraps that forward of one model. Such a call becomes a packed prefix tree; TRL's own
+head then scores exactly the hidden states that predict a label, and the results return to their
+padded places. So temperature, casts, sharded heads and every statistic are TRL's, and a trainer
+needs no other change. Any other call, generation above all, goes through untouched.
+
+Cost: nothing where no call scores; else see `shared_prompt`.
+
+B rows, S columns of the padded batch; T packed tokens; N scored tokens.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from dataclasses import dataclass
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+from trl.trainer.utils import FusedCausalLMOutput
+
+from memlint_runtime.shared_prompt import Sharing
+from memlint_runtime.shared_prompt.logprobs import can_go_in_phases, tell
+from memlint_runtime.shared_prompt.models import through_backbone
+from memlint_runtime.shared_prompt.router import load_balancing_loss
+from memlint_runtime.shared_prompt.scoring import PaddedRows, TreeRun, score_rows
+
+__all__ = ["TokenCount", "share_prompts"]
+
+logger = logging.getLogger("memlint_runtime.trl")
+
+_UNDERSTOOD = {
+    "input_ids", "attention_mask", "labels", "fused_lm_head", "use_cache", "output_router_logits",
+    "num_items_in_batch", "return_dict",
+}  # fmt: skip
+_PER_TOKEN = ("log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1")
+
+
+@dataclass(slots=True)
+class TokenCount:
+    """Tokens that went through the model, and those that the repeated prompts would have been."""
+
+    forwarded: int = 0
+    repeated: int = 0
+
+
+def share_prompts(model: PreTrainedModel, sharing: Sharing, count: TokenCount) -> None:
+    """From now on, `model` scores with every prompt forwarded once; `count` is kept up to date.
+
+    `model` has TRL's fused head. Doing it again changes nothing.
+    """
+    original = model.forward
+    if getattr(original, "_shares_prompts", False):
+        return
+
+    @functools.wraps(original)  # `generate` reads the signature
+    def forward(self: PreTrainedModel, *args: Any, **kwargs: Any) -> Any:
+        given = {name: value for name, value in kwargs.items() if value is not None}
+        if args or not given.get("fused_lm_head") or "labels" not in given:
+            return original(*args, **kwargs)
+        if not given.keys() <= _UNDERSTOOD:
+            logger.warning(
+                "prompts are repeated in this forward pass: it has inputs beside the tokens (%s)",
+                ", ".join(sorted(given.keys() - _UNDERSTOOD)),
+            )
+            return original(*args, **kwargs)
+        return _score(self, original, given, sharing, count)
+
+    forward._shares_prompts = True  # type: ignore[attr-defined]
+    model.forward = MethodType(forward, model)
+
+
+def _score(
+    model: PreTrainedModel,
+    original: Any,
+    given: dict[str, Any],
+    sharing: Sharing,
+    count: TokenCount,
+) -> FusedCausalLMOutput:
+    """What `original` returns for the padded batch, by way of the tree."""
+    ids_BS, labels_BS = given["input_ids"], given["labels"]
+    mask_BS = given.get("attention_mask", torch.ones_like(ids_BS)).bool()
+    scored_BS = labels_BS != -100
+    scored_BS[:, 0] = False  # no token comes before it
+    config = model.config.get_text_config()
+    balanced = bool(
+        given.get("output_router_logits") or getattr(config, "output_router_logits", False)
+    )
+    routed: list[tuple[Tensor, ...]] = []
+    names: list[str] = []
+
+    def run(one: TreeRun) -> tuple[Tensor, ...]:
+        def predictors_only(output: Any) -> Any:
+            if balanced:
+                routed.append(output.router_logits)
+            output.last_hidden_state = output.last_hidden_state[:, one.tree.predictor]
+            return output
+
+        with through_backbone(model, one.tree_pass, predictors_only):
+            outputs = original(
+                input_ids=one.ids,
+                position_ids=one.positions,
+                shift_labels=one.targets.unsqueeze(0),
+                fused_lm_head=True,
+                **({"output_router_logits": True} if balanced else {}),
+            )
+        names[:] = [name for name in _PER_TOKEN if getattr(outputs, name) is not None]
+        return tuple(getattr(outputs, name)[0] for name in names)
+
+    in_phases = not balanced and can_go_in_phases(model)
+    scored = score_rows(
+        PaddedRows(ids_BS, mask_BS, scored_BS),
+        sharing,
+        run,
+        keep_every_token=balanced,
+        trained=list(model.parameters()) if in_phases else None,
+    )
+    tell(model, scored)
+    count.forwarded += scored.packed_tokens
+    count.repeated += scored.repeated_tokens
+
+    per_token = {n: value[:, 1:] for n, value in zip(names, scored.values, strict=True)}
+    items = given.get("num_items_in_batch", scored_BS.sum().clamp(min=1))
+    loss = -per_token["log_probs"].sum() / items
+    aux_loss = None
+    if balanced:
+        aux_loss = load_balancing_loss(model, routed, [tree.rows_through for tree in scored.trees])
+        loss = loss + getattr(config, "router_aux_loss_coef", 0.0) * aux_loss
+    return FusedCausalLMOutput(
+        loss=loss, **per_token, label_mask=scored_BS[:, 1:], aux_loss=aux_loss
+    )

@@ -1,0 +1,27 @@
+"""RLOO with every prompt forwarded once for its group; see `memlint_runtime.trl`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trl.trainer.rloo_trainer import RLOOTrainer as TrlRLOOTrainer
+
+from memlint_runtime.trl.grouping import GroupedMicroBatches
+from memlint_runtime.trl.trainer import SharedPrompts
+
+__all__ = ["RLOOTrainer"]
+
+
+class RLOOTrainer(GroupedMicroBatches, SharedPrompts, TrlRLOOTrainer):
+    """`trl.RLOOTrainer`, same arguments. Sharing goes as far as a micro-batch holds rows of one
+    prompt: `per_device_train_batch_size` of num_generations or a multiple shares all of it."""
+
+    _relied_upon = {  # noqa: RUF012
+        **SharedPrompts._relied_upon,
+        "_prepare_inputs": ("self", "generation_batch"),
+        "_generate_and_score_completions": ("self", "inputs"),
+    }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._say_if_groups_are_cut()

@@ -1,0 +1,130 @@
+"""What the shared-prompt trainers have in common: checks at construction, sharing, metrics.
+
+Refused at construction, with the reason: what sharing would silently change (dropout, sequence
+parallelism) or cannot do (layers that are not attention, a compiled forward). A vision-language
+model is trained as TRL does it, prompts repeated, and that is said.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from importlib.metadata import version
+from typing import Any
+
+from memlint_runtime.shared_prompt import Sharing
+from memlint_runtime.shared_prompt.models import (
+    causal_lm_inside,
+    dropout_inside,
+    unsupported_reason,
+)
+from memlint_runtime.trl.forward import TokenCount, share_prompts
+
+__all__ = ["SharedPrompts", "require_parameters"]
+
+TESTED_WITH = "1.16"
+
+logger = logging.getLogger("memlint_runtime.trl")
+
+
+class SharedPrompts:
+    """Mixed in before a TRL trainer. `sharing` may be set on a subclass, for a token budget."""
+
+    sharing: Sharing = Sharing()
+
+    # TRL's methods that are called or overridden here, with the parameters they must have.
+    _relied_upon: dict[str, tuple[str, ...]] = {  # noqa: RUF012 (TRL's classes are no dataclasses)
+        "compute_loss": ("self", "model", "inputs", "return_outputs", "num_items_in_batch"),
+    }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        require_parameters(type(self), self._relied_upon)
+        super().__init__(*args, **kwargs)
+        self._share_prompts()
+
+    def _share_prompts(self) -> None:
+        """Check, then wrap the forward of policy and reference. Doing it again changes nothing."""
+        trainer: Any = self
+        name = type(self).__name__
+        self._shared_tokens = getattr(self, "_shared_tokens", TokenCount())
+        self._prompts_are_shared = False
+        if getattr(trainer, "_is_vlm", False):
+            logger.warning(
+                "%s repeats prompts as TRL does: sharing them is not for vision-language models",
+                name,
+            )
+            return
+        self._refuse_what_cannot_be_shared(trainer, name)
+        models = [trainer.model, getattr(trainer, "ref_model", None)]
+        for model in models:
+            if model is not None:
+                share_prompts(causal_lm_inside(model), self.sharing, self._shared_tokens)
+        self._prompts_are_shared = True
+
+    @staticmethod
+    def _refuse_what_cannot_be_shared(trainer: Any, name: str) -> None:
+        args = trainer.args
+        inside = causal_lm_inside(trainer.model)
+        reason = unsupported_reason(inside)
+        if reason is not None:
+            raise ValueError(
+                f"{name} cannot share prompts: {reason}. Use trl.{name} for this model"
+            )
+        dropped = dropout_inside(inside)
+        if dropped is not None:
+            raise ValueError(
+                f"{name} shares prompts, so dropout would be drawn once for a group instead of "
+                f"once a row, but {dropped}. Set it to 0 (lora_dropout=0.0, disable_dropout=True, "
+                f"the model config's dropouts), or use trl.{name}"
+            )
+        if args.torch_compile:
+            raise ValueError(
+                f"{name} cannot share prompts under torch_compile=True: packed rows change their "
+                f"length at every step. Set it to False, or use trl.{name}"
+            )
+        parallel = getattr(trainer.accelerator, "parallelism_config", None)
+        for kind in ("cp_size", "sp_size"):
+            if parallel is not None and getattr(parallel, kind, 1) > 1:
+                raise ValueError(
+                    f"{name} cannot share prompts under sequence parallelism "
+                    f"({kind}={getattr(parallel, kind)}): a packed row is not cut along its "
+                    f"tokens. Set it to 1, or use trl.{name}"
+                )
+
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: Any,
+        return_outputs: bool = False,
+        num_items_in_batch: Any = None,
+    ) -> Any:
+        trainer: Any = super()
+        self._shared_tokens.forwarded = self._shared_tokens.repeated = 0
+        result = trainer.compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        count = self._shared_tokens
+        if count.forwarded:
+            owner: Any = self
+            metrics = owner._metrics["train" if owner.model.training else "eval"]
+            metrics["shared_prompt/rho"].append(count.repeated / count.forwarded)
+            metrics["shared_prompt/tokens_saved"].append(float(count.repeated - count.forwarded))
+        return result
+
+
+def require_parameters(trainer: type, relied_upon: dict[str, tuple[str, ...]]) -> None:
+    """Raises RuntimeError where TRL's own version of a method no longer has these parameters."""
+    for method, wanted in relied_upon.items():
+        theirs = next(
+            (
+                vars(cls)[method]
+                for cls in trainer.__mro__
+                if cls.__module__.startswith("trl.") and method in vars(cls)
+            ),
+            None,
+        )
+        found = () if theirs is None else tuple(inspect.signature(theirs).parameters)
+        if found[: len(wanted)] != wanted:
+            raise RuntimeError(
+                f"{trainer.__name__} relies on {method}({', '.join(wanted)}), and trl "
+                f"{version('trl')} has {method}({', '.join(found)}). It is tested with trl "
+                f"{TESTED_WITH}: install that, or use TRL's own trainer"
+            )
