@@ -113,18 +113,22 @@ def _operator(node: cst.BooleanOperation | cst.BinaryOperation | cst.UnaryOperat
     return binding(node.with_changes(lpar=(), rpar=()))
 
 
-def parse_source(source: str) -> cst.BaseExpression:
-    """The expression ``source``; FixError if it is none."""
-    try:
-        return cst.parse_expression(source.strip())
-    except (cst.ParserSyntaxError, RecursionError) as error:
-        raise FixError(f"the new expression does not parse: {source!r}") from error
+def parse_source(source: str) -> tuple[str, cst.BaseExpression]:
+    """The expression ``source``, in parentheses if it needs them anywhere, and its node.
+
+    FixError if it is no expression.
+    """
+    for text in (source.strip(), f"({source.strip()})"):
+        try:
+            return text, cst.parse_expression(text)
+        except (cst.ParserSyntaxError, RecursionError):
+            continue
+    raise FixError(f"the new expression does not parse: {source!r}")
 
 
 def fitted(source: str, least: int, *, callee: bool = False) -> str:
     """``source``, in parentheses unless it binds at least as tightly as ``least``."""
-    source = source.strip()
-    node = parse_source(source)
+    source, node = parse_source(source)
     number = isinstance(node, cst.Integer | cst.Float | cst.Imaginary)
     if binding(node) >= least and not (number and least >= 18 and not callee):
         return source

@@ -167,7 +167,10 @@ def remove_argument(draft: Draft, edit: RemoveArgument) -> None:
     tree = draft.tree
     node = call_at(tree, edit.call)
     for index, argument in enumerate(arguments(node)):
-        if edit.value in (tree.span(argument.value), tree.outer(argument.value)):
+        value = argument.value
+        if edit.value in (tree.span(value), tree.outer(value)) or (
+            isinstance(value, cst.GeneratorExp) and tree.find(edit.value, type(value)) is value
+        ):
             name = argument.keyword.value if argument.keyword is not None else index
             _remove(draft, node, index, ("argument", node, name))
             return

@@ -56,18 +56,18 @@ def replace_expression(draft: Draft, edit: ReplaceExpression) -> None:
         or isinstance(parent, cst.ImportAlias | cst.AsName | cst.FunctionDef | cst.ClassDef)
     ):
         raise FixError("the name at the place of the fix is no expression")
+    if isinstance(node, cst.GeneratorExp) and not node.lpar:
+        # The only argument of a call, which shares the call's parentheses.
+        _replace(draft, node, tree.span(node), edit.source, 2)
+        return
     if isinstance(node, cst.Tuple | cst.GeneratorExp) and edit.span != tree.span(node):
         # The span takes the parentheses of the tuple in: what replaces it stands without them.
         bare = node.with_changes(lpar=node.lpar[:-1], rpar=node.rpar[1:])
         least = 0 if bare.lpar else _slot(draft, node)
         _replace(draft, node, edit.span, edit.source, least)
         return
-    if isinstance(node, cst.GeneratorExp) and not node.lpar:
-        # The only argument of a call, which shares the call's parentheses.
-        _replace(draft, node, tree.span(node), edit.source, 2)
-        return
     least = required(tree, node)
-    if binding(parse_source(edit.source)) < 2 and not node.lpar and least == 0:
+    if binding(parse_source(edit.source)[1]) < 2 and not node.lpar and least == 0:
         least = 0 if isinstance(parent, cst.Assign | cst.Return | cst.Expr) else 2
     _replace(draft, node, edit.span, edit.source, least)
 

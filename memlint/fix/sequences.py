@@ -219,13 +219,12 @@ class Layout:
 
     def _remove_line(self, previous: _Entry | None, entry: _Entry, last: bool) -> None:
         """The item has lines of its own: they go, with the comment at their end."""
-        if _LINE.search(entry.before):
-            rest = _first_line(entry.before)[1] if not entry.comma else entry.after
-            if entry.comma and not _LINE.search(rest):
-                # A comma that begins the next item's line goes too; its line stays.
-                rest = _first_line(entry.before)[1] + rest
-        else:
-            rest = _first_line(entry.after if entry.comma else entry.before)[1]
+        between = _first_line(entry.before)[1]
+        rest = _first_line(entry.after)[1] if entry.comma else between
+        if entry.comma and between:
+            # The comma stands on a later line; comments on lines of their own before it stay.
+            kept = _without_last_line(between)
+            rest = kept + (rest or between[len(kept) :] + entry.after)
         if previous is None:
             self.lead = _without_last_line(self.lead) + rest
             return

@@ -227,9 +227,16 @@ def parse(text: str) -> Tree:
         by_kind.setdefault(type(node), []).append(node)
         span = inner.get(node) or outer[node]
         by_span[span] = (*by_span.get(span, ()), node)
-        if isinstance(node, cst.Tuple | cst.GeneratorExp) and node.lpar:
-            inner_paren = Span(outer[node.lpar[-1]].start, outer[node.rpar[0]].end)
-            by_span[inner_paren] = (*by_span.get(inner_paren, ()), node)
+        # ``ast`` counts the parentheses of a tuple and of a generator expression as part of it,
+        # the call's own ones too where a generator expression is its only argument.
+        if isinstance(node, cst.Tuple | cst.GeneratorExp):
+            if node.lpar:
+                wide = Span(outer[node.lpar[-1]].start, outer[node.rpar[0]].end)
+            elif isinstance(node, cst.GeneratorExp):
+                wide = Span(data.rfind(b"(", 0, span.start), data.find(b")", span.end) + 1)
+            else:
+                continue
+            by_span[wide] = (*by_span.get(wide, ()), node)
     first = _NEWLINE.search(data)
     return Tree(
         data=data,
