@@ -23,6 +23,7 @@ from memlint.findings import Diagnostic
 from memlint.ignores import Patterns
 from memlint.reading import ReadError, read_bytes
 from memlint.results import FileResult
+from memlint.rules import Choice
 
 if TYPE_CHECKING:
     from memlint.api import Api
@@ -30,14 +31,6 @@ if TYPE_CHECKING:
     from memlint.rule import Rule
 
 _POOL_BYTES = 1_500_000
-
-
-class Choice(NamedTuple):
-    """What the command line says of the rules; it goes over the configuration."""
-
-    select: tuple[str, ...] | None = None
-    ignore: tuple[str, ...] = ()
-    extend_select: tuple[str, ...] = ()
 
 
 class Job(NamedTuple):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.findings import Applicability, Diagnostic, Finding, Fix, Violation
@@ -130,14 +130,23 @@ def check_file(
         diagnostics.append(Diagnostic(path, "is nested too deeply to be read"))
     except Exception as error:
         diagnostics.append(_defect(path, "the script model", error))
-    shown = shown_violations(source, violations, render=render)
+    shown = shown_violations(source, violations, render=render, rules=rules)
     return FileResult(path, tuple(shown), tuple(diagnostics))
 
 
 def shown_violations(
-    source: Source, violations: Sequence[Violation], *, render: bool
+    source: Source,
+    violations: Sequence[Violation],
+    *,
+    render: bool = False,
+    rules: Iterable[Rule] = (),
 ) -> list[Shown]:
-    """The violations with places as rows and columns, and fixes as text if ``render``."""
+    """The violations with places as rows and columns, and fixes as text if ``render``.
+
+    rules: those that found them, for their reasons and links.
+    """
+    known = {rule.code: rule for rule in rules}
+    words = {code: _reason(code, known) for code in {each.code for each in violations}}
     fixes: Sequence[ShownFix | None]
     if render and any(violation.fix and violation.fix.edits for violation in violations):
         from memlint.preview import preview
@@ -156,9 +165,31 @@ def shown_violations(
             source.location(violation.span.end),
             source.line_text(source.line(violation.span.start)),
             fix,
+            *words[violation.code],
         )
         for violation, fix in zip(violations, fixes, strict=True)
     ]
+
+
+def _reason(code: str, rules: Mapping[str, Rule]) -> tuple[str, str | None]:
+    """A sentence why, and where to read on."""
+    from memlint import suppressions
+    from memlint.rules import UNUSED_SUPPRESSION
+
+    if code == UNUSED_SUPPRESSION:
+        return first_sentence(suppressions.UNUSED_WHY), None
+    if code not in rules:
+        return "", None
+    rule = rules[code]
+    url = next((each for each in rule.references if each.startswith("https://")), None)
+    return first_sentence(rule.why), url
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of ``text``, on one line."""
+    line = " ".join(text.split())
+    end = re.search(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)\s+(?=[A-Z`\"'(])", line)
+    return line[: end.start()] if end else line
 
 
 def syntax_diagnostic(source: Source, error: SyntaxError) -> Diagnostic:

@@ -119,17 +119,17 @@ def fix_file(job: Job, data: bytes | None, apis: dict[str, Api]) -> Change:
         return Change(job.path, before, before, diagnostics=(Diagnostic(job.path, message),))
     if fixed.error is not None:
         diagnostics = (Diagnostic(job.path, fixed.error),)
-        left = tuple(shown_violations(source, fixed.left, render=False))
+        left = tuple(shown_violations(source, fixed.left))
         return Change(job.path, before, before, left=left, diagnostics=diagnostics)
     reasons = [reason for _, reason in fixed.refused]
-    refused = shown_violations(fixed.source, [one for one, _ in fixed.refused], render=False)
+    refused = shown_violations(fixed.source, [one for one, _ in fixed.refused])
     return Change(
         job.path,
         before,
         after,
         patch,
         tuple(_fixed_shown(source, fixed.fixed)),
-        tuple(shown_violations(fixed.source, fixed.left, render=False)),
+        tuple(shown_violations(fixed.source, fixed.left)),
         tuple(zip(refused, reasons, strict=True)),
     )
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from memlint.checking import Choice
+from memlint.rules import Choice
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

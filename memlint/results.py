@@ -38,7 +38,11 @@ class ShownFix(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A finding as it is shown. ``line`` is the source line that it begins on."""
+    """A finding as it is shown.
+
+    line: the source line that it begins on. why: a sentence on what the fault costs. url: where to
+    read on. Both are the rule's, kept here so that a report from the cache imports no rule.
+    """
 
     path: str
     code: str
@@ -49,6 +53,8 @@ class Shown(NamedTuple):
     end: Location
     line: str
     fix: ShownFix | None = None
+    why: str = ""
+    url: str | None = None
 
     @property
     def counts(self) -> bool:
@@ -79,9 +85,9 @@ class FileResult(NamedTuple):
             tuple(
                 Shown(
                     path, code, name, level, message, Location(*start), Location(*end), line,
-                    None if fix is None else _fix(*fix),
+                    None if fix is None else _fix(*fix), why, url,
                 )
-                for code, name, level, message, start, end, line, fix in findings
+                for code, name, level, message, start, end, line, fix, why, url in findings
             ),
             tuple(Diagnostic(path, *each) for each in diagnostics),
         )  # fmt: skip

@@ -29,6 +29,14 @@ class RuleId(NamedTuple):
     module: str
 
 
+class Choice(NamedTuple):
+    """What the command line says of the rules; it goes over the configuration."""
+
+    select: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+
+
 @cache
 def known_rules() -> tuple[RuleId, ...]:
     """Every rule by its file's name, in the order of codes."""

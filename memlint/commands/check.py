@@ -78,7 +78,7 @@ def _write(
 ) -> None:
     for_people = output_format not in MACHINE_FORMATS
     codes = sorted({finding.code for result in results for finding in result.findings})
-    words = words_of(codes) if output_format in RENDERED_FORMATS and not statistics else {}
+    words = words_of(codes) if output_format == "sarif" and not statistics else {}
     report = Report(results, words, for_people and colours(options.colour, sys.stdout))
     if statistics:
         from memlint.reports.statistics import render_statistics

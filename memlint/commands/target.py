@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import click
 
-from memlint.checking import Choice
 from memlint.commands.inputs import check_targets, settings_here
 from memlint.options import Common
+from memlint.rules import Choice
 
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.results import FileResult, Shown
@@ -23,31 +24,20 @@ RENDERED_FORMATS = frozenset({"full", "json", "sarif"})
 
 
 class RuleWords(NamedTuple):
-    """What reports say of a rule besides a finding's message."""
+    """What a report that lists its rules says of each."""
 
     code: str
     name: str
     level: str
     summary: str
     why: str
-    fix_safety: str = ""
-    url: str | None = None
-
-    @property
-    def why_in_short(self) -> str:
-        """The first sentence of ``why``."""
-        import re
-
-        text = " ".join(self.why.split())
-        end = re.search(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)\s+(?=[A-Z`\"'(])", text)
-        return text[: end.start()] if end else text
 
 
 class Report(NamedTuple):
-    """What there is to show. ``words`` has every rule that found something."""
+    """What there is to show. ``words`` describes the rules that found something, for SARIF."""
 
     results: Sequence[FileResult]
-    words: Mapping[str, RuleWords]
+    words: Mapping[str, RuleWords] = MappingProxyType({})
     colour: bool = False
 
     @property
@@ -79,8 +69,6 @@ def words_of(codes: Sequence[str]) -> dict[str, RuleWords]:
             rule.level.value,
             rule.summary,
             rule.why,
-            rule.fix_safety,
-            next((each for each in rule.references if each.startswith("https://")), None),
         )
         for rule in rules.load(codes)
     }

@@ -22,13 +22,12 @@ def render(report: Report) -> Iterator[str]:
     style = Style(report.colour)
     for result in report.results:
         for finding in result.findings:
-            why = report.words[finding.code].why_in_short if finding.code in report.words else ""
-            yield from _finding(finding, why, style)
+            yield from _finding(finding, style)
         for diagnostic in result.diagnostics:
             yield f"{diagnostic_line(diagnostic, style)}\n\n"
 
 
-def _finding(finding: Shown, why: str, style: Style) -> Iterator[str]:
+def _finding(finding: Shown, style: Style) -> Iterator[str]:
     rows = [finding.start.row]
     if finding.fix is not None:
         rows += [line.row for line in finding.fix.diff]
@@ -40,8 +39,8 @@ def _finding(finding: Shown, why: str, style: Style) -> Iterator[str]:
     number = style(f"{finding.start.row:>{margin}} |", "blue")
     yield f"{number} {printable(finding.line)}\n"
     yield f"{bar} {_underline(finding, style)}\n"
-    if why:
-        yield f"{style('why', 'bold')}: {why}\n"
+    if finding.why:
+        yield f"{style('why', 'bold')}: {finding.why}\n"
     if finding.fix is not None:
         yield from _fix(finding.fix, margin, style)
     yield "\n"

@@ -21,13 +21,12 @@ from memlint.source import Location
 def render(report: Report) -> Iterator[str]:
     items: list[dict[str, Any]] = []
     for result in report.results:
-        items += [_finding(each, report) for each in result.findings]
+        items += [_finding(each) for each in result.findings]
         items += [_diagnostic(each) for each in result.diagnostics]
     yield dumps(items, indent=2) + "\n"
 
 
-def _finding(finding: Shown, report: Report) -> dict[str, Any]:
-    words = report.words.get(finding.code)
+def _finding(finding: Shown) -> dict[str, Any]:
     return {
         "cell": finding.start.cell,
         "code": finding.code,
@@ -39,7 +38,7 @@ def _finding(finding: Shown, report: Report) -> dict[str, Any]:
         "message": finding.message,
         "name": finding.name,
         "noqa_row": finding.start.row,
-        "url": words.url if words else None,
+        "url": finding.url,
     }
 
 

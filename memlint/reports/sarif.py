@@ -13,7 +13,7 @@ from typing import Any
 
 import memlint
 from memlint.findings import Diagnostic
-from memlint.reports import Report, RuleWords
+from memlint.reports import Report
 from memlint.results import Shown, TextEdit
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -28,7 +28,7 @@ def render(report: Report) -> Iterator[str]:
             "driver": {
                 "name": "memlint",
                 "version": memlint.__version__,
-                "rules": [_rule(code, report.words.get(code)) for code in codes],
+                "rules": [_rule(code, report) for code in codes],
             }
         },
         "columnKind": "unicodeCodePoints",
@@ -43,7 +43,8 @@ def render(report: Report) -> Iterator[str]:
     yield json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _rule(code: str, words: RuleWords | None) -> dict[str, Any]:
+def _rule(code: str, report: Report) -> dict[str, Any]:
+    words = report.words.get(code)
     if words is None:
         return {"id": code}
     rule: dict[str, Any] = {
@@ -53,8 +54,9 @@ def _rule(code: str, words: RuleWords | None) -> dict[str, Any]:
         "fullDescription": {"text": " ".join(words.why.split())},
         "defaultConfiguration": {"level": _LEVELS[words.level]},
     }
-    if words.url:
-        rule["helpUri"] = words.url
+    url = next((finding.url for finding in report.findings if finding.code == code), None)
+    if url:
+        rule["helpUri"] = url
     return rule
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from memlint.cache import FOLDER, Cache, fingerprint
-from memlint.checking import Choice, Job, Progress, check_jobs, plan
+from memlint.checking import Job, Progress, check_jobs, plan
 from memlint.config import Settings
 from memlint.discover import Found
 from memlint.engine import check_file
 from memlint.results import FileResult
+from memlint.rules import Choice
 from tests.memlint.fakes import RULES, install
 
 CODES = frozenset({"MEM001", "MEM301", "MEM302", "MEM401"})
@@ -148,18 +149,16 @@ def test_cache_is_keyed_by_all_that_matters(
     assert counter.take() == ["f0.py"]
 
 
-def test_cache_knows_whether_fixes_were_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
-    counter = Counter(monkeypatch)
-    monkeypatch.setattr("memlint.engine.shown_violations", lambda source, violations, render: [])
+def test_cache_knows_whether_fixes_were_rendered() -> None:
     cache = Cache(".")
-    result = check_jobs(jobs_for("gamma\n"), cache=None)[0]._replace(
-        diagnostics=(check_jobs(jobs_for("gamma = (\n"))[0].diagnostics)
-    )
-    cache.put("/p", "key", False, result)
-    assert cache.get("/p", "f0.py", "key", False) == result
-    assert cache.get("/p", "f0.py", "key", True) is None
-    assert cache.get("/p", "f0.py", "other", False) is None
-    del counter
+    found, clean = check_jobs(jobs_for("alpha\n", "nothing\n"))
+    cache.put("/f", "key", False, found)
+    assert cache.get("/f", "f0.py", "key", False) == found
+    assert cache.get("/f", "f0.py", "key", True) is None
+    assert cache.get("/f", "f0.py", "other", False) is None
+    # What has no finding has nothing to render.
+    cache.put("/c", "key", False, clean)
+    assert cache.get("/c", "f1.py", "key", True) == clean
 
 
 def test_fingerprint_follows_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from memlint.engine import asked, check_file, check_source, prefilter
+from memlint.engine import asked, check_file, check_source, first_sentence, prefilter
 from memlint.findings import Level
 from memlint.reading import read_source
 from memlint.results import FileResult
@@ -132,6 +132,26 @@ def test_warnings_of_the_users_code_stay_silent() -> None:
     assert check(b"alpha = '\\d'\nif 1 is 1: pass\n", named=True).diagnostics == ()
     with pytest.warns(DeprecationWarning, match="invalid escape"):  # the interpreter does warn
         ast.parse("'\\d'")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("One. Two.", "One."),
+        ("It costs 2.5 GiB, e.g. for\n    7B. More.", "It costs 2.5 GiB, e.g. for 7B."),
+        ("No end", "No end"),
+        ("Is it `x`? `Yes`.", "Is it `x`?"),
+    ],
+)
+def test_first_sentence(text: str, sentence: str) -> None:
+    assert first_sentence(text) == sentence
+
+
+def test_findings_carry_their_rules_reason_and_link() -> None:
+    alpha, unused = check(b"alpha\nx  # memlint: ignore\n").findings
+    assert alpha.why == "Each alpha costs 2 GiB."
+    assert alpha.url == "https://example.org/alpha"
+    assert unused.why.startswith("A suppression that suppresses nothing")
 
 
 def test_result_survives_json() -> None:

@@ -21,10 +21,10 @@ WORDS = {
     "MEM301": RuleWords(
         "MEM301", "unchecked-activations", "waste", "no checkpointing",
         "Activations of all layers stay, e.g. 40 GiB for 7B. Checkpointing keeps one a layer.",
-        url="https://example.org/c",
     ),
     "MEM901": RuleWords("MEM901", "removed-option", "error", "gone", "A TypeError."),
 }  # fmt: skip
+WHY = "Activations of all layers stay, e.g. 40 GiB for 7B."
 FIX = ShownFix(
     "turn on checkpointing",
     "unsafe",
@@ -36,11 +36,13 @@ SCRIPT = FileResult(
     (
         Shown(
             "src/train.py", "MEM301", "unchecked-activations", "waste", "no checkpointing: 30 %",
-            Location(2, 5), Location(2, 13), "    gc=False,", FIX,
+            Location(2, 5), Location(2, 13), "    gc=False,", FIX, WHY,
+            "https://example.org/c",
         ),
         Shown(
             "src/train.py", "MEM901", "removed-option", "error", "gone: a,b\nreally",
             Location(7, 1), Location(9, 2), "\tf('ä', 文字)", ShownFix("drop it", "safe"),
+            "A TypeError.",
         ),
     ),
 )  # fmt: skip
@@ -49,7 +51,7 @@ NOTEBOOK = FileResult(
     (
         Shown(
             "n.ipynb", "MEM301", "unchecked-activations", "hint", "perhaps",
-            Location(1, 2, 3), Location(1, 4, 3), "x=y", FIX,
+            Location(1, 2, 3), Location(1, 4, 3), "x=y", FIX, WHY,
         ),
     ),
     (Diagnostic("n.ipynb", "cell 4 does not parse", 2, 3, 4),),
