@@ -49,10 +49,16 @@ class Table:
         self._decoded: dict[str, Record | None] = {}
 
     @cached_property
+    def days(self) -> Mapping[str, str]:
+        """Version -> day of release (``2026-10-15``), oldest version first."""
+        line = self._data[: self._data.index(b"\n")]
+        days: dict[str, str] = json.loads(line.partition(b"\t")[2])
+        return days
+
+    @cached_property
     def releases(self) -> tuple[str, ...]:
         """Versions of the releases described, oldest first."""
-        line = self._data[: self._data.index(b"\n")]
-        return tuple(json.loads(line.partition(b"\t")[2]))
+        return tuple(self.days)
 
     @cached_property
     def _versions(self) -> list[Version]:

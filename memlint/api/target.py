@@ -32,13 +32,19 @@ class Target:
 
     @classmethod
     def of(cls, versions: Mapping[str, Resolved]) -> Target:
-        """A target that knows ``versions`` and assumes the newest release of the others.
+        """A target that knows ``versions`` and assumes the others.
 
-        Where trl is known and transformers is not, or the other way round, the newest is assumed
-        all the same: what is installed together is the resolver's to know, not ours.
+        Beside an older trl or transformers, a library is assumed to be as old: the newest release
+        of that day. What is released today does not import beside them. Without either, the newest
+        release known is assumed.
         """
-        newest_known = dict(newest().versions)
-        return cls(tuple((name, versions.get(name, newest_known[name])) for name in PACKAGES))
+        day = _day(versions)
+        return cls(
+            tuple(
+                (name, versions[name] if name in versions else _assumed(name, day))
+                for name in PACKAGES
+            )
+        )
 
     def version(self, package: str) -> Resolved:
         """Raises ValueError for a package that the tables do not cover."""
@@ -58,12 +64,32 @@ class Target:
 
 def newest() -> Target:
     """The newest release known of every package, assumed."""
-    return Target(
-        tuple(
-            (name, Resolved(table(name).releases[-1], "newest known", assumed=True))
-            for name in PACKAGES
-        )
-    )
+    return Target.of({})
+
+
+def _day(versions: Mapping[str, Resolved]) -> str | None:
+    """The day to which what is known belongs; None for today. torch does not date a project: it
+    is pinned for its CUDA version, and old ones run with newer libraries."""
+    days: list[str] = []
+    for name in ("trl", "transformers", "peft", "accelerate"):
+        if name in versions:
+            known = table(name)
+            release = known.release(versions[name].version)
+            if release == len(known.releases) - 1:
+                return None
+            days.append(known.days[known.releases[release]])
+        if days and name == "transformers":
+            break
+    return max(days, default=None)
+
+
+def _assumed(name: str, day: str | None) -> Resolved:
+    days = table(name).days
+    if day is None:
+        return Resolved(table(name).releases[-1], "newest known", assumed=True)
+    fitting = [version for version, released in days.items() if released <= day]
+    version = fitting[-1] if fitting else next(iter(days))
+    return Resolved(version, f"newest of {day}", assumed=True)
 
 
 _PART = re.compile(r"\s*([A-Za-z]+)\s*((?:[=<>~!^]+).*)?", re.S)

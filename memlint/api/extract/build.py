@@ -1,7 +1,8 @@
 """From the wheels of one package to its table: one line a module, class or function.
 
 A line is the name, a tab and a JSON object; lines are sorted, so that one is found by bisection
-and only it is decoded. The first line, under the name of an exclamation mark, lists the releases.
+and only it is decoded. The first line, under the name of an exclamation mark, lists
+the releases and the day of each.
 """
 
 from __future__ import annotations
@@ -185,12 +186,14 @@ def _families(names: Namespace, package: str, described: set[str]) -> dict[str, 
     return result
 
 
-def encode(package: str, versions: list[str], readings: list[Reading]) -> dict[str, bytes]:
-    """Table name -> bytes, from the readings of the releases in order."""
+def encode(
+    package: str, versions: list[str], days: list[str], readings: list[Reading]
+) -> dict[str, bytes]:
+    """Table name -> bytes, from the readings of the releases in order; ``days`` of release."""
     newest = len(versions) - 1
     encoder = Encoder(newest)
-    main: dict[str, Any] = {"!": list(versions)}
-    outlined: dict[str, Any] = {"!": list(versions)}
+    main: dict[str, Any] = {"!": dict(zip(versions, days, strict=True))}
+    outlined: dict[str, Any] = {"!": dict(zip(versions, days, strict=True))}
     scope = SCOPES[package]
     for module in sorted({name for reading in readings for name in reading.names}):
         at = [n for n, reading in enumerate(readings) if module in reading.names]

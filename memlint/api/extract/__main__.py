@@ -1,0 +1,61 @@
+"""``python -m memlint.api.extract``: fetch the listed wheels and write the tables."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from memlint.api.extract.build import Reading, encode, read
+from memlint.api.extract.releases import FLOORS, fetch, released, releases, update
+
+
+def main() -> int:
+    """Exit status: 0, or 1 with ``--check`` where the shipped tables differ."""
+    parser = argparse.ArgumentParser(
+        prog="python -m memlint.api.extract",
+        description="Rebuild the API tables from the released wheels.",
+    )
+    parser.add_argument("packages", nargs="*", metavar="package", help="default: all")
+    parser.add_argument(
+        "--wheels", type=Path, help="keep the downloads here (default: thrown away)"
+    )
+    parser.add_argument("--update", action="store_true", help="list new releases first")
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    given = parser.parse_args()
+    if unknown := set(given.packages) - set(FLOORS):
+        parser.error(f"expected packages among {', '.join(FLOORS)}, got {', '.join(unknown)}")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder: Path = given.wheels or Path(scratch)
+        listed = update(folder) if given.update else releases()
+        differing: list[str] = []
+        for package in given.packages or FLOORS:
+            versions = list(listed[package])
+            with ProcessPoolExecutor(given.jobs) as pool:
+                readings = list(pool.map(_read, [(package, v, folder) for v in versions]))
+            days = [day for day, _ in readings]
+            tables = encode(package, versions, days, [reading for _, reading in readings])
+            for name, data in tables.items():
+                path = Path(__file__).parent.parent / "data" / name
+                same = path.is_file() and path.read_bytes() == data
+                records = len(data.splitlines()) - 1
+                described = f"{len(versions)} releases, {records} records"
+                print(f"{name}: {described}, {len(data)} bytes, {'same' if same else 'changed'}")  # noqa: T201
+                if not same:
+                    differing.append(name)
+                    if not given.check:
+                        path.write_bytes(data)
+    return 1 if given.check and differing else 0
+
+
+def _read(work: tuple[str, str, Path]) -> tuple[str, Reading]:
+    package, version, folder = work
+    wheel = fetch(package, version, folder)
+    return released(wheel), read(package, version, wheel)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
