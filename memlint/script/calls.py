@@ -286,6 +286,11 @@ class ModelFacts:
         return parts[-2] if len(parts) > 1 and parts[-1][:1].islower() else parts[-1]
 
     @property
+    def is_toy(self) -> bool:
+        """Whether it is a checkpoint made for tests: a few megabytes, whatever is done to it."""
+        return isinstance(self.name, str) and any(part in self.name for part in _TOYS)
+
+    @property
     def causal_lm(self) -> bool | None:
         """Whether it is a causal language model; None where the loader does not say."""
         if self.load is None:
@@ -293,6 +298,9 @@ class ModelFacts:
         if "CausalLM" in self.loader or self.loader.endswith("LMHeadModel"):
             return True
         return False if "For" in self.loader or self.loader == "AutoModel" else None
+
+
+_TOYS = ("internal-testing/", "tiny-random", "tiny-gpt2")
 
 
 def symbol_name(value: Value) -> str | None:

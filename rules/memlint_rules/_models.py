@@ -37,7 +37,9 @@ def dtype_name(setting: Setting) -> str | None:
 
 
 def trains_language_model(trainer: Trainer) -> bool:
-    """Whether a trainer surely trains a language model. TRL's trainers do nothing else."""
+    """Whether a trainer surely trains a language model worth its memory. TRL's do nothing else."""
+    if trainer.model.is_toy:
+        return False
     if trainer.kind.startswith("trl."):
         return True
     load = trainer.model.load
@@ -47,6 +49,8 @@ def trains_language_model(trainer: Trainer) -> bool:
 def is_trained(script: Script, load: Call) -> bool:
     """Whether the model that ``load`` makes surely reaches a trainer."""
     return any(
-        trainer.model.load is not None and trainer.model.load.node is load.node
+        trainer.model.load is not None
+        and trainer.model.load.node is load.node
+        and not trainer.model.is_toy
         for trainer in script.trainers
     )

@@ -49,6 +49,8 @@ def _fused_elsewhere(script: Script) -> bool:
 
 
 def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
+    if trainer.model.is_toy:
+        return False
     if trainer.kind == "trl.SFTTrainer":
         if script.api.behaviour("sft-loss") != "full logits":
             return False

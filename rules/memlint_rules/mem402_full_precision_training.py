@@ -69,6 +69,8 @@ def _neither(config: Config) -> bool:
 def _surely_float32(script: Script, trainer: Trainer) -> bool:
     """Whether the weights are float32 for certain: otherwise they may be half already."""
     model = trainer.model
+    if model.is_toy:
+        return False
     if model.by_name:
         return script.api.behaviour("string-model-dtype") == "float32"
     load = model.load

@@ -34,6 +34,8 @@ _COPIES = ("from_pretrained", "deepcopy", "create_reference_model")
 
 def check(script: Script) -> Iterator[Finding]:
     for trainer in script.trainers:
+        if trainer.model.is_toy:
+            continue
         if trainer.peft:
             yield from _beside_adapter(script, trainer)
         elif trainer.kind in _PREFERENCE and trainer.peft is False:
