@@ -469,6 +469,11 @@ def remove_import(draft: Draft, edit: RemoveImport) -> None:
         draft.unimports.append(Unimport(statement, alias, bound_name(alias), edit.unless_used))
         draft.claim(tree.span(alias), "unimport", alias, payload=edit.unless_used)
         draft.regions.append(_lines(tree, statement))
+        comma = alias.comma
+        end = tree.span(comma if isinstance(comma, cst.Comma) else alias).end
+        draft.comments.append(Span(tree.span(alias).start, tree.line_end(end)))
+        if not isinstance(statement.names, cst.ImportStar) and len(statement.names) == 1:
+            draft.comments.append(_lines(tree, statement))
         found = True
     if not found:
         raise FixError(f"{edit.name!r} is not imported from {edit.module!r}")
@@ -527,3 +532,21 @@ def rename_import(draft: Draft, edit: RenameImport) -> None:
     )
     draft.claim(tree.span(alias), "reimport", alias, payload=(edit.new_module, edit.new_name))
     draft.regions.append(_lines(tree, statement))
+    target = earlier_import(tree, statement, edit.new_module)
+    if target is not None:
+        draft.regions.append(tree.span(target))
+        draft.comments.append(_lines(tree, statement))
+
+
+def earlier_import(tree: Tree, statement: cst.ImportFrom, module: str) -> cst.ImportFrom | None:
+    """An import of ``module`` in the block of ``statement`` and before it."""
+    for other in tree.nodes(cst.ImportFrom):
+        if other is statement:
+            return None
+        if (
+            module_name(other) == module
+            and not isinstance(other.names, cst.ImportStar)
+            and block_of(tree, other) is block_of(tree, statement)
+        ):
+            return other
+    return None

@@ -14,7 +14,7 @@ import libcst as cst
 
 from memlint.fix.draft import Addition, Draft, Drop, NewImport, Reimport, Splice, Wrap
 from memlint.fix.expressions import is_reference
-from memlint.fix.imports import import_sequence, module_name
+from memlint.fix.imports import earlier_import, import_sequence, module_name
 from memlint.fix.items import item_sequence
 from memlint.fix.keywords import argument_sequence, arguments, line_indent, opening
 from memlint.fix.sequences import Layout, Sequence
@@ -23,10 +23,10 @@ from memlint.fix.statements import block_of, drop_statement, own_lines, placed
 from memlint.source import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _LINE = re.compile(r"\r\n|\r|\n")
-_NAME_IN_STRING = re.compile(r"[\w.\[\], |]+")
+_NAME_IN_STRING = re.compile(r"[\w.\[\]]+(?:(?:, ?| ?\| ?)[\w.\[\]]+)*")
 
 
 def merged(tree: Tree, drafts: list[Draft]) -> list[Splice]:
@@ -159,11 +159,16 @@ def _used(tree: Tree, name: str, gone: list[Span], texts: list[str]) -> bool:
     )
 
 
-def _unimport(drafts: list[Draft], removals: set[tuple[cst.CSTNode, int]], used: object) -> None:
-    assert callable(used)
+def _unimport(
+    drafts: list[Draft],
+    removals: set[tuple[cst.CSTNode, int]],
+    used: Callable[[str], bool],
+) -> None:
     for draft in drafts:
         for one in draft.unimports:
-            if one.unless_used and used(one.bound):
+            # A name that the same fix imports from elsewhere is no use of the old import.
+            replaced = one.bound in draft.names.values()
+            if one.unless_used and not replaced and used(one.bound):
                 continue
             assert not isinstance(one.statement.names, cst.ImportStar)
             index = next(at for at, alias in enumerate(one.statement.names) if alias is one.alias)
@@ -176,9 +181,8 @@ def _reimport(
     additions: list[Addition],
     removals: set[tuple[cst.CSTNode, int]],
     lines: list[NewImport],
-    used: object,
+    used: Callable[[str], bool],
 ) -> list[Splice]:
-    assert callable(used)
     splices: list[Splice] = []
     requests = list(dict.fromkeys(one for draft in drafts for one in draft.reimports))
     for one in requests:
@@ -190,7 +194,7 @@ def _reimport(
         if one.new_module == module_name(statement):
             splices.append(Splice(tree.span(alias), clause))
             continue
-        target = _earlier(tree, one)
+        target = earlier_import(tree, one.statement, one.new_module)
         whole = len(together) == 1 and len(statement.names) == sum(
             other.statement is statement for other in requests
         )
@@ -216,21 +220,6 @@ def _clause(request: Reimport, used: bool) -> str:
 def _clauses(tree: Tree, statement: cst.ImportFrom) -> set[str]:
     assert not isinstance(statement.names, cst.ImportStar)
     return {tree.slice(tree.span(alias)) for alias in statement.names}
-
-
-def _earlier(tree: Tree, request: Reimport) -> cst.ImportFrom | None:
-    """An import of the new module in the same block, before the one that changes."""
-    statement = request.statement
-    for other in tree.nodes(cst.ImportFrom):
-        if other is statement:
-            return None
-        if (
-            module_name(other) == request.new_module
-            and not isinstance(other.names, cst.ImportStar)
-            and block_of(tree, other) is block_of(tree, statement)
-        ):
-            return other
-    return None
 
 
 def _module_span(tree: Tree, statement: cst.ImportFrom) -> Span:
@@ -307,12 +296,9 @@ def _wrapped(tree: Tree, wrap: Wrap, splices: list[Splice]) -> list[Splice]:
             text = (tree.indent if splice.text else "") + text
             text = text.removesuffix(tree.indent) if ends else text
         result.append(Splice(splice.span, text, splice.rank, splice.lines))
-    inside = [
-        tree.span(node)
-        for kind in (cst.SimpleString, cst.FormattedString)
-        for node in tree.nodes(kind)
-        if wrap.span.overlaps(tree.span(node))
-    ]
+    strings = [*map(tree.span, tree.nodes(cst.SimpleString))]
+    strings += map(tree.span, tree.nodes(cst.FormattedString))
+    inside = [span for span in strings if wrap.span.overlaps(span)]
     replaced = [splice.span for splice in splices if splice.span.start < splice.span.end]
     header = f"{wrap.indent}{wrap.header}{tree.newline}"
     result.append(Splice(Span(wrap.span.start, wrap.span.start), header, rank=1, lines=True))

@@ -1,4 +1,4 @@
-"""Keywords of calls in every layout; the syntax tree must change by the keyword and nothing else."""
+"""Keywords of calls in every layout: the syntax tree changes by the keyword and no more."""
 
 from __future__ import annotations
 
