@@ -1,4 +1,4 @@
-"""Everything a TRL trainer needs, made here: a tiny model on disk, a tokenizer, prompts, rewards."""
+"""All that a TRL trainer needs, made here: a tiny model on disk, a tokenizer, prompts, rewards."""
 
 from __future__ import annotations
 
@@ -52,8 +52,12 @@ def preferences(count: int = 16) -> Dataset:
     return Dataset.from_dict(
         {
             "prompt": list(data),
-            "chosen": [" " + " ".join(a.split()[: 4 + i % 5]) for i, a in enumerate(answers[:count])],
-            "rejected": [" " + " ".join(a.split()[: 3 + i % 7]) for i, a in enumerate(answers[count:])],
+            "chosen": [
+                " " + " ".join(a.split()[: 4 + i % 5]) for i, a in enumerate(answers[:count])
+            ],
+            "rejected": [
+                " " + " ".join(a.split()[: 3 + i % 7]) for i, a in enumerate(answers[count:])
+            ],
         }
     )
 

@@ -1,0 +1,346 @@
+"""Our trainers beside TRL's, same seed: the same losses, rewards and metrics, step by step."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from memlint_runtime.shared_prompt import Sharing
+from memlint_runtime.trl import DPOTrainer, GRPOTrainer, RLOOTrainer
+from memlint_runtime.trl.grouping import grouped_micro_batches
+from memlint_runtime.trl.trainer import SharedPrompts, require_parameters
+from peft import LoraConfig
+from torch import Tensor
+from transformers import AutoModelForCausalLM, MambaConfig
+from trl import DPOConfig, GRPOConfig, RLOOConfig
+from trl import DPOTrainer as TrlDPOTrainer
+from trl import GRPOTrainer as TrlGRPOTrainer
+from trl import RLOOTrainer as TrlRLOOTrainer
+
+from tests.runtime.shared_prompt.training import (
+    preferences,
+    prompts,
+    reward,
+    saved_model,
+    tokenizer,
+)
+
+# trl 1.16 asks transformers 5.23 for checkpointing by names that transformers deprecates.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
+]
+
+STEPS = 4
+
+
+@pytest.fixture(scope="module")
+def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return saved_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def moe_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return saved_model(tmp_path_factory.mktemp("moe"), "qwen3 moe")
+
+
+def settings(config: type, folder: Path, **options: Any) -> Any:
+    chosen: dict[str, Any] = {
+        "output_dir": str(folder), "max_steps": STEPS, "per_device_train_batch_size": 8,
+        "logging_steps": 1, "report_to": [], "learning_rate": 1e-3, "save_strategy": "no",
+        "use_cpu": True, "bf16": False, "disable_tqdm": True,
+    }  # fmt: skip
+    if config is not DPOConfig:
+        chosen |= {"num_generations": 4, "max_completion_length": 10}
+    return config(**(chosen | options))
+
+
+def trained(
+    trainer: type, config: type, model: str, folder: Path, peft: Any = None, **options: Any
+) -> Any:
+    data = {"train_dataset": preferences() if config is DPOConfig else prompts()}
+    if config is not DPOConfig:
+        data["reward_funcs"] = reward
+    made = trainer(
+        model=model, args=settings(config, folder, **options), processing_class=tokenizer(),
+        peft_config=peft, **data,
+    )  # fmt: skip
+    made.train()
+    return made
+
+
+def steps_of(made: Any) -> list[dict[str, float]]:
+    return [entry for entry in made.state.log_history if "loss" in entry]
+
+
+SAME = ("loss", "reward", "entropy", "grad_norm", "kl", "completions/mean_length", "rewards/chosen",
+        "aux_loss", "logits/chosen", "mean_token_accuracy")  # fmt: skip
+
+
+def side_by_side(
+    theirs: Any, ours: Any, tolerance: float = 1e-4, names: tuple[str, ...] = SAME
+) -> None:
+    both = list(zip(steps_of(theirs), steps_of(ours), strict=True))
+    assert len(both) == STEPS
+    for wanted, found in both:
+        for name in names:
+            if name in wanted:
+                assert found[name] == pytest.approx(wanted[name], rel=tolerance, abs=tolerance), (
+                    name
+                )
+        assert found["shared_prompt/rho"] > 1.2
+        assert found["shared_prompt/tokens_saved"] > 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"loss_type": kind} for kind in ("grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo")),
+        {"loss_type": "grpo", "importance_sampling_level": "sequence"},
+        {"loss_type": "vespo"},
+        {"loss_type": "luspo", "importance_sampling_level": "sequence"},
+        {"num_iterations": 2, "gradient_checkpointing": False},
+        {"beta": 0.04, "num_iterations": 2},
+        {"top_entropy_quantile": 0.4},
+        {"entropy_coef": 0.1},
+        {"mask_truncated_completions": True},
+        {"temperature": 0.7, "cast_lm_head_to_fp32": True},
+        {"off_policy_mask_threshold": 0.5, "num_iterations": 2},
+        {"pad_to_multiple_of": 8},
+    ],
+    ids=str,
+)
+def test_grpo(model_path: str, tmp_path: Path, options: dict[str, Any]) -> None:
+    made = [
+        trained(trainer, GRPOConfig, model_path, tmp_path, **options)
+        for trainer in (TrlGRPOTrainer, GRPOTrainer)
+    ]
+    side_by_side(*made)
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "grpo"])
+def test_grpo_over_several_micro_batches(model_path: str, tmp_path: Path, loss_type: str) -> None:
+    """Other rows meet in a micro-batch, the step is the same. (Logged means are over micro-batches,
+    so that entropy's depends on which rows those hold.)"""
+    made = [
+        trained(
+            trainer, GRPOConfig, model_path, tmp_path, gradient_accumulation_steps=2,
+            loss_type=loss_type,
+        )
+        for trainer in (TrlGRPOTrainer, GRPOTrainer)
+    ]  # fmt: skip
+    side_by_side(*made, names=("loss", "reward", "grad_norm", "completions/mean_length"))
+
+
+def test_grpo_with_lora_and_reference(model_path: str, tmp_path: Path) -> None:
+    made = [
+        trained(
+            trainer, GRPOConfig, model_path, tmp_path, beta=0.04,
+            peft=LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False),
+        )
+        for trainer in (TrlGRPOTrainer, GRPOTrainer)
+    ]  # fmt: skip
+    side_by_side(*made)
+
+
+def test_grpo_with_router_loss(moe_path: str, tmp_path: Path) -> None:
+    made = [
+        trained(trainer, GRPOConfig, moe_path, tmp_path, router_aux_loss_coef=0.1)
+        for trainer in (TrlGRPOTrainer, GRPOTrainer)
+    ]
+    side_by_side(*made)
+    assert "aux_loss" in steps_of(made[1])[0]
+
+
+def test_grpo_with_evaluation(model_path: str, tmp_path: Path) -> None:
+    logs = []
+    for trainer in (TrlGRPOTrainer, GRPOTrainer):
+        made = trainer(
+            model=model_path, reward_funcs=reward, processing_class=tokenizer(),
+            args=settings(
+                GRPOConfig, tmp_path, per_device_eval_batch_size=4, num_generations_eval=2
+            ),
+            train_dataset=prompts(), eval_dataset=prompts(4, seed=3),
+        )  # fmt: skip
+        logs.append(made.evaluate())
+    assert logs[1]["eval_loss"] == pytest.approx(logs[0]["eval_loss"], abs=1e-5)
+    assert logs[1]["eval_entropy"] == pytest.approx(logs[0]["eval_entropy"], abs=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["token_truncate", "sequence_mask"])
+def test_grpo_with_importance_correction_for_another_sampler(
+    model_path: str, tmp_path: Path, mode: str
+) -> None:
+    """What vLLM's path does after generating, with log-probabilities that are not the model's."""
+
+    def with_sampler(trainer: type) -> type:
+        class Sampled(trainer):  # type: ignore[misc]
+            def _generate(self, prompts: Any) -> Any:
+                self.use_vllm = False
+                found = list(super()._generate(prompts))
+                self.use_vllm = True
+                found[4] = [[-4.0 - 0.05 * (i % 7) for i in range(len(ids))] for ids in found[1]]
+                return tuple(found)
+
+        return Sampled
+
+    made = [
+        trained(
+            with_sampler(trainer), GRPOConfig, model_path, tmp_path,
+            vllm_importance_sampling_mode=mode,
+        )
+        for trainer in (TrlGRPOTrainer, GRPOTrainer)
+    ]  # fmt: skip
+    side_by_side(*made)
+    assert "sampling/importance_sampling_ratio/mean" in steps_of(made[1])[0]
+
+
+def test_ratio_at_step_0_is_exactly_one(model_path: str, tmp_path: Path) -> None:
+    """Over micro-batches in shuffled order, padded differently, with checkpointing."""
+    seen = []
+
+    class Watched(GRPOTrainer):
+        def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+            self.last = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+            return self.last
+
+        def _compute_loss(self, model: Any, inputs: Any) -> Tensor:
+            loss: Tensor = super()._compute_loss(model, inputs)
+            if self.state.global_step == 0:
+                mask = inputs["completion_mask"].bool()
+                seen.append((self.last[0] - inputs["old_per_token_logps"])[mask].detach())
+            return loss
+
+    trained(
+        Watched, GRPOConfig, model_path, tmp_path, num_iterations=2, max_steps=1,
+        gradient_accumulation_steps=3,
+    )  # fmt: skip
+    assert len(seen) == 3
+    assert all(float(difference.abs().max()) == 0.0 for difference in seen)
+
+
+def test_a_budget_changes_nothing(model_path: str, tmp_path: Path) -> None:
+    class Bounded(GRPOTrainer):
+        sharing = Sharing(token_budget=40)
+
+    made = [
+        trained(trainer, GRPOConfig, model_path, tmp_path) for trainer in (TrlGRPOTrainer, Bounded)
+    ]
+    side_by_side(*made)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_iterations": 2}, {"beta": 0.0}], ids=str)
+def test_rloo(model_path: str, tmp_path: Path, options: dict[str, Any]) -> None:
+    made = [
+        trained(trainer, RLOOConfig, model_path, tmp_path, **options)
+        for trainer in (TrlRLOOTrainer, RLOOTrainer)
+    ]
+    side_by_side(*made)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"precompute_ref_log_probs": True}, {"loss_type": ["ipo"]}, {"use_weighting": True},
+        {"ld_alpha": 0.5}, {"gradient_checkpointing": False, "max_length": 30},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_dpo(model_path: str, tmp_path: Path, options: dict[str, Any]) -> None:
+    made = []
+    for i, trainer in enumerate((TrlDPOTrainer, DPOTrainer)):
+        made.append(trained(trainer, DPOConfig, model_path, tmp_path / str(i), **options))
+    side_by_side(*made)
+
+
+def test_dpo_with_lora(model_path: str, tmp_path: Path) -> None:
+    made = [
+        trained(
+            trainer, DPOConfig, model_path, tmp_path,
+            peft=LoraConfig(r=4, target_modules=["q_proj", "v_proj"]),
+        )
+        for trainer in (TrlDPOTrainer, DPOTrainer)
+    ]  # fmt: skip
+    side_by_side(*made)
+
+
+def made_for(path: Any, folder: Path, **options: Any) -> GRPOTrainer:
+    peft = options.pop("peft_config", None)
+    return GRPOTrainer(
+        model=path, reward_funcs=reward, processing_class=tokenizer(), peft_config=peft,
+        args=settings(GRPOConfig, folder, **options), train_dataset=prompts(),
+    )  # fmt: skip
+
+
+def test_what_sharing_would_change_is_refused(model_path: str, tmp_path: Path) -> None:
+    peft = LoraConfig(r=4, target_modules=["q_proj"], lora_dropout=0.1)
+    with pytest.raises(ValueError, match=r"lora_dropout=0\.0"):
+        made_for(model_path, tmp_path, peft_config=peft)
+    with pytest.raises(ValueError, match="torch_compile=True"):
+        made_for(model_path, tmp_path, torch_compile=True)
+    mamba = AutoModelForCausalLM.from_config(MambaConfig(vocab_size=64, hidden_size=32))
+    with pytest.raises(ValueError, match=r"not attention.*Use trl\.GRPOTrainer"):
+        made_for(mamba, tmp_path)
+
+
+def test_dropout_that_trl_disables_is_none(model_path: str, tmp_path: Path) -> None:
+    peft = LoraConfig(r=4, target_modules=["q_proj"], lora_dropout=0.1)
+    assert made_for(model_path, tmp_path, peft_config=peft, disable_dropout=True) is not None
+
+
+def test_changed_methods_of_trl_are_noticed() -> None:
+    class Newer(SharedPrompts):
+        def compute_loss(self, model: Any, batch: Any) -> Any: ...
+
+    Newer.__module__ = "trl.trainer.newer"
+    with pytest.raises(RuntimeError, match=r"relies on compute_loss\(self, model, inputs"):
+        require_parameters(Newer, SharedPrompts._relied_upon)
+
+
+def test_cut_groups_are_told(
+    model_path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "memlint_runtime.trl"):
+        made_for(model_path, tmp_path, per_device_train_batch_size=2, gradient_accumulation_steps=2)
+    assert "cuts groups of 4" in caplog.text
+
+
+def test_micro_batches_keep_their_rows_and_lose_their_padding() -> None:
+    rows, prompt, completion = 8, 6, 5
+    batch = {
+        "prompt_ids": torch.arange(rows * prompt).view(rows, prompt),
+        "prompt_mask": torch.zeros(rows, prompt, dtype=torch.long),
+        "completion_ids": torch.arange(rows * completion).view(rows, completion),
+        "completion_mask": torch.zeros(rows, completion, dtype=torch.long),
+        "tool_mask": torch.ones(rows, completion, dtype=torch.long),
+        "importance_sampling_ratio": torch.rand(rows, 1),
+        "advantages": torch.arange(rows),
+        "num_items_in_batch": torch.tensor(7),
+    }
+    for row in range(rows):
+        batch["prompt_mask"][row, prompt - 1 - row // 2 :] = 1
+        batch["completion_mask"][row, : 1 + row // 2] = 1
+    whole = {name: value.clone() for name, value in batch.items()}
+    made = grouped_micro_batches(batch, 4, lambda n: torch.tensor([6, 0, 1, 7, 4, 2, 5, 3]))
+    assert [m["advantages"].tolist() for m in made] == [[6, 7], [0, 1], [4, 5], [2, 3]]
+    for m in made:
+        rows_of_it = m["advantages"]
+        kept = int(rows_of_it[0]) // 2 + 1
+        assert torch.equal(m["completion_ids"], whole["completion_ids"][rows_of_it, :kept])
+        assert torch.equal(m["prompt_ids"], whole["prompt_ids"][rows_of_it, prompt - kept :])
+        assert m["tool_mask"].shape == (2, kept)
+        assert m["importance_sampling_ratio"].shape == (2, 1)
+        assert int(m["num_items_in_batch"]) == 7
+
+
+def test_micro_batches_of_nothing_but_padding_keep_a_column() -> None:
+    batch = {
+        "prompt_ids": torch.ones(2, 3), "prompt_mask": torch.ones(2, 3),
+        "completion_ids": torch.ones(2, 4), "completion_mask": torch.zeros(2, 4),
+    }  # fmt: skip
+    (made,) = grouped_micro_batches(batch, 1)
+    assert made["completion_ids"].shape == (2, 1)
+    assert made["prompt_ids"].shape == (2, 3)

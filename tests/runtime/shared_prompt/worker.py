@@ -1,0 +1,91 @@
+"""One of two processes: shared prompts under DDP, FSDP2 and TRL's trainers, for `test_wrapped`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from memlint_runtime.shared_prompt import Sharing, shared_prompt_logprobs
+from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
+
+from tests.runtime.shared_prompt.models import batch, relative_error, repeated, tiny
+
+RANK = int(os.environ["RANK"])
+
+
+def loss_of(logprobs: Tensor, seed: int) -> Tensor:
+    draw = torch.Generator().manual_seed(seed)
+    return (logprobs * torch.randn(logprobs.shape, generator=draw)).sum()
+
+
+def expected() -> dict[str, Tensor]:
+    """The mean over both ranks of the repeated prompts' gradients, on one plain model."""
+    model = tiny("qwen2")
+    for rank in range(2):
+        (loss_of(repeated(model, *batch([4, 2], seed=rank))[0], rank) / 2).backward()
+    return {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+
+
+def grads_of(model: nn.Module) -> dict[str, Tensor]:
+    return {
+        n.removeprefix("module."): p.grad.full_tensor() if isinstance(p.grad, DTensor) else p.grad
+        for n, p in model.named_parameters()
+        if p.grad is not None
+    }
+
+
+def check(model: nn.Module, sharing: Sharing) -> float:
+    logprobs = shared_prompt_logprobs(model, *batch([4, 2], seed=RANK), sharing=sharing)
+    loss_of(logprobs, RANK).backward()
+    return relative_error(grads_of(model), expected())
+
+
+def wrapped_models() -> dict[str, float]:
+    whole, phases = Sharing(min_saved_tokens=1), Sharing(token_budget=16, min_saved_tokens=1)
+    errors = {}
+    for checkpointing in (False, True):
+        for kind, sharing in (("whole", whole), ("two phases", phases)):
+            ddp = DistributedDataParallel(tiny("qwen2", checkpointing=checkpointing))
+            errors[f"ddp, {kind}, checkpointing {checkpointing}"] = check(ddp, sharing)
+            fsdp = tiny("qwen2", checkpointing=checkpointing)
+            for layer in fsdp.model.layers:
+                fully_shard(layer)
+            fully_shard(fsdp)
+            errors[f"fsdp2, {kind}, checkpointing {checkpointing}"] = check(fsdp, sharing)
+    return errors
+
+
+def trainers(folder: Path, name: str) -> list[dict[str, float]]:
+    from memlint_runtime.trl import GRPOTrainer as SharedGRPOTrainer
+    from trl import GRPOConfig, GRPOTrainer
+
+    from tests.runtime.shared_prompt.test_trainers import steps_of, trained
+
+    trainer = SharedGRPOTrainer if name == "ours" else GRPOTrainer
+    made = trained(
+        trainer, GRPOConfig, str(folder / "model"), folder / "out", num_iterations=2,
+        per_device_train_batch_size=4,
+    )  # fmt: skip
+    sharded = any(isinstance(p, DTensor) for p in made.model.parameters())
+    assert sharded == ("ACCELERATE_USE_FSDP" in os.environ)
+    return steps_of(made)
+
+
+if __name__ == "__main__":
+    what, folder = sys.argv[1], Path(sys.argv[2])
+    if what == "models":
+        dist.init_process_group("gloo")
+        result = wrapped_models()
+    else:
+        result = trainers(folder, what)
+    if RANK == 0:
+        (folder / f"{what}.json").write_text(json.dumps(result))
+    if dist.is_initialized():
+        dist.destroy_process_group()
