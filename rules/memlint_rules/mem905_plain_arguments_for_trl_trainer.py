@@ -31,6 +31,9 @@ _KEPT = ("learning_rate", "logging_steps", "bf16", "max_length")
 
 
 def check(script: Script) -> Iterator[Finding]:
+    if script.uses_unsloth:
+        # Its shim turns plain arguments into the trainer's own.
+        return
     for trainer in script.trainers:
         config = trainer.config
         if config is None or config.kind not in _PLAIN or not trainer.kind.startswith("trl."):
@@ -161,6 +164,13 @@ trainer = trl.DPOTrainer(model, args=trl.DPOConfig("out", learning_rate=5e-05, l
         ),
     ),
     clean=(
+        """\
+from unsloth import FastLanguageModel
+from transformers import TrainingArguments
+from trl import SFTTrainer
+
+trainer = SFTTrainer(model, args=TrainingArguments("out"), train_dataset=dataset)
+""",
         """\
 from trl import SFTConfig, SFTTrainer
 
