@@ -19,6 +19,7 @@ from memlint.script.values import (
     Sequence,
     Slot,
     Symbol,
+    Value,
     merge,
     merge_slots,
     options,
@@ -135,11 +136,17 @@ def _loop(run: Interpreter, node: ast.For | ast.AsyncFor | ast.While) -> None:
     run.block(node.orelse)
 
 
+def _maker(value: Value) -> str | None:
+    """What made an object: ``with context:`` runs under the manager that was made before."""
+    made_by = value.made_by if isinstance(value, Object) else None
+    return made_by.name if made_by is not None else None
+
+
 def _with(run: Interpreter, node: ast.With | ast.AsyncWith) -> None:
     before = run.contexts
     for item in node.items:
         value = run.eval(item.context_expr)
-        name = run.name_of(item.context_expr)
+        name = run.name_of(item.context_expr) or _maker(value)
         if name:
             run.contexts = (*run.contexts, name)
         if item.optional_vars is not None:
