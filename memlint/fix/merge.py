@@ -291,11 +291,16 @@ def _wrapped(tree: Tree, wrap: Wrap, splices: list[Splice]) -> list[Splice]:
             result.append(splice)
             continue
         text = _LINE.sub(lambda match: match.group() + tree.indent, splice.text)
-        if splice.lines:
-            ends = bool(_LINE.search(splice.text[-2:]))
-            text = (tree.indent if splice.text else "") + text
-            text = text.removesuffix(tree.indent) if ends else text
-        result.append(Splice(splice.span, text, splice.rank, splice.lines))
+        rank = splice.rank
+        if splice.span.start == splice.span.end == tree.line_start(splice.span.start):
+            # It stands before the first character of a line that will be indented, too.
+            if _LINE.search(splice.text[-2:]):
+                text = tree.indent + text.removesuffix(tree.indent)
+            else:
+                rank = 4
+        elif splice.lines and text:
+            text = tree.indent + text.removesuffix(tree.indent)
+        result.append(Splice(splice.span, text, rank, splice.lines))
     strings = [*map(tree.span, tree.nodes(cst.SimpleString))]
     strings += map(tree.span, tree.nodes(cst.FormattedString))
     inside = [span for span in strings if wrap.span.overlaps(span)]
