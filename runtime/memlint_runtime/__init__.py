@@ -26,6 +26,11 @@ _HOMES: dict[str, str] = {
     "tile_mlp": "tiling",
     "OptimizerInBackward": "optim",
     "measure_memory": "measure",
+    "MeasureMemoryCallback": "measure",
+    "track_memory": "fake_memory",
+    "keep_on_device": "offload",
+    "offload_trainer_activations": "trainer_adapters",
+    "step_trainer_in_backward": "trainer_adapters",
     "shared_prompt_logprobs": "shared_prompt",
 }
 

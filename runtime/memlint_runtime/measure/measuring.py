@@ -1,0 +1,124 @@
+"""The context manager: counts by kind, and asks the allocator where there is one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.optim import Optimizer
+
+from memlint_runtime.fake_memory import MemoryTracker
+from memlint_runtime.measure.report import MemoryReport, PhaseMemory
+
+__all__ = ["MeasuredMemory", "measure_memory"]
+
+
+def measure_memory(
+    model: nn.Module | Iterable[nn.Module] | None = None,
+    optimizer: Optimizer | Iterable[Optimizer] | None = None,
+    *,
+    device: torch.device | str | None = None,
+    fake: bool = False,
+    timeline: bool = True,
+) -> MeasuredMemory:
+    """A context manager that measures what runs inside; ask its `report` then, or during.
+
+    Args:
+        model: what is alive already, one model or several. Others are found when first used.
+        optimizer: likewise, for optimizers that have stepped before.
+        device: measure tensors there; the accelerator if there is one, else the CPU.
+        fake: allocate nothing. Models and inputs must be made inside, and numbers cannot be read.
+        timeline: record every change, for `report.save_timeline`.
+    """
+    if device is None:
+        accelerator = None if fake else torch.accelerator.current_accelerator()
+        device = accelerator if accelerator is not None else torch.device("cpu")
+    models = (model,) if isinstance(model, nn.Module) else tuple(model or ())
+    optimizers = (optimizer,) if isinstance(optimizer, Optimizer) else tuple(optimizer or ())
+    device = torch.device(device)
+    allocator = _Allocator(device) if device.type != "cpu" and not fake else None
+    tracker = _PhaseTracker(models, optimizers, device, timeline, allocator)
+    return MeasuredMemory(tracker, FakeTensorMode() if fake else None)
+
+
+class MeasuredMemory:
+    """A measurement: a context manager with the `report` of what ran inside so far."""
+
+    def __init__(self, tracker: _PhaseTracker, fake_mode: FakeTensorMode | None) -> None:
+        self.tracker = tracker
+        self._fake_mode = fake_mode
+        self._entered = contextlib.ExitStack()
+
+    def __enter__(self) -> MeasuredMemory:
+        if self._fake_mode is not None:
+            self._entered.enter_context(self._fake_mode)
+        self._entered.enter_context(self.tracker)
+        return self
+
+    def __exit__(self, *exc_info: Any) -> None:
+        self.tracker.end_phase()
+        self._entered.close()
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Name what runs inside; elsewhere forward, backward and optimizer are told apart."""
+        with self.tracker.phase(name):
+            yield
+
+    @property
+    def report(self) -> MemoryReport:
+        self.tracker.end_phase()
+        peaks = self.tracker.allocator_peaks
+        phases = tuple(
+            PhaseMemory(name, counted, *peaks.get(name, (None, None)))
+            for name, counted in self.tracker.phases.items()
+        )
+        return MemoryReport(phases, tuple(self.tracker.timeline))
+
+
+class _PhaseTracker(MemoryTracker):  # type: ignore[no-untyped-call]
+    """Also books the allocator's peak under the phase in which it was reached."""
+
+    def __init__(
+        self,
+        models: tuple[nn.Module, ...],
+        optimizers: tuple[Optimizer, ...],
+        device: torch.device,
+        timeline: bool,
+        allocator: _Allocator | None,
+    ) -> None:
+        super().__init__(models, optimizers, device=device, record_timeline=timeline)
+        self.allocator = allocator
+        self.allocator_peaks: dict[str, tuple[int, int]] = {}
+        self._running: str | None = None
+
+    def _sample(self, operation: Any) -> None:
+        super()._sample(operation)
+        phase = self._phase_now()
+        if phase != self._running:
+            self.end_phase()
+            self._running = phase
+
+    def end_phase(self) -> None:
+        if self.allocator is None or self._running is None:
+            return
+        now = self.allocator.peak_since_reset()
+        before = self.allocator_peaks.get(self._running, (0, 0))
+        self.allocator_peaks[self._running] = (max(now[0], before[0]), max(now[1], before[1]))
+
+
+class _Allocator:
+    """The caching allocator's peaks, in bytes: (allocated, reserved)."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._module: Any = torch.get_device_module(device)
+        self._module.reset_peak_memory_stats()
+
+    def peak_since_reset(self) -> tuple[int, int]:
+        peak = self._module.max_memory_allocated(), self._module.max_memory_reserved()
+        self._module.reset_peak_memory_stats()
+        return peak

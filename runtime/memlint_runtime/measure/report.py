@@ -1,0 +1,78 @@
+"""What was measured, as values, a table and a timeline picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from memlint_runtime.fake_memory import MemoryEvent, MemorySnapshot
+from memlint_runtime.measure.timeline import timeline_svg
+
+__all__ = ["MemoryReport", "PhaseMemory"]
+
+_KINDS = tuple(field.name for field in fields(MemorySnapshot) if field.name != "total")
+_UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseMemory:
+    """One phase's peak: what was counted, and what the allocator says (None without a GPU)."""
+
+    name: str
+    counted: MemorySnapshot
+    allocated_bytes: int | None = None
+    reserved_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Peaks of each phase, in order of appearance, and how memory went up and down."""
+
+    phases: tuple[PhaseMemory, ...]
+    timeline: tuple[MemoryEvent, ...]
+
+    @property
+    def peak(self) -> PhaseMemory:
+        """The phase with the largest peak, as the allocator sees it where there is one."""
+        return max(self.phases, key=lambda phase: (phase.allocated_bytes or 0, phase.counted.total))
+
+    def table(self) -> str:
+        """A row for each phase: its peak, in total and by kind, in one unit for all."""
+        largest = max((p.allocated_bytes or p.counted.total for p in self.phases), default=0)
+        scale, unit = next(((s, u) for s, u in _UNITS if largest >= s), (1, "B"))
+        on_gpu = any(phase.allocated_bytes is not None for phase in self.phases)
+        header = [f"peak [{unit}]", "total", *(kind.replace("_", " ") for kind in _KINDS)]
+        header += ["allocated", "reserved"] if on_gpu else []
+        rows = [header]
+        for phase in self.phases:
+            numbers = [phase.counted.total, *(getattr(phase.counted, kind) for kind in _KINDS)]
+            if on_gpu:
+                numbers += [phase.allocated_bytes or 0, phase.reserved_bytes or 0]
+            mark = " *" if phase is self.peak else ""
+            rows.append([phase.name + mark, *(f"{number / scale:.2f}" for number in numbers)])
+        widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if column == 0 else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in rows
+        ]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def save_timeline(self, path: str | Path) -> Path:
+        """Draw what is alive when, by kind, as SVG; returns the path.
+
+        Raises:
+            ValueError: if `path` does not end in .svg, or nothing was recorded.
+        """
+        path = Path(path)
+        if path.suffix != ".svg":
+            raise ValueError(f"the timeline is drawn as SVG; give a path that ends in .svg: {path}")
+        if not self.timeline:
+            raise ValueError("no timeline was recorded; call measure_memory(..., timeline=True)")
+        path.write_text(timeline_svg(self.timeline), encoding="utf-8")
+        return path

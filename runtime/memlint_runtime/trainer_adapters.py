@@ -1,0 +1,108 @@
+"""What this package does in a loop, for `transformers.Trainer` and TRL's trainers, one line each.
+
+    trainer = GRPOTrainer(...)
+    offload_trainer_activations(trainer)
+    trainer.train()
+
+TRL's GRPO, RLOO and Online DPO trainers have no option for activation offloading; those that have
+one (`activation_offloading`: SFT, DPO, KTO, Reward) also work with this. Tested with transformers
+5.17 and 5.23 and trl 1.16. A trainer whose `training_step` has another signature is refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from memlint_runtime.offload import ActivationOffload, offload_activations
+from memlint_runtime.optim import OptimizerInBackward
+
+if TYPE_CHECKING:
+    from transformers import Trainer
+
+__all__ = ["offload_trainer_activations", "step_trainer_in_backward"]
+
+
+def offload_trainer_activations(trainer: Trainer, **options: Any) -> ActivationOffload:
+    """Run each of the trainer's training steps under `offload_activations`.
+
+    With checkpointing on, the layers' inputs go to the host; without, everything saved does. Old,
+    reference and evaluation forwards run without gradients and save nothing.
+
+    Args:
+        trainer: any `transformers.Trainer`, TRL's included, before or during training.
+        options: of `offload_activations`.
+
+    Returns:
+        The context manager that is used, with its counters.
+
+    Raises:
+        ValueError: if the trainer offloads already, or its `training_step` is not the known one.
+    """
+    if getattr(trainer.args, "activation_offloading", False):
+        raise ValueError(
+            f"{type(trainer).__name__} offloads activations already; set activation_offloading="
+            f"False to use offload_trainer_activations instead"
+        )
+    if isinstance(getattr(trainer.training_step, "func", None), _StepUnderOffload):
+        raise ValueError("offload_trainer_activations was already called on this trainer")
+    parameters = list(inspect.signature(trainer.training_step).parameters)
+    if parameters[:2] != ["model", "inputs"] and parameters[:2] != ["args", "kwargs"]:
+        raise ValueError(
+            f"offload_trainer_activations knows training_step(model, inputs, ...), as in "
+            f"transformers 5.17 to 5.23 and trl 1.16, but {type(trainer).__name__} has "
+            f"training_step({', '.join(parameters)}); enter offload_activations() there instead"
+        )
+    offload = offload_activations(trainer.model, **options)
+    step: Any = functools.partial(_StepUnderOffload(), offload, trainer.training_step)
+    trainer.training_step = step  # type: ignore[method-assign]
+    return offload
+
+
+class _StepUnderOffload:
+    def __call__(self, offload: ActivationOffload, step: Any, *args: Any, **kwargs: Any) -> Any:
+        with offload:
+            return step(*args, **kwargs)
+
+
+def step_trainer_in_backward(
+    trainer: Trainer, *, max_norm_per_parameter: float | None = None
+) -> OptimizerInBackward:
+    """Give the trainer its own optimizer, stepping inside backward. Call it before `train()`.
+
+    Args:
+        trainer: any `transformers.Trainer` on one process.
+        max_norm_per_parameter: instead of `max_grad_norm`, which needs all gradients at once.
+
+    Raises:
+        ValueError: for gradient accumulation, `max_grad_norm`, fp16, and all that
+            `OptimizerInBackward` refuses.
+    """
+    args = trainer.args
+    if args.gradient_accumulation_steps != 1:
+        raise ValueError(
+            f"stepping in backward needs gradient_accumulation_steps=1, got "
+            f"{args.gradient_accumulation_steps}: a gradient is gone before the next micro-batch"
+        )
+    if args.max_grad_norm:
+        raise ValueError(
+            f"stepping in backward cannot clip by the global norm (max_grad_norm="
+            f"{args.max_grad_norm}): it is known only when the gradients are gone. Set "
+            f"max_grad_norm=0 and, if wanted, max_norm_per_parameter"
+        )
+    if args.fp16:
+        raise ValueError(
+            "stepping in backward cannot undo fp16's loss scaling; use bf16=True instead of fp16"
+        )
+    if args.auto_find_batch_size:
+        raise ValueError(
+            "stepping in backward changes weights before a step is known to fit: set "
+            "auto_find_batch_size=False"
+        )
+    if trainer.optimizer is None:
+        trainer.create_optimizer()
+    optimizer: Any = trainer.optimizer
+    wrapped = OptimizerInBackward(optimizer, max_norm_per_parameter=max_norm_per_parameter)
+    trainer.optimizer = wrapped
+    return wrapped

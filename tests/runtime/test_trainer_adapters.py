@@ -1,0 +1,225 @@
+"""Offloading and stepping in backward under transformers' Trainer and TRL's trainers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from datasets import Dataset
+from memlint_runtime.checkpoint import checkpoint_activations
+from memlint_runtime.offload import ActivationOffload, offload_activations
+from memlint_runtime.optim import OptimizerInBackward
+from memlint_runtime.trainer_adapters import offload_trainer_activations, step_trainer_in_backward
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainingArguments,
+)
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer, SFTConfig, SFTTrainer
+
+# TRL calls transformers by names and with arguments deprecated since 5.23.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::trl.import_utils.TRLExperimentalWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*:UserWarning:(torch|transformers|trl|accelerate)"),
+]
+
+HERE = {"device": "cpu", "min_bytes": 256}
+COMMON: dict[str, Any] = {
+    "max_steps": 2,
+    "per_device_train_batch_size": 4,
+    "learning_rate": 1e-2,
+    "report_to": "none",
+    "save_strategy": "no",
+    "use_cpu": True,
+    "bf16": False,
+    "disable_tqdm": True,
+    "dataloader_pin_memory": False,
+}
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    words = ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(61))]
+    raw = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    raw.pre_tokenizer = Whitespace()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=raw,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        unk_token="<unk>",
+        padding_side="left",
+    )
+
+
+def tiny_llama() -> LlamaForCausalLM:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=64,
+        pad_token_id=0,
+        eos_token_id=1,
+    )
+    return LlamaForCausalLM(config)
+
+
+def text(column: str) -> Dataset:
+    return Dataset.from_dict({column: ["w1 w2 w3 w4 w5", "w6 w7 w8 w9 w10 w11"] * 8})
+
+
+def reward(completions: list[str], **ignored: Any) -> list[float]:
+    return [float(len(set(completion.split()))) for completion in completions]
+
+
+def sft(path: Path, **options: Any) -> Trainer:
+    config = SFTConfig(output_dir=str(path), **{**COMMON, "use_liger_kernel": False, **options})
+    return SFTTrainer(
+        tiny_llama(), config, train_dataset=text("text"), processing_class=tokenizer()
+    )
+
+
+def grpo(path: Path, **options: Any) -> Trainer:
+    config = GRPOConfig(
+        output_dir=str(path), num_generations=4, max_completion_length=8, **{**COMMON, **options}
+    )
+    return GRPOTrainer(
+        tiny_llama(), reward, config, train_dataset=text("prompt"), processing_class=tokenizer()
+    )
+
+
+def rloo(path: Path, **options: Any) -> Trainer:
+    config = RLOOConfig(
+        output_dir=str(path),
+        num_generations=2,
+        max_completion_length=8,
+        beta=0.0,
+        **{**COMMON, **options},
+    )
+    return RLOOTrainer(
+        tiny_llama(), reward, config, train_dataset=text("prompt"), processing_class=tokenizer()
+    )
+
+
+def online_dpo(path: Path, **options: Any) -> Trainer:
+    from trl.experimental.online_dpo import OnlineDPOConfig, OnlineDPOTrainer
+
+    config = OnlineDPOConfig(output_dir=str(path), max_new_tokens=8, **{**COMMON, **options})
+    return OnlineDPOTrainer(
+        model=tiny_llama(),
+        reward_funcs=reward,
+        args=config,
+        train_dataset=text("prompt"),
+        processing_class=tokenizer(),
+    )
+
+
+def weights(trainer: Trainer) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in trainer.model.parameters()]
+
+
+@pytest.mark.parametrize("make", [sft, grpo, rloo, online_dpo])
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_trl_trainers_learn_the_same_with_activations_on_the_host(
+    make: Any, checkpointed: bool, tmp_path: Path
+) -> None:
+    plain = make(tmp_path / "plain", gradient_checkpointing=checkpointed)
+    start = weights(plain)
+    torch.manual_seed(5)
+    plain.train()
+    trainer = make(tmp_path / "offloaded", gradient_checkpointing=checkpointed)
+    offload = offload_trainer_activations(trainer, **HERE)
+    torch.manual_seed(5)
+    trainer.train()
+    assert offload.sent_bytes > 0
+    assert offload.pool.used_bytes == 0
+    for one, other in zip(weights(plain), weights(trainer), strict=True):
+        assert torch.equal(one, other)
+    assert not torch.equal(start[0], weights(trainer)[0])
+
+
+@pytest.mark.parametrize("make", [grpo, online_dpo])
+def test_checkpointing_with_offload_survives_trl(make: Any, tmp_path: Path) -> None:
+    """TRL switches checkpointing off for generation and on again with its own options."""
+    plain = make(tmp_path / "plain", gradient_checkpointing=True)
+    torch.manual_seed(5)
+    plain.train()
+    trainer = make(tmp_path / "ours", gradient_checkpointing=True)
+    setting = checkpoint_activations(trainer.model, offload=offload_activations(**HERE))
+    assert isinstance(setting.offload, ActivationOffload)
+    sent = []
+    step = trainer.training_step
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        before = setting.offload.sent_bytes
+        result = step(*args, **kwargs)
+        sent.append(setting.offload.sent_bytes - before)
+        return result
+
+    trainer.training_step = counted
+    torch.manual_seed(5)
+    trainer.train()
+    assert len(sent) == 2
+    assert min(sent) > 0
+    for one, other in zip(weights(plain), weights(trainer), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_offloading_twice_or_over_a_changed_step_is_refused(tmp_path: Path) -> None:
+    trainer = sft(tmp_path)
+    offload_trainer_activations(trainer, **HERE)
+    with pytest.raises(ValueError, match="already called on this trainer"):
+        offload_trainer_activations(trainer, **HERE)
+    trainer = sft(tmp_path)
+    trainer.args.activation_offloading = True
+    with pytest.raises(ValueError, match="SFTTrainer offloads activations already"):
+        offload_trainer_activations(trainer, **HERE)
+
+    class Changed(Trainer):
+        def training_step(self, batch: Any) -> Any:  # type: ignore[override]
+            raise NotImplementedError
+
+    args = TrainingArguments(output_dir=str(tmp_path), report_to="none", use_cpu=True)
+    with pytest.raises(ValueError, match=r"Changed has training_step\(batch\)"):
+        offload_trainer_activations(Changed(tiny_llama(), args), **HERE)
+
+
+def test_stepping_in_backward_learns_the_same(tmp_path: Path) -> None:
+    plain = sft(tmp_path / "plain", max_grad_norm=0.0)
+    plain.train()
+    trainer = sft(tmp_path / "inside", max_grad_norm=0.0)
+    optimizer = step_trainer_in_backward(trainer)
+    assert isinstance(optimizer, OptimizerInBackward)
+    trainer.train()
+    for one, other in zip(weights(plain), weights(trainer), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gradient_accumulation_steps": 2}, "needs gradient_accumulation_steps=1, got 2"),
+        ({"max_grad_norm": 1.0}, r"cannot clip by the global norm \(max_grad_norm=1.0\)"),
+        ({"auto_find_batch_size": True}, "set auto_find_batch_size=False"),
+    ],
+)
+def test_options_that_stepping_in_backward_cannot_serve(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    trainer = sft(tmp_path, **{"max_grad_norm": 0.0, **options})
+    with pytest.raises(ValueError, match=message):
+        step_trainer_in_backward(trainer)
+    trainer = sft(tmp_path, max_grad_norm=0.0)
+    trainer.args.fp16 = True
+    with pytest.raises(ValueError, match="use bf16=True instead of fp16"):
+        step_trainer_in_backward(trainer)
