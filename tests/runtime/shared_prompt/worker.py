@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from memlint_runtime.shared_prompt import Sharing, shared_prompt_logprobs
 from torch import Tensor, nn
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -62,19 +62,32 @@ def wrapped_models() -> dict[str, float]:
     return errors
 
 
-def trainers(folder: Path, name: str) -> list[dict[str, float]]:
+def trainers(folder: Path, name: str, wrapper: str) -> list[dict[str, float]]:
+    """Steps of TRL's trainer or ours. accelerate shards on accelerators only, so FSDP2 is put on
+    the model here, in the place of accelerate's DDP; all completions are of one length then, since
+    a sharded model generates in step."""
     from memlint_runtime.trl import GRPOTrainer as SharedGRPOTrainer
     from trl import GRPOConfig, GRPOTrainer
 
-    from tests.runtime.shared_prompt.test_trainers import steps_of, trained
+    from tests.runtime.shared_prompt.test_trainers import settings, steps_of
+    from tests.runtime.shared_prompt.training import prompts, reward, tokenizer
 
-    trainer = SharedGRPOTrainer if name == "ours" else GRPOTrainer
-    made = trained(
-        trainer, GRPOConfig, str(folder / "model"), folder / "out", num_iterations=2,
-        per_device_train_batch_size=4,
+    options = {"generation_kwargs": {"min_new_tokens": 10}} if wrapper == "fsdp2" else {}
+    made = (SharedGRPOTrainer if name == "ours" else GRPOTrainer)(
+        model=str(folder / "model"), reward_funcs=reward, processing_class=tokenizer(),
+        args=settings(
+            GRPOConfig, folder / "out", num_iterations=2, per_device_train_batch_size=4, **options
+        ),
+        train_dataset=prompts(),
     )  # fmt: skip
-    sharded = any(isinstance(p, DTensor) for p in made.model.parameters())
-    assert sharded == ("ACCELERATE_USE_FSDP" in os.environ)
+    if wrapper == "fsdp2":
+        for layer in made.model.model.layers:
+            fully_shard(layer)
+        fully_shard(made.model)
+        made.accelerator.prepare_model = lambda model, **_: model
+    made.train()
+    wrapped = "fsdp2" if isinstance(made.model_wrapped, FSDPModule) else "ddp"
+    assert wrapped == wrapper, type(made.model_wrapped)
     return steps_of(made)
 
 
@@ -84,7 +97,7 @@ if __name__ == "__main__":
         dist.init_process_group("gloo")
         result = wrapped_models()
     else:
-        result = trainers(folder, what)
+        result = trainers(folder, what, sys.argv[3])
     if RANK == 0:
         (folder / f"{what}.json").write_text(json.dumps(result))
     if dist.is_initialized():
