@@ -11,11 +11,18 @@ Cost: 1,200 files are looked up in some 40 ms, most of which is reading and hash
 from __future__ import annotations
 
 import os
-from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import memlint
 from memlint.results import FileResult
+
+if TYPE_CHECKING:
+    from hashlib import blake2b
+else:
+    try:
+        from _blake2 import blake2b  # hashlib's own, without loading OpenSSL for it (3 ms)
+    except ImportError:
+        from hashlib import blake2b
 
 FOLDER = ".memlint_cache"
 _KEPT_FILES = 8

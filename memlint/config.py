@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from memlint.ignores import Patterns
 
@@ -21,8 +20,7 @@ class ConfigError(ValueError):
     """A configuration or option that cannot be used; the message says what was wanted."""
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """What the configuration says. Patterns are relative to ``root``, an absolute folder.
 
     per_file_ignores: (pattern, codes) in the order of the file; all that match count.
@@ -147,9 +145,9 @@ def override(
 ) -> Settings:
     """``settings`` with what the command line said."""
     if target is not None:
-        settings = replace(settings, target=target)
+        settings = settings._replace(target=target)
     if unsafe_fixes is not None:
-        settings = replace(settings, unsafe_fixes=unsafe_fixes)
+        settings = settings._replace(unsafe_fixes=unsafe_fixes)
     return settings
 
 

@@ -17,11 +17,15 @@ from typing import TYPE_CHECKING
 
 from memlint.findings import Applicability, Diagnostic, Finding, Fix, Violation
 from memlint.results import FileResult, Shown, ShownFix
+from memlint.rules import UNUSED_SUPPRESSION
 
 if TYPE_CHECKING:
     from memlint.api import Api
     from memlint.rule import Rule
     from memlint.source import Source
+
+# Characters up to which a file that does not parse is tried with libcst.
+_PROBED = 1_000_000
 
 OnError = Callable[["Rule", Exception], None]
 
@@ -64,12 +68,6 @@ def check_source(
     Raises ``SyntaxError`` as ``ast.parse`` does. on_error takes a rule that failed; without it the
     exception goes through.
     """
-    from memlint import suppressions
-    from memlint.rules import UNUSED_SUPPRESSION
-
-    codes = {rule.code for rule in rules}
-    if unused_suppressions:
-        codes.add(UNUSED_SUPPRESSION)
     violations: list[Violation] = []
     chosen = asked(source.data, rules)
     if chosen:
@@ -88,7 +86,14 @@ def check_source(
                     raise
                 on_error(rule, error)
     violations.sort(key=lambda violation: (violation.span, violation.code))
-    return suppressions.apply(source, violations, codes)
+    if b"memlint:" not in source.data:
+        return violations
+    from memlint.suppressions import apply
+
+    codes = {rule.code for rule in rules}
+    if unused_suppressions:
+        codes.add(UNUSED_SUPPRESSION)
+    return apply(source, violations, codes)
 
 
 def check_file(
@@ -173,11 +178,10 @@ def shown_violations(
 
 def _reason(code: str, rules: Mapping[str, Rule]) -> tuple[str, str | None]:
     """A sentence why, and where to read on."""
-    from memlint import suppressions
-    from memlint.rules import UNUSED_SUPPRESSION
-
     if code == UNUSED_SUPPRESSION:
-        return first_sentence(suppressions.UNUSED_WHY), None
+        from memlint.suppressions import UNUSED_WHY
+
+        return first_sentence(UNUSED_WHY), None
     if code not in rules:
         return "", None
     rule = rules[code]
@@ -222,7 +226,13 @@ def _parse(source: Source) -> None:
 
 
 def _is_newer_syntax(text: str) -> bool:
-    """Whether libcst, whose grammar is not the interpreter's, reads what ``ast`` did not."""
+    """Whether libcst, whose grammar is not the interpreter's, reads what ``ast`` did not.
+
+    Its native parser overflows the stack on nesting some thousands deep, which kills the process:
+    what is nested so is broken by any grammar and not tried.
+    """
+    if len(text) > _PROBED or _deepest(text) > 200 or max(map(len, text.split("\n"))) > 2000:
+        return False
     import libcst
 
     try:
@@ -230,6 +240,15 @@ def _is_newer_syntax(text: str) -> bool:
     except Exception:  # its own errors, the recursion limit, whatever its native parser raises
         return False
     return True
+
+
+def _deepest(text: str) -> int:
+    """The most brackets open at once, strings and comments not told apart."""
+    depth = deepest = 0
+    for bracket in re.findall(r"[()\[\]{}]", text):
+        depth = depth + 1 if bracket in "([{" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _violation(rule: Rule, finding: Finding) -> Violation:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import click
 
-from memlint.checking import check_jobs
+from memlint.checking import api_for, check_jobs
 from memlint.commands.inputs import (
     Usage,
     colours,
@@ -18,6 +19,7 @@ from memlint.commands.inputs import (
     stdin_job,
     warn_if_empty,
 )
+from memlint.engine import check_file
 from memlint.findings import Diagnostic
 from memlint.fixing import Change, candidates, fix_file, fix_jobs
 from memlint.options import Common
@@ -25,6 +27,7 @@ from memlint.reading import ReadError, read_bytes
 from memlint.reports.style import Style
 from memlint.reports.text import diagnostic_line, plural
 from memlint.results import Shown
+from memlint.rules import load
 
 
 def fix_command(
@@ -99,12 +102,11 @@ def _fix_stdin(
     if unsafe is not None:
         job = job._replace(unsafe_fixes=unsafe)
     change = fix_file(job, data, {})
-    diagnostics = list(change.diagnostics)
-    if not diagnostics:
-        from memlint.engine import check_file
-
-        # What does not parse has no fixes; it is told here.
-        diagnostics += check_file(job.path, data, (), _no_tables, named=True).diagnostics
+    # What does not parse has no fixes; why is the check's to say.
+    checked = check_file(
+        job.path, data, load(job.codes), partial(api_for, job.target, {}), named=True
+    )
+    diagnostics = [*checked.diagnostics, *change.diagnostics]
     out, err = _styles(options)
     if diff:
         sys.stdout.write(_coloured(change.patch, out))
@@ -117,10 +119,6 @@ def _fix_stdin(
     if not options.quiet:
         _tell_sum(changed, change.left, writes=not (diff or only_check))
     return _status(diagnostics, changed, change.left, diff, only_check, exit_zero)
-
-
-def _no_tables() -> None:
-    raise AssertionError("no rule is asked")
 
 
 def _write(change: Change) -> Diagnostic | None:
