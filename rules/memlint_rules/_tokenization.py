@@ -1,0 +1,122 @@
+"""Where a script turns the texts of its training set into tokens."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memlint.rule import Call, Script
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+_METHODS = frozenset(
+    {"encode", "encode_plus", "batch_encode_plus", "prepare_for_model", "apply_chat_template"}
+)
+_MAPS = frozenset({"map", "with_transform", "set_transform"})
+_HELD_OUT = re.compile(r"test|eval|valid|dev(?!ice)|infer|predict|bench", re.I)
+
+
+def tokenizer_calls(script: Script) -> Iterator[Call]:
+    """Calls of something that is a tokenizer by type or by name; those of processors are not.
+
+    ``tokenizer.pad`` is one too.
+    """
+    for call in script.calls:
+        func = call.node.func
+        holder = func
+        if isinstance(func, ast.Attribute) and func.attr in _METHODS | {"pad", "__call__"}:
+            holder = func.value
+        if _is_tokenizer(script, call, holder):
+            yield call
+
+
+def _is_tokenizer(script: Script, call: Call, holder: ast.expr) -> bool:
+    kind = call.name.rpartition(".")[0]
+    if "Tokenizer" in kind and "from_" not in call.method:
+        return call.method in _METHODS | {"pad", "__call__"}
+    if "Processor" in kind or call.name.endswith(".from_pretrained"):
+        return False
+    name = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", "")
+    if name.lower() in ("tok", "tokenizer") or name.lower().endswith("_tokenizer"):
+        # A function of the script that is called so is none.
+        return call.name.startswith("?") or "Tokenizer" in call.name or holder is not call.node.func
+    return False
+
+
+def prepared_in(script: Script, call: Call) -> FunctionNode | None:
+    """The function around a call, where it prepares a training set; None elsewhere.
+
+    It is mapped over a data set (by itself or by a function that calls it), or an item of a
+    ``torch.utils.data.Dataset`` with labels, in a script that trains.
+    """
+    function = script.function(call.node)
+    if function is None or not trains(script):
+        return None
+    if _item_of_data_set(script, function):
+        return function
+    return function if any(map(_for_training, _mapped(script, function))) else None
+
+
+def trains(script: Script) -> bool:
+    """Whether the script trains anything."""
+    return bool(script.trainers or script.loops)
+
+
+def _for_training(text: str) -> bool:
+    return "train" in text or _HELD_OUT.search(text) is None
+
+
+def _mapped(script: Script, function: FunctionNode, depth: int = 2) -> Iterator[str]:
+    """The statements that map a function over a data set."""
+    for node in script.nodes(ast.Call):
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        names = [part for argument in arguments for part in _names(argument)]
+        if function.name in names and _callee(node) in _MAPS:
+            yield script.text(script.statement(node))
+        elif depth and _callee(node) == function.name:
+            around = script.function(node)
+            if around is not None and around is not function:
+                yield from _mapped(script, around, depth - 1)
+
+
+def _names(argument: ast.expr) -> Iterator[str]:
+    """The functions that an argument hands over: ``tokenize``, ``self.tokenize``, in a lambda."""
+    match argument:
+        case ast.Name(id=name):
+            yield name
+        case ast.Attribute(attr=name):
+            yield name
+        case ast.Lambda(body=body):
+            for node in ast.walk(body):
+                if isinstance(node, ast.Call):
+                    yield _callee(node)
+        case ast.Call(args=[first, *_]) if _callee(argument) == "partial":
+            yield from _names(first)
+
+
+def _callee(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _item_of_data_set(script: Script, function: FunctionNode) -> bool:
+    owner = script.parent(function)
+    if not isinstance(owner, ast.ClassDef) or function.name not in ("__getitem__", "__init__"):
+        return False
+    if not any(ast.unparse(base).endswith("Dataset") for base in owner.bases):
+        return False
+    return makes_labels(function) and _HELD_OUT.search(owner.name) is None
+
+
+def makes_labels(function: FunctionNode) -> bool:
+    """Whether a function gives its examples ``labels``."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Subscript(slice=ast.Constant(value="labels"), ctx=ast.Store()):
+                return True
+            case ast.Dict(keys=keys) if any(
+                isinstance(key, ast.Constant) and key.value == "labels" for key in keys
+            ):
+                return True
+            case ast.keyword(arg="labels"):
+                return True
+    return False
