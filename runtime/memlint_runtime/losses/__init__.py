@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from memlint_runtime.losses.causal_lm import FusedLoss, fuse_causal_lm_loss
 from memlint_runtime.losses.cross_entropy import cross_entropy, reduce_tokens, token_cross_entropy
+from memlint_runtime.losses.deferred import DeferredLogits, defer_logits
 from memlint_runtime.losses.distillation import OutputHead, distillation_loss
 from memlint_runtime.losses.passes import default_workspace_bytes
 from memlint_runtime.losses.policy import policy_loss
@@ -25,8 +26,10 @@ from memlint_runtime.losses.token_logprobs import (
     token_logprobs,
     token_statistics,
 )
+from memlint_runtime.losses.trl_losses import fuse_trl_losses
 
 __all__ = [
+    "DeferredLogits",
     "FusedLoss",
     "OutputHead",
     "TokenStatistics",
@@ -35,9 +38,11 @@ __all__ = [
     "cpo_loss",
     "cross_entropy",
     "default_workspace_bytes",
+    "defer_logits",
     "distillation_loss",
     "dpo_loss",
     "fuse_causal_lm_loss",
+    "fuse_trl_losses",
     "kto_loss",
     "orpo_loss",
     "policy_loss",

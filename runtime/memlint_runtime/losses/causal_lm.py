@@ -219,14 +219,14 @@ def _install(causal: Any, head: Any, options: _Options, fused: FusedLoss) -> Non
 
     own_loss = causal.loss_function
     fused._undo += [
-        _replace(causal, "forward", forward),
-        _replace(head, "forward", score),
-        _replace(causal, "_loss_function", loss_function),
-        _replace(causal, "memlint_fused_loss", fused),
+        replace_attribute(causal, "forward", forward),
+        replace_attribute(head, "forward", score),
+        replace_attribute(causal, "_loss_function", loss_function),
+        replace_attribute(causal, "memlint_fused_loss", fused),
     ]
 
 
-def _replace(module: nn.Module, name: str, value: Any) -> Callable[[], None]:
+def replace_attribute(module: nn.Module, name: str, value: Any) -> Callable[[], None]:
     """Set an instance attribute, past nn.Module's bookkeeping; returns what undoes it."""
     had, former = name in module.__dict__, module.__dict__.get(name)
     module.__dict__[name] = value
@@ -286,7 +286,7 @@ def _reduce(request: _Request, num_items_in_batch: Any, options: _Options) -> Te
     logprob, *others = request.output.unbind(-1)
     logsumexp, mean_logit = (*others, None, None)[:2]
     loss = token_cross_entropy(
-        TokenStatistics(logprob, logsumexp=logsumexp, mean_logit=mean_logit),
+        TokenStatistics(logprob, counted, logsumexp, mean_logit=mean_logit),
         label_smoothing=options.label_smoothing,
         z_loss=options.z_loss,
         dynamic=options.dynamic,

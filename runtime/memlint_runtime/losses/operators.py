@@ -28,12 +28,12 @@ from memlint_runtime.losses.tile_ops import LogitTransform
 def compiled_statistics(
     options: PassOptions, target: Tensor, bias: Tensor | None, *tensors: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """logprob, logsumexp, entropy and mean logit `[T]`, those not asked for None."""
+    """logprob, is_top, logsumexp, entropy and mean logit `[T]`, those not asked for None."""
     pairs = len(tensors) // 2
     hiddens, weights = tensors[:pairs], tensors[pairs:]
     transform = options.transform
     keeps = keeps_that_fit(hiddens, target.shape[0], options.workspace_bytes, options.keeps)
-    logprob, logsumexp, entropy, mean, *_ = _forward_op(
+    logprob, logsumexp, entropy, mean, is_top, *_ = _forward_op(
         target,
         bias,
         list(hiddens),
@@ -48,12 +48,14 @@ def compiled_statistics(
         options.mean_logit,
         list(keeps),
     )
-    return (
-        logprob,
+    extras: tuple[Tensor | None, ...] = (
         logsumexp if options.logsumexp else None,
         entropy if options.entropy else None,
         mean if options.mean_logit else None,
     )
+    if not options.extras_differentiable:
+        extras = tuple(None if extra is None else extra.detach() for extra in extras)
+    return logprob, is_top, *extras
 
 
 @torch.library.custom_op("memlint::token_statistics", mutates_args=())
@@ -72,7 +74,10 @@ def _forward_op(
     mean_logit: bool,
     keeps: Sequence[bool],
 ) -> list[Tensor]:
-    """logprob, logsumexp, entropy, mean logit `[T]`, or empty; then the kept `[T, D]`, or empty."""
+    """logprob, logsumexp, entropy, mean logit `[T]`, is_top; then the kept `[T, D]`.
+
+    Those not asked for are empty.
+    """
     options = PassOptions(
         LogitTransform(scale, softcap, temperature),
         compute_dtype,
@@ -80,6 +85,7 @@ def _forward_op(
         logsumexp,
         entropy,
         mean_logit,
+        True,
         tuple(keeps),
     )
     found = forward_pass(options, target, bias, [*hiddens, *weights])
@@ -89,6 +95,7 @@ def _forward_op(
         found.logsumexp,
         None if expected is None else found.logsumexp - expected,
         found.mean_logit,
+        found.is_top,
         *found.kept,
     )
     count, empty = int(target.shape[0]), found.logprob
@@ -124,7 +131,8 @@ def _(
         hidden.new_empty(hidden.shape) if keep else statistics[0].new_empty(0)
         for hidden, keep in zip(hiddens, keeps, strict=True)
     ]
-    return statistics + kept
+    is_top = hiddens[0].new_empty(target.shape[0], dtype=torch.bool)
+    return [*statistics, is_top, *kept]
 
 
 @torch.library.custom_op("memlint::token_statistics_backward", mutates_args=())
@@ -154,6 +162,7 @@ def _backward_op(
         False,
         bool(entropy.numel()),
         False,
+        True,
         (False,) * len(hiddens),
     )
     gradients = backward_pass(
@@ -199,7 +208,7 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> N
     target, bias, hiddens, weights, *constants = inputs
     ctx.constants, ctx.pairs, ctx.has_bias = constants, len(hiddens), bias is not None
     ctx.asked = (True, *constants[5:8])
-    logsumexp, entropy, kept = output[1], output[2], output[4:]
+    logsumexp, entropy, kept = output[1], output[2], output[5:]
     ctx.wants = [one is not None and one.requires_grad for one in (bias, *hiddens, *weights)]
     ctx.save_for_backward(target, bias, *hiddens, *weights, logsumexp, entropy, *kept)
 

@@ -30,7 +30,11 @@ _COMFORTABLE_TILES = 16 * 2**20
 
 @dataclass(frozen=True)
 class PassOptions:
-    """All about a pass that is not a tensor. `keeps`: which hiddens' gradients may be kept."""
+    """All about a pass that is not a tensor.
+
+    `extras_differentiable`: whether log-sum-exp, entropy and mean logit carry gradients.
+    `keeps`: which hiddens' gradients may be kept.
+    """
 
     transform: LogitTransform
     compute_dtype: torch.dtype
@@ -38,6 +42,7 @@ class PassOptions:
     logsumexp: bool
     entropy: bool
     mean_logit: bool
+    extras_differentiable: bool
     keeps: tuple[bool, ...]
 
 
@@ -48,6 +53,7 @@ class Outcome:
     rows: Tensor | None
     target: Tensor
     logprob: Tensor
+    is_top: Tensor
     logsumexp: Tensor
     expected_logit: Tensor | None
     mean_logit: Tensor | None
@@ -77,6 +83,7 @@ def forward_pass(
         rows,
         target,
         found.logprob,
+        found.is_top,
         found.logsumexp,
         found.expected_logit,
         found.mean_logit,

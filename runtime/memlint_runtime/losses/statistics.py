@@ -43,9 +43,11 @@ KeptGradients = tuple[Tensor | None, ...]
 
 @dataclass(frozen=True)
 class Statistics:
-    """`[T]` each: log-probability of the target, log-sum-exp, expected and mean logit."""
+    """`[T]` each: log-probability of the target, whether it is the likeliest entry, log-sum-exp,
+    expected and mean logit."""
 
     logprob: Tensor
+    is_top: Tensor
     logsumexp: Tensor
     expected_logit: Tensor | None
     mean_logit: Tensor | None
@@ -66,6 +68,7 @@ def gather_statistics(
     blank = torch.empty(T, dtype=head.accumulate_dtype, device=head.device)
     found = Statistics(
         blank,
+        torch.empty_like(blank, dtype=torch.bool),
         torch.empty_like(blank),
         torch.empty_like(blank) if expected_logit else None,
         torch.empty_like(blank) if mean_logit else None,
@@ -129,9 +132,11 @@ def _finish(
     others = state.others * shrink
     target = (state.target - maximum).exp()
     total = others + target
-    # The target is the maximum: log1p keeps the small log-probability of a confident token.
+    is_top = state.target >= state.maximum
+    found.is_top[tokens] = is_top
+    # Of the likeliest entry log1p keeps the small log-probability.
     found.logprob[tokens] = torch.where(
-        state.target >= state.maximum, -torch.log1p(others), state.target - maximum - total.log()
+        is_top, -torch.log1p(others), state.target - maximum - total.log()
     )
     found.logsumexp[tokens] = maximum + total.log()
     if found.expected_logit is not None and state.weighted is not None:

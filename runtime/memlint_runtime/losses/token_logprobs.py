@@ -36,9 +36,13 @@ _Apply = Callable[..., tuple[Tensor | None, ...]]
 
 @dataclass(frozen=True)
 class TokenStatistics:
-    """Per token, in fp32: fields not asked for are None. Ignored tokens hold zeros."""
+    """Per token, in fp32: fields not asked for are None. Ignored tokens hold zeros.
+
+    `is_top`: whether the target is the likeliest entry, a bool.
+    """
 
     logprob: Tensor
+    is_top: Tensor
     logsumexp: Tensor | None = None
     entropy: Tensor | None = None
     mean_logit: Tensor | None = None
@@ -136,12 +140,14 @@ def token_statistics(
     logsumexp: bool = False,
     entropy: bool = False,
     mean_logit: bool = False,
+    extras_differentiable: bool = True,
     low_rank: tuple[Tensor, Tensor] | None = None,
     workspace_bytes: int | None = None,
 ) -> TokenStatistics:
     """As `token_logprobs`, with the log-sum-exp, entropy and mean logit of each token on request.
 
-    Differentiating any of the three recomputes the tiles for the hidden states' gradient.
+    Differentiating any of the three recomputes the tiles for the hidden states' gradient; as
+    metrics (`extras_differentiable=False`) they cost next to nothing.
     """
     _check(hidden_TD, weight_VD, target_T, bias, low_rank, softcap, temperature)
     leading = target_T.shape
@@ -164,9 +170,12 @@ def token_statistics(
         logsumexp=logsumexp,
         entropy=entropy,
         mean_logit=mean_logit,
-        # Where only these are differentiated the kept gradient would go unused.
+        extras_differentiable=extras_differentiable,
+        # With losses of these the kept gradient would go unused; entropies are mostly metrics.
         keeps=tuple(
-            differentiable and hidden.requires_grad and not (logsumexp or mean_logit)
+            differentiable
+            and hidden.requires_grad
+            and not (extras_differentiable and (logsumexp or mean_logit))
             for hidden in hiddens
         ),
     )
@@ -174,15 +183,18 @@ def token_statistics(
         from memlint_runtime.losses.operators import compiled_statistics as apply
     else:
         apply = cast("_Apply", _TokenStatistics.apply)
-    logprob, *others = apply(options, target, bias, *hiddens, *weights)
+    logprob, is_top, *others = apply(options, target, bias, *hiddens, *weights)
     assert logprob is not None
+    assert is_top is not None
     return TokenStatistics(
-        logprob.reshape(leading), *(None if o is None else o.reshape(leading) for o in others)
+        logprob.reshape(leading),
+        is_top.reshape(leading),
+        *(None if o is None else o.reshape(leading) for o in others),
     )
 
 
 class _TokenStatistics(torch.autograd.Function):
-    """(options, target, bias, *hiddens, *weights) -> logprob, logsumexp, entropy, mean logit."""
+    """(options, target, bias, *hiddens, *weights) -> logprob, is_top, logsumexp, entropy, mean."""
 
     @staticmethod
     def forward(
@@ -200,14 +212,19 @@ class _TokenStatistics(torch.autograd.Function):
         if found.expected_logit is not None:
             entropy = found.logsumexp - found.expected_logit
         logsumexp = found.logsumexp if options.logsumexp else None
-        return tuple(
+        logprob, is_top, *extras = (
             None if values is None else spread_rows(values, found.rows, int(target_T.shape[0]))
-            for values in (found.logprob, logsumexp, entropy, found.mean_logit)
+            for values in (found.logprob, found.is_top, logsumexp, entropy, found.mean_logit)
         )
+        fixed = (is_top, *(() if options.extras_differentiable else extras))
+        ctx.mark_non_differentiable(*(values for values in fixed if values is not None))
+        return logprob, is_top, *extras
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: Any, by_logprob: Tensor | None, _: None, *by_extras: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
         rows, target, bias, logsumexp, expected_logit, *tensors = ctx.saved_tensors
         gradients = backward_pass(
             ctx.options,
@@ -218,7 +235,7 @@ class _TokenStatistics(torch.autograd.Function):
             logsumexp,
             expected_logit,
             ctx.kept,
-            upstream,
+            (by_logprob, *by_extras),
             ctx.needs_input_grad[2:],
         )
         return None, None, *gradients

@@ -95,7 +95,11 @@ def test_gradcheck(workspace: int | None, entropy: bool) -> None:
             mean_logit=entropy,
             workspace_bytes=None if workspace is None else 12_000,
         )
-        return tuple(values for values in vars(found).values() if values is not None)
+        return tuple(
+            values
+            for values in vars(found).values()
+            if values is not None and values.is_floating_point()
+        )
 
     assert torch.autograd.gradcheck(
         function, (problem.hidden, problem.weight, bias), nondet_tol=1e-12
@@ -144,6 +148,32 @@ def test_any_shape(
         strict=True,
     ):
         assert worst(mine, theirs) < 1e-5
+
+
+def test_says_whether_the_target_is_the_likeliest() -> None:
+    problem = make_problem(200, vocabulary=7, ignored=False)
+    found = token_statistics(problem.hidden, problem.weight, problem.target)
+    plain = (problem.hidden @ problem.weight.T).argmax(-1) == problem.target
+    assert torch.equal(found.is_top, plain)
+    assert found.is_top.any()
+    assert not found.is_top.all()
+
+
+def test_extras_as_metrics_carry_no_gradient() -> None:
+    problem = make_problem()
+    found = token_statistics(
+        problem.hidden,
+        problem.weight,
+        problem.target,
+        entropy=True,
+        mean_logit=True,
+        extras_differentiable=False,
+    )
+    assert found.entropy is not None
+    assert found.mean_logit is not None
+    assert not found.entropy.requires_grad
+    assert not found.mean_logit.requires_grad
+    assert found.logprob.requires_grad
 
 
 def test_all_masked_is_zero() -> None:

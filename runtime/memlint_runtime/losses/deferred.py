@@ -1,0 +1,365 @@
+"""Logits that are computed only as far as they are used.
+
+What: `defer_logits(model)` makes the output head return `DeferredLogits`: hidden states, head, and
+what was done to them since (slices, scales, soft caps, reshapes). Log-softmax, cross entropy and
+log-sum-exp over them run tile by tile; any other operation first computes the logits for real, so
+nothing breaks, it only saves nothing. Generation gets real logits.
+Why: trainers that ask a model for logits and then gather log-probabilities need not be rewritten.
+Cost: the objects are no tensors, so code that checks `isinstance(logits, torch.Tensor)` differs.
+
+Shapes: leading `[...]` (usually B, L), D hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from memlint_runtime.losses.causal_lm import find_head, replace_attribute, unwrap
+from memlint_runtime.losses.cross_entropy import cross_entropy
+from memlint_runtime.losses.output_head import HeadTensors, read_head
+from memlint_runtime.losses.tile_ops import LogitTransform
+from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
+
+
+@dataclass(eq=False)
+class DeferredLogits:
+    """Stands for `transform(hidden @ weight.T)`, `[..., V]`.
+
+    Of dataclass type so that DDP finds `hidden`, and through it the graph, in a model's outputs.
+    """
+
+    hidden: Tensor
+    head: HeadTensors = field(repr=False)
+    transform: LogitTransform = field(default_factory=LogitTransform)
+    dtype: torch.dtype = torch.float32
+    workspace_bytes: int | None = None
+
+    # -- what a tensor would say of itself ---------------------------------------------------
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((*self.hidden.shape[:-1], self.head.weight.shape[0]))
+
+    @property
+    def ndim(self) -> int:
+        return self.hidden.ndim
+
+    @property
+    def device(self) -> torch.device:
+        return self.hidden.device
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.hidden.requires_grad or self.head.weight.requires_grad
+
+    def dim(self) -> int:
+        return self.ndim
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    # -- what stays deferred -----------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Any:
+        if self._leaves_vocabulary(index):
+            return replace(self, hidden=self.hidden[index])
+        return self.materialize()[index]
+
+    def _leaves_vocabulary(self, index: Any) -> bool:
+        parts = index if isinstance(index, tuple) else (index,)
+        taken = 0
+        for part in parts:
+            if part is None:
+                continue
+            mask = isinstance(part, Tensor) and part.dtype == torch.bool
+            taken += 0 if part is Ellipsis else part.ndim if mask else 1
+        if taken < self.ndim and parts[-1] is not Ellipsis and Ellipsis in _plain(parts):
+            taken = self.ndim  # what follows the ellipsis counts from the end
+        elif taken < self.ndim:
+            return True
+        last = parts[-1]
+        return isinstance(last, slice) and last == slice(None)
+
+    def __iter__(self) -> Iterator[DeferredLogits]:
+        return (replace(self, hidden=row) for row in self.hidden)
+
+    def __truediv__(self, divisor: Any) -> Any:
+        return self * (1.0 / divisor) if isinstance(divisor, (int, float)) else NotImplemented
+
+    def __mul__(self, factor: Any) -> Any:
+        if not isinstance(factor, (int, float)) or factor <= 0:
+            return self.materialize() * factor
+        if self.transform.softcap is None:
+            changed = replace(self.transform, scale=self.transform.scale * factor)
+        else:
+            changed = replace(self.transform, temperature=self.transform.temperature / factor)
+        return replace(self, transform=changed)
+
+    __rmul__ = __mul__
+
+    def tanh(self) -> Any:
+        if self.transform.softcap is not None:
+            return self.materialize().tanh()
+        return replace(self, transform=replace(self.transform, softcap=1.0))
+
+    def float(self) -> DeferredLogits:
+        return replace(self, dtype=torch.float32)
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], torch.dtype) and not kwargs:
+            return replace(self, dtype=args[0])
+        if len(args) == 1 and args[0] == self.device and not kwargs:
+            return self
+        return self.materialize().to(*args, **kwargs)
+
+    def contiguous(self) -> DeferredLogits:
+        return self
+
+    def detach(self) -> DeferredLogits:
+        head = replace(
+            self.head,
+            weight=self.head.weight.detach(),
+            bias=None if self.head.bias is None else self.head.bias.detach(),
+        )
+        return replace(self, hidden=self.hidden.detach(), head=head)
+
+    def reshape(self, *shape: Any) -> Any:
+        sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        if sizes[-1] not in (self.shape[-1], -1) or (sizes[-1] == -1 and len(sizes) != self.ndim):
+            return self.materialize().reshape(sizes)
+        return replace(self, hidden=self.hidden.reshape(*sizes[:-1], self.hidden.shape[-1]))
+
+    view = reshape
+
+    # -- what is computed tile by tile -------------------------------------------------------
+
+    def statistics(self, target: Tensor, **options: Any) -> TokenStatistics:
+        """As `token_statistics` of these logits; a target of -100 is ignored."""
+        return token_statistics(
+            self.hidden,
+            self.head.weight,
+            target,
+            softcap=self.transform.softcap,
+            temperature=self.transform.temperature,
+            logit_scale=self.transform.scale,
+            workspace_bytes=self.workspace_bytes,
+            **self.head.options(self.hidden),
+            **options,
+        )
+
+    def mean(self) -> Tensor:
+        """The mean of all logits, as trainers log it: a metric, without gradient."""
+        with torch.no_grad():
+            anything = torch.zeros(self.shape[:-1], dtype=torch.long, device=self.device)
+            found = self.statistics(anything, mean_logit=True).mean_logit
+            assert found is not None
+            return found.mean()
+
+    def log_softmax(self, dim: int = -1, dtype: Any = None) -> Any:
+        if dim not in (-1, self.ndim - 1):
+            return self.materialize().log_softmax(dim)
+        return DeferredLogProbs(self)
+
+    def logsumexp(self, dim: int = -1) -> Tensor:
+        anything = torch.zeros(self.shape[:-1], dtype=torch.long, device=self.device)
+        found = self.statistics(anything, logsumexp=True).logsumexp
+        assert found is not None
+        return found
+
+    def materialize(self) -> Tensor:
+        """The logits themselves."""
+        options = self.head.options(self.hidden)
+        logits = functional.linear(self.hidden, self.head.weight, options["bias"])
+        if options["low_rank"] is not None:
+            left, right = options["low_rank"]
+            logits = logits + functional.linear(left, right.to(left.dtype)).to(logits.dtype)
+        transform = self.transform
+        if transform.softcap is not None:
+            capped = torch.tanh(logits * (transform.scale / transform.softcap))
+            logits = capped * (transform.softcap / transform.temperature)
+        elif transform.factor != 1.0:
+            logits = logits * transform.factor
+        return logits.to(self.dtype)
+
+    def __add__(self, other: Any) -> Any:
+        return self.materialize() + _real(other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self.materialize() - _real(other)
+
+    def __neg__(self) -> Any:
+        return -self.materialize()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name.endswith("_"):
+            raise NotImplementedError(
+                f"deferred logits cannot be changed in place by {name}: use the form that returns "
+                "a new tensor"
+            )
+        return getattr(self.materialize(), name)
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        handler = _HANDLERS.get(function)
+        if handler is not None and isinstance(args[0], DeferredLogits):
+            result = handler(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        return function(*map(_real, args), **{name: _real(value) for name, value in kwargs.items()})
+
+
+@dataclass(eq=False)
+class DeferredLogProbs:
+    """Log-softmax of deferred logits, of which only gathered entries are computed."""
+
+    logits: DeferredLogits
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.logits.shape
+
+    def __getitem__(self, index: Any) -> Any:
+        part = self.logits[index]
+        return (
+            part.log_softmax(-1) if isinstance(part, DeferredLogits) else self.materialize()[index]
+        )
+
+    def gather(self, dim: int, index: Tensor) -> Any:
+        if dim not in (-1, self.logits.ndim - 1) or index.shape[-1] != 1:
+            return self.materialize().gather(dim, index)
+        return self.logits.statistics(index[..., 0]).logprob[..., None]
+
+    def materialize(self) -> Tensor:
+        return self.logits.materialize().log_softmax(-1)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.materialize(), name)
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function in (torch.gather, Tensor.gather) and isinstance(args[0], DeferredLogProbs):
+            return args[0].gather(*args[1:], **(kwargs or {}))
+        named = {name: _real(value) for name, value in (kwargs or {}).items()}
+        return function(*map(_real, args), **named)
+
+
+def _plain(parts: tuple[Any, ...]) -> list[Any]:
+    return [part for part in parts if not isinstance(part, Tensor)]
+
+
+def _real(value: Any) -> Any:
+    if isinstance(value, (DeferredLogits, DeferredLogProbs)):
+        return value.materialize()
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_real, value))
+    return value
+
+
+def _cross_entropy(
+    logits: DeferredLogits,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    if weight is not None or target.is_floating_point() or target.ndim != 1:
+        return NotImplemented
+    return cross_entropy(
+        logits.hidden,
+        logits.head.weight,
+        target,
+        label_smoothing=label_smoothing,
+        ignore_index=ignore_index,
+        reduction=reduction,  # type: ignore[arg-type]
+        softcap=logits.transform.softcap,
+        temperature=logits.transform.temperature,
+        logit_scale=logits.transform.scale,
+        workspace_bytes=logits.workspace_bytes,
+        **logits.head.options(logits.hidden),
+    )
+
+
+_HANDLERS: dict[Any, Callable[..., Any]] = {
+    functional.cross_entropy: _cross_entropy,
+    functional.log_softmax: lambda logits, dim=-1, **_: logits.log_softmax(dim),
+    torch.log_softmax: lambda logits, dim=-1, **_: logits.log_softmax(dim),
+    torch.logsumexp: lambda logits, dim=-1, **_: logits.logsumexp(dim),
+    torch.tanh: lambda logits: logits.tanh(),
+}
+
+
+@dataclass
+class DeferredHead:
+    """Undoes `defer_logits` by `undo()`, or at the end of a `with` block."""
+
+    _undo: list[Callable[[], None]] = field(default_factory=list)
+
+    def undo(self) -> None:
+        """Give the model its logits back."""
+        while self._undo:
+            self._undo.pop()()
+
+    def __enter__(self) -> DeferredHead:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.undo()
+
+
+def defer_logits(model: nn.Module, *, workspace_bytes: int | None = None) -> DeferredHead:
+    """Make a transformers causal LM return `DeferredLogits`, outside `generate`, until undone."""
+    causal = unwrap(model)
+    head: Any = find_head(causal)
+    if "memlint_deferred" in vars(causal):
+        raise ValueError("the model's logits are deferred already: undo() that first")
+    head_forward, generate = head.forward, causal.generate
+    generating: list[bool] = []
+
+    @functools.wraps(head_forward)
+    def forward(hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if generating:
+            return head_forward(hidden, *args, **kwargs)
+        dtype = hidden.dtype
+        if torch.is_autocast_enabled(hidden.device.type):
+            dtype = torch.get_autocast_dtype(hidden.device.type)
+        return DeferredLogits(hidden, read_head(head), dtype=dtype, workspace_bytes=workspace_bytes)
+
+    @functools.wraps(generate)
+    def generate_with_logits(*args: Any, **kwargs: Any) -> Any:
+        generating.append(True)
+        try:
+            return generate(*args, **kwargs)
+        finally:
+            generating.pop()
+
+    deferred = DeferredHead()
+    deferred._undo += [
+        replace_attribute(head, "forward", forward),
+        replace_attribute(causal, "generate", generate_with_logits),
+        replace_attribute(causal, "memlint_deferred", deferred),
+    ]
+    return deferred

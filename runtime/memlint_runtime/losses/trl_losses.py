@@ -1,0 +1,236 @@
+"""TRL's trainers without full logits, and below TRL's own chunks where it has them.
+
+What: `fuse_trl_losses(trainer)` gives a constructed trainer the tiled losses until undone.
+Trainers whose models carry TRL's fused head (SFT, DPO, KTO, GRPO, RLOO since 1.15) get the tiles
+in place of its chunks, which hold 4,096 x 32,768 logits and recompute them in backward. Trainers
+that ask for full logits (CPO and ORPO; DPO, KTO and GRPO before 1.14) get `DeferredLogits`, for the
+policy and for the reference, whose log-probabilities are computed without a graph.
+Tested with trl 1.16; another layout is refused when this is called, not in the middle of training.
+Cost: the functions of TRL's modules are replaced for all trainers of the process until undone.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from memlint_runtime.losses.deferred import DeferredHead, DeferredLogits, defer_logits
+from memlint_runtime.losses.token_logprobs import token_statistics
+
+# What TRL 1.15 and 1.16 pass to their chunked function, in order.
+_CHUNKED_ARGUMENTS = (
+    "hidden",
+    "weight",
+    "bias",
+    "targets",
+    "temperature",
+    "chunk_size",
+    "final_logit_softcapping",
+    "logit_scale",
+    "outputs",
+)
+_CHUNKED = "_ChunkedLogProbFunction"
+
+
+def fuse_trl_losses(trainer: Any, *, workspace_bytes: int | None = None) -> DeferredHead:
+    """Compute a TRL trainer's log-probabilities tile by tile, until undone.
+
+    Args:
+        trainer: a constructed trainer of trl.
+        workspace_bytes: as in `token_logprobs`.
+
+    Raises ValueError if the trainer is none of trl's, or of a version whose functions differ.
+    """
+    names = [
+        kind.__module__ for kind in type(trainer).__mro__ if kind.__module__.startswith("trl.")
+    ]
+    if not names:
+        raise ValueError(
+            f"wants a trainer of trl, got {type(trainer).__name__}: for transformers.Trainer use "
+            "fuse_causal_lm_loss(model)"
+        )
+    handle = DeferredHead()
+    try:
+        if _has_fused_head(trainer.model):
+            handle._undo += _replace_chunks(workspace_bytes)
+        else:
+            _defer(trainer, names, workspace_bytes, handle)
+    except BaseException:
+        handle.undo()
+        raise
+    return handle
+
+
+def _has_fused_head(model: Any) -> bool:
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    forward = inspect.unwrap(inner.forward, stop=lambda f: "fused_lm_head" in _parameters(f))
+    return "fused_lm_head" in _parameters(forward)
+
+
+def _parameters(function: Any) -> list[str]:
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return (
+        [] if code is None else list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    )
+
+
+# -- trainers with TRL's fused head ---------------------------------------------------------------
+
+
+def _replace_chunks(workspace_bytes: int | None) -> list[Callable[[], None]]:
+    from trl.trainer import utils
+
+    chunked: Any = getattr(utils, _CHUNKED, None)
+    found = () if chunked is None else tuple(inspect.signature(chunked.forward).parameters)[1:]
+    if found != _CHUNKED_ARGUMENTS:
+        import trl
+
+        raise ValueError(
+            f"trl {trl.__version__} chunks its log-probabilities by a function of {found}, tested "
+            f"is one of {_CHUNKED_ARGUMENTS} (trl 1.16): leave its own loss, or use trl==1.16"
+        )
+
+    class TiledLogProbs:
+        """Stands in for TRL's chunked autograd function."""
+
+        @staticmethod
+        def apply(
+            hidden: Tensor,
+            weight: Tensor,
+            bias: Tensor | None,
+            targets: Tensor,
+            temperature: float,
+            chunk_size: int,
+            final_logit_softcapping: float | None,
+            logit_scale: float,
+            outputs: tuple[str, ...],
+        ) -> Any:
+            if "log_sum_sq_probs" in outputs:
+                return chunked.apply(
+                    hidden,
+                    weight,
+                    bias,
+                    targets,
+                    temperature,
+                    chunk_size,
+                    final_logit_softcapping,
+                    logit_scale,
+                    outputs,
+                )
+            found = token_statistics(
+                hidden,
+                weight,
+                targets,
+                bias=bias,
+                temperature=temperature,
+                softcap=final_logit_softcapping,
+                logit_scale=logit_scale,
+                entropy="entropy" in outputs,
+                mean_logit="mean_logits" in outputs,
+                extras_differentiable="mean_logits" not in outputs,
+                workspace_bytes=workspace_bytes,
+            )
+            top = found.is_top if "is_top1" in outputs else None
+            return found.logprob, found.entropy, None, found.mean_logit, top
+
+    setattr(utils, _CHUNKED, TiledLogProbs)
+    return [lambda: setattr(utils, _CHUNKED, chunked)]
+
+
+# -- trainers that ask for logits -----------------------------------------------------------------
+
+
+def _defer(
+    trainer: Any, names: list[str], workspace_bytes: int | None, handle: DeferredHead
+) -> None:
+    for model in (trainer.model, getattr(trainer, "ref_model", None)):
+        if model is not None:
+            deferred = defer_logits(model, workspace_bytes=workspace_bytes)
+            handle._undo.append(deferred.undo)
+    for name in names:
+        module = sys.modules[name]
+        for function, make in _LOG_PROBABILITY_FUNCTIONS.items():
+            own = getattr(module, function, None)
+            if own is not None:
+                setattr(module, function, make(own))
+                handle._undo.append(_putting_back(module, function, own))
+
+
+def _putting_back(module: Any, name: str, value: Any) -> Callable[[], None]:
+    return lambda: setattr(module, name, value)
+
+
+def _selective_log_softmax(own: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def selective_log_softmax(
+        logits: Any,
+        index: Tensor,
+        temperature: float = 1.0,
+        row_mask: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor:
+        if not isinstance(logits, DeferredLogits) or index.ndim != logits.ndim - 1 or options:
+            return own(_real(logits), index, **_given(temperature, row_mask), **options)
+        scaled: DeferredLogits = logits / temperature
+        return scaled.statistics(_masked(index, row_mask)).logprob
+
+    return selective_log_softmax
+
+
+def _selective_log_softmax_and_entropy(own: Callable[..., Any]) -> Callable[..., Any]:
+    def selective_log_softmax_and_entropy(
+        logits: Any,
+        index: Tensor,
+        entropy_requires_grad: bool = True,
+        temperature: float = 1.0,
+        row_mask: Tensor | None = None,
+    ) -> Any:
+        if not isinstance(logits, DeferredLogits):
+            return own(logits, index, entropy_requires_grad, **_given(temperature, row_mask))
+        found = (logits / temperature).statistics(
+            _masked(index, row_mask), entropy=True, extras_differentiable=entropy_requires_grad
+        )
+        return found.logprob, found.entropy
+
+    return selective_log_softmax_and_entropy
+
+
+def _entropy_from_logits(own: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def entropy_from_logits(logits: Any, *args: Any, **kwargs: Any) -> Tensor:
+        if not isinstance(logits, DeferredLogits):
+            return own(logits, *args, **kwargs)
+        anything = torch.zeros(logits.shape[:-1], dtype=torch.long, device=logits.device)
+        entropy = logits.statistics(anything, entropy=True).entropy
+        assert entropy is not None
+        return entropy
+
+    return entropy_from_logits
+
+
+_LOG_PROBABILITY_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "selective_log_softmax": _selective_log_softmax,
+    "selective_log_softmax_and_entropy": _selective_log_softmax_and_entropy,
+    "entropy_from_logits": _entropy_from_logits,
+}
+
+
+def _masked(index: Tensor, row_mask: Tensor | None) -> Tensor:
+    return index if row_mask is None else index.masked_fill(row_mask == 0, -100)
+
+
+def _given(temperature: float, row_mask: Tensor | None) -> dict[str, Any]:
+    """Keywords that older versions of TRL's functions do not take are left out at their default."""
+    options: dict[str, Any] = {}
+    if temperature != 1.0:
+        options["temperature"] = temperature
+    if row_mask is not None:
+        options["row_mask"] = row_mask
+    return options
+
+
+def _real(logits: Any) -> Any:
+    return logits.materialize() if isinstance(logits, DeferredLogits) else logits

@@ -1,0 +1,11 @@
+"""Every test draws the same numbers each time, alone or in company."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)

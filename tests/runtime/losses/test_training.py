@@ -1,0 +1,115 @@
+"""Training with the fused losses goes as it does without, in transformers and in TRL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from memlint_runtime.fake_memory import track_memory
+from memlint_runtime.losses import DeferredLogits, defer_logits, fuse_trl_losses
+from torch import nn
+
+from tests.runtime.losses.models import tiny_batch, tiny_model
+from tests.runtime.losses.plain import worst
+from tests.runtime.losses.training import deviation, train_trainer, train_trl
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+
+
+def test_trainer_learns_the_same(tmp_path: Path) -> None:
+    fused, plain = (train_trainer(tmp_path, 20, fused=fused) for fused in (True, False))
+    assert len(fused) == 20
+    assert deviation(fused, plain) < 1e-4
+    assert plain[-1] < plain[0]
+
+
+@pytest.mark.parametrize("kind", ["dpo", "kto", "grpo", "orpo", "cpo"])
+def test_trl_learns_the_same(kind: str, tmp_path: Path) -> None:
+    fused, plain = (train_trl(kind, tmp_path, 8, fused=fused) for fused in (True, False))
+    assert len(fused) == 8
+    assert any(plain)
+    assert deviation(fused, plain) < 1e-4
+
+
+def test_deferred_logits_are_the_logits() -> None:
+    model, batch = tiny_model("gemma2_softcap"), tiny_batch()
+    labels = batch.pop("labels")
+    plain = model(**batch).logits
+    leaf = model.get_output_embeddings().weight
+    with defer_logits(model):
+        deferred = model(**batch).logits
+        assert isinstance(deferred, DeferredLogits)
+        assert deferred.shape == plain.shape
+        assert worst(deferred.materialize(), plain) < 1e-5
+        assert worst(deferred[:, :-1, :][0].materialize(), plain[0, :-1]) < 1e-5
+        assert worst(deferred[..., 2:5], plain[..., 2:5]) < 1e-5
+        assert worst(deferred[..., -1, :].argmax(-1), plain[..., -1, :].argmax(-1)) == 0
+        mask = batch["attention_mask"].bool()
+        assert worst(deferred[mask].mean(), plain[mask].mean()) < 1e-5
+        target = labels.clamp(min=0)
+        for mine, theirs in (
+            (
+                deferred.log_softmax(-1).gather(-1, target[..., None]),
+                plain.log_softmax(-1).gather(-1, target[..., None]),
+            ),
+            (
+                torch.gather(
+                    nn.functional.log_softmax(deferred / 0.7, dim=-1), 2, target[..., None]
+                ),
+                torch.gather(nn.functional.log_softmax(plain / 0.7, dim=-1), 2, target[..., None]),
+            ),
+            (torch.logsumexp(deferred, -1), torch.logsumexp(plain, -1)),
+            (
+                nn.CrossEntropyLoss()(deferred.float().view(-1, 97), labels.view(-1)),
+                nn.CrossEntropyLoss()(plain.float().view(-1, 97), labels.view(-1)),
+            ),
+            (deferred + 1.0, plain + 1.0),
+            (torch.softmax(deferred, -1), torch.softmax(plain, -1)),
+        ):
+            assert worst(mine, theirs) < 1e-5
+            ours, expected = (
+                torch.autograd.grad(values.square().sum(), leaf, retain_graph=True)[0]
+                for values in (mine, theirs)
+            )
+            assert worst(ours, expected) < 5e-5
+        with pytest.raises(NotImplementedError, match="in place by div_"):
+            deferred.div_(2.0)
+        generated = model.generate(batch["input_ids"][:1, :4], max_new_tokens=2, do_sample=False)
+        assert generated.shape[0] == 1
+    assert isinstance(model(**batch).logits, torch.Tensor)
+
+
+def test_deferred_log_probabilities_build_no_logits() -> None:
+    model = tiny_model(vocab_size=20_000)
+    ids = torch.randint(3, 20_000, (4, 60))
+    with defer_logits(model, workspace_bytes=400_000), track_memory([model]) as tracker:
+        logits = model(ids).logits[:, :-1]
+        logits.log_softmax(-1).gather(-1, ids[:, 1:, None]).sum().backward()
+    assert tracker.peak.activations + tracker.peak.temporaries < 4 * 60 * 20_000 * 4 / 4
+
+
+def test_refuses_other_trainers() -> None:
+    with pytest.raises(ValueError, match="wants a trainer of trl"):
+        fuse_trl_losses(object())
+
+
+@pytest.mark.parametrize("kind", ["dpo", "orpo", "cpo"])
+def test_trl_really_runs_the_tiles(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trl.trainer import utils
+
+    def never(*args: object, **kwargs: object) -> None:
+        raise AssertionError("the full logits, or TRL's own chunks, were computed")
+
+    monkeypatch.setattr(DeferredLogits, "materialize", never)
+    monkeypatch.setattr(utils._ChunkedLogProbFunction, "apply", never)
+    assert len(train_trl(kind, tmp_path, 2, fused=True)) == 2
+    if kind == "dpo":
+        with pytest.raises(AssertionError):
+            train_trl(kind, tmp_path, 1, fused=False)
