@@ -218,7 +218,11 @@ def _trainer_edits(
     given = trainer.setting("data_collator")
     collator = _collator(script, given)
     has_labels = makes_labels(function)
-    if has_labels and trainer.model.causal_lm is not False and not _labels_are_inputs(function):
+    if (
+        has_labels
+        and trainer.model.causal_lm is not False
+        and not _labels_are_inputs(function, call)
+    ):
         # A decoder wants as many labels as inputs, and padding made them so.
         return None
     if collator in (_PADS_LABELS, _PADS_TOKEN_LABELS):
@@ -246,9 +250,13 @@ def _trainer_edits(
     return None
 
 
-def _labels_are_inputs(function: FunctionNode) -> bool:
+def _labels_are_inputs(function: FunctionNode, call: Call) -> bool:
     """Whether the labels are a plain copy of the input ids, so that both stay equally long."""
     values: list[ast.expr] = []
+    tokenizer = ast.unparse(call.node.func)
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    if sum(ast.unparse(node.func) == tokenizer for node in calls) != 1:
+        return False
     for node in ast.walk(function):
         match node:
             case ast.Assign(targets=[ast.Subscript(slice=ast.Constant(value="labels"))]):
@@ -597,7 +605,7 @@ for batch in loader:
 """,
         ),
         Example(
-            title="a decoder whose labels are other texts, which only padding makes as long: advice",
+            title="a decoder whose labels only padding makes as long as its inputs: advice",
             bad="""\
 from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
 from transformers import DataCollatorForLanguageModeling
