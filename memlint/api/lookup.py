@@ -9,9 +9,19 @@ bases and fields are followed from package to package, each at its own version, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from memlint.api.knowledge import FORWARDED, MENDED_DEFAULTS, successor
+from memlint.api.knowledge import (
+    FORWARDED,
+    IGNORED,
+    MENDED_DEFAULTS,
+    WARNED,
+    Ignored,
+    Warned,
+    is_owned,
+    successor,
+)
 from memlint.api.knowledge.behaviours import BEHAVIOURS
 from memlint.api.signatures import REQUIRED, Expression, History, Kind, Parameter, Signature
 from memlint.api.successors import Successor, Unset
@@ -141,13 +151,17 @@ class Api:
                 or self._name_history(name)
                 or (self._attribute_history(owner, attribute) if owner else None)
             )
+        first: History | None = None
         for owner, record, method in self._owners(name):
             package = owner.partition(".")[0]
             found = _parameter_ranges(record, method, parameter)
             if found:
-                present, deprecated = found
-                return _history(self._table(package), package, present, deprecated)
-        return None
+                history = _history(self._table(package), package, *found)
+                # An override that came and went says nothing of the field that it overrode.
+                if not self._is_gone(history):
+                    return history
+                first = first or history
+        return first
 
     def successor(
         self, qualname: str, parameter: str | None = None, value: object = Unset
@@ -155,6 +169,66 @@ class Api:
         """What to write instead at the target, from the hand-written knowledge; None where nothing
         is known. ``value``: the literal that is given now, where it is known."""
         return successor(self, qualname, parameter, value)
+
+    def warns(self, qualname: str, parameter: str, value: object = Unset) -> bool:
+        """Whether giving ``parameter`` (this ``value`` of it) warns of its end at the target."""
+        name = self.canonical(qualname)
+        signature = self.signature(name)
+        if signature is None or parameter not in signature.parameters:
+            return False
+        return signature.parameters[parameter].deprecated or any(
+            line.parameter == parameter and value in line.values and self._holds_for(name, line)
+            for line in WARNED
+        )
+
+    def ignored(self, qualname: str, parameter: str, value: object = Unset) -> Ignored | None:
+        """Why giving ``parameter`` (this ``value`` of it) does nothing at the target; None where it
+        does something, or is not accepted at all."""
+        name = self.canonical(qualname)
+        signature = self.signature(name)
+        if signature is None or parameter not in signature.parameters:
+            return None
+        for line in IGNORED:
+            if (
+                line.parameter == parameter
+                and (not line.values or value in line.values)
+                and self._holds_for(name, line)
+            ):
+                return line
+        if signature.parameters[parameter].ignored:
+            package = name.partition(".")[0]
+            note = "it is accepted for old scripts and thrown away"
+            return Ignored(name, parameter, package, "", "", note, "the tables", harmless=True)
+        return None
+
+    def config_of(self, trainer: str) -> str | None:
+        """The class that ``trainer``'s ``args=`` are meant to be: ``trl.SFTConfig`` for
+        ``trl.SFTTrainer`` and its subclasses, ``transformers.TrainingArguments`` for ``Trainer``;
+        None where the target has no such trainer or no config of its own for it."""
+        for name in self._order(self.canonical(trainer)):
+            if name == "transformers.Trainer":
+                return "transformers.TrainingArguments"
+            if name == "transformers.Seq2SeqTrainer":
+                return "transformers.Seq2SeqTrainingArguments"
+            if name.endswith("Trainer"):
+                config = f"{name.removesuffix('Trainer')}Config"
+                if self.exists(config) and self.is_a(config, "transformers.TrainingArguments"):
+                    return self.canonical(config)
+        return None
+
+    def homes(self, package: str, name: str) -> tuple[str, ...]:
+        """Full names of the definitions called ``name`` that modules of ``package`` are home to at
+        the target. Reads every module of the table: for names that were not found elsewhere."""
+        release = self._release(package)
+        found: set[str] = set()
+        for record in self._table(package).names():
+            if not record.endswith(":"):
+                continue
+            module = record[:-1]
+            leads = (self._names(module, release) or {}).get(name)
+            if leads == "":
+                found.add(f"{module}.{name}")
+        return tuple(sorted(found))
 
     def behaviour(self, topic: str) -> str:
         """What the target's libraries do about ``topic`` (``load-dtype``), where no signature
@@ -482,11 +556,12 @@ class Api:
             forwarded = FORWARDED.get(method)
             if forwarded is not None and class_name == self.canonical(forwarded.owner):
                 made = _forwarded(made, self.signature(forwarded.to), keep_open=True)
-            return made
+            return self._mended(f"{owner}.{method}", made)
         return None
 
     def _mended(self, name: str, signature: Signature) -> Signature:
-        """``signature`` with the defaults that are computed when the library is imported."""
+        """``signature`` with what the tables cannot see: defaults that are computed at import, and
+        warnings that are given elsewhere."""
         mended: dict[str, Parameter] = {}
         for line in MENDED_DEFAULTS:
             parameter = signature.parameters.get(line.parameter)
@@ -495,14 +570,28 @@ class Api:
                 and parameter.default == Expression(line.expression)
                 and self.is_a(name, line.owner)
             ):
-                mended[line.parameter] = Parameter(
-                    parameter.name, line.value(self), parameter.kind, parameter.deprecated
-                )
+                mended[line.parameter] = replace(parameter, default=line.value(self))
+        for warned in WARNED:
+            parameter = signature.parameters.get(warned.parameter)
+            if (
+                parameter is not None
+                and not warned.values
+                and not parameter.deprecated
+                and self._holds_for(name, warned)
+            ):
+                mended[warned.parameter] = replace(parameter, deprecated=True)
         if not mended:
             return signature
-        return Signature(
-            {**signature.parameters, **mended}, signature.accepts_any, signature.accepts_more
-        )
+        return replace(signature, parameters={**signature.parameters, **mended})
+
+    def _holds_for(self, name: str, line: Warned | Ignored) -> bool:
+        """Whether ``line`` is about ``name`` at the target."""
+        minor = self.version(line.package).minor
+        if line.since and minor < parse_version(line.since).minor:
+            return False
+        if line.until and minor >= parse_version(line.until).minor:
+            return False
+        return name == line.owner or is_owned(self, name, line.owner)
 
 
 # Bases outside the tables that add nothing an instance is asked for.
@@ -554,7 +643,7 @@ def _made(facts: Mapping[str, list[Any]]) -> Signature:
             elif "p" in flags:
                 kind = Kind.POSITIONAL_ONLY
             default = _default(value[1]) if len(value) > 1 else REQUIRED
-            result[name] = Parameter(name, default, kind, deprecated="d" in flags)
+            result[name] = Parameter(name, default, kind, "d" in flags, "i" in flags)
     return Signature(result, accepts_any, accepts_more)
 
 
@@ -577,7 +666,7 @@ def _forwarded(own: Signature, base: Signature | None, *, keep_open: bool = Fals
     if base is None:
         return own
     added = {
-        name: Parameter(name, parameter.default, Kind.KEYWORD, parameter.deprecated)
+        name: replace(parameter, kind=Kind.KEYWORD)
         for name, parameter in base.parameters.items()
         if name not in own.parameters
     }
@@ -659,7 +748,12 @@ def _history(known: Table, package: str, present: list[str], deprecated: list[st
             known.minor(high + 1) if high < newest_release else None,
         )
 
-    warned = [low for text in deprecated for low, _ in spans(text)]
+    warned = [
+        low
+        for text in deprecated
+        for low, high in spans(text)
+        if min(high, newest_release) == joined[-1][1]  # what no longer warns was never going
+    ]
     return History(
         package=package,
         since=named(*joined[0])[0],

@@ -45,12 +45,14 @@ class Parameter:
     """One parameter at the target.
 
     deprecated: giving it warns there.
+    ignored: it is accepted and thrown away.
     """
 
     name: str
     default: Default = REQUIRED
     kind: Kind = Kind.POSITIONAL
     deprecated: bool = False
+    ignored: bool = False
 
     @property
     def required(self) -> bool:

@@ -71,10 +71,41 @@ class Replace(Base):
     """The class, function, method or attribute is ``qualname`` now.
 
     arguments: old keyword -> new keyword; None for one that goes.
+    written: keywords that keep an old default, written out where the call does not give them.
+    A method that became a call of the object itself is ``...__call__``.
     """
 
     qualname: str
     arguments: tuple[tuple[str, str | None], ...] = ()
+    written: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inline(Base):
+    """The whole call becomes the expression ``source``; ``imports`` are what it uses."""
+
+    source: str
+    imports: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Environment(Base):
+    """The keyword goes, and before the call ``os.environ[variable] = str(value)`` is set."""
+
+    variable: str
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime(Base):
+    """The keyword goes, and ``function`` of our runtime does its work on a trainer's argument.
+
+    source: what stands for ``argument`` then, with ``{dataset}`` for what it is now,
+        ``{tokenizer}`` for the trainer's processing class and ``{value}`` for the keyword's value.
+    """
+
+    function: str
+    argument: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +113,4 @@ class Advice(Base):
     """Nothing that a fix may do; the note says what the user must."""
 
 
-Successor = Rename | Move | Build | Remove | Replace | Advice
+Successor = Rename | Move | Build | Remove | Replace | Inline | Environment | Runtime | Advice

@@ -6,6 +6,7 @@ or ``{"e": text}`` where it is no literal. The flags are letters:
 
     p positional only   k keyword only   * *args   ** **kwargs   o read out of **kwargs
     > the **kwargs go to the same method of the base class
+    i taken and thrown away
     d deprecated        n not accepted by the constructor (a field with init=False)
 """
 
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 
 from memlint.api.extract.deprecations import deprecated_parameters, is_deprecated, renamed_keywords
 from memlint.api.extract.names import Namespace
-from memlint.api.extract.wheel import Assigned, Defined, Module
+from memlint.api.extract.wheel import Assigned, Defined, Module, strings
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Parameter = list[Json]
@@ -71,7 +72,8 @@ class Reader:
         attributes: set[str] = set(fields)
         for function in functions:
             attributes.add(function.name)
-            if function.name.startswith("_") or _is_property(function):
+            private = function.name.startswith("_") and function.name != "__call__"
+            if private or _is_property(function):
                 continue
             static = any(_is_named(item, "staticmethod") for item in function.decorator_list)
             methods[function.name] = self._function(module, function, bound=not static)
@@ -131,8 +133,10 @@ class Reader:
         for old in renamed_keywords(node):
             found.setdefault(old, ["kd", None])
         if arguments.kwarg:
-            for name, default in _popped(node, arguments.kwarg.arg):
+            for name, default, used in _popped(node, arguments.kwarg.arg):
                 if name not in found:
+                    found[name] = self._parameter(module, "ko" if used else "koi", default)
+                elif used and "i" in str(found[name][0]):
                     found[name] = self._parameter(module, "ko", default)
             forwards = _forwards(node, arguments.kwarg.arg)
             found[arguments.kwarg.arg] = ["**>" if forwards else "**"]
@@ -293,17 +297,47 @@ def _assigned_attributes(node: ast.ClassDef, functions: list[Function]) -> Itera
                     pass
 
 
-def _popped(node: Function, keywords: str) -> Iterator[tuple[str, ast.expr | None]]:
-    """Names that the body takes out of its ``**keywords`` one by one, with their defaults."""
+def _popped(node: Function, keywords: str) -> Iterator[tuple[str, ast.expr | None, bool]]:
+    """Names that the body takes out of its ``**keywords`` one by one: name, default, and whether
+    the value is used."""
+    thrown = {id(call) for statement in ast.walk(node) if (call := _thrown_away(statement))}
     for inner in ast.walk(node):
         match inner:
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id=name), attr="pop"),
-                args=[ast.Constant(value=str(taken)), *rest],
-            ) if name == keywords and taken.isidentifier():
-                yield taken, rest[0] if rest else None
+            case ast.For(
+                target=ast.Name(id=item), iter=ast.List() | ast.Tuple() as names, body=body
+            ):
+                # `for name in ["a", "b"]: kwargs.pop(name, None)`
+                calls = [call for statement in body if (call := _thrown_away(statement))]
+                for call in calls:
+                    if _takes(call, keywords) and ast.unparse(call.args[0]) == item:
+                        yield from (
+                            (name, call.args[1] if call.args[1:] else None, False)
+                            for name in strings(names)
+                        )
+            case ast.Call(args=[ast.Constant(value=str(taken)), *rest]):
+                if _takes(inner, keywords) and taken.isidentifier():
+                    yield taken, rest[0] if rest else None, id(inner) not in thrown
             case _:
                 pass
+
+
+def _takes(call: ast.Call, keywords: str) -> bool:
+    match call.func:
+        case ast.Attribute(value=ast.Name(id=name), attr="pop"):
+            return name == keywords and len(call.args) in (1, 2)
+        case _:
+            return False
+
+
+def _thrown_away(statement: ast.AST) -> ast.Call | None:
+    """The call whose result the statement drops."""
+    match statement:
+        case ast.Expr(value=ast.Call() as call):
+            return call
+        case ast.Assign(targets=[ast.Name(id="_")], value=ast.Call() as call):
+            return call
+        case _:
+            return None
 
 
 def _forwards(node: Function, keywords: str) -> bool:

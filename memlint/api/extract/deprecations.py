@@ -16,7 +16,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 _WARNS = {"warn", "warning", "warning_once", "warn_deprecated", "deprecate"}
 _SAYS = re.compile(r"deprecated|will be removed", re.I)
 _ABOUT = re.compile(
-    r"(?:`|'|--)(?P<name>\w+)(?:=[^`']*)?(?:`|')?"
+    r"(?<!for )(?:`|'|--)(?P<name>\w+)(?:=(?P<value>[^`]*))?(?:`|')?"
     r"(?:[^.`']|`[^`]*`){0,60}?\b(?:is|are|was|has been|have been|being)?\s*deprecated",
     re.I,
 )
@@ -29,9 +29,15 @@ def deprecated_parameters(node: Function, parameters: set[str]) -> Iterator[str]
         for pattern in (_ABOUT, _WILL_GO):
             match = pattern.search(text)
             if match is not None:
-                if match["name"] in parameters:
+                if match["name"] in parameters and not _is_of_value(match, text):
                     yield match["name"]
                 break
+
+
+def _is_of_value(match: re.Match[str], text: str) -> bool:
+    """Whether the warning is about one value only: ``loss_type='x'``, or "as a string"."""
+    value = match.groupdict().get("value")
+    return bool(value and value[:1] in "'\"") or " as a string " in match[0]
 
 
 def renamed_keywords(node: Function) -> Iterator[str]:

@@ -2,14 +2,136 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from memlint.api.successors import Successor
+from memlint.api.knowledge import loading, training_arguments, trl_configs, trl_names
+from memlint.api.knowledge.lines import Line
+from memlint.api.successors import (
+    Advice,
+    Build,
+    Inline,
+    Move,
+    Remove,
+    Rename,
+    Replace,
+    Runtime,
+    Successor,
+    Unset,
+)
+from memlint.api.versions import parse_version
 
 if TYPE_CHECKING:
     from memlint.api.lookup import Api
 
+LINES: tuple[Line, ...] = (
+    *trl_configs.LINES,
+    *trl_names.LINES,
+    *training_arguments.LINES,
+    *loading.LINES,
+)
+
 
 def successor(api: Api, qualname: str, parameter: str | None, value: object) -> Successor | None:
-    """The successor that fits the target."""
+    """The successor that fits the target: of a line, else of what the tables show."""
+    name = api.canonical(qualname)
+    for line in _matching(api, name, parameter, value):
+        for way in line.ways:
+            if _possible(api, name, way):
+                return way
+    if parameter is None:
+        return _moved_name(api, name)
+    return _moved_to_config(api, name, parameter, value)
+
+
+def _matching(api: Api, name: str, parameter: str | None, value: object) -> Iterator[Line]:
+    for line in LINES:
+        if (
+            line.parameter == parameter
+            and is_owned(api, name, line.owner)
+            and _within(api, line)
+            and (not line.values or (value is not Unset and _among(value, line.values)))
+        ):
+            yield line
+
+
+def _among(value: object, values: tuple[object, ...]) -> bool:
+    """Whether ``value`` is one of ``values``; 1 is not True here."""
+    return any(value == known and type(value) is type(known) for known in values)
+
+
+def is_owned(api: Api, name: str, owner: str) -> bool:
+    """Whether what is known of ``owner`` holds for ``name``: a subclass, or a method of one."""
+    if name == owner:
+        return True
+    class_name, _, member = name.rpartition(".")
+    owner_class, _, owner_member = owner.rpartition(".")
+    if member == owner_member and class_name and owner_class.count("."):
+        return api.is_a(class_name, owner_class)
+    # A keyword's owner may be a base class; a class that is gone is meant by itself.
+    return name[0] != "_" and api.is_a(name, owner)
+
+
+def _within(api: Api, line: Line) -> bool:
+    if not line.since and not line.until:
+        return True
+    minor = api.version(line.owner.partition(".")[0]).minor
+    return (not line.since or parse_version(line.since).minor <= minor) and (
+        not line.until or minor < parse_version(line.until).minor
+    )
+
+
+def _possible(api: Api, name: str, way: Successor) -> bool:
+    """Whether the target can take ``way``."""
+    match way:
+        case Rename(parameter=new):
+            return api.accepts(name, new) is True and not _warns(api, name, new)
+        case Build(parameter=new, imports=imports):
+            return api.accepts(name, new) is not False and all(
+                api.exists(each) is not False for each in imports
+            )
+        case Replace(qualname=new):
+            if new.endswith(".__call__"):
+                return True
+            return api.exists(new) is not False
+        case Inline(imports=imports):
+            return all(api.exists(each) is not False for each in imports)
+        case _:
+            return True
+
+
+def _warns(api: Api, name: str, parameter: str) -> bool:
+    signature = api.signature(name)
+    return (
+        signature is not None
+        and parameter in signature.parameters
+        and signature.parameters[parameter].deprecated
+    )
+
+
+def _moved_to_config(api: Api, name: str, parameter: str, value: object) -> Successor | None:
+    """A trainer's keyword that its config has, under this name or its successor's."""
+    config = api.config_of(name)
+    if config is None:
+        return None
+    if api.accepts(config, parameter) and not _warns(api, config, parameter):
+        return Move(parameter, origin="the tables")
+    match successor(api, config, parameter, value):
+        case Rename(parameter=new, source=source, note=note, origin=origin, safe=safe):
+            return Move(new, source, note=note, origin=origin, safe=safe)
+        case Remove() | Runtime() | Advice() as way:
+            return way
+        case _:
+            return None
+
+
+def _moved_name(api: Api, name: str) -> Successor | None:
+    """The one place where the target still offers a name that left its module."""
+    package, _, rest = name.partition(".")
+    last = rest.rpartition(".")[2]
+    if not last or api.exists(name) is not False:
+        return None
+    homes = api.homes(package, last)
+    if len(homes) == 1 and homes[0] != name:
+        return Replace(homes[0], origin="the tables")
     return None

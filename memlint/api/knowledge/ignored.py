@@ -1,0 +1,54 @@
+"""Options that are accepted and do nothing, in which versions, and where that was read.
+
+What a function takes out of its keywords and throws away is in the tables already
+(``Parameter.ignored``).
+"""
+
+from __future__ import annotations
+
+from memlint.api.knowledge.lines import Ignored
+
+_TOKENIZER = "transformers.AutoTokenizer.from_pretrained"
+
+IGNORED: tuple[Ignored, ...] = (
+    Ignored(
+        "trl.DPOConfig",
+        "padding_free",
+        "trl",
+        "0.29",
+        "",
+        "DPOTrainer turns padding_free off with a warning",
+        "dpo_trainer.py, __init__",
+        values=(True,),
+    ),
+    Ignored(
+        "transformers.TrainingArguments",
+        "overwrite_output_dir",
+        "transformers",
+        "",
+        "5.0",
+        "Trainer never reads it; only scripts that do so themselves are concerned",
+        "trainer.py",
+        harmless=True,
+    ),
+    Ignored(
+        "transformers.TrainingArguments",
+        "half_precision_backend",
+        "transformers",
+        "4.57",
+        "5.0",
+        "only the native backend is left",
+        "training_args.py",
+        harmless=True,
+    ),
+    Ignored(
+        _TOKENIZER,
+        "use_fast",
+        "transformers",
+        "5.0",
+        "",
+        "there is one backend for each tokenizer since 5.0",
+        "tokenization_auto.py",
+        harmless=True,
+    ),
+)

@@ -1,0 +1,61 @@
+"""The forms in which knowledge is written down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memlint.api.successors import Successor
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What takes the place of ``parameter`` of ``owner`` (and its subclasses), or of ``owner``.
+
+    owner: canonical name of a class, a function, or a class's method or attribute.
+    parameter: None where ``owner`` itself is gone.
+    ways: successors in order of preference; the first that the target can take is the answer.
+    values: where not empty, only for these literal values.
+    since, until: minor versions of ``owner``'s package between which the line holds.
+    """
+
+    owner: str
+    parameter: str | None
+    ways: tuple[Successor, ...]
+    values: tuple[object, ...] = ()
+    since: str = ""
+    until: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Giving ``parameter`` to ``owner`` warns, which its own code does not show.
+
+    values: where not empty, only these literal values warn.
+    """
+
+    owner: str
+    parameter: str
+    package: str
+    since: str
+    until: str
+    origin: str
+    values: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """``parameter`` of ``owner`` is accepted and does nothing.
+
+    harmless: a leftover that never saved memory here, worth a hint only.
+    values: where not empty, only these literal values are without effect.
+    """
+
+    owner: str
+    parameter: str
+    package: str
+    since: str
+    until: str
+    note: str
+    origin: str
+    harmless: bool = False
+    values: tuple[object, ...] = ()

@@ -1,0 +1,107 @@
+"""Classes and functions of TRL that moved or went.
+
+What only moved needs no line: a name that exactly one module of the target still offers is found
+there (``trl.ORPOTrainer`` in ``trl.experimental.orpo``).
+"""
+
+from __future__ import annotations
+
+from memlint.api.knowledge.lines import Line
+from memlint.api.successors import Advice, Inline, Replace
+
+_NO_TRAINER = "TRL has no such trainer any more: stay below the release that removed it"
+
+
+def _renamed(old: str, new: str, origin: str = "") -> Line:
+    return Line(old, None, (Replace(new, origin=origin),))
+
+
+def _advice(names: str, note: str, origin: str = "") -> tuple[Line, ...]:
+    return tuple(Line(name, None, (Advice(note=note, origin=origin),)) for name in names.split())
+
+
+LINES: tuple[Line, ...] = (
+    _renamed("trl.set_seed", "transformers.set_seed", "trl/core.py, 0.12"),
+    _renamed("trl.core.set_seed", "transformers.set_seed", "trl/core.py, 0.12"),
+    _renamed("trl.PPOv2Config", "trl.PPOConfig", "trl/trainer/ppov2_config.py, 0.12"),
+    _renamed("trl.PPOv2Trainer", "trl.PPOTrainer", "trl/trainer/ppov2_trainer.py, 0.12"),
+    *(
+        _renamed(f"trl.{name}", "trl.ScriptArguments", "trl/utils.py, 0.12")
+        for name in (
+            "SFTScriptArguments",
+            "DPOScriptArguments",
+            "SftScriptArguments",
+            "DpoScriptArguments",
+        )
+    ),
+    *(
+        _renamed(f"trl.{name}", f"transformers.utils.{name}", "trl/import_utils.py")
+        for name in ("is_peft_available", "is_bitsandbytes_available")
+    ),
+    _renamed("trl.import_utils.is_peft_available", "transformers.utils.is_peft_available"),
+    Line(
+        "trl.get_kbit_device_map",
+        None,
+        (
+            Inline(
+                '{"": PartialState().local_process_index}',
+                imports=("accelerate.PartialState",),
+                origin="trl/trainer/utils.py, get_kbit_device_map",
+            ),
+        ),
+    ),
+    *_advice(
+        "trl.setup_chat_format",
+        "give the tokenizer a chat template: clone_chat_template(model, tokenizer, source), or "
+        "chat_template_path in SFTConfig",
+        "trl/models/utils.py, 0.26",
+    ),
+    *_advice(
+        "trl.DataCollatorForCompletionOnlyLM",
+        "write the data as prompt and completion columns: SFTTrainer then learns the completion "
+        "only (completion_only_loss), or assistant_only_loss=True for conversations",
+        "trl/trainer/sft_config.py, 0.20",
+    ),
+    *_advice(
+        "trl.trainer.ConstantLengthDataset trl.trainer.utils.ConstantLengthDataset",
+        "set packing=True in SFTConfig",
+        "trl/trainer/utils.py, 0.20",
+    ),
+    *_advice(
+        "trl.trainer.utils.DPODataCollatorWithPadding",
+        "DPOTrainer brings its own collator",
+        "trl/trainer/dpo_trainer.py, 0.26",
+    ),
+    *_advice(
+        "trl.trainer.utils.RewardDataCollatorWithPadding",
+        "RewardTrainer brings its own collator",
+        "trl/trainer/reward_trainer.py, 0.24",
+    ),
+    *_advice(
+        "trl.PPOTrainer trl.PPOConfig trl.AutoModelForCausalLMWithValueHead "
+        "trl.AutoModelForSeq2SeqLMWithValueHead trl.PreTrainedModelWrapper",
+        "PPO was removed in TRL 1.13: use GRPOTrainer or RLOOTrainer, or stay below 1.13",
+        "trl/experimental/ppo, until 1.12",
+    ),
+    *_advice(
+        "trl.BCOTrainer trl.BCOConfig trl.NashMDTrainer trl.NashMDConfig trl.XPOTrainer "
+        "trl.XPOConfig trl.PRMTrainer trl.PRMConfig",
+        f"{_NO_TRAINER} (1.14)",
+    ),
+    *_advice(
+        "trl.DDPOTrainer trl.DDPOConfig trl.AlignPropTrainer trl.AlignPropConfig "
+        "trl.DefaultDDPOStableDiffusionPipeline trl.IterativeSFTTrainer trl.IterativeSFTConfig",
+        f"{_NO_TRAINER} (0.24)",
+    ),
+    *_advice(
+        "trl.BestOfNSampler trl.core.LengthSampler trl.TextEnvironment trl.TextHistory",
+        "TRL no longer has it: write the few lines yourself",
+    ),
+    *_advice(
+        "trl.PairRMJudge trl.HfPairwiseJudge trl.OpenAIPairwiseJudge trl.BasePairwiseJudge "
+        "trl.BaseJudge trl.WinRateCallback",
+        "judges were removed from TRL; score with a reward function",
+    ),
+    *_advice("trl.truncate_dataset", "set max_length in the config", "trl/data_utils.py"),
+    _renamed("trl.pack_examples", "trl.pack_dataset", "trl/data_utils.py, 0.17"),
+)

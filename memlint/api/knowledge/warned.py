@@ -1,0 +1,25 @@
+"""Deprecations that extraction cannot tie to a parameter: warned of elsewhere, or of a value."""
+
+from __future__ import annotations
+
+from memlint.api.knowledge.lines import Warned
+
+_AUTO = "transformers.models.auto.auto_factory._BaseAutoModelClass.from_pretrained"
+
+WARNED: tuple[Warned, ...] = (
+    Warned(_AUTO, "torch_dtype", "transformers", "4.56", "", "auto_factory.py, from_pretrained"),
+    Warned("trl.SFTConfig", "use_liger_kernel", "trl", "1.15", "", "sft_trainer.py, __init__"),
+    Warned("trl.DPOConfig", "use_liger_kernel", "trl", "1.15", "", "dpo_trainer.py, __init__"),
+    Warned("trl.KTOConfig", "use_liger_kernel", "trl", "1.15", "", "kto_trainer.py, __init__"),
+    Warned("trl.GRPOConfig", "use_liger_kernel", "trl", "1.15", "", "grpo_trainer.py, __init__"),
+    Warned("trl.RLOOConfig", "use_liger_kernel", "trl", "1.15", "", "rloo_trainer.py, __init__"),
+    Warned(
+        "trl.SFTConfig", "label_smoothing_factor", "trl", "1.15", "", "sft_trainer.py, __init__"
+    ),
+    Warned("trl.SFTConfig", "loss_type", "trl", "1.15", "", "sft_config.py", ("chunked_nll",)),
+    Warned("trl.SFTConfig", "truncation_mode", "trl", "1.1", "", "sft_config.py", ("keep_end",)),
+    Warned("trl.DPOConfig", "truncation_mode", "trl", "1.1", "", "dpo_config.py", ("keep_end",)),
+    Warned(
+        "trl.SFTConfig", "packing_strategy", "trl", "1.0", "", "sft_config.py", ("bfd-requeue",)
+    ),
+)
