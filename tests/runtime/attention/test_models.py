@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 from memlint_runtime import use_variable_length_attention
+from memlint_runtime.attention import integration
+from memlint_runtime.attention.kernels.flex import document_block_mask
 from torch import Tensor
 
 from tests.runtime.attention.models import (
@@ -137,6 +139,29 @@ def test_compiled(checkpointing: bool) -> None:
     loss.backward()
     gradients = {n: p.grad.clone() for n, p in model.named_parameters()}
     assert_same((loss.detach(), gradients), expected)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["plain", "checkpointed"])
+def test_no_graph_break_where_the_kernel_needs_none(
+    monkeypatch: pytest.MonkeyPatch, checkpointing: bool
+) -> None:
+    """On CUDA the kernels trace; here a traceable stand-in shows that all else does."""
+
+    def stand_in(
+        q: Tensor, k: Tensor, v: Tensor, cu_seqlens: Tensor, *_: Any, **options: Any
+    ) -> Tensor:
+        mask = document_block_mask(cu_seqlens, q.shape[0], options["window"])
+        return q + k.mean() + v.mean() + mask.kv_num_blocks.sum()
+
+    monkeypatch.setattr(integration, "attend_documents", stand_in)
+    model = use_variable_length_attention(tiny_model("mistral")).train()
+    if checkpointing:
+        checkpoint(model)
+    whole = torch.compile(model, backend="eager", fullgraph=True, dynamic=True)
+    for lengths in ((13, 20), (7, 30, 4)):
+        bounds = [0, *torch.tensor(lengths).cumsum(0).tolist()]
+        told = {"cu_seq_lens_q": torch.tensor(bounds, dtype=torch.int32), "max_length_q": 30}
+        assert whole(**flattened(documents(*lengths)), **told).loss.isfinite()
 
 
 # peft still asks transformers by the old name of activation checkpointing.
