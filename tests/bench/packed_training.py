@@ -3,8 +3,9 @@
     python -m tests.bench.packed_training [--steps 50]
 
 The text is this repository's own source, one document per blank-line block, a token per byte. All
-runs share model, seed, rows of 512 tokens and batch size; the two runs packed by us share batches
-too, so their losses must agree; TRL packs other documents together, so its losses agree in trend.
+runs share model, seed, rows of 512 tokens and batch size. The first two share their batches, packed
+by TRL, one with stock sdpa's mask and one with our attention, so their losses must agree; and so
+must those of the last two, packed by us. Between the pairs other documents meet in a batch.
 The held-out loss is taken on padded batches with stock attention, the same for all.
 """
 
@@ -124,9 +125,16 @@ def main() -> None:
         train_dataset=packed,
         processing_class=tokenizer,
     )
+    same_rows = SFTTrainer(
+        copy.deepcopy(start),
+        SFTConfig(**common, max_length=None),
+        train_dataset=by_trl.train_dataset,
+        processing_class=tokenizer,
+    )
     plain = Trainer(copy.deepcopy(start), TrainingArguments(**common), train_dataset=packed)
     runs = {
         "SFT, packed by TRL": by_trl,
+        "TRL's rows, our path": train_without_padding(same_rows),
         "SFT, packed by us": train_without_padding(by_us),
         "plain Trainer, ours": train_without_padding(plain),
     }

@@ -9,8 +9,8 @@ from tests.gpu import bench_attention, correctness_attention
 
 
 def test_kernel_errors_are_judged_by_the_padded_path() -> None:
-    # No groups: the CPU kernel adds their gradients up in half precision, unlike CUDA's.
-    errors = correctness_attention.kernel_errors("cpu", torch.bfloat16, (4, 4), 100)
+    # More slack than on CUDA: the CPU kernel adds gradients of keys up in half precision.
+    errors = correctness_attention.kernel_errors("cpu", torch.bfloat16, (4, 4), 100, slack=2)
     assert max(errors["ours"]) > 1e-4, "half precision is not exact"  # type: ignore[call-overload]
 
 
