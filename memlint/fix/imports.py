@@ -26,7 +26,14 @@ from memlint.source import Span
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SETS_UP = re.compile(r"\b(?:environ|putenv|unsetenv|load_dotenv|sys\.path)\b|^pass[ \t]*#")
+# What must run before the imports below it; a masked line of a notebook may install or set things.
+_SETS_UP = re.compile(
+    r"\benviron\[[^\]]*\]\s*=(?!=)|\benviron\.(?:setdefault|update|pop)\b"
+    r"|\b(?:putenv|unsetenv|load_dotenv|sys\.path)\b|^pass[ \t]*#"
+)
+# Whoever imports one of these has loaded torch, and what it reads from the environment.
+_TORCH_FAMILY = frozenset({"torch", "transformers", "trl", "accelerate", "peft", "lightning"})
+_WITH_TORCH = frozenset({"torch", "memlint_runtime"})
 
 _Scope = cst.FunctionDef | cst.Lambda | cst.ClassDef
 _Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
@@ -386,12 +393,23 @@ def _local_anchor(
         if local:
             return local[-1].statement
         functions = _function(places[0].scopes)
-        if functions and all(functions[0] in place.scopes for place in places):
+        loaded = any(
+            _loads(binding, package)
+            for binding in known
+            if binding.scope is None and binding.kind == "direct"
+        )
+        if not loaded and functions and all(functions[0] in place.scopes for place in places):
             return _setup_in(tree, functions[0], min(place.offset for place in places))
         return None
     if any(binding.kind == "direct" for binding in related):
         return None
     return related[-1].statement if related else None
+
+
+def _loads(binding: Binding, package: str) -> bool:
+    """Whether what ``binding`` imports has loaded ``package`` or all that matters of it."""
+    top = binding.full.partition(".")[0]
+    return top == package or (package in _WITH_TORCH and top in _TORCH_FAMILY)
 
 
 def _setup_in(tree: Tree, function: _Scope, limit: int) -> _Statement | None:
@@ -428,7 +446,7 @@ def _header_anchor(
     package = edit.module.partition(".")[0]
     last: _Statement | None = None
     related: _Statement | None = None
-    header = True
+    header, loaded = True, False
     for number, node in enumerate(_statements(tree.module.body)):
         span = tree.span(node)
         if span.end > limit:
@@ -438,12 +456,13 @@ def _header_anchor(
             header = False
         elif isinstance(node, cst.Import | cst.ImportFrom):
             last = node if header else last
-            packages = {
-                binding.full.partition(".")[0] for binding in known if binding.statement is node
-            }
-            if package in packages and (header or related is None):
+            here = [binding for binding in known if binding.statement is node]
+            loaded = loaded or any(_loads(binding, package) for binding in here)
+            same = any(binding.full.partition(".")[0] == package for binding in here)
+            if same and (header or related is None):
                 related = node
-        elif _SETS_UP.search(text):
+        elif not loaded and _SETS_UP.search(text):
+            # Once it is loaded, what is set comes too late for it anyway.
             last = node
         elif isinstance(node, cst.If) and "__name__" in tree.slice(tree.span(node.test)):
             header = False

@@ -88,6 +88,21 @@ ADDED = {
         "# cell 1\npass  # magic !pip install torch\n# cell 2\nx = USE\n",
         "# cell 1\npass  # magic !pip install torch\nimport torch\n# cell 2\nx = torch.bfloat16\n",
     ),
+    "above an environment that is set too late for it": (
+        'import os\nimport transformers\nx = 1\nos.environ["A"] = "a"\ny = USE\n',
+        'import os\nimport transformers\nimport torch\nx = 1\nos.environ["A"] = "a"\n'
+        "y = torch.bfloat16\n",
+    ),
+    "where the environment is only read": (
+        'import os\ndef main():\n    w = os.environ.get("A") == os.environ["B"]\n    return USE\n',
+        'import os\nimport torch\ndef main():\n    w = os.environ.get("A") == os.environ["B"]\n'
+        "    return torch.bfloat16\n",
+    ),
+    "at the top where torch is loaded before a function sets things": (
+        'import trl\ndef main():\n    os.environ["A"] = "a"\n    return USE\n',
+        'import trl\nimport torch\ndef main():\n    os.environ["A"] = "a"\n'
+        "    return torch.bfloat16\n",
+    ),
     "behind an environment that its function sets": (
         'import os\ndef main():\n    os.environ["A"] = "a"\n    run()\n    return USE\n',
         'import os\ndef main():\n    os.environ["A"] = "a"\n    import torch\n    run()\n'
