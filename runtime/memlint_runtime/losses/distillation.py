@@ -28,13 +28,14 @@ from memlint_runtime.losses.passes import (
     multiply_dtype,
     spread_rows,
 )
+from memlint_runtime.losses.planning import plan_tiling
 from memlint_runtime.losses.statistics import gather_statistics
 from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.losses.tiles import (
+    Axis,
     Head,
     Tiling,
     hidden_gradients,
-    plan_tiling,
     raw_logits,
     sweep,
     weight_gradients,
@@ -75,7 +76,7 @@ def distillation_loss(
         counted_T: tokens to compare; all by default.
         share: of the teacher in the Jensen-Shannon mixture, between 0 and 1.
         temperature: divides both models' logits.
-        workspace_bytes: most memory beside inputs and gradients; by default 64 MiB and the
+        workspace_bytes: most memory beside inputs and gradients; by default 96 MiB and the
             student's hidden states.
     """
     student = student_head if isinstance(student_head, OutputHead) else OutputHead(student_head)
@@ -168,10 +169,9 @@ class _Pair:
         )
         return _Pair(student, teacher, options, empty, empty)
 
-    def tiling(self) -> Tiling:
-        return plan_tiling(
-            self.student, self.options.workspace_bytes, scratch=_SCRATCH, beside=(self.teacher,)
-        )
+    def tiling(self, outer: Axis) -> Tiling:
+        room, beside = self.options.workspace_bytes, (self.teacher,)
+        return plan_tiling(self.student, room, outer, scratch=_SCRATCH, beside=beside)
 
     def log_ratios(
         self, raw_tv: Tensor, tokens: slice, vocabulary: slice
@@ -209,7 +209,7 @@ class _Distillation(torch.autograd.Function):
         ctx: Any, options: _Options, rows: Tensor | None, *tensors: Tensor | None
     ) -> Tensor:
         pair = _Pair.of(options, rows, tensors)
-        tiling = pair.tiling()
+        tiling = pair.tiling("tokens")
         with torch.autocast(pair.student.device.type, enabled=False):
             pair = _with_log_sum_exps(pair, tiling)
             value_T, excess_T = _divergences(pair, tiling)
@@ -225,7 +225,7 @@ class _Distillation(torch.autograd.Function):
         pair = _Pair.of(ctx.options, rows, tuple(tensors))
         pair = _Pair(pair.student, pair.teacher, ctx.options, student_lse, teacher_lse)
         by_T = upstream if rows is None else upstream[rows]
-        head, tiling = pair.student, pair.tiling()
+        head = pair.student
 
         def gradient(raw_tv: Tensor, tokens: slice, vocabulary: slice) -> Tensor:
             by, excess = by_T[tokens, None], excess_T[tokens, None]
@@ -248,9 +248,9 @@ class _Distillation(torch.autograd.Function):
         ]
         with torch.autocast(head.device.type, enabled=False):
             if wants_hidden:
-                hidden_gradients(head, tiling, gradient, results[1:2])
+                hidden_gradients(head, pair.tiling("tokens"), gradient, results[1:2])
             if wants_weight or wants_bias:
-                weight_gradients(head, tiling, gradient, results[2:], results[0])
+                weight_gradients(head, pair.tiling("vocabulary"), gradient, results[2:], results[0])
         return None, None, None, None, None, *results
 
 
@@ -268,7 +268,7 @@ def _divergences(pair: _Pair, tiling: Tiling) -> tuple[Tensor, Tensor]:
     value_T = torch.zeros(head.token_count, dtype=head.accumulate_dtype, device=head.device)
     excess_T = torch.zeros_like(value_T)
     hiddens: list[Tensor] = []
-    for visit in sweep(head.token_count, head.vocabulary, tiling, outer="tokens"):
+    for visit in sweep(head.token_count, head.vocabulary, tiling):
         if visit.first:
             hiddens = head.hidden_tiles(visit.tokens)
         raw_tv = raw_logits(head, hiddens, head.weight_tiles(visit.vocabulary))

@@ -16,15 +16,23 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
+from memlint_runtime.losses.planning import plan_tiling
 from memlint_runtime.losses.statistics import (
     gather_statistics,
+    has_triton,
     scale_kept,
-    statistics_gradients,
+    statistics_gradient,
 )
 from memlint_runtime.losses.tile_ops import GradientCoefficients, LogitTransform
-from memlint_runtime.losses.tiles import Head, Tiling, plan_tiling
+from memlint_runtime.losses.tiles import (
+    Axis,
+    Head,
+    Tiling,
+    hidden_gradients,
+    weight_gradients,
+)
 
-_TILES_BY_DEFAULT = 32 * 2**20
+_TILES_BY_DEFAULT = 48 * 2**20
 _COMFORTABLE_TILES = 16 * 2**20
 
 
@@ -119,28 +127,46 @@ def backward_pass(
         return [None] * len(wants)
     simple = by_logsumexp is None and by_entropy is None and by_mean is None
     held = sum(_bytes(gradient) for gradient in kept)
-    tiling = plan_tiling(
-        head, options.workspace_bytes - held, scratch=2 if coefficients.slope is None else 3
-    )
-    results = [
-        blank_gradient(tensor, head) if tensor is not None and want else None
-        for tensor, want in zip((bias, *tensors), wants, strict=True)
-    ]
-    bias_result, todo, weight_results = results[0], results[1 : 1 + pairs], results[1 + pairs :]
+    gradient = statistics_gradient(head, target, logsumexp, coefficients)
+
+    def tiling(outer: Axis) -> Tiling:
+        scratch = _scratch(head, slope=coefficients.slope is not None)
+        return plan_tiling(head, options.workspace_bytes - held, outer, scratch=scratch)
+
+    # The hidden states' gradients come last: until then their room is free.
+    want_bias, want_hiddens, want_weights = wants[0], wants[1 : 1 + pairs], wants[1 + pairs :]
+    by_bias = blank_gradient(bias, head) if bias is not None and want_bias else None
+    by_weights = _blanks(head.weights, want_weights, head)
+    by_hiddens: list[Tensor | None] = []
     with torch.autocast(head.device.type, enabled=False):
-        for pair, gradient in enumerate(kept):
-            result = todo[pair]
-            if simple and gradient is not None and result is not None and by_logprob is not None:
-                scale_kept(head, gradient, by_logprob, tiling, result)
-                todo[pair] = None
-        statistics_gradients(
-            head, target, logsumexp, coefficients, tiling, todo, weight_results, bias_result
-        )
-    return results
+        if by_bias is not None or any(want_weights):
+            weight_gradients(head, tiling("vocabulary"), gradient, by_weights, by_bias)
+        if any(want_hiddens):
+            by_hiddens = _blanks(head.hiddens, want_hiddens, head)
+            todo = list(by_hiddens)
+            for pair, (known, result) in enumerate(zip(kept, by_hiddens, strict=True)):
+                if simple and known is not None and result is not None and by_logprob is not None:
+                    scale_kept(head, known, by_logprob, tiling("tokens"), result)
+                    todo[pair] = None
+            if any(result is not None for result in todo):
+                hidden_gradients(head, tiling("tokens"), gradient, todo)
+    return [by_bias, *(by_hiddens or [None] * pairs), *by_weights]
+
+
+def _scratch(head: Head, *, slope: bool) -> int:
+    """Buffers of a tile in the accumulation type: Triton's kernels need only the logits."""
+    return 1 if has_triton(head) else 3 if slope else 2
+
+
+def _blanks(tensors: Sequence[Tensor], wants: Sequence[bool], head: Head) -> list[Tensor | None]:
+    return [
+        blank_gradient(tensor, head) if want else None
+        for tensor, want in zip(tensors, wants, strict=True)
+    ]
 
 
 def default_workspace_bytes(token_count: int, hidden_size: int, dtype: torch.dtype) -> int:
-    """32 MiB of tiles, and the T x D between forward and backward that saves a matmul."""
+    """48 MiB of tiles, and the T x D between forward and backward that saves a matmul."""
     return _TILES_BY_DEFAULT + token_count * hidden_size * dtype.itemsize
 
 
@@ -184,7 +210,8 @@ def _plan_forward(head: Head, options: PassOptions) -> tuple[tuple[bool, ...], T
         for width, hidden, keep in zip(head.widths, head.hiddens, keeps, strict=True)
         if keep
     )
-    return keeps, plan_tiling(head, workspace - held, scratch=2)
+    scratch = _scratch(head, slope=False)
+    return keeps, plan_tiling(head, workspace - held, "tokens", scratch=scratch)
 
 
 def _coefficients(

@@ -15,29 +15,28 @@ Shapes: T tokens, V vocabulary, D hidden size; t and v tiles of T and V.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib.util
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from memlint_runtime.losses.tile_ops import (
-    GradientCoefficients,
-    SoftmaxState,
-    absorb_tile,
-    tile_gradient,
-)
+from memlint_runtime.losses import tile_ops
+from memlint_runtime.losses.tile_ops import GradientCoefficients, SoftmaxState
 from memlint_runtime.losses.tiles import (
     Head,
+    RawGradient,
     Tiling,
     contract_,
-    hidden_gradients,
     raw_logits,
     sweep,
-    weight_gradients,
     write_rows,
 )
 
+# (raw_tv, bias_v, transform, column_t, ...), as the functions of these names in `tile_ops`.
+TileOperation = Callable[..., Any]
 KeptGradients = tuple[Tensor | None, ...]
 
 
@@ -53,6 +52,21 @@ class Statistics:
     mean_logit: Tensor | None
 
 
+def has_triton(head: Head) -> bool:
+    """Whether tiles of this head go through the Triton kernels."""
+    on_gpu = head.device.type == "cuda" and head.accumulate_dtype == torch.float32
+    return on_gpu and importlib.util.find_spec("triton") is not None
+
+
+def tile_operations(head: Head) -> tuple[TileOperation, TileOperation]:
+    """`absorb_tile` and `tile_gradient`: Triton's on a CUDA device, where Triton is installed."""
+    if has_triton(head):
+        from memlint_runtime.losses import triton_ops
+
+        return triton_ops.absorb_tile, triton_ops.tile_gradient
+    return tile_ops.absorb_tile, tile_ops.tile_gradient
+
+
 def gather_statistics(
     head: Head,
     target_T: Tensor,
@@ -65,6 +79,7 @@ def gather_statistics(
     """One sweep over the logits: the statistics, and for the hiddens named by `keep` the gradient
     `[T, D]` of the log-probability."""
     T = head.token_count
+    absorb_tile, _ = tile_operations(head)
     blank = torch.empty(T, dtype=head.accumulate_dtype, device=head.device)
     found = Statistics(
         blank,
@@ -83,7 +98,7 @@ def gather_statistics(
     hiddens: list[Tensor] = []
     totals: list[Tensor | None] = []
     state = SoftmaxState.empty(blank[:0], weighted=expected_logit, logit_sum=mean_logit)
-    for visit in sweep(T, head.vocabulary, tiling, outer="tokens"):
+    for visit in sweep(T, head.vocabulary, tiling):
         if visit.first:
             totals, hiddens = [], []
             hiddens = head.hidden_tiles(visit.tokens)
@@ -102,6 +117,7 @@ def gather_statistics(
             target_T[visit.tokens] - visit.vocabulary.start,
             state,
             numerators=keeping,
+            dtype=head.matmul_dtype,
         )
         if numerators is not None:
             for total, weight in zip(totals, weights, strict=True):
@@ -151,25 +167,19 @@ def scale_kept(
     head: Head, kept_TD: Tensor, by_logprob_T: Tensor, tiling: Tiling, result_TD: Tensor
 ) -> None:
     """Write `by_logprob * kept` into the rows of `result_TD`, a tile of tokens at a time."""
-    for visit in sweep(head.token_count, 1, tiling, outer="tokens"):
+    for visit in sweep(head.token_count, 1, tiling):
         # Not in place: a graph that is retained runs this again.
         tile = kept_TD[visit.tokens] * by_logprob_T[visit.tokens, None]
         write_rows(head, result_TD, visit.tokens, tile)
 
 
-def statistics_gradients(
-    head: Head,
-    target_T: Tensor,
-    logsumexp_T: Tensor,
-    coefficients: GradientCoefficients,
-    tiling: Tiling,
-    hidden_results: Sequence[Tensor | None],
-    weight_results: Sequence[Tensor | None],
-    bias_result: Tensor | None,
-) -> None:
-    """Recompute the tiles and write the gradients of what `coefficients` describe where wanted."""
+def statistics_gradient(
+    head: Head, target_T: Tensor, logsumexp_T: Tensor, coefficients: GradientCoefficients
+) -> RawGradient:
+    """The gradient of what `coefficients` describe by a tile of raw logits, for a sweep."""
+    _, tile_gradient = tile_operations(head)
 
-    def gradient(raw_tv: Tensor, tokens: slice, vocabulary: slice) -> Tensor:
+    def gradient(raw_tv: Tensor, tokens: slice, vocabulary: slice) -> Any:
         return tile_gradient(
             raw_tv,
             head.bias_tile(vocabulary),
@@ -177,9 +187,7 @@ def statistics_gradients(
             target_T[tokens] - vocabulary.start,
             logsumexp_T[tokens],
             coefficients.part(tokens),
+            dtype=head.matmul_dtype,
         )
 
-    if any(result is not None for result in hidden_results):
-        hidden_gradients(head, tiling, gradient, hidden_results)
-    if bias_result is not None or any(result is not None for result in weight_results):
-        weight_gradients(head, tiling, gradient, weight_results, bias_result)
+    return gradient

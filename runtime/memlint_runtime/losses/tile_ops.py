@@ -2,7 +2,7 @@
 
 What: `absorb_tile` folds a tile of raw logits into running softmax statistics, `tile_gradient`
 turns it into the gradient of a per-token loss. Both spoil the tile that they are given, so that no
-more buffers than `tiles.plan_tiling` counts are alive. The Triton kernels of `triton_ops` do the
+more buffers than `planning.plan_tiling` counts are alive. The Triton kernels of `triton_ops` do the
 same in one pass each.
 
 Shapes: t tokens and v vocabulary entries of a tile.
@@ -104,11 +104,12 @@ def absorb_tile(
     state: SoftmaxState,
     *,
     numerators: bool,
+    dtype: torch.dtype,
 ) -> tuple[Tensor | None, Tensor]:
     """Fold a tile into `state`; `column_t` is the target's place in the tile, or outside it.
 
-    Returns, with `numerators`, `exp(z - maximum) * dz/draw` `[t, v]` with zero at the target, and
-    the factor `[t]` by which sums made under the former maximum shrink.
+    Returns, with `numerators`, `exp(z - maximum) * dz/draw` `[t, v]` in `dtype` with zero at the
+    target, and the factor `[t]` by which sums made under the former maximum shrink.
     """
     if bias_v is not None:
         raw_tv += bias_v
@@ -132,7 +133,9 @@ def absorb_tile(
     if state.weighted is not None:
         product = torch.bmm(exponentials[:, None, :], logits[:, :, None])[:, 0, 0]
         state.weighted = state.weighted * rescale + product
-    return (transform.chain_(exponentials, logits) if numerators else None), rescale
+    if not numerators:
+        return None, rescale
+    return transform.chain_(exponentials, logits).to(dtype), rescale
 
 
 def tile_gradient(
@@ -142,8 +145,10 @@ def tile_gradient(
     column_t: Tensor,
     logsumexp_t: Tensor,
     coefficients: GradientCoefficients,
+    *,
+    dtype: torch.dtype,
 ) -> Tensor:
-    """The gradient `[t, v]` by a tile of raw logits, of the loss that `coefficients` describe."""
+    """The gradient `[t, v]` in `dtype` by a tile of raw logits, of what `coefficients` describe."""
     if bias_v is not None:
         raw_tv += bias_v
     logits = transform.apply_(raw_tv)
@@ -157,7 +162,7 @@ def tile_gradient(
     if coefficients.target is not None:
         inside, place = _locate(column_t, logits.shape[1])
         gradient.scatter_add_(1, place, torch.where(inside, coefficients.target, 0.0)[:, None])
-    return transform.chain_(gradient, logits)
+    return transform.chain_(gradient, logits).to(dtype)
 
 
 def _locate(column_t: Tensor, width: int) -> tuple[Tensor, Tensor]:

@@ -25,9 +25,7 @@ from torch import Tensor
 
 from memlint_runtime.losses.tile_ops import LogitTransform
 
-_LARGEST_TILE_TOKENS = 2048
-_LARGEST_TILE_VOCABULARY = 4096
-_SMALLEST_TILE = 8
+Axis = Literal["tokens", "vocabulary"]
 
 # (raw_tv, tokens, vocabulary) -> the loss's gradient by these raw logits, [t, v]. May spoil them.
 RawGradient = Callable[[Tensor, slice, slice], Tensor]
@@ -72,6 +70,11 @@ class Head:
         """Whether tiles multiply in half precision with fp32 results: tensor cores alone do."""
         return self.device.type == "cuda" and self.compute_dtype in (torch.bfloat16, torch.float16)
 
+    @property
+    def matmul_dtype(self) -> torch.dtype:
+        """The type of the tiles that are multiplied."""
+        return self.compute_dtype if self.has_half_matmul else self.accumulate_dtype
+
     def hidden_tiles(self, tokens: slice) -> list[Tensor]:
         """Each `[t, D]`, ready to multiply."""
         if self.rows is None:
@@ -95,16 +98,7 @@ class Head:
 
     def _ready(self, tile: Tensor) -> Tensor:
         # A tensor of higher precision is rounded to the head's first, as autocast would.
-        tile = tile.to(self.compute_dtype)
-        return tile if self.has_half_matmul else tile.to(self.accumulate_dtype)
-
-
-@dataclass(frozen=True)
-class Tiling:
-    """Tokens and vocabulary entries of a tile."""
-
-    tokens: int
-    vocabulary: int
+        return tile.to(self.compute_dtype).to(self.matmul_dtype)
 
 
 @dataclass(frozen=True)
@@ -117,76 +111,29 @@ class Visit:
     last: bool
 
 
-def sweep(
-    token_count: int, vocabulary: int, tiling: Tiling, *, outer: Literal["tokens", "vocabulary"]
-) -> Iterator[Visit]:
+@dataclass(frozen=True)
+class Tiling:
+    """Tokens and vocabulary entries of a tile, and the axis that the outer loop walks."""
+
+    tokens: int
+    vocabulary: int
+    outer: Axis
+
+
+def sweep(token_count: int, vocabulary: int, tiling: Tiling) -> Iterator[Visit]:
     """Walk the grid: for each tile of the outer axis, every tile of the other one."""
     rows = _spans(token_count, tiling.tokens)
     columns = _spans(vocabulary, tiling.vocabulary)
-    inner = columns if outer == "tokens" else rows
-    for out in rows if outer == "tokens" else columns:
+    by_tokens = tiling.outer == "tokens"
+    inner = columns if by_tokens else rows
+    for out in rows if by_tokens else columns:
         for index, into in enumerate(inner):
-            row, column = (out, into) if outer == "tokens" else (into, out)
+            row, column = (out, into) if by_tokens else (into, out)
             yield Visit(row, column, index == 0, index == len(inner) - 1)
 
 
 def _spans(length: int, step: int) -> list[slice]:
     return [slice(start, min(start + step, length)) for start in range(0, length, step)]
-
-
-def tile_bytes(head: Head, tokens: int, vocabulary: int, scratch: int) -> int:
-    """Most bytes that a sweep holds at once beside its inputs and results."""
-    accumulate = head.accumulate_dtype.itemsize
-    width = sum(head.widths)
-    grid = tokens * vocabulary * accumulate * scratch
-    # Inputs that change type pass through the compute type; both copies of one can be alive.
-    copied = accumulate + head.compute_dtype.itemsize
-    inputs = (tokens + max(tokens, vocabulary)) * width * copied
-    accumulator = max(tokens, vocabulary) * width * accumulate
-    # Half precision: the gradient's cast, and a product waiting to be added.
-    half = 0
-    if head.has_half_matmul:
-        half = tokens * vocabulary * head.compute_dtype.itemsize
-        half += max(tokens, vocabulary) * max(head.widths) * accumulate
-    # Running sums of a row of tiles; results, coefficients, targets and rows of all tokens.
-    per_token = (tokens * 16 + head.token_count * 20) * accumulate
-    return grid + inputs + accumulator + half + per_token
-
-
-def plan_tiling(
-    head: Head, workspace_bytes: int, *, scratch: int = 2, beside: Sequence[Head] = ()
-) -> Tiling:
-    """The largest tiles that keep a sweep within `workspace_bytes`.
-
-    `scratch` counts the [t, v] buffers of a head that are alive together; heads `beside` are
-    swept in step with it. Raises ValueError where the
-    smallest tile does not fit.
-    """
-    tokens = min(_LARGEST_TILE_TOKENS, _round_up(head.token_count))
-    vocabulary = min(_LARGEST_TILE_VOCABULARY, _round_up(head.vocabulary))
-
-    def needed(tokens: int, vocabulary: int) -> int:
-        return sum(tile_bytes(each, tokens, vocabulary, scratch) for each in (head, *beside))
-
-    while needed(tokens, vocabulary) > workspace_bytes:
-        if max(tokens, vocabulary) <= _SMALLEST_TILE:
-            least = needed(_SMALLEST_TILE, _SMALLEST_TILE)
-            raise ValueError(
-                f"workspace_bytes is {workspace_bytes}, and the smallest tile of a head of width "
-                f"{sum(head.widths)} takes {least}: give at least that"
-            )
-        if vocabulary > max(tokens, _SMALLEST_TILE):
-            vocabulary //= 2
-        else:
-            tokens //= 2
-    return Tiling(tokens, vocabulary)
-
-
-def _round_up(length: int) -> int:
-    power = _SMALLEST_TILE
-    while power < length:
-        power *= 2
-    return power
 
 
 def raw_logits(head: Head, hiddens: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
@@ -207,7 +154,11 @@ def _add_matmul_(total: Tensor, left: Tensor, right: Tensor) -> None:
     """`total += left @ right`, where the product keeps the precision of `total`."""
     if left.dtype == total.dtype:
         total.addmm_(left, right)
-    else:
+        return
+    try:
+        torch.ops.aten.addmm.dtype_out(total, left, right, total.dtype, out=total)
+    except RuntimeError:
+        # Versions that want the sum in the factors' half precision: add a product instead.
         total += torch.mm(left, right, out_dtype=total.dtype)
 
 
@@ -222,10 +173,10 @@ def hidden_gradients(
     gradient: RawGradient,
     results: Sequence[Tensor | None],
 ) -> None:
-    """Write the gradients `[T, D]` by the hidden states of the head's rows into `results`."""
+    """Write the gradients `[T, D]` by the hidden states of the head's rows; tokens outermost."""
     totals: list[Tensor | None] = []
     hiddens: list[Tensor] = []
-    for visit in sweep(head.token_count, head.vocabulary, tiling, outer="tokens"):
+    for visit in sweep(head.token_count, head.vocabulary, tiling):
         if visit.first:
             totals, hiddens = [], []
             hiddens = head.hidden_tiles(visit.tokens)
@@ -262,11 +213,12 @@ def weight_gradients(
     results: Sequence[Tensor | None],
     bias_result: Tensor | None,
 ) -> None:
-    """Write the gradients `[V, D]` by the weights, and `[V]` by the bias, where there is room."""
+    """Write the gradients `[V, D]` by the weights and `[V]` by the bias, where there is a result
+    to write to; vocabulary outermost."""
     totals: list[Tensor | None] = []
     weights: list[Tensor] = []
     bias_total: Tensor | None = None
-    for visit in sweep(head.token_count, head.vocabulary, tiling, outer="vocabulary"):
+    for visit in sweep(head.token_count, head.vocabulary, tiling):
         if visit.first:
             totals, weights = [], []
             weights = head.weight_tiles(visit.vocabulary)
@@ -281,7 +233,7 @@ def weight_gradients(
         raw_gradient = gradient(raw, visit.tokens, visit.vocabulary)
         del raw
         if bias_total is not None:
-            bias_total += raw_gradient.sum(0)
+            bias_total += raw_gradient.sum(0, dtype=bias_total.dtype)
         for total, hidden in zip(totals, hiddens, strict=True):
             if total is not None:
                 contract_(total, raw_gradient.T, hidden)

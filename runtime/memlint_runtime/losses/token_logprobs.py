@@ -108,7 +108,7 @@ def token_logprobs(
         low_rank: `(hidden_TR, weight_VR)`, whose product is added to the raw logits: a LoRA head
             without merging it, `(scaling * hidden @ A.T, B)`.
         workspace_bytes: most memory to use beside inputs, results and gradients. By default
-            32 MiB and the size of `hidden_TD`; less is slower, never wrong.
+            48 MiB and the size of `hidden_TD`; less is slower, never wrong.
 
     Under autocast the head multiplies in the autocast type, tile by tile.
     Raises ValueError for shapes that do not fit, or a workspace too small for one tile.

@@ -1,0 +1,106 @@
+"""How large the tiles of a sweep may be in a workspace.
+
+What: counts what a sweep holds at once beside its inputs and results, and takes the largest tiles
+that keep within the workspace. The inner axis is the longer one: a gradient's accumulator has the
+length of the outer axis, and its matmuls sum over the inner one.
+Cost: none; integers. Why 1,024 x 4,096 at most: on a GPU a tile's two matmuls then take longer than
+launching them.
+
+Shapes: t tokens and v vocabulary entries of a tile, D hidden size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from memlint_runtime.losses.tiles import Axis, Head, Tiling
+
+_LARGEST_OUTER = 1024
+_LARGEST_INNER = 4096
+_SMALLEST = 8
+
+
+def plan_tiling(
+    head: Head,
+    workspace_bytes: int,
+    outer: Axis,
+    *,
+    scratch: int = 2,
+    beside: Sequence[Head] = (),
+) -> Tiling:
+    """The largest tiles that keep a sweep within `workspace_bytes`.
+
+    `scratch` counts the [t, v] buffers of a head in the accumulation type that are alive together;
+    heads `beside` are swept in step with it. Raises ValueError where the smallest tile does not
+    fit.
+    """
+    lengths = (head.token_count, head.vocabulary)
+    out, into = lengths if outer == "tokens" else lengths[::-1]
+    long, short = min(_LARGEST_INNER, _round_up(into)), min(_LARGEST_OUTER, _round_up(out))
+
+    def tiling() -> Tiling:
+        return Tiling(*((short, long) if outer == "tokens" else (long, short)), outer)
+
+    def needed() -> int:
+        return sum(sweep_bytes(each, tiling(), scratch) for each in (head, *beside))
+
+    while needed() > workspace_bytes:
+        if long > 4 * short and long > _SMALLEST:
+            long //= 2
+        elif short > _SMALLEST:
+            short //= 2
+        elif long > _SMALLEST:
+            long //= 2
+        else:
+            raise ValueError(
+                f"workspace_bytes leaves {max(workspace_bytes, 0)} for tiles, and the smallest "
+                f"tile of a head of width {sum(head.widths)} takes {needed()}: give more"
+            )
+    return tiling()
+
+
+def sweep_bytes(head: Head, tiling: Tiling, scratch: int) -> int:
+    """Most bytes that a sweep holds at once beside its inputs and results."""
+    t, v = tiling.tokens, tiling.vocabulary
+    out = t if tiling.outer == "tokens" else v
+    accumulate = head.accumulate_dtype.itemsize
+    hiddens = sum(
+        t * width * _copied(head, hidden.dtype, gathered=head.rows is not None)
+        for width, hidden in zip(head.widths, head.hiddens, strict=True)
+    )
+    weights = sum(
+        v * width * _copied(head, weight.dtype, gathered=False)
+        for width, weight in zip(head.widths, head.weights, strict=True)
+    )
+    accumulators = out * sum(head.widths) * accumulate
+    grid = t * v * accumulate * scratch
+    if head.has_half_matmul:
+        # The gradient in half precision, and a product waiting to be added.
+        grid += t * v * head.compute_dtype.itemsize + out * max(head.widths) * accumulate
+    # A row of tiles ends with the targets' own weights, when its tiles are gone.
+    chosen = t * sum(
+        width * (accumulate + weight.element_size() + head.compute_dtype.itemsize)
+        for width, weight in zip(head.widths, head.weights, strict=True)
+    )
+    # Running sums of a row of tiles; results, coefficients, targets and rows of all tokens.
+    per_token = (t * 16 + head.token_count * 20) * accumulate
+    return accumulators + max(hiddens + weights + grid, chosen) + per_token
+
+
+def _copied(head: Head, dtype: torch.dtype, *, gathered: bool) -> int:
+    """Bytes per entry of what becomes of a tile of inputs before it is multiplied."""
+    steps = dtype.itemsize if gathered else 0
+    if dtype != head.compute_dtype:
+        steps += head.compute_dtype.itemsize
+    if head.compute_dtype != head.matmul_dtype:
+        steps += head.matmul_dtype.itemsize
+    return steps
+
+
+def _round_up(length: int) -> int:
+    power = _SMALLEST
+    while power < length:
+        power *= 2
+    return power

@@ -1,0 +1,239 @@
+"""The two operations of `tile_ops` as Triton kernels: one pass over a tile each.
+
+Why: in PyTorch each step of a tile's softmax reads and writes the tile again; here a row stays in
+registers, and what the next matmul wants is written in its own half precision at once. The matmuls
+themselves stay with cuBLAS, which is faster at them than generic kernels.
+One program takes one token's row of a tile, so tiles are at most `LARGEST_WIDTH` wide.
+
+Shapes: t tokens and v vocabulary entries of a tile.
+"""
+
+# Triton gives `jit` no types, and its kernels' parameters are pointers and registers.
+# mypy: disable-error-code="untyped-decorator,no-untyped-def"
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from memlint_runtime.losses.tile_ops import (
+    GradientCoefficients,
+    LogitTransform,
+    SoftmaxState,
+)
+
+LARGEST_WIDTH = 8192
+
+
+@triton.jit
+def _transform(raw, scale, softcap, temperature, HAS_CAP: tl.constexpr):
+    """Logits, and their derivative by the raw logits."""
+    factor = scale / temperature
+    if HAS_CAP:
+        x = raw * (scale / softcap)
+        # tanh from one exponential that cannot overflow
+        decay = tl.exp(-2.0 * tl.abs(x))
+        size = (1.0 - decay) / (1.0 + decay)
+        tanh = tl.where(x < 0.0, -size, size)
+        return tanh * (softcap / temperature), (1.0 - tanh * tanh) * factor
+    return raw * factor, raw * 0.0 + factor
+
+
+@triton.jit
+def _absorb_kernel(
+    raw_ptr,
+    bias_ptr,
+    column_ptr,
+    maximum_ptr,
+    others_ptr,
+    target_ptr,
+    weighted_ptr,
+    logit_sum_ptr,
+    numerator_ptr,
+    rescale_ptr,
+    width,
+    raw_stride,
+    numerator_stride,
+    scale,
+    softcap,
+    temperature,
+    HAS_BIAS: tl.constexpr,
+    HAS_CAP: tl.constexpr,
+    HAS_WEIGHTED: tl.constexpr,
+    HAS_SUM: tl.constexpr,
+    HAS_NUMERATORS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    place = tl.arange(0, BLOCK)
+    within = place < width
+    raw = tl.load(raw_ptr + row * raw_stride + place, mask=within, other=0.0)
+    if HAS_BIAS:
+        raw += tl.load(bias_ptr + place, mask=within, other=0.0).to(tl.float32)
+    logits, slope = _transform(raw, scale, softcap, temperature, HAS_CAP)
+    column = tl.load(column_ptr + row)
+    is_target = place == column
+    if HAS_SUM:
+        total = tl.load(logit_sum_ptr + row) + tl.sum(tl.where(within, logits, 0.0), 0)
+        tl.store(logit_sum_ptr + row, total)
+    if (column >= 0) & (column < width):
+        tl.store(target_ptr + row, tl.sum(tl.where(is_target & within, logits, 0.0), 0))
+    others = within & (place != column)
+    before = tl.load(maximum_ptr + row)
+    competing = tl.where(others, logits, float("-inf"))
+    highest = tl.max(competing, 0)
+    # Finite, so that a tile with nothing but the target subtracts no infinities.
+    maximum = tl.maximum(tl.maximum(before, highest), -3.4028234e38)
+    rescale = tl.exp(before - maximum)
+    exponential = tl.exp(competing - maximum)
+    tl.store(maximum_ptr + row, maximum)
+    tl.store(rescale_ptr + row, rescale)
+    tl.store(others_ptr + row, tl.load(others_ptr + row) * rescale + tl.sum(exponential, 0))
+    if HAS_WEIGHTED:
+        product = tl.sum(exponential * logits, 0)
+        tl.store(weighted_ptr + row, tl.load(weighted_ptr + row) * rescale + product)
+    if HAS_NUMERATORS:
+        out = (exponential * slope).to(numerator_ptr.dtype.element_ty)
+        tl.store(numerator_ptr + row * numerator_stride + place, out, mask=within)
+
+
+@triton.jit
+def _gradient_kernel(
+    raw_ptr,
+    bias_ptr,
+    column_ptr,
+    logsumexp_ptr,
+    target_ptr,
+    share_ptr,
+    slope_ptr,
+    everywhere_ptr,
+    out_ptr,
+    width,
+    raw_stride,
+    out_stride,
+    scale,
+    softcap,
+    temperature,
+    HAS_BIAS: tl.constexpr,
+    HAS_CAP: tl.constexpr,
+    HAS_TARGET: tl.constexpr,
+    HAS_SLOPE: tl.constexpr,
+    HAS_EVERYWHERE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    place = tl.arange(0, BLOCK)
+    within = place < width
+    raw = tl.load(raw_ptr + row * raw_stride + place, mask=within, other=0.0)
+    if HAS_BIAS:
+        raw += tl.load(bias_ptr + place, mask=within, other=0.0).to(tl.float32)
+    logits, derivative = _transform(raw, scale, softcap, temperature, HAS_CAP)
+    probability = tl.exp(logits - tl.load(logsumexp_ptr + row))
+    share = tl.load(share_ptr + row)
+    if HAS_SLOPE:
+        gradient = probability * (share + tl.load(slope_ptr + row) * logits)
+    else:
+        gradient = probability * share
+    if HAS_EVERYWHERE:
+        gradient += tl.load(everywhere_ptr + row)
+    if HAS_TARGET:
+        is_target = place == tl.load(column_ptr + row)
+        gradient += tl.where(is_target, tl.load(target_ptr + row), 0.0)
+    out = (gradient * derivative).to(out_ptr.dtype.element_ty)
+    tl.store(out_ptr + row * out_stride + place, out, mask=within)
+
+
+def absorb_tile(
+    raw_tv: Tensor,
+    bias_v: Tensor | None,
+    transform: LogitTransform,
+    column_t: Tensor,
+    state: SoftmaxState,
+    *,
+    numerators: bool,
+    dtype: torch.dtype,
+) -> tuple[Tensor | None, Tensor]:
+    """As `tile_ops.absorb_tile`, the numerators in `dtype`, and `state` changed in place."""
+    t, v = raw_tv.shape
+    out = None
+    if numerators:
+        out = raw_tv if dtype == raw_tv.dtype else torch.empty_like(raw_tv, dtype=dtype)
+    rescale = torch.empty_like(state.maximum)
+    if t:
+        _absorb_kernel[(t,)](
+            raw_tv,
+            bias_v,
+            column_t,
+            state.maximum,
+            state.others,
+            state.target,
+            state.weighted,
+            state.logit_sum,
+            out,
+            rescale,
+            v,
+            raw_tv.stride(0),
+            0 if out is None else out.stride(0),
+            *_constants(transform),
+            HAS_BIAS=bias_v is not None,
+            HAS_CAP=transform.softcap is not None,
+            HAS_WEIGHTED=state.weighted is not None,
+            HAS_SUM=state.logit_sum is not None,
+            HAS_NUMERATORS=numerators,
+            **_launch(v),
+        )
+    return out, rescale
+
+
+def tile_gradient(
+    raw_tv: Tensor,
+    bias_v: Tensor | None,
+    transform: LogitTransform,
+    column_t: Tensor,
+    logsumexp_t: Tensor,
+    coefficients: GradientCoefficients,
+    *,
+    dtype: torch.dtype,
+) -> Tensor:
+    """As `tile_ops.tile_gradient`, the gradient in `dtype`."""
+    t, v = raw_tv.shape
+    out = raw_tv if dtype == raw_tv.dtype else torch.empty_like(raw_tv, dtype=dtype)
+    if t:
+        _gradient_kernel[(t,)](
+            raw_tv,
+            bias_v,
+            column_t,
+            logsumexp_t,
+            coefficients.target,
+            coefficients.share,
+            coefficients.slope,
+            coefficients.everywhere,
+            out,
+            v,
+            raw_tv.stride(0),
+            out.stride(0),
+            *_constants(transform),
+            HAS_BIAS=bias_v is not None,
+            HAS_CAP=transform.softcap is not None,
+            HAS_TARGET=coefficients.target is not None,
+            HAS_SLOPE=coefficients.slope is not None,
+            HAS_EVERYWHERE=coefficients.everywhere is not None,
+            **_launch(v),
+        )
+    return out
+
+
+def _constants(transform: LogitTransform) -> tuple[float, float, float]:
+    softcap = 1.0 if transform.softcap is None else transform.softcap
+    return float(transform.scale), float(softcap), float(transform.temperature)
+
+
+def _launch(width: int) -> dict[str, Any]:
+    if width > LARGEST_WIDTH:
+        raise ValueError(f"a tile is at most {LARGEST_WIDTH} wide, got {width}")
+    block = triton.next_power_of_2(width)
+    return {"BLOCK": block, "num_warps": 4 if block <= 2048 else 8}
