@@ -13,6 +13,10 @@ _METHODS = frozenset(
     {"encode", "encode_plus", "batch_encode_plus", "prepare_for_model", "apply_chat_template"}
 )
 _MAPS = frozenset({"map", "with_transform", "set_transform"})
+# ``load_tokenizer(...)`` returns one, ``tokenizer.as_target_tokenizer()`` changes it.
+_MAKES_ONE = re.compile(
+    r"as_|get_|load_|build_|create_|make_|init|setup_|prepare_|train_|save_|add_"
+)
 _HELD_OUT = re.compile(r"test|eval|valid|dev(?!ice)|infer|predict|bench", re.I)
 
 
@@ -37,6 +41,8 @@ def _is_tokenizer(script: Script, call: Call, holder: ast.expr) -> bool:
     if "Processor" in kind or call.name.endswith(".from_pretrained"):
         return False
     name = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", "")
+    if _MAKES_ONE.match(name):
+        return False
     if name.lower() in ("tok", "tokenizer") or name.lower().endswith("_tokenizer"):
         # A function of the script that is called so is none.
         return call.name.startswith("?") or "Tokenizer" in call.name or holder is not call.node.func

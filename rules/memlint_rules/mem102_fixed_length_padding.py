@@ -367,7 +367,7 @@ RULE = Rule(
         "data loader or collator of the script's own it is advice."
     ),
     check=check,
-    triggers=frozenset({"max_length"}),
+    triggers=frozenset({'"max_length"', "'max_length'"}),
     references=(
         "https://huggingface.co/docs/transformers/pad_truncation",
         "https://huggingface.co/docs/transformers/main_classes/data_collator",
