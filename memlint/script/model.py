@@ -460,7 +460,7 @@ class Script:
             for call in self.calls
             for word in ("AutoProcessor", "ImageProcessor", "Vision2Seq", "ImageTextToText")
             if call.name.startswith("transformers.")
-        ) or any("Vision" in full or "VLForConditional" in full for _, _, full in self.imports)
+        ) or any("Vision" in full or _sees(full) for _, _, full in self.imports)
 
     @cached_property
     def uses_diffusion(self) -> bool:
@@ -536,7 +536,34 @@ class Script:
 
 
 _NOT_TRAINING = frozenset({"trl.ModelConfig", "trl.ScriptArguments", "trl.DatasetMixtureConfig"})
+# Models of that suffix that read text alone, or speech; the others read images.
+_TEXT_TO_TEXT = (
+    "T5",
+    "Bart",
+    "BART",
+    "Pegasus",
+    "LED",
+    "Switch",
+    "Blenderbot",
+    "M2M",
+    "FSMT",
+    "ProphetNet",
+    "Nllb",
+    "Mvp",
+    "Whisper",
+    "Speech",
+)
 _NOT_MODELS = ("Tokenizer", "Processor", "Config", "FeatureExtractor")
+
+
+def _sees(name: str) -> bool:
+    """Whether a class is a multimodal model: ``Mistral3ForConditionalGeneration``."""
+    model = name.rpartition(".")[2]
+    return (
+        name.startswith("transformers.")
+        and model.endswith("ForConditionalGeneration")
+        and not any(part.lower() in model.lower() for part in _TEXT_TO_TEXT)
+    )
 
 
 def _wrapped(chain: list[Object], names: frozenset[str]) -> bool:
