@@ -47,9 +47,11 @@ def choose_path(
     plain = not windowed and softcap is None
     if query_THD.device.type != "cuda":
         return "joined" if plain else "chunked"
-    half = query_THD.dtype in (torch.float16, torch.bfloat16)
     width = max(query_THD.shape[-1], value_TKD.shape[-1])
-    if plain and half and width <= FLASH_HEAD_DIM and tree.depth <= JOINED_LEVELS:
+    flash = query_THD.dtype in (torch.float16, torch.bfloat16) and (
+        width <= FLASH_HEAD_DIM and width % 8 == 0
+    )
+    if plain and flash and tree.depth <= JOINED_LEVELS:
         return "joined"
     return "flex" if _flex_works() else "chunked"
 

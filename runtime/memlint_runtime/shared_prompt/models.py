@@ -228,7 +228,12 @@ def _attend(
         if others.get(keyword) is not None:
             raise ValueError(f"{name} attends with {keyword}, which a shared prompt does not have")
     layer = int(module.layer_idx)  # type: ignore[arg-type]
-    query, key, value = (x[0].transpose(0, 1) for x in (query_1HTD, key_1KTD, value_1KTD))
+    tensors = [x[0].transpose(0, 1) for x in (query_1HTD, key_1KTD, value_1KTD)]
+    if torch.is_autocast_enabled(query_1HTD.device.type):
+        # As autocast does for PyTorch's own attention: norms on queries and keys leave float32.
+        dtype = torch.get_autocast_dtype(query_1HTD.device.type)
+        tensors = [x.to(dtype) for x in tensors]
+    query, key, value = tensors
     if shared_prompt.kept is not None and layer not in shared_prompt.kept:
         shared_prompt.kept[layer] = (key, value)
     shared_prompt.layers.add(layer)

@@ -217,6 +217,28 @@ def test_bf16_errs_no_more_than_the_repeated_prompt() -> None:
     assert ours < 1.5 * plain
 
 
+@pytest.mark.parametrize("sharing", [ALL, Sharing(token_budget=24, min_saved_tokens=1)])
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma2"])
+def test_autocast_errs_no_more_than_the_repeated_prompt(name: str, sharing: Sharing) -> None:
+    """Master weights in float32, whose norms leave queries and keys in float32."""
+    inputs = batch([4, 3])
+    model = tiny(name, checkpointing=True)
+    exact = repeated(model, *inputs)[0]
+    weigh = weights_like(exact)
+    wanted = gradients((exact * weigh).sum(), model)
+    with torch.autocast("cpu", torch.bfloat16):
+        theirs = repeated(model, *inputs)[0]
+        ours = shared_prompt_logprobs(model, *inputs, sharing=sharing)
+    assert (ours - exact).norm() < 1.5 * (theirs - exact).norm()
+    plain = gradients((theirs * weigh).sum(), model)
+    found = gradients((ours * weigh).sum(), model)
+    distance = {
+        which: sum(float((grads[n] - wanted[n]).square().sum()) for n in wanted)
+        for which, grads in (("plain", plain), ("ours", found))
+    }
+    assert distance["ours"] < 2.25 * distance["plain"]
+
+
 def test_scaled_loss_scales_gradients() -> None:
     model, inputs = tiny("llama"), batch([3])
     plain = gradients(shared_prompt_logprobs(model, *inputs, sharing=ALL).sum(), model)

@@ -1,0 +1,54 @@
+"""The look before the first use: it passes right paths and refuses wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from memlint_runtime.shared_prompt import joined, self_test
+from memlint_runtime.shared_prompt.attention import TreeAttention
+from memlint_runtime.shared_prompt.self_test import errors_of_path, verify_path
+
+CPU, SIZES = torch.device("cpu"), (4, 2, 32)
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    self_test._verify.cache_clear()
+    yield
+    self_test._verify.cache_clear()
+
+
+def verify() -> None:
+    tree = self_test.example_tree()
+    q, k, v = (torch.zeros(tree.num_tokens, h, 32, dtype=torch.bfloat16) for h in (4, 2, 2))
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        verify_path(TreeAttention(tree), q, k, v, None, None)
+
+
+def test_example_has_three_levels_and_several_groups() -> None:
+    tree = self_test.example_tree()
+    assert tree.depth == 3
+    assert len(tree.groups) == 2
+
+
+@pytest.mark.parametrize("path", ["joined", "chunked"])
+def test_right_paths_pass(path: Any) -> None:
+    found, plain = errors_of_path(path, CPU, torch.bfloat16, SIZES)
+    assert max(f / p for f, p in zip(found, plain, strict=True)) < 2
+    verify()
+
+
+def test_wrong_joining_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look back that is forgotten, as an operator with other semantics might."""
+    monkeypatch.setattr(joined, "_merge_", lambda *_: None)
+    with pytest.raises(RuntimeError, match="disagrees with the plain softmax"):
+        verify()
+
+
+def test_wrong_gradient_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joined, "_add_", lambda *_: None)
+    with pytest.raises(RuntimeError, match="disagrees with the plain softmax"):
+        verify()
