@@ -218,15 +218,11 @@ class Api:
 
     def homes(self, package: str, name: str) -> tuple[str, ...]:
         """Full names of the definitions called ``name`` that modules of ``package`` are home to at
-        the target. Reads every module of the table: for names that were not found elsewhere."""
+        the target."""
         release = self._release(package)
         found: set[str] = set()
-        for record in self._table(package).names():
-            if not record.endswith(":"):
-                continue
-            module = record[:-1]
-            leads = (self._names(module, release) or {}).get(name)
-            if leads == "":
+        for module in self._table(package).modules_with(name):
+            if (self._names(module, release) or {}).get(name) == "":
                 found.add(f"{module}.{name}")
         return tuple(sorted(found))
 
@@ -515,7 +511,7 @@ class Api:
             record, release = self._at(owner)
             if record is None:
                 # A base outside the tables may have a constructor of its own.
-                return None if owner not in _PLAIN_BASES else Signature({})
+                return Signature({}) if owner in _WITHOUT_CONSTRUCTOR else None
             init = record.get("init")
             if init is not None and holds(init.get("at", ""), release):
                 own = parameters(init, release)
@@ -594,23 +590,20 @@ class Api:
         return name == line.owner or is_owned(self, name, line.owner)
 
 
-# Bases outside the tables that add nothing an instance is asked for.
-_PLAIN_BASES = frozenset(
-    {
-        "abc.ABC",
-        "ABC",
-        "typing.Generic",
-        "Generic",
-        "typing.Protocol",
-        "Protocol",
-        "dict",
-        "list",
-        "collections.UserDict",
-        "collections.abc.MutableMapping",
-        "enum.Enum",
-        "str",
-    }
+# Bases outside the tables whose constructor takes nothing.
+_WITHOUT_CONSTRUCTOR = frozenset(
+    {"abc.ABC", "ABC", "typing.Generic", "Generic", "typing.Protocol", "Protocol"}
 )
+
+# Bases outside the tables that add nothing an instance is asked for.
+_PLAIN_BASES = _WITHOUT_CONSTRUCTOR | {
+    "dict",
+    "list",
+    "str",
+    "collections.UserDict",
+    "collections.abc.MutableMapping",
+    "enum.Enum",
+}
 
 
 def parameters(facts: Mapping[str, Any], release: int) -> dict[str, list[Any]]:

@@ -115,10 +115,10 @@ def _quoted(text: str, path: Path) -> Declared:
 
 def _pyproject(text: str, path: Path) -> Declared:
     found: dict[str, str] = {}
-    starts = [*_SECTION.finditer(text)]
-    ends = [match.start() for match in starts[1:]] + [len(text)]
-    for match, end in zip(starts, ends, strict=True):
-        name, body = match["name"].strip(), text[match.end() : end]
+    # [what stands before any section, name, body, name, body, ...]
+    parts = _SECTION.split(text)
+    for name, body in zip(parts[1::2], parts[2::2], strict=True):
+        name = name.strip()
         if name.startswith("tool.poetry") and name.endswith("dependencies"):
             for line in _POETRY.finditer(body):
                 specifier = line["specifier"] or line["inner"]

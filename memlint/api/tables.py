@@ -8,6 +8,7 @@ decoded: some twenty comparisons and one small JSON object each. The format is t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -102,6 +103,17 @@ class Table:
             else:
                 high = start
         return None
+
+    def modules_with(self, word: str) -> Iterator[str]:
+        """Modules whose record names ``word``, in any release, without decoding the others."""
+        before = -1
+        for match in re.finditer(rb'[" ]' + re.escape(word.encode()) + rb'[" =]', self._data):
+            start = self._data.rfind(b"\n", 0, match.start()) + 1
+            if start != before:
+                before = start
+                key = self._data[start : self._data.index(b"\t", start)]
+                if key.endswith(b":"):
+                    yield key[:-1].decode()
 
     def names(self) -> list[str]:
         """All record names, for tests and tools."""

@@ -126,12 +126,14 @@ def _add(found: dict[str, Resolved], text: str, source: str) -> None:
     name, specifier = match[1].lower(), match[2].strip()
     if re.fullmatch(r"=\s*[^=<>~!^]*", specifier):
         specifier = f"=={specifier[1:].strip()}"
-    pinned = exact(specifier)
-    if pinned is not None:
-        try:
-            parse_version(pinned)
-        except ValueError as error:
-            raise ValueError(f"target {name}: {error}") from None
+    bounds = re.split(r"[=<>~!^,\s|]+", specifier)
+    try:
+        for bound in filter(None, bounds[1:]):
+            parse_version(bound)
+    except ValueError as error:
+        raise ValueError(f"target {name}: {error}") from None
+    if not any(bounds):
+        raise ValueError(f"target {name}: expected a version such as 1.16.0, got nothing")
     found[name] = choose(name, specifier, source)
 
 

@@ -130,6 +130,7 @@ def read(package: str, version: str, path: Path) -> Reading:
             else:
                 continue
             result.homes[canonical] = module_name
+    _read_bases(reader, wheel, names, result)
     for name in sorted(wheel.unread):
         parent, _, child = name.rpartition(".")
         if parent in wheel.modules and not child.startswith(("convert_", "modular_")):
@@ -137,6 +138,25 @@ def read(package: str, version: str, path: Path) -> Reading:
     if package == "transformers":
         result.families = _families(names, package, set(result.classes))
     return result
+
+
+def _read_bases(reader: Reader, wheel: Wheel, names: Namespace, result: Reading) -> None:
+    """Describe the base classes of what is described, wherever they are defined."""
+    pending = sorted({base for facts in result.classes.values() for base in facts.bases})
+    while pending:
+        base = pending.pop()
+        if base in result.classes or not base.startswith(f"{wheel.package}."):
+            continue
+        module_name, _, name = base.rpartition(".")
+        place = names.place(module_name, name) if module_name in wheel.modules else None
+        if place is None or place.kind != "definition" or place.name is None:
+            continue
+        module = wheel.modules[place.module]
+        bound = module.bindings.get(place.name)
+        if isinstance(bound, Defined) and isinstance(bound.node, ast.ClassDef):
+            result.classes[base] = facts = reader.class_(module, bound.node)
+            result.homes[base] = place.module
+            pending.extend(facts.bases)
 
 
 def _target(names: Namespace, module: str, name: str, place: Place, *, brief: bool) -> str:

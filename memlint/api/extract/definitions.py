@@ -212,6 +212,17 @@ class Reader:
                             found = self.value(home, bound.value, depth - 1)
                             if not isinstance(found, dict) or "e" not in found:
                                 return found
+                case ast.BinOp(left=left, op=operator, right=right):
+                    parts = (self.value(module, left, depth), self.value(module, right, depth))
+                    result = _computed(operator, *parts)
+                    if result is not None:
+                        return result
+                case ast.Call(func=ast.Name(id="int"), args=[ast.Constant(value=float(number))]):
+                    return int(number)
+                case ast.Tuple(elts=elements):
+                    values = [self.value(module, element, depth) for element in elements]
+                    if not any(isinstance(value, dict) and "e" in value for value in values):
+                        return {"t": values}
                 case ast.Attribute(value=ast.Name(id=name), attr=member):
                     place = self.names.place(module.name, name)
                     if place and place.kind == "definition" and place.name:
@@ -228,7 +239,7 @@ class Reader:
         if not isinstance(bound, Defined) or not isinstance(bound.node, ast.ClassDef):
             return None
         bases = {ast.unparse(base).rpartition(".")[2] for base in bound.node.bases}
-        if not bases & {"ExplicitEnum", "StrEnum", "str", "BaseEnum"}:
+        if not bases & {"ExplicitEnum", "StrEnum", "str"}:
             return None
         for part in bound.node.body:
             match part:
@@ -239,6 +250,26 @@ class Reader:
                 case _:
                     pass
         return None
+
+
+def _computed(operator: ast.operator, left: Json, right: Json) -> Json:
+    """The number that an arithmetic expression of numbers is; None where it is none."""
+    if not isinstance(left, int | float) or not isinstance(right, int | float):
+        return None
+    match operator:
+        case ast.Add():
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult():
+            return left * right
+        case ast.Div() if right:
+            return left / right
+        case ast.Pow() if abs(right) <= 64:
+            power: float = left**right
+            return power
+        case _:
+            return None
 
 
 def to_json(value: object) -> Json:

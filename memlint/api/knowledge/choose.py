@@ -35,6 +35,14 @@ LINES: tuple[Line, ...] = (
 def successor(api: Api, qualname: str, parameter: str | None, value: object) -> Successor | None:
     """The successor that fits the target: of a line, else of what the tables show."""
     name = api.canonical(qualname)
+    if (
+        parameter is None
+        and name != qualname
+        and api.exists(qualname) is False
+        and api.exists(name)
+    ):
+        # The thing is still there; only this way to it is gone.
+        return Replace(name, origin="the tables")
     for line in _matching(api, name, parameter, value):
         for way in line.ways:
             if _possible(api, name, way):

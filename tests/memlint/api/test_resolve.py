@@ -1,0 +1,160 @@
+"""The versions that a project's files and environments tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memlint.api.resolve import Resolver
+from memlint.api.target import Resolved
+from memlint.api.versions import parse_version
+
+
+def _resolver(**environ: str) -> Resolver:
+    return Resolver(environ=environ, path=[])
+
+
+def _version(folder: Path, package: str = "trl", **environ: str) -> Resolved:
+    return _resolver(**environ).resolve(folder).version(package)
+
+
+def _environment(folder: Path, **versions: str) -> Path:
+    packages = folder / "lib" / "python3.11" / "site-packages"
+    for name, version in versions.items():
+        (packages / f"{name}-{version}.dist-info").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A repository with a script folder in it."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "scripts").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "version"),
+    [
+        ("requirements.txt", "torch\n# trl==0.1\ntrl[peft] == 0.12.1  # pinned\n", "0.12.1"),
+        ("requirements.txt", "trl @ git+https://example.org/trl.git@v0.9.4#egg=trl\n", "0.9.4"),
+        ("requirements-train.txt", "trl==0.9.6 ; python_version > '3.8'\n", "0.9.6"),
+        ("requirements.txt", "trl==0.8.6 --hash=sha256:abc \\\n", "0.8.6"),
+        ("requirements.txt", "trlx==9\ntrl~=0.11.0\n", "0.11.4"),
+        ("uv.lock", '[[package]]\nname = "trl"\nversion = "0.13.0"\nsource = {}\n', "0.13.0"),
+        (
+            "poetry.lock",
+            '[[package]]\nname = "trl"\nversion = "0.8.1"\ndescription = ""\n',
+            "0.8.1",
+        ),
+        ("pdm.lock", '[[package]]\nname = "trl"\nversion = "0.14.0"\n', "0.14.0"),
+        ("Pipfile.lock", '{"default": {"trl": {"hashes": [], "version": "==0.11.1"}}}', "0.11.1"),
+        ("pyproject.toml", '[project]\ndependencies = ["trl[vllm]==0.20.0", "x"]\n', "0.20.0"),
+        ("pyproject.toml", '[dependency-groups]\ntrain = ["trl>=0.15,<0.16"]\n', "0.15.2"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntrl = "^0.12"\n', "0.12.2"),
+        (
+            "pyproject.toml",
+            '[tool.poetry.group.train.dependencies]\ntrl = {version = "0.11.*"}\n',
+            "0.11.4",
+        ),
+        ("environment.yml", "dependencies:\n  - conda-forge::trl=0.10.1=pyhd8\n", "0.10.1"),
+        ("environment.yaml", "dependencies:\n- pip:\n  - trl==0.9.2\n", "0.9.2"),
+        ("setup.cfg", "[options]\ninstall_requires =\n    trl>=0.7,<0.8\n", "0.7.11"),
+        ("setup.py", "setup(install_requires=['trl==0.7.4', 'x'])\n", "0.7.4"),
+    ],
+)
+def test_files_tell_versions(project: Path, name: str, text: str, version: str) -> None:
+    (project / name).write_text(text)
+    resolved = _version(project / "scripts")
+    assert parse_version(resolved.version) == parse_version(version)
+    assert resolved.source == str(project / name)
+    assert not resolved.assumed
+
+
+def test_the_nearest_file_decides_and_a_lock_goes_first(project: Path) -> None:
+    (project / "requirements.txt").write_text("trl==0.9.6\npeft==0.11.1\n")
+    (project / "uv.lock").write_text('[[package]]\nname = "trl"\nversion = "0.13.0"\n')
+    assert _version(project / "scripts").version == "0.13.0"
+    (project / "scripts" / "requirements.txt").write_text("trl==0.8.6\n")
+    assert _version(project / "scripts").version == "0.8.6"
+    assert _version(project / "scripts", "peft").version == "0.11.1"
+
+
+def test_included_requirement_files_are_read(project: Path) -> None:
+    (project / "requirements.txt").write_text("-r base/pins.txt\n")
+    (project / "base").mkdir()
+    (project / "base" / "pins.txt").write_text("trl==0.10.1\n-r ../requirements.txt\n")
+    assert _version(project).version == "0.10.1"
+
+
+def test_a_bare_name_tells_nothing(project: Path) -> None:
+    (project / "requirements.txt").write_text("trl\ntrl @ git+https://example.org/trl.git\n")
+    assert _version(project).assumed
+
+
+def test_files_above_the_repository_are_strangers(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("trl==0.9.6\n")
+    inner = tmp_path / "project"
+    (inner / ".git").mkdir(parents=True)
+    assert _version(inner).assumed
+
+
+def test_without_a_repository_only_the_scripts_folder_counts(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("trl==0.9.6\n")
+    (tmp_path / "loose").mkdir()
+    assert _version(tmp_path / "loose").assumed
+    assert _version(tmp_path).version == "0.9.6"
+
+
+def test_the_projects_environment_is_read_as_files(project: Path) -> None:
+    _environment(project / ".venv", trl="0.15.1", transformers="4.48.3")
+    resolved = _version(project / "scripts")
+    assert resolved == Resolved("0.15.1", str(project / ".venv"))
+    assert _version(project / "scripts", "transformers").version == "4.48.3"
+
+
+def test_an_active_environment_without_trl_is_passed_over(project: Path, tmp_path: Path) -> None:
+    hook = _environment(tmp_path / "hook", rich="13.0")
+    conda = _environment(tmp_path / "conda", trl="0.16.0")
+    resolved = _version(project, VIRTUAL_ENV=str(hook), CONDA_PREFIX=str(conda))
+    assert resolved == Resolved("0.16.0", str(conda))
+
+
+def test_a_pin_goes_before_the_environment_and_a_range_after(project: Path) -> None:
+    _environment(project / ".venv", trl="0.15.1")
+    (project / "requirements.txt").write_text("trl==0.9.6\n")
+    assert _version(project).version == "0.9.6"
+    (project / "requirements.txt").write_text("trl>=0.9\n")
+    resolved = _version(project)
+    assert resolved.version == "0.15.1"
+    assert resolved.source == str(project / ".venv")
+    assert resolved.note.startswith("admitted by >=0.9 in ")
+    (project / "requirements.txt").write_text("trl<0.10\n")
+    assert _version(project).version == "0.9.6"
+
+
+def test_what_is_installed_beside_the_program_comes_last(project: Path, tmp_path: Path) -> None:
+    site = _environment(tmp_path / "own", trl="0.14.0") / "lib" / "python3.11" / "site-packages"
+    resolved = Resolver(environ={}, path=[str(site)]).resolve(project).version("trl")
+    assert resolved == Resolved("0.14.0", "installed beside memlint")
+
+
+def test_broken_files_tell_what_they_can(project: Path) -> None:
+    (project / "pyproject.toml").write_bytes(b'[project\n\xff dependencies = ["trl==0.9.6"\n')
+    (project / "uv.lock").write_text("")
+    assert _version(project).assumed
+    (project / "pyproject.toml").write_bytes(b'[project]\n\xff dependencies = ["trl==0.9.6"\n')
+    assert _version(project).version == "0.9.6"
+
+
+def test_the_tools_own_configuration_is_no_requirement(project: Path) -> None:
+    (project / "pyproject.toml").write_text('[tool.memlint]\ntarget = "trl==0.9.6"\n')
+    assert _version(project).assumed
+
+
+def test_a_folder_is_resolved_once(project: Path) -> None:
+    resolver = _resolver()
+    first = resolver.resolve(project)
+    (project / "requirements.txt").write_text("trl==0.9.6\n")
+    assert resolver.resolve(project) is first
