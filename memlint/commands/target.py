@@ -33,4 +33,5 @@ def describe(target: str) -> Iterator[str]:
     for library in _LIBRARIES:
         version = resolved.version(library)
         assumed = ", assumed" if version.assumed else ""
-        yield f"{library} {version.version} ({version.source}{assumed})"
+        note = f": {version.note}" if version.note else ""
+        yield f"{library} {version.version} ({version.source}{assumed}){note}"
