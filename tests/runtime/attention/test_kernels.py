@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.attention.varlen
 from memlint_runtime.attention import (
     dispatch,
     documents_of_lengths,
@@ -14,6 +15,7 @@ from memlint_runtime.attention import (
     use_variable_length_attention,
 )
 from memlint_runtime.attention.documents import find_documents, positions_of
+from memlint_runtime.attention.kernels import varlen
 from memlint_runtime.attention.kernels.blockwise import attend_blockwise
 from memlint_runtime.attention.kernels.dense import attend_dense
 from memlint_runtime.attention.kernels.flex import attend_flex, document_block_mask
@@ -21,6 +23,7 @@ from memlint_runtime.attention.kernels.per_document import attend_per_document
 from memlint_runtime.attention.kernels.varlen import varlen_serves
 from memlint_runtime.attention.unpadding import PaddedShape, repad, unpad
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention.flex_attention import create_block_mask
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -173,6 +176,66 @@ def test_kernel_sizes_of_keys_and_values_may_differ() -> None:
     )
     torch.testing.assert_close(out, case.reference(plain=True))
     assert not varlen_serves(case.query, case.value)
+
+
+def varlen_by_its_documentation(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seq_q: Tensor,
+    cu_seq_k: Tensor,
+    max_q: int,
+    max_k: int,
+    *,
+    scale: float,
+    window_size: tuple[int, int],
+    enable_gqa: bool = False,
+) -> Tensor:
+    """What PyTorch says its kernel computes, by whole matrices."""
+    assert enable_gqa == (query.shape[1] != key.shape[1])
+    assert cu_seq_q.dtype == cu_seq_k.dtype == torch.int32
+    assert max_q == max_k == int(cu_seq_q.diff().max())
+    place = torch.arange(len(query))
+    document = torch.searchsorted(cu_seq_q, place, right=True)
+    before = place[:, None] - place
+    left, right = window_size
+    seen = (document[:, None] == document) & (before >= -right)
+    seen &= (before <= left) if left >= 0 else True
+    out = attend_dense(*(x.transpose(0, 1)[None] for x in (query, key, value)), seen, scale=scale)
+    return out[0].transpose(0, 1)
+
+
+@pytest.mark.parametrize("seed", CASES[:8])
+def test_varlen_is_called_as_documented(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(seed)
+    monkeypatch.setattr(torch.nn.attention.varlen, "varlen_attn", varlen_by_its_documentation)
+    monkeypatch.setattr(varlen, "_takes_grouped_heads", lambda: True)
+    monkeypatch.setattr(dispatch, "varlen_serves", lambda *_: True)
+    out = dispatch.attend_documents(
+        case.query,
+        case.key,
+        case.value,
+        case.documents.cu_seqlens,
+        case.documents.max_length,
+        scale=0.3,
+        window=case.window,
+    )
+    torch.testing.assert_close(out, case.reference(plain=True))
+
+
+@pytest.mark.parametrize("window", [None, 6])
+def test_varlen_kernel_takes_the_arguments(window: int | None) -> None:
+    """The real operator, forward and backward, on tensors without data."""
+    with FakeTensorMode():
+        leaves = [
+            torch.empty(47, heads, 16, dtype=torch.bfloat16, requires_grad=True)
+            for heads in (4, 2, 2)
+        ]
+        cu_seqlens = torch.empty(4, dtype=torch.int32)
+        out = varlen.attend_varlen(*leaves, cu_seqlens, 20, scale=0.1, window=window)
+        out.sum().backward()
+        assert out.shape == (47, 4, 16)
+        assert [x.grad.shape for x in leaves if x.grad is not None] == [x.shape for x in leaves]
 
 
 def test_documents_from_positions_and_padding() -> None:

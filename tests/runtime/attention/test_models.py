@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from memlint_runtime import use_variable_length_attention
-from memlint_runtime.attention import integration
+from memlint_runtime.attention import dispatch, integration
 from memlint_runtime.attention.kernels.flex import document_block_mask
 from torch import Tensor
 
@@ -162,6 +162,30 @@ def test_no_graph_break_where_the_kernel_needs_none(
         bounds = [0, *torch.tensor(lengths).cumsum(0).tolist()]
         told = {"cu_seq_lens_q": torch.tensor(bounds, dtype=torch.int32), "max_length_q": 30}
         assert whole(**flattened(documents(*lengths)), **told).loss.isfinite()
+
+
+# Uncompiled on purpose: the compiled kernel runs on CUDA alone.
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("family", ["llama", "gemma2", "gemma3_text", "gpt_oss"])
+def test_models_by_flex_share_a_block_mask_for_each_window(
+    monkeypatch: pytest.MonkeyPatch, family: str
+) -> None:
+    model, docs = tiny_model(family).eval(), documents(*LENGTHS)
+    windows: list[int | None] = []
+
+    def counted(cu_seqlens: Tensor, tokens: int, window: int | None) -> Any:
+        windows.append(window)
+        return document_block_mask(cu_seqlens, tokens, window)
+
+    monkeypatch.setattr(dispatch, "choose_kernel", lambda *_, **__: "flex")
+    monkeypatch.setattr(dispatch, "document_block_mask", counted)
+    with torch.no_grad():
+        rows = model(**padded(docs)).logits
+        expected = torch.cat([row[: len(doc)] for row, doc in zip(rows, docs, strict=True)])
+        use_variable_length_attention(model)
+        logits = model(**flattened(docs)).logits[0]
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
+    assert windows == ([None] if family == "llama" else [6, None])
 
 
 # peft still asks transformers by the old name of activation checkpointing.
