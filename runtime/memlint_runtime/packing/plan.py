@@ -92,10 +92,13 @@ def plan_packing(
     pieces, lost = _pieces(given, capacity, overflow)
     assign = best_fit_decreasing if strategy == "bfd" else first_fit
     order, offsets = assign(pieces.lengths, capacity)
+    # Indexing by random order is a third of the time of planning: none of it that says nothing.
+    cut = overflow == "split" and bool(pieces.starts.any())
+    all_whole = not cut and len(order) == len(given)
     return PackingPlan(
         capacity,
-        pieces.sequences[order],
-        pieces.starts[order],
+        order if all_whole else pieces.sequences[order],
+        pieces.starts[order] if cut else np.zeros(len(order), dtype=np.int64),
         pieces.lengths[order],
         offsets,
         tokens_lost=lost,

@@ -10,7 +10,7 @@ from tests.gpu import bench_attention, correctness_attention
 
 def test_kernel_errors_are_judged_by_the_padded_path() -> None:
     # More slack than on CUDA: the CPU kernel adds gradients of keys up in half precision.
-    errors = correctness_attention.kernel_errors("cpu", torch.bfloat16, (4, 4), 100, slack=2)
+    errors = correctness_attention.kernel_errors("cpu", torch.bfloat16, (4, 4), 100, slack=4)
     assert max(errors["ours"]) > 1e-4, "half precision is not exact"  # type: ignore[call-overload]
 
 
