@@ -151,17 +151,29 @@ class Api:
                 or self._name_history(name)
                 or (self._attribute_history(owner, attribute) if owner else None)
             )
-        first: History | None = None
+        gone: History | None = None
+        here: History | None = None
         for owner, record, method in self._owners(name):
             package = owner.partition(".")[0]
             found = _parameter_ranges(record, method, parameter)
             if found:
                 history = _history(self._table(package), package, *found)
-                # An override that came and went says nothing of the field that it overrode.
-                if not self._is_gone(history):
-                    return history
-                first = first or history
-        return first
+                if self._is_gone(history):
+                    # An override that came and went says nothing of the field that it overrode.
+                    gone = gone or history
+                else:
+                    # The deepest base has had it longest.
+                    here = history
+        history_found = here or gone
+        if history_found is not None and history_found.deprecated_since is None:
+            for line in WARNED:
+                if (
+                    line.parameter == parameter
+                    and not line.values
+                    and is_owned(self, name, line.owner)
+                ):
+                    return replace(history_found, deprecated_since=line.since)
+        return history_found
 
     def successor(
         self, qualname: str, parameter: str | None = None, value: object = Unset
@@ -177,7 +189,9 @@ class Api:
         if signature is None or parameter not in signature.parameters:
             return False
         return signature.parameters[parameter].deprecated or any(
-            line.parameter == parameter and value in line.values and self._holds_for(name, line)
+            line.parameter == parameter
+            and (not line.values or value in line.values)
+            and self._holds_for(name, line)
             for line in WARNED
         )
 

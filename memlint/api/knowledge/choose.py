@@ -43,13 +43,20 @@ def successor(api: Api, qualname: str, parameter: str | None, value: object) -> 
     ):
         # The thing is still there; only this way to it is gone.
         return Replace(name, origin="the tables")
-    for line in _matching(api, name, parameter, value):
-        for way in line.ways:
-            if _possible(api, name, way):
-                return way
+    ways = [
+        way
+        for line in _matching(api, name, parameter, value)
+        for way in line.ways
+        if _possible(api, name, way)
+    ]
+    if ways and not isinstance(ways[0], Advice):
+        return ways[0]
     if parameter is None:
-        return _moved_name(api, name)
-    return _moved_to_config(api, name, parameter, value)
+        moved = _moved_name(api, name)
+    else:
+        moved = _moved_to_config(api, name, parameter, value)
+    # What can be done goes before what can only be said.
+    return moved or next(iter(ways), None)
 
 
 def _matching(api: Api, name: str, parameter: str | None, value: object) -> Iterator[Line]:
@@ -93,7 +100,7 @@ def _possible(api: Api, name: str, way: Successor) -> bool:
     """Whether the target can take ``way``."""
     match way:
         case Rename(parameter=new):
-            return api.accepts(name, new) is True and not _warns(api, name, new)
+            return api.accepts(name, new) is not False and not _warns(api, name, new)
         case Build(parameter=new, imports=imports):
             return api.accepts(name, new) is not False and all(
                 api.exists(each) is not False for each in imports

@@ -60,6 +60,11 @@ _LOADED = tuple(
         Line(owner, "low_cpu_mem_usage", (Remove(note="always so since 5.0", origin=_SOURCE),)),
         Line(owner, "_fast_init", (Remove(note="always so since 5.0", origin=_SOURCE),)),
         Line(owner, "offload_state_dict", (Remove(note="always so since 5.0", origin=_SOURCE),)),
+        Line(
+            owner,
+            "resume_download",
+            (Remove(note="downloads are always resumed", origin="transformers/utils/hub.py"),),
+        ),
     )
 )
 
@@ -75,11 +80,6 @@ _HUB = tuple(
     )
     for line in (
         Line(owner, "use_auth_token", (Rename("token", origin="transformers/utils/hub.py"),)),
-        Line(
-            owner,
-            "resume_download",
-            (Remove(note="downloads are always resumed", origin="transformers/utils/hub.py"),),
-        ),
     )
 )
 

@@ -20,6 +20,18 @@ _TRUNCATE = (
 )
 _NO_LIMIT_NOTE = "without the limit long prompts are no longer cut: the runtime cuts them instead"
 
+# Fields that told a trainer what it sees for itself.
+_FOUND_OUT = {
+    _DPO: "is_encoder_decoder label_pad_token_id padding_value use_num_logits_to_keep "
+    "use_logits_to_keep generate_during_eval base_model_attribute_name",
+    "trl.KTOConfig": "is_encoder_decoder label_pad_token_id padding_value generate_during_eval "
+    "base_model_attribute_name",
+    "trl.experimental.kto.KTOConfig": "is_encoder_decoder label_pad_token_id padding_value "
+    "generate_during_eval base_model_attribute_name",
+    "trl.experimental.cpo.CPOConfig": "label_pad_token_id padding_value",
+    "trl.experimental.orpo.ORPOConfig": "label_pad_token_id",
+}
+
 
 def _both(owner: str, old: str, new: str, origin: str) -> tuple[Line, Line]:
     return (
@@ -175,26 +187,32 @@ LINES: tuple[Line, ...] = (
         )
         for owner in (_GRPO, _RLOO)
     ),
-    *_gone(
-        "trl.KTOConfig",
-        "max_prompt_length max_completion_length",
-        "max_length limits prompt and completion together",
-        "trl/trainer/kto_config.py, 1.8",
-        safe=False,
+    *(
+        line
+        for owner in ("trl.KTOConfig", "trl.experimental.kto.KTOConfig")
+        for line in _gone(
+            owner,
+            "max_prompt_length max_completion_length truncation_mode",
+            "max_length limits prompt and completion together",
+            "trl/trainer/kto_config.py, 1.8; trl/experimental/kto, 0.27",
+            safe=False,
+        )
     ),
-    *_gone(
-        "trl.experimental.kto.KTOConfig",
-        "max_prompt_length max_completion_length",
-        "max_length limits prompt and completion together",
-        "trl/experimental/kto/kto_config.py",
-        safe=False,
+    *(
+        line
+        for owner in ("trl.experimental.cpo.CPOConfig", "trl.experimental.orpo.ORPOConfig")
+        for line in _gone(
+            owner,
+            "max_prompt_length truncation_mode",
+            "max_length limits prompt and completion together",
+            "trl/experimental/cpo, 0.28 and 1.0",
+            safe=False,
+        )
     ),
-    *_gone(
-        "transformers.TrainingArguments",
-        "is_encoder_decoder label_pad_token_id padding_value use_num_logits_to_keep "
-        "use_logits_to_keep generate_during_eval base_model_attribute_name",
-        "the trainer finds it out by itself",
-        "trl/trainer/dpo_config.py, 0.28; kto_config.py",
+    *(
+        line
+        for owner, names in _FOUND_OUT.items()
+        for line in _gone(owner, names, "the trainer finds it out by itself", "trl, 0.26 to 0.29")
     ),
     *_gone(_DPO, "force_use_ref_model", "give ref_model and it is used", "dpo_config.py, 0.28"),
     *_gone(
@@ -203,6 +221,12 @@ LINES: tuple[Line, ...] = (
         "the reference is the model without its adapter, or its adapter called ref",
         "trl/trainer/dpo_config.py, 0.28",
         safe=False,
+    ),
+    *_advice(
+        "trl.KTOConfig",
+        "ref_model_init_kwargs",
+        "load the reference model yourself and give it as ref_model",
+        "trl/trainer/kto_config.py",
     ),
     *_advice(
         _DPO,

@@ -7,6 +7,18 @@ from memlint.api.knowledge.lines import Warned
 _AUTO = "transformers.models.auto.auto_factory._BaseAutoModelClass.from_pretrained"
 
 WARNED: tuple[Warned, ...] = (
+    # TRL's configs define the old names anew, without a word; the base class still warns.
+    *(
+        Warned(
+            "transformers.TrainingArguments",
+            name,
+            "transformers",
+            "5.23",
+            "",
+            "training_args.py, __post_init__",
+        )
+        for name in ("gradient_checkpointing", "gradient_checkpointing_kwargs")
+    ),
     Warned(_AUTO, "torch_dtype", "transformers", "4.56", "", "auto_factory.py, from_pretrained"),
     Warned("trl.SFTConfig", "use_liger_kernel", "trl", "1.15", "", "sft_trainer.py, __init__"),
     Warned("trl.DPOConfig", "use_liger_kernel", "trl", "1.15", "", "dpo_trainer.py, __init__"),
