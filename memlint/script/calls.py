@@ -187,15 +187,13 @@ class Config(Call):
     @cached_property
     def _snapshots(self) -> list[dict[str, Slot]]:
         """Its slots, by run: when a trainer got it, else at the end."""
-        found: list[dict[str, Slot]] = []
-        for one in self.made:
-            taken = [
-                record.snapshots[id(one)]
-                for record in self.script.trainer_records
-                if id(one) in record.snapshots
-            ]
-            found.extend(taken or [self.script.final_slots(one)])
-        return found
+        taken = [
+            record.snapshots[id(one)]
+            for one in self.made
+            for record in self.script.trainer_records
+            if id(one) in record.snapshots
+        ]
+        return taken or [self.script.final_slots(one) for one in self.made]
 
     def setting(self, name: str) -> Setting:
         slots = []
@@ -249,9 +247,12 @@ class Trainer(Call):
     def peft(self) -> bool | None:
         """Whether it trains adapters; None where the model cannot tell."""
         setting = self.setting("peft_config")
-        if setting.given is True and setting.value is not None and setting.value is not UNSURE:
+        value = setting.value
+        # What a function elsewhere returns (TRL's ``get_peft_config``) may be None.
+        unsure = value is UNSURE or (isinstance(value, Object) and value.type is None)
+        if setting.given is True and value is not None and not unsure:
             return True
-        unsure = setting.given is None or setting.value is UNSURE
+        unsure = unsure or setting.given is None
         model = self.model
         if model.peft:
             return True

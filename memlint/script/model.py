@@ -173,6 +173,34 @@ class Script:
                 count[node.id] += 1
         return count
 
+    def is_bound_before(self, value: ast.expr, at: ast.AST) -> bool:
+        """Whether all names in ``value`` are surely bound where ``at`` stands: ``value`` means
+        there what it means where it is written."""
+        place = self.span(at).start
+        function = self.function(at)
+        shared = function is self.function(value)
+        for name in {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}:
+            for node in self._bindings.get(name, ()):
+                home = self.function(node)
+                if not shared and home is not None:
+                    return False
+                if home is function and self.span(node).end > place:
+                    return False
+        return True
+
+    @cached_property
+    def _bindings(self) -> dict[str, list[ast.AST]]:
+        """Where each plain name is bound (imports left out: they are bound early)."""
+        found: dict[str, list[ast.AST]] = defaultdict(list)
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found[node.id].append(node)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found[node.name].append(node)
+            elif isinstance(node, ast.arg):
+                found[node.arg].append(node)
+        return found
+
     def sole_assignment(self, name: ast.Name) -> ast.Assign | None:
         """The statement ``name = ...``, if the name is bound there only and read here only."""
         if self._loads.get(name.id) != 1 or self._bound_names.get(name.id) != 1:
@@ -276,8 +304,10 @@ class Script:
         """Training configurations, those that a parser fills in included."""
         made: dict[ast.AST, dict[str, list[Object]]] = defaultdict(lambda: defaultdict(list))
         for one in self._run.objects:
-            if one.made_by is not None and one.base is None and self._is_config(one.type):
-                made[one.made_by.node][self.api.canonical(one.type or "")].append(one)
+            # A copy (``replace(config, packing=True)``) is one more state of the same call's.
+            root = self._chain(one)[-1]
+            if root.made_by is not None and self._is_config(root.type):
+                made[root.made_by.node][self.api.canonical(root.type or "")].append(one)
         found: list[Config] = []
         for node, by_kind in made.items():
             if not isinstance(node, ast.Call):
@@ -382,7 +412,7 @@ class Script:
             elif setting.given is None or setting.value is UNSURE:
                 found.append(None)
             else:
-                found.append(setting.value is not None and setting.value is not False)
+                found.append(_is_something(setting.value))
         if True in found:
             return True
         return None if None in found else False
@@ -554,6 +584,13 @@ _TEXT_TO_TEXT = (
     "Speech",
 )
 _NOT_MODELS = ("Tokenizer", "Processor", "Config", "FeatureExtractor")
+
+
+def _is_something(value: object) -> bool | None:
+    """Whether an option that takes an object or None is given one; None where a call decides."""
+    if isinstance(value, Object) and value.type is None:
+        return None
+    return value is not None and value is not False
 
 
 def _sees(name: str) -> bool:
