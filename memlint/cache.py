@@ -11,6 +11,7 @@ Cost: 1,200 files are looked up in some 40 ms, most of which is reading and hash
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import memlint
@@ -47,27 +48,40 @@ class Cache:
         return blake2b(data, digest_size=16, key=conditions).hexdigest()
 
     @staticmethod
-    def conditions(codes: frozenset[str], target: str, named: bool) -> bytes:
-        text = f"{sorted(codes)} {target} {named}"
+    def conditions(codes: frozenset[str], named: bool) -> bytes:
+        text = f"{sorted(codes)} {named}"
         return blake2b(text.encode(), digest_size=32).digest()
 
-    def get(self, path: str, shown: str, key: str, rendered: bool) -> FileResult | None:
-        """The result for ``path`` (absolute) under this key, naming the file ``shown``."""
+    def get(
+        self, path: str, shown: str, key: str, rendered: bool, target: Callable[[], str]
+    ) -> FileResult | None:
+        """The result for ``path`` (absolute) under this key, naming the file ``shown``.
+
+        target: the versions that it would be checked for; asked only where they matter.
+        """
         entry = self._entries.get(path)
-        if entry is None or entry[0] != key or (rendered and not entry[1]):
+        if entry is None or entry[0] != key:
             return None
-        if len(entry) == 2:
+        if len(entry) == 1:
             return FileResult(shown)
+        if entry[1] != target() or (rendered and not entry[2] and len(entry) == 4):
+            return None
         try:
-            return FileResult.from_json(shown, entry[2])
+            return FileResult.from_json(shown, entry[3]) if len(entry) == 4 else FileResult(shown)
         except (TypeError, ValueError):
             return None
 
-    def put(self, path: str, key: str, rendered: bool, result: FileResult) -> None:
-        if result.findings or result.diagnostics:
-            self._entries[path] = [key, rendered, result.to_json()]
+    def put(
+        self, path: str, key: str, rendered: bool, target: str | None, result: FileResult
+    ) -> None:
+        """Keep a result. ``target`` of None: no rule was asked, whatever the versions."""
+        if target is None and not result.findings and not result.diagnostics:
+            entry: list[Any] = [key]
         else:
-            self._entries[path] = [key, True]
+            entry = [key, target or "", rendered]
+            if result.findings or result.diagnostics:
+                entry.append(result.to_json())
+        self._entries[path] = entry
         self._changed = True
 
     def save(self) -> None:
@@ -142,5 +156,5 @@ def _load(path: str) -> dict[str, list[Any]]:
     return {
         path: entry
         for path, entry in value.items()
-        if isinstance(entry, list) and len(entry) in (2, 3)
+        if isinstance(entry, list) and len(entry) in (1, 3, 4)
     }

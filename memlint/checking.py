@@ -25,9 +25,9 @@ from memlint.ignores import Patterns
 from memlint.reading import ReadError, read_bytes
 from memlint.results import FileResult
 from memlint.rules import Choice
+from memlint.targets import Targets
 
 if TYPE_CHECKING:
-    from memlint.api import Api
     from memlint.config import Settings
     from memlint.rule import Rule
 
@@ -93,7 +93,8 @@ def check_jobs(
     keys: dict[int, str] = {}
     pending: list[tuple[int, Job]] = []
     pending_bytes = 0
-    conditions: dict[tuple[frozenset[str], str, bool], bytes] = {}
+    conditions: dict[tuple[frozenset[str], bool], bytes] = {}
+    targets = Targets()
     filters: dict[frozenset[str], re.Pattern[bytes]] = {}
     for index, job in enumerate(jobs):
         try:
@@ -102,13 +103,20 @@ def check_jobs(
             results[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
             continue
         if cache is not None:
-            what = (job.codes, job.target, job.named)
+            what = (job.codes, job.named)
             if what not in conditions:
                 conditions[what] = Cache.conditions(*what)
             keys[index] = Cache.key(data, conditions[what])
-            known = cache.get(os.path.abspath(job.path), job.path, keys[index], render)
+            known = cache.get(
+                os.path.abspath(job.path),
+                job.path,
+                keys[index],
+                render,
+                partial(targets.key, job.path, job.target),
+            )
             if known is not None:
                 results[index] = known
+                del keys[index]
                 continue
         words = filters.get(job.codes)
         if words is None:
@@ -134,10 +142,12 @@ def check_jobs(
         results[index] = result
         progress.step()
     if cache is not None:
+        asked = {index for index, _ in pending}
         for index, key in keys.items():
-            path = jobs[index].path
+            job = jobs[index]
             if not _is_defect(results[index]):
-                cache.put(os.path.abspath(path), key, render, results[index])
+                target = targets.key(job.path, job.target) if index in asked else None
+                cache.put(os.path.abspath(job.path), key, render, target, results[index])
         cache.save()
     return [results[index] for index in range(len(jobs))]
 
@@ -150,12 +160,12 @@ def check_serially(jobs: Iterable[Job], render: bool) -> Iterator[FileResult]:
     once in so many files, which keeps the peak at some 200 MB.
     """
     rules: dict[frozenset[str], tuple[Rule, ...]] = {}
-    apis: dict[str, Api] = {}
+    targets = Targets()
     was_on = gc.isenabled()
     gc.disable()
     try:
         for number, job in enumerate(jobs, start=1):
-            yield _check_one(job, render, rules, apis)
+            yield _check_one(job, render, rules, targets)
             if number % _COLLECTED == 0:
                 gc.collect()
     finally:
@@ -167,29 +177,20 @@ def _check_one(
     job: Job,
     render: bool,
     rules: dict[frozenset[str], tuple[Rule, ...]],
-    apis: dict[str, Api],
+    targets: Targets,
 ) -> FileResult:
-    """``rules`` and ``apis`` keep what was loaded for the files before."""
+    """``rules`` and ``targets`` keep what was loaded for the files before."""
     if job.codes not in rules:
         rules[job.codes] = rule_files.load(job.codes)
     return check_file(
         job.path,
         None,
         rules[job.codes],
-        partial(api_for, job.target, apis),
+        partial(targets.api, job.path, job.target),
         named=job.named,
         render=render,
         unused_suppressions=rule_files.UNUSED_SUPPRESSION in job.codes,
     )
-
-
-def api_for(target: str, made: dict[str, Api]) -> Api:
-    """The tables of the versions in ``target``, read once; raises ``ValueError`` as they do."""
-    if target not in made:
-        from memlint.api import Api, newest, parse_target
-
-        made[target] = Api(parse_target(target) if target else newest())
-    return made[target]
 
 
 def check_chunk(jobs: Sequence[Job], render: bool) -> list[FileResult]:

@@ -11,11 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint import rules as rule_files
-from memlint.checking import Job, api_for, usable_processes
+from memlint.checking import Job, usable_processes
 from memlint.engine import check_source, shown_violations
 from memlint.findings import Diagnostic
 from memlint.reading import ReadError, encode, read_bytes, read_source
 from memlint.results import FileResult, Shown
+from memlint.targets import Targets
 
 if TYPE_CHECKING:
     from memlint.api import Api
@@ -75,18 +76,18 @@ def fix_jobs(jobs: Sequence[Job], processes: int | None = None) -> Iterator[Chan
 
         yield from in_processes(fix_chunk, jobs, processes, _lost)
         return
-    apis: dict[str, Api] = {}
+    targets = Targets()
     for job in jobs:
-        yield fix_file(job, None, apis)
+        yield fix_file(job, None, targets)
 
 
 def fix_chunk(jobs: Sequence[Job]) -> list[Change]:
     """What a worker does."""
-    apis: dict[str, Api] = {}
-    return [fix_file(job, None, apis) for job in jobs]
+    targets = Targets()
+    return [fix_file(job, None, targets) for job in jobs]
 
 
-def fix_file(job: Job, data: bytes | None, apis: dict[str, Api]) -> Change:
+def fix_file(job: Job, data: bytes | None, targets: Targets) -> Change:
     """What fixing ``job``'s file (or ``data``) comes to; never raises for bad input."""
     from memlint.fix import fix_source
 
@@ -95,7 +96,7 @@ def fix_file(job: Job, data: bytes | None, apis: dict[str, Api]) -> Change:
         source = read_source(job.path, before)
     except ReadError as error:
         return Change(job.path, diagnostics=(error.diagnostic,))
-    check = partial(_check, rules=rule_files.load(job.codes), api=api_for(job.target, apis))
+    check = partial(_check, rules=rule_files.load(job.codes), api=targets.api(job.path, job.target))
     try:
         fixed = fix_source(
             source,

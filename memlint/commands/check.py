@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 import click
 
-from memlint.checking import api_for, check_jobs
+from memlint.checking import Job, check_jobs
 from memlint.commands.inputs import (
     Usage,
     colours,
@@ -20,6 +21,7 @@ from memlint.commands.inputs import (
 from memlint.options import Common
 from memlint.reports import MACHINE_FORMATS, RENDERED_FORMATS, Report, render, words_of
 from memlint.results import FileResult
+from memlint.targets import Targets
 
 
 def check_command(
@@ -49,7 +51,7 @@ def check_command(
             )
         results += [FileResult(each.path, diagnostics=(each,)) for each in inputs.diagnostics]
         if options.verbose:
-            _tell_targets({job.target for job in inputs.jobs})
+            _tell_targets(inputs.jobs)
     _write(results, options, output_format, statistics)
     if any(result.diagnostics for result in results):
         return 2
@@ -66,7 +68,7 @@ def _check_stdin(options: Common, filename: str | None, rendered: bool) -> FileR
         job.path,
         data,
         load(job.codes),
-        lambda: api_for(job.target, {}),
+        partial(Targets().api, job.path, job.target),
         named=True,
         render=rendered,
         unused_suppressions=UNUSED_SUPPRESSION in job.codes,
@@ -95,9 +97,13 @@ def _write(
             sys.stdout.write(line)
 
 
-def _tell_targets(targets: set[str]) -> None:
+def _tell_targets(jobs: Sequence[Job]) -> None:
+    """For which versions the files were checked, each set of versions once."""
     from memlint.commands.target import describe
 
-    for target in sorted(targets):
+    targets = Targets()
+    for target in {
+        str(each): each for each in (targets.of(job.path, job.target) for job in jobs)
+    }.values():
         for line in describe(target):
             click.echo(line, err=True)

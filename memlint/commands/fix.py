@@ -9,7 +9,8 @@ from functools import partial
 
 import click
 
-from memlint.checking import api_for, check_jobs
+from memlint import rules
+from memlint.checking import check_jobs
 from memlint.commands.inputs import (
     Usage,
     colours,
@@ -27,7 +28,7 @@ from memlint.reading import ReadError, read_bytes
 from memlint.reports.style import Style
 from memlint.reports.text import diagnostic_line, plural
 from memlint.results import Shown
-from memlint.rules import load
+from memlint.targets import Targets
 
 
 def fix_command(
@@ -101,10 +102,15 @@ def _fix_stdin(
     job, data, _ = stdin_job(options, filename)
     if unsafe is not None:
         job = job._replace(unsafe_fixes=unsafe)
-    change = fix_file(job, data, {})
+    targets = Targets()
+    change = fix_file(job, data, targets)
     # What does not parse has no fixes; why is the check's to say.
     checked = check_file(
-        job.path, data, load(job.codes), partial(api_for, job.target, {}), named=True
+        job.path,
+        data,
+        rules.load(job.codes),
+        partial(targets.api, job.path, job.target),
+        named=True,
     )
     diagnostics = [*checked.diagnostics, *change.diagnostics]
     out, err = _styles(options)

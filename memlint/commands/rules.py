@@ -6,22 +6,22 @@ import sys
 
 import click
 
+from memlint import rules
 from memlint.commands.inputs import Usage, colours
-from memlint.rules import UNUSED_SUPPRESSION, find, known_rules, load
 
 
 def rule_command(word: str, colour: bool | None) -> int:
     """Print the page of one rule; the exit status."""
     from memlint import docs, suppressions
 
-    if word.upper() == UNUSED_SUPPRESSION or word.lower() == suppressions.UNUSED_NAME:
+    if word.upper() == rules.UNUSED_SUPPRESSION or word.lower() == suppressions.UNUSED_NAME:
         text = docs.suppression_page()
     else:
         try:
-            rule_id = find(word)
+            rule_id = rules.find(word)
         except ValueError as error:
             raise Usage(str(error)) from None
-        text = docs.page(load([rule_id.code])[0])
+        text = docs.page(rules.load([rule_id.code])[0])
     if sys.stdout.isatty() and colours(colour, sys.stdout):
         from rich.console import Console
         from rich.markdown import Markdown
@@ -37,7 +37,7 @@ def rules_command(colour: bool | None) -> int:
     """Print all rules; the exit status."""
     from memlint.docs import has_fix
 
-    loaded = load([rule_id.code for rule_id in known_rules()])
+    loaded = rules.load([rule_id.code for rule_id in rules.known_rules()])
     rows = [
         (rule.code, rule.name, rule.level.value, "fix" if has_fix(rule) else "", rule.summary)
         for rule in loaded

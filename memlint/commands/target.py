@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
 from memlint.commands.inputs import check_targets, settings_here
 from memlint.options import Common
 from memlint.rules import Choice
+from memlint.targets import Targets
+
+if TYPE_CHECKING:
+    from memlint.api import Target
 
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 
@@ -20,18 +25,16 @@ def target_command(path: str, target: str | None, config: str | None) -> int:
     options = Common(Choice(), target, config, False, False, None, False, False)
     settings = settings_here(options, folder)
     check_targets({settings.target})
-    for line in describe(settings.target):
+    script = os.path.join(path, "train.py") if os.path.isdir(path) else path
+    for line in describe(Targets().of(script, settings.target)):
         click.echo(line)
     return 0
 
 
-def describe(target: str) -> Iterator[str]:
+def describe(target: Target) -> Iterator[str]:
     """``trl 1.16.0 (newest known, assumed)`` for every library."""
-    from memlint.api import newest, parse_target
-
-    resolved = parse_target(target) if target else newest()
     for library in _LIBRARIES:
-        version = resolved.version(library)
+        version = target.version(library)
         assumed = ", assumed" if version.assumed else ""
         note = f": {version.note}" if version.note else ""
         yield f"{library} {version.version} ({version.source}{assumed}){note}"

@@ -72,5 +72,7 @@ def install(monkeypatch: Any, rules: tuple[Rule, ...] = RULES) -> None:
         "memlint.rules.load", lambda codes: tuple(rule for rule in rules if rule.code in codes)
     )
     monkeypatch.setattr("memlint.script.build_script", build_script)
-    monkeypatch.setattr("memlint.checking.api_for", lambda target, made: object())
+    monkeypatch.setattr("memlint.targets.Targets.of", lambda self, path, said="": said)
+    monkeypatch.setattr("memlint.targets.Targets.api", lambda self, path, said="": object())
+    monkeypatch.setattr("memlint.targets.Targets.key", lambda self, path, said="": said)
     monkeypatch.setattr("memlint.commands.inputs.check_targets", lambda targets: None)

@@ -152,13 +152,21 @@ def test_cache_is_keyed_by_all_that_matters(
 def test_cache_knows_whether_fixes_were_rendered() -> None:
     cache = Cache(".")
     found, clean = check_jobs(jobs_for("alpha\n", "nothing\n"))
-    cache.put("/f", "key", False, found)
-    assert cache.get("/f", "f0.py", "key", False) == found
-    assert cache.get("/f", "f0.py", "key", True) is None
-    assert cache.get("/f", "f0.py", "other", False) is None
-    # What has no finding has nothing to render.
-    cache.put("/c", "key", False, clean)
-    assert cache.get("/c", "f1.py", "key", True) == clean
+
+    def get(path: str, key: str = "key", rendered: bool = False, target: str = "v1") -> object:
+        return cache.get(path, path, key, rendered, lambda: target)
+
+    cache.put("f0.py", "key", False, "v1", found)
+    assert get("f0.py") == found
+    assert get("f0.py", rendered=True) is None
+    assert get("f0.py", key="other") is None
+    assert get("f0.py", target="v2") is None
+    # What has no finding has nothing to render, and without a trigger word no versions.
+    cache.put("f1.py", "key", False, "v1", clean)
+    assert get("f1.py", rendered=True) == clean
+    assert get("f1.py", target="v2") is None
+    cache.put("f1.py", "key", False, None, clean)
+    assert get("f1.py", target="v2") == clean
 
 
 def test_fingerprint_follows_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +186,15 @@ def test_fingerprint_follows_the_sources(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     "damage",
-    ["", "[", "[]", '{"%s": 1}', '{"%s": ["%k", true, 1]}', '{"%s": ["%k", true, [1, 2]]}'],
+    [
+        "",
+        "[",
+        "[]",
+        '{"%s": 1}',
+        '{"%s": ["%k", 1]}',
+        '{"%s": ["%k", "", true, 1]}',
+        '{"%s": ["%k", "", true, [1, 2]]}',
+    ],
 )
 def test_damaged_cache_is_no_cache(damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     counter = Counter(monkeypatch)
