@@ -441,15 +441,16 @@ def _header_anchor(
     tree: Tree, edit: AddImport, places: list[Place], known: list[Binding]
 ) -> _Statement | None:
     """The module's statement behind which the import goes; None: it goes first."""
-    outside = [place.offset for place in places if not _function(place.scopes)]
-    limit = min(outside, default=len(tree.data))
+    outside = [place for place in places if not _function(place.scopes)]
+    limit = min((place.offset for place in outside), default=len(tree.data))
+    around = {above for place in outside for above in tree.ancestors(place.node)}
     package = edit.module.partition(".")[0]
     last: _Statement | None = None
     related: _Statement | None = None
     header, loaded = True, False
     for number, node in enumerate(_statements(tree.module.body)):
         span = tree.span(node)
-        if span.end > limit:
+        if span.end > limit or node in around:
             break
         text = tree.slice(Span(span.start, tree.line_end(span.end)))
         if isinstance(node, cst.FunctionDef | cst.ClassDef):

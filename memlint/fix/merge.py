@@ -19,7 +19,7 @@ from memlint.fix.items import item_sequence
 from memlint.fix.keywords import argument_sequence, arguments, line_indent, opening
 from memlint.fix.sequences import Layout, Sequence
 from memlint.fix.spans import Tree
-from memlint.fix.statements import block_of, drop_statement, own_lines, placed
+from memlint.fix.statements import block_of, drop_statement, own_lines, placed, rank_behind
 from memlint.source import Span
 
 if TYPE_CHECKING:
@@ -247,7 +247,8 @@ def _new_lines(tree: Tree, lines: list[NewImport]) -> list[Splice]:
                 text += newline
         if any(one.blank_after for one in here):
             text += newline
-        result.append(placed(tree, offset, text, rank=-2))
+        first = any(one.blank_after for one in here)
+        result.append(placed(tree, offset, text, -1 if first else rank_behind(indent) - 1))
     return result
 
 

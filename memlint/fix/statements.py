@@ -82,6 +82,23 @@ def placed(tree: Tree, offset: int, lines: str, rank: int) -> Splice:
     return Splice(Span(offset, offset), lines, rank=rank, lines=True)
 
 
+def rank_behind(indent: str) -> int:
+    """The rank of lines that follow a statement: a block that ends there ends before the next."""
+    return -10 - 2 * len(indent)
+
+
+def check_beginning(tree: Tree, offset: int) -> None:
+    """FixError if something new before ``offset`` would stand above ``from __future__``."""
+    for node in tree.nodes(cst.ImportFrom):
+        module = node.module
+        if (
+            isinstance(module, cst.Name)
+            and module.value == "__future__"
+            and offset < tree.span(node).end
+        ):
+            raise FixError("nothing may stand above the imports from __future__")
+
+
 def insert_statement(draft: Draft, edit: InsertStatement) -> None:
     tree = draft.tree
     node = statement_at(tree, edit.anchor)
@@ -92,7 +109,9 @@ def insert_statement(draft: Draft, edit: InsertStatement) -> None:
         # A form feed that begins the line stays at its beginning.
         offset = begin - len(indent.encode())
     lines = new_lines(draft, edit.source, indent)
-    draft.splices.append(placed(tree, offset, lines, rank=0 if edit.where == "before" else -1))
+    check_beginning(tree, offset)
+    rank = 0 if edit.where == "before" else rank_behind(indent)
+    draft.splices.append(placed(tree, offset, lines, rank))
     draft.claim(Span(offset, offset), "insert", node, edit.where, edit.source, exclusive=False)
     draft.regions.append(span)
 
@@ -156,6 +175,7 @@ def wrap_statements(draft: Draft, edit: WrapStatements) -> None:
     begin, indent = own_lines(tree, first)
     end, _ = own_lines(tree, last)
     span = Span(begin.start, end.end)
+    check_beginning(tree, span.start)
     text = reindented(
         header.removesuffix("\n    pass\n"), indent, indent=tree.indent, newline=tree.newline
     )
@@ -176,6 +196,6 @@ def add_decorator(draft: Draft, edit: AddDecorator) -> None:
     indent = line_indentation(tree, begin)
     offset = begin - len(indent.encode())
     text = reindented(source, indent, indent=tree.indent, newline=tree.newline)
-    draft.splices.append(placed(tree, offset, f"{indent}@{text}{tree.newline}", rank=3))
+    draft.splices.append(placed(tree, offset, f"{indent}@{text}{tree.newline}", 3))
     draft.claim(Span(offset, offset), "decorate", node, edit.source, exclusive=False)
     draft.regions.append(Span(offset, tree.span(node).end))

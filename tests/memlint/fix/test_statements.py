@@ -8,6 +8,7 @@ import pytest
 
 from memlint.edits import (
     AddDecorator,
+    AddImport,
     InsertStatement,
     RemoveStatement,
     RenameAttribute,
@@ -173,3 +174,28 @@ def test_attribute_is_renamed_beside_an_insertion() -> None:
         RenameAttribute(spot(before, "x.old"), "new"),
     )
     assert fixed(before, *edits) == "b()\nx.new.y()\n"
+
+
+def test_what_follows_a_block_and_what_ends_it_at_one_place_keep_their_levels() -> None:
+    before = "try:\n    import a\nexcept E:\n    b()\nc = 1\n"
+    fixes = [
+        (InsertStatement(spot(before, "b()"), "torch.f()", "after"), AddImport("torch")),
+        (InsertStatement(statement(before, 0), "d()", "after"), AddImport("os")),
+    ]
+    after = "import torch\n\ntry:\n    import a\nexcept E:\n    b()\n    torch.f()\nd()\nc = 1\n"
+    assert apply_edits(before, [fixes[0], fixes[1][:1]]).text == after
+    assert fixed(before, *fixes[1], InsertStatement(spot(before, "b()"), "os.f()", "after")) == (
+        "import os\n\ntry:\n    import a\nexcept E:\n    b()\n    os.f()\nd()\nc = 1\n"
+    )
+
+
+def test_nothing_goes_above_the_future() -> None:
+    text = "'doc'\nfrom __future__ import annotations\na()\n"
+    place = statement(text, 0)
+    assert "__future__" in refusal(text, InsertStatement(place, "b()"))
+    assert "__future__" in refusal(text, InsertStatement(place, "b()", "after"))
+    place = statement(text, 1)
+    assert "__future__" in refusal(text, InsertStatement(place, "b()"))
+    assert "__future__" in refusal(text, WrapStatements(place, place, "with x:"))
+    after = fixed(text, InsertStatement(place, "b()", "after"))
+    assert after == text.replace("a()", "b()\na()")
