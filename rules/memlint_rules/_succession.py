@@ -1,0 +1,380 @@
+"""Turning what the tables say of a successor into edits.
+
+What was called, moved, merged or dropped is knowledge of ``memlint.api``; here it meets one call of
+one script: where the option stands (keyword, dict item, subscript, attribute), whether its value
+can be read where it has to go, and what else the call already says. Where an edit would be a guess
+there is advice instead.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from memlint.rule import (
+    UNSURE,
+    Applicability,
+    Build,
+    Call,
+    Config,
+    Edit,
+    Environment,
+    Fix,
+    How,
+    InsertStatement,
+    Move,
+    Object,
+    Remove,
+    RemoveItem,
+    RemoveKeyword,
+    RemoveStatement,
+    Rename,
+    RenameAttribute,
+    RenameItem,
+    RenameKeyword,
+    ReplaceExpression,
+    Runtime,
+    Script,
+    SetItem,
+    SetKeyword,
+    Setting,
+    Span,
+    Successor,
+    Symbol,
+    Trainer,
+)
+
+Edits = tuple[Edit, ...]
+
+
+def option_fix(script: Script, call: Call, setting: Setting, way: Successor | None) -> Fix | None:
+    """What to do about an option of a call, as edits where they are certain, else as advice."""
+    if way is None:
+        return None
+    message = _message(setting.name, way)
+    edits = _option_edits(script, call, setting, way)
+    if edits is None:
+        return Fix(message, (), Applicability.DISPLAY)
+    return Fix(message, edits, Applicability.SAFE if way.safe else Applicability.UNSAFE)
+
+
+def _message(name: str, way: Successor) -> str:
+    match way:
+        case Rename(parameter=new):
+            text = f"Write `{new}` instead of `{name}`"
+        case Move(parameter=new):
+            text = f"Set `{new}` in the trainer's configuration"
+        case Build(parameter=new, source=source):
+            shown = source.replace("{{", "{").replace("}}", "}").replace("{value}", "...")
+            text = f"Write `{new}={shown}`"
+        case Environment(variable=variable):
+            text = f"Set `{variable}` in the environment"
+        case Runtime(function=function):
+            text = f"Let `{function}` do it"
+        case Remove():
+            text = f"Remove `{name}`"
+        case _:
+            return way.note[:1].upper() + way.note[1:]
+    return f"{text}: {way.note}" if way.note else text
+
+
+def _option_edits(script: Script, call: Call, setting: Setting, way: Successor) -> Edits | None:
+    match way:
+        case Rename(parameter=new, source=source):
+            return _rename(script, call, setting, new, source)
+        case Remove():
+            return _remove(script, call, setting)
+        case Build():
+            return _build(script, call, setting, way)
+        case Move(parameter=new, source=source):
+            return _move(script, call, setting, new, source)
+        case Environment(variable=variable):
+            return _environment(script, call, setting, variable)
+        case Runtime():
+            return _runtime(script, call, setting, way)
+        case _:
+            return None
+
+
+# -- where the option stands -----------------------------------------------------------------------
+
+
+def value_node(script: Script, call: Call, setting: Setting) -> ast.expr | None:
+    """The expression written for the option, in whatever form it stands."""
+    owner = setting.owner
+    match setting.how:
+        case How.KEYWORD if isinstance(owner, ast.Call):
+            return next((one.value for one in owner.keywords if one.arg == setting.name), None)
+        case How.ITEM if isinstance(owner, ast.Dict):
+            for key, value in zip(owner.keys, owner.values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == setting.name:
+                    return value
+        case How.SUBSCRIPT | How.ATTRIBUTE if isinstance(owner, ast.Assign):
+            return owner.value
+    return None
+
+
+def _remove(script: Script, call: Call, setting: Setting) -> Edits | None:
+    owner = setting.owner
+    if owner is None:
+        return None
+    match setting.how:
+        case How.KEYWORD if isinstance(owner, ast.Call):
+            return (RemoveKeyword(script.span(owner), setting.name),)
+        case How.ITEM if isinstance(owner, ast.Dict):
+            return (RemoveItem(script.span(owner), setting.name),)
+        case How.SUBSCRIPT | How.ATTRIBUTE if isinstance(owner, ast.Assign):
+            return (RemoveStatement(script.span(owner)),) if len(owner.targets) == 1 else None
+    return None
+
+
+def _rename(script: Script, call: Call, setting: Setting, new: str, source: str) -> Edits | None:
+    owner = setting.owner
+    if owner is None:
+        return None
+    value = value_node(script, call, setting)
+    if value is None:
+        return None
+    present = call.setting(new)
+    if present.given is not False:
+        gone = _remove(script, call, setting)
+        if gone is None or not present.given:
+            return None
+        if present.is_none or present.is_value(0):
+            # ``warmup_steps=0, warmup_ratio=0.1``: the one that says something counts.
+            moved = script.set_option(call, new, source.format(value=script.text(value)))
+            return (*gone, *moved) if moved is not None else None
+        return gone if present.known else None
+    change: Edits = ()
+    if source != "{value}":
+        filled = source.format(value=script.text(value))
+        change = (ReplaceExpression(script.span(value), filled),)
+    match setting.how:
+        case How.KEYWORD if isinstance(owner, ast.Call):
+            return (RenameKeyword(script.span(owner), setting.name, new), *change)
+        case How.ITEM if isinstance(owner, ast.Dict):
+            return (RenameItem(script.span(owner), setting.name, new), *change)
+        case How.SUBSCRIPT if isinstance(owner, ast.Assign):
+            target = owner.targets[0]
+            if isinstance(target, ast.Subscript):
+                key = script.text(target.slice)
+                return (
+                    ReplaceExpression(script.span(target.slice), key.replace(setting.name, new)),
+                    *change,
+                )
+        case How.ATTRIBUTE if isinstance(owner, ast.Assign):
+            target = owner.targets[0]
+            if isinstance(target, ast.Attribute):
+                return (RenameAttribute(script.span(target), new), *change)
+    return None
+
+
+def option_span(script: Script, call: Call, setting: Setting) -> Span:
+    """Where the option is named, for the eye."""
+    keyword = next(
+        (one for one in getattr(setting.owner, "keywords", ()) if one.arg == setting.name), None
+    )
+    if keyword is not None:
+        start = script.span(keyword)
+        return Span(start.start, start.start + len(setting.name.encode()))
+    if isinstance(setting.owner, ast.Dict):
+        for key in setting.owner.keys:
+            if isinstance(key, ast.Constant) and key.value == setting.name:
+                return script.span(key)
+    value = value_node(script, call, setting)
+    return script.span(value if value is not None else call.node.func)
+
+
+def successor_of(script: Script, call: Call, setting: Setting) -> Successor | None:
+    """What takes the option's place at the target, its value considered where it is known."""
+    if setting.known and not isinstance(setting.value, Object | Symbol):
+        return script.api.successor(call.name, setting.name, setting.value)
+    return script.api.successor(call.name, setting.name)
+
+
+# -- other shapes ----------------------------------------------------------------------------------
+
+
+def _build(script: Script, call: Call, setting: Setting, way: Build) -> Edits | None:
+    """``load_in_4bit=True, ...`` becomes ``quantization_config=BitsAndBytesConfig(...)``."""
+    owner = setting.owner
+    value = value_node(script, call, setting)
+    if owner is None or value is None:
+        return None
+    present = call.setting(way.parameter)
+    if way.parameter != setting.name and present.given is not False:
+        # What it would build is there already: the old option has nothing left to say.
+        return _remove(script, call, setting) if present.given and present.value else None
+    merged = [
+        one
+        for one in map(call.setting, way.merge)
+        if one.name != setting.name and one.given is not False
+    ]
+    if any(one.owner is not owner for one in merged):
+        return None
+    first = next((name for name in way.merge if name in (setting.name, *_names(merged))), None)
+    if first is not None and first != setting.name and way.merge:
+        # One of them speaks for all, so that they are merged once.
+        return None
+    source = way.source.format(value=script.text(value))
+    for one in merged:
+        node = value_node(script, call, one)
+        if node is None:
+            return None
+        if one.value is False or one.value is None:
+            continue
+        source = f"{source[:-1]}, {one.name}={script.text(node)})"
+    edits: list[Edit] = []
+    for qualname in way.imports:
+        reference = script.reference(qualname, owner)
+        if reference is None:
+            return None
+        source = source.replace(qualname.rpartition(".")[2], reference.text)
+        edits += reference.edits
+    span = script.span(owner)
+    names = [setting.name, *_names(merged)]
+    if setting.how is How.KEYWORD and isinstance(owner, ast.Call):
+        gone = [RemoveKeyword(span, name) for name in names if name != way.parameter]
+        return (*gone, SetKeyword(span, way.parameter, source), *edits)
+    if setting.how is How.ITEM and isinstance(owner, ast.Dict):
+        left_out = [RemoveItem(span, name) for name in names if name != way.parameter]
+        return (*left_out, SetItem(span, way.parameter, source), *edits)
+    return None
+
+
+def _names(settings: Iterable[Setting]) -> list[str]:
+    return [one.name for one in settings]
+
+
+def _move(script: Script, call: Call, setting: Setting, new: str, source: str) -> Edits | None:
+    """A trainer's keyword becomes an option of its configuration."""
+    if not isinstance(call, Trainer):
+        return None
+    value = value_node(script, call, setting)
+    gone = _remove(script, call, setting)
+    if value is None or gone is None or setting.how is not How.KEYWORD:
+        return None
+    kind = script.api.config_of(call.kind)
+    if call.args.given is False and kind is not None and not call.open_ended:
+        if setting.value is None:
+            return gone
+        reference = script.reference(kind, call.node)
+        if reference is None:
+            return None
+        text = source.format(value=script.text(value))
+        made = SetKeyword(call.span, "args", f"{reference.text}({new}={text})")
+        return (*gone, made, *reference.edits)
+    config = call.config
+    if config is None or config.fed_by_parser or not config.has_option(new):
+        return None
+    present = config.setting(new)
+    if present.given is not False:
+        # Both say it: where they agree, or the trainer's says nothing, the configuration stays.
+        same = present.value is not UNSURE and present.value == setting.value
+        return gone if present.given and (same or setting.value is None) else None
+    if setting.value is None:
+        # On a trainer None meant that nothing was said.
+        return gone
+    readable = _readable_at(script, value, config)
+    if readable is None:
+        return None
+    edits = script.set_option(config, new, source.format(value=readable))
+    return (*gone, *edits) if edits is not None else None
+
+
+def _readable_at(script: Script, value: ast.expr, config: Config) -> str | None:
+    """The source of ``value`` where the configuration is made; None where its names are not bound
+    there yet (then a known constant stands for it)."""
+    if script.is_bound_before(value, config.node):
+        return script.text(value)
+    known = script.python(value)
+    if known is None or isinstance(known, bool | int | float | str):
+        return repr(known)
+    return None
+
+
+def _environment(script: Script, call: Call, setting: Setting, variable: str) -> Edits | None:
+    value = value_node(script, call, setting)
+    gone = _remove(script, call, setting)
+    if value is None or gone is None or setting.how is not How.KEYWORD:
+        return None
+    if not script.is_bound_before(value, script.statement(call.node)):
+        return None
+    reference = script.reference("os.environ", call.node)
+    statement = script.statement(call.node)
+    if reference is None or not isinstance(statement, ast.Assign | ast.Expr | ast.AnnAssign):
+        return None
+    text = script.text(value)
+    if not isinstance(setting.value, str):
+        text = f"str({text})"
+    line = f'{reference.text}["{variable}"] = {text}'
+    return (*gone, InsertStatement(script.span(statement), line), *reference.edits)
+
+
+def _runtime(script: Script, call: Call, setting: Setting, way: Runtime) -> Edits | None:
+    """A limit that the configuration lost: our runtime cuts the data instead."""
+    gone = _remove(script, call, setting)
+    if setting.value is None:
+        return gone
+    value = value_node(script, call, setting)
+    trainers = script.trainers_with(call) if isinstance(call, Config) else (call,)
+    if value is None or gone is None or len(trainers) != 1:
+        return None
+    trainer = trainers[0]
+    dataset = trainer.keyword_node(way.argument)
+    tokenizer = trainer.keyword_node("processing_class") or trainer.keyword_node("tokenizer")
+    reference = script.reference(way.function, trainer.node)
+    text = _constant_or_bound(script, value, trainer)
+    if dataset is None or tokenizer is None or reference is None or text is None:
+        return None
+    inner = script.text(dataset.value)
+    if not isinstance(dataset.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+        inner = f"({inner})"
+    source = way.source.format(
+        dataset=inner, tokenizer=script.text(tokenizer.value), value=text
+    ).replace(way.function.rpartition(".")[2], reference.text)
+    return (*gone, ReplaceExpression(script.span(dataset.value), source), *reference.edits)
+
+
+def _constant_or_bound(script: Script, value: ast.expr, at: Call) -> str | None:
+    if script.is_bound_before(value, at.node):
+        return script.text(value)
+    known = script.python(value)
+    return repr(known) if isinstance(known, int | str) else None
+
+
+# -- scripts that look for themselves --------------------------------------------------------------
+
+
+def is_guarded(script: Script, node: ast.AST) -> bool:
+    """Whether the script itself minds versions here: it catches the error, or asks first."""
+    for around in script.ancestors(node):
+        if isinstance(around, ast.Try) and _within(node, around.body, script):
+            if any(_catches(handler) for handler in around.handlers):
+                return True
+        elif isinstance(around, ast.If | ast.IfExp) and "ersion" in script.text(around.test):
+            return True
+    return False
+
+
+def _within(node: ast.AST, body: list[ast.stmt], script: Script) -> bool:
+    span = script.span(node)
+    return any(script.span(statement).contains(span) for statement in body)
+
+
+def _catches(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}
+    return bool(
+        names & {"ImportError", "ModuleNotFoundError", "TypeError", "AttributeError", "Exception"}
+    )
+
+
+def names_looked_up(script: Script) -> frozenset[str]:
+    """Options that the script looks for in a signature before it passes them."""
+    if not script.calls_to("inspect.signature", "inspect.getfullargspec", "dataclasses.fields"):
+        return frozenset()
+    return frozenset(
+        node.value for node in script.nodes(ast.Constant) if isinstance(node.value, str)
+    )

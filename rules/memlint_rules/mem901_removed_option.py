@@ -1,0 +1,476 @@
+"""An option, class, function, attribute or value that the target version does not have.
+
+Libraries rename and move: a script of last year raises TypeError or ImportError on today's trl and
+transformers, often only after the model has been loaded. The tables say what each release has; what
+took a thing's place is written down with its source in ``memlint.api``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from memlint.rule import (
+    Advice,
+    Applicability,
+    Build,
+    Call,
+    Edit,
+    Example,
+    Finding,
+    Fix,
+    History,
+    Inline,
+    Level,
+    Object,
+    RemoveImport,
+    RenameAttribute,
+    RenameImport,
+    Replace,
+    ReplaceCallee,
+    ReplaceExpression,
+    Rule,
+    Script,
+    Setting,
+    Span,
+    Symbol,
+)
+from memlint_rules._succession import (
+    is_guarded,
+    names_looked_up,
+    option_fix,
+    option_span,
+    successor_of,
+)
+
+_TOKENIZER = "transformers.PreTrainedTokenizerBase"
+# What makes instances of a class that has another name.
+_INSTANCES = {
+    "transformers.AutoTokenizer": _TOKENIZER,
+    "transformers.PreTrainedTokenizer": _TOKENIZER,
+    "transformers.PreTrainedTokenizerFast": _TOKENIZER,
+}
+
+
+def check(script: Script) -> Iterator[Finding]:
+    yield from _imports(script)
+    looked_up = names_looked_up(script)
+    for call in (*script.configs, *script.trainers, *_other_calls(script)):
+        yield from _options(script, call, looked_up)
+    yield from _attributes(script)
+    yield from _overrides(script)
+
+
+def _other_calls(script: Script) -> Iterator[Call]:
+    known = {one.node for one in (*script.configs, *script.trainers)}
+    for call in script.calls:
+        if call.node not in known and call.name.partition(".")[0] in _PACKAGES:
+            yield call
+
+
+_PACKAGES = frozenset({"trl", "transformers", "peft", "accelerate"})
+
+
+# -- options ---------------------------------------------------------------------------------------
+
+
+def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
+    if call.subclass is not None and call.open_ended:
+        return
+    if script.uses_unsloth and call.name.startswith("trl."):
+        # Its shim takes the old keywords of TRL's trainers.
+        return
+    for setting in call.settings():
+        if setting.given is False or setting.name in looked_up or setting.owner is None:
+            continue
+        if is_guarded(script, call.node):
+            return
+        if script.api.accepts(call.name, setting.name) is False:
+            yield from _removed_option(script, call, setting)
+        elif setting.known:
+            yield from _removed_value(script, call, setting)
+
+
+def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
+    way = successor_of(script, call, setting)
+    history = script.api.history(call.name, setting.name)
+    if way is None and history is None:
+        # Never an option of this class: a misspelling, or something that we do not know.
+        return
+    owner = call.name.removesuffix(".from_pretrained").rpartition(".")[2]
+    span = option_span(script, call, setting)
+    message = (
+        f"`{owner}` of {_target(script, call)} does not take `{setting.name}`{_since(history)}"
+    )
+    yield Finding(span, message, option_fix(script, call, setting, way))
+
+
+def _removed_value(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
+    """An option that is still there, with a value that is not."""
+    if not isinstance(setting.value, str) or script.api.warns(
+        call.name, setting.name, setting.value
+    ):
+        return
+    way = script.api.successor(call.name, setting.name, setting.value)
+    if way is None or way == script.api.successor(call.name, setting.name):
+        return
+    replaced = isinstance(way, Build) and way.parameter == setting.name
+    if not (replaced or isinstance(way, Advice)):
+        return
+    yield Finding(
+        option_span(script, call, setting),
+        f"`{setting.name}` of {_target(script, call)} does not take {setting.value!r}",
+        option_fix(script, call, setting, way),
+    )
+
+
+def _target(script: Script, call: Call) -> str:
+    package = call.name.partition(".")[0]
+    return f"{package} {script.api.target.version(package).version}"
+
+
+def _since(history: History | None) -> str:
+    if history is None or history.until is None:
+        return ""
+    return f" (gone since {history.package} {history.until})"
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def _imports(script: Script) -> Iterator[Finding]:
+    for statement, alias, qualname in script.imports:
+        package = qualname.partition(".")[0]
+        if package not in _PACKAGES or alias.name == "*" or is_guarded(script, statement):
+            continue
+        if script.api.exists(qualname) is not False:
+            continue
+        way = script.api.successor(qualname)
+        if way is None and script.api.history(qualname) is None:
+            continue
+        version = script.api.target.version(package).version
+        yield Finding(
+            script.span(alias),
+            f"{package} {version} has no `{qualname}`{_since(script.api.history(qualname))}",
+            _import_fix(script, statement, alias, qualname, way),
+        )
+
+
+def _import_fix(
+    script: Script,
+    statement: ast.Import | ast.ImportFrom,
+    alias: ast.alias,
+    qualname: str,
+    way: object,
+) -> Fix | None:
+    match way:
+        case Replace(qualname=new, arguments=(), written=()) if isinstance(
+            statement, ast.ImportFrom
+        ):
+            module, _, name = new.rpartition(".")
+            edit = RenameImport(
+                script.span(statement), statement.module or "", alias.name, module, name
+            )
+            return Fix(f"Import `{name}` from `{module}`", (edit,), _applicability(way.safe))
+        case Replace(qualname=new):
+            return Fix(f"Use `{new}`", (), Applicability.DISPLAY)
+        case Inline(source=source):
+            return _inline(script, alias, qualname, source, way.imports, way.safe)
+        case Advice(note=note):
+            return Fix(note[:1].upper() + note[1:], (), Applicability.DISPLAY)
+    return None
+
+
+def _applicability(safe: bool) -> Applicability:
+    return Applicability.SAFE if safe else Applicability.UNSAFE
+
+
+def _inline(
+    script: Script,
+    alias: ast.alias,
+    qualname: str,
+    source: str,
+    imports: tuple[str, ...],
+    safe: bool,
+) -> Fix | None:
+    """Every call of the function becomes the expression that it was."""
+    calls = [call for call in script.calls if call.name == script.api.canonical(qualname)]
+    edits: list[Edit] = []
+    for call in calls:
+        text = source
+        for name in imports:
+            reference = script.reference(name, call.node)
+            if reference is None:
+                return None
+            text = text.replace(name.rpartition(".")[2], reference.text)
+            edits += reference.edits
+        edits.append(ReplaceExpression(call.span, text))
+    if not calls:
+        return None
+    module = qualname.rpartition(".")[0]
+    edits.append(RemoveImport(module, alias.name))
+    return Fix(f"Write `{source}` instead", tuple(dict.fromkeys(edits)), _applicability(safe))
+
+
+# -- attributes and methods ------------------------------------------------------------------------
+
+
+def _attributes(script: Script) -> Iterator[Finding]:
+    called = {call.node.func: call for call in script.calls}
+    for node in script.nodes(ast.Attribute):
+        if not isinstance(node.ctx, ast.Load):
+            continue
+        value = script.value(node.value)
+        if isinstance(value, Object) and value.type is not None:
+            if value.cls is None:
+                yield from _attribute(script, node, value.type, called.get(node))
+        elif isinstance(value, Symbol) and value.name.partition(".")[0] in _PACKAGES:
+            yield from _module_attribute(script, node, value)
+
+
+def _attribute(
+    script: Script, node: ast.Attribute, kind: str, call: Call | None
+) -> Iterator[Finding]:
+    owner = _INSTANCES.get(script.api.canonical(kind), script.api.canonical(kind))
+    if owner.partition(".")[0] not in _PACKAGES or is_guarded(script, node):
+        return
+    attributes = script.api.attributes(owner)
+    if attributes is None or node.attr in attributes:
+        return
+    qualname = f"{owner}.{node.attr}"
+    way = script.api.successor(qualname)
+    if way is None:
+        option = script.api.successor(owner, node.attr)
+        history = script.api.history(owner, node.attr)
+        if history is None or not script.api.is_a(owner, "transformers.TrainingArguments"):
+            return
+        note = getattr(option, "note", "")
+        new = getattr(option, "parameter", None)
+        fix = Fix(note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
+        if new in attributes:
+            edit = RenameAttribute(script.span(node), new)
+            fix = Fix(f"Read `{new}`", (edit,))
+    else:
+        fix = _attribute_fix(script, node, way, call) or Fix(
+            way.note or f"Do without `{node.attr}`", (), Applicability.DISPLAY
+        )
+    end = script.span(node).end
+    yield Finding(
+        Span(end - len(node.attr.encode()), end),
+        f"`{owner.rpartition('.')[2]}` of {owner.partition('.')[0]} "
+        f"{script.api.target.version(owner.partition('.')[0]).version} has no `{node.attr}`",
+        fix,
+    )
+
+
+def _attribute_fix(
+    script: Script, node: ast.Attribute, way: object, call: Call | None
+) -> Fix | None:
+    if not isinstance(way, Replace):
+        return None
+    new = way.qualname.rpartition(".")[2]
+    if new == "__call__":
+        if call is None or any(old in call.keywords for old, _ in way.arguments):
+            return None
+        base = script.text(node.value)
+        return Fix(
+            f"Call `{base}(...)`",
+            (ReplaceCallee(call.span, base),),
+            _applicability(way.safe),
+        )
+    edit = RenameAttribute(script.span(node), new)
+    return Fix(f"Use `{new}`", (edit,), _applicability(way.safe))
+
+
+def _module_attribute(script: Script, node: ast.Attribute, value: Symbol) -> Iterator[Finding]:
+    """``trl.PPOTrainer`` by its module."""
+    qualname = f"{value.name}.{node.attr}"
+    if script.api.exists(qualname) is not False or is_guarded(script, node):
+        return
+    if script.api.exists(value.name) is False:
+        return
+    way = script.api.successor(qualname)
+    history = script.api.history(qualname)
+    if way is None and history is None:
+        return
+    package = qualname.partition(".")[0]
+    fix = None
+    match way:
+        case Replace(qualname=new, arguments=(), written=()):
+            reference = script.reference(new, node)
+            if reference is not None:
+                edits = (ReplaceExpression(script.span(node), reference.text), *reference.edits)
+                fix = Fix(f"Use `{new}`", edits, _applicability(way.safe))
+        case Advice(note=note):
+            fix = Fix(note[:1].upper() + note[1:], (), Applicability.DISPLAY)
+    yield Finding(
+        script.span(node),
+        f"{package} {script.api.target.version(package).version} has no `{qualname}`"
+        f"{_since(history)}",
+        fix,
+    )
+
+
+# -- overrides -------------------------------------------------------------------------------------
+
+
+def _overrides(script: Script) -> Iterator[Finding]:
+    """A ``compute_loss`` that cannot be called as the target's Trainer calls it."""
+    signature = script.api.signature("transformers.Trainer.compute_loss")
+    if signature is None or "num_items_in_batch" not in signature.parameters:
+        return
+    for definition in script.nodes(ast.ClassDef):
+        names = [script.name(base) for base in definition.bases]
+        if not any(name and script.api.is_a(name, "transformers.Trainer") for name in names):
+            continue
+        for method in definition.body:
+            if isinstance(method, ast.FunctionDef) and method.name == "compute_loss":
+                arguments = method.args
+                given = {one.arg for one in (*arguments.args, *arguments.kwonlyargs)}
+                if arguments.kwarg is None and "num_items_in_batch" not in given:
+                    start = script.span(method).start
+                    yield Finding(
+                        Span(start, start + len(b"def compute_loss")),
+                        "`compute_loss` is called with `num_items_in_batch`, which it does not take",
+                        Fix(
+                            "Add the parameter `num_items_in_batch=None`",
+                            (),
+                            Applicability.DISPLAY,
+                        ),
+                    )
+
+
+RULE = Rule(
+    code="MEM901",
+    name="removed-option",
+    level=Level.ERROR,
+    summary="an option, name, attribute or value that the target version does not have",
+    why=(
+        "It raises TypeError or ImportError, often after the model has been loaded. Keywords count "
+        "even when they are False; trainer keywords moved to the configuration, classes to "
+        "`trl.experimental`, quantization flags to `BitsAndBytesConfig`."
+    ),
+    fix_safety=(
+        "Safe where the successor means the same; unsafe where a limit or an option is lost; advice "
+        "where nothing took its place or the value cannot be read where it has to go."
+    ),
+    check=check,
+    triggers=frozenset({"trl", "transformers", "peft", "accelerate"}),
+    references=(
+        "https://github.com/huggingface/trl/releases",
+        "https://github.com/huggingface/transformers/blob/main/MIGRATION_GUIDE_V5.md",
+    ),
+    examples=(
+        Example(
+            title="renamed",
+            findings=2,
+            bad="""\
+from transformers import Trainer, TrainingArguments
+
+args = TrainingArguments("out", evaluation_strategy="epoch")  # every epoch
+trainer = Trainer(model=model, args=args, tokenizer=tokenizer)
+""",
+            good="""\
+from transformers import Trainer, TrainingArguments
+
+args = TrainingArguments("out", eval_strategy="epoch")  # every epoch
+trainer = Trainer(model=model, args=args, processing_class=tokenizer)
+""",
+        ),
+        Example(
+            title="moved to the configuration",
+            findings=3,
+            bad="""\
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig("out")
+trainer = SFTTrainer(
+    model,
+    args=args,
+    max_seq_length=2048,
+    packing=True,
+    dataset_text_field="text",
+)
+""",
+            good="""\
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig("out", dataset_text_field="text", max_length=2048, packing=True)
+trainer = SFTTrainer(
+    model,
+    args=args,
+)
+""",
+        ),
+        Example(
+            title="no configuration yet",
+            bad="""\
+from trl import SFTTrainer
+
+trainer = SFTTrainer(model, train_dataset=dataset, packing=True)
+""",
+            good="""\
+from trl import SFTConfig, SFTTrainer
+
+trainer = SFTTrainer(model, train_dataset=dataset, args=SFTConfig(packing=True))
+""",
+        ),
+        Example(
+            title="quantization flags",
+            bad="""\
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", load_in_4bit=True, device_map="auto")
+""",
+            good="""\
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", device_map="auto", quantization_config=BitsAndBytesConfig(load_in_4bit=True))
+""",
+        ),
+        Example(
+            title="for an older version",
+            target="trl=0.15,transformers=4.48",
+            bad="""\
+from trl import SFTConfig, SFTTrainer
+
+trainer = SFTTrainer(model, args=SFTConfig("out"), max_seq_length=2048)
+""",
+            good="""\
+from trl import SFTConfig, SFTTrainer
+
+trainer = SFTTrainer(model, args=SFTConfig("out", max_seq_length=2048))
+""",
+        ),
+    ),
+    clean=(
+        # The script minds the version itself.
+        """\
+try:
+    from trl import setup_chat_format
+except ImportError:
+    setup_chat_format = None
+""",
+        """\
+import inspect
+from transformers import TrainingArguments
+
+name = "evaluation_strategy"
+if name not in inspect.signature(TrainingArguments).parameters:
+    name = "eval_strategy"
+args = TrainingArguments("out", **{name: "epoch"})
+""",
+        # A class of the same name from elsewhere, and a dataclass of the script's own.
+        """\
+from dataclasses import dataclass
+from setfit import Trainer
+
+@dataclass
+class Options:
+    warmup_ratio: float = 0.1
+
+trainer = Trainer(model=model, tokenizer=tokenizer, evaluation_strategy="no")
+options = Options(warmup_ratio=0.2)
+""",
+    ),
+)

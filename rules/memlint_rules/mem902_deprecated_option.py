@@ -1,0 +1,199 @@
+"""An option that still works at the target version and warns of its end.
+
+Today a warning among hundreds of lines, in the next major release a TypeError. Only what the user
+wrote counts: libraries also warn of options that they set themselves.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from memlint.rule import (
+    UNSURE,
+    Call,
+    Example,
+    Finding,
+    Fix,
+    Level,
+    Object,
+    RenameAttribute,
+    RenameKeyword,
+    Rule,
+    Script,
+    Setting,
+    Span,
+    Symbol,
+)
+from memlint_rules._succession import (
+    is_guarded,
+    names_looked_up,
+    option_fix,
+    option_span,
+    successor_of,
+)
+
+_PACKAGES = frozenset({"trl", "transformers", "peft", "accelerate"})
+
+
+def check(script: Script) -> Iterator[Finding]:
+    looked_up = names_looked_up(script)
+    seen = set()
+    for call in (*script.configs, *script.trainers, *script.calls):
+        if call.node in seen or call.name.partition(".")[0] not in _PACKAGES:
+            continue
+        seen.add(call.node)
+        yield from _options(script, call, looked_up)
+    yield from _methods(script)
+
+
+_MODEL = "transformers.PreTrainedModel"
+# Methods of models, and keywords of theirs, that have a new name.
+_METHODS = {
+    "gradient_checkpointing_enable": "activation_checkpointing_enable",
+    "gradient_checkpointing_disable": "activation_checkpointing_disable",
+}
+_KEYWORDS = {"gradient_checkpointing_kwargs": "activation_checkpointing_kwargs"}
+
+
+def _methods(script: Script) -> Iterator[Finding]:
+    for old, new in _METHODS.items():
+        if script.api.signature(f"{_MODEL}.{new}") is None:
+            continue
+        for call in script.method_calls(old):
+            function = call.node.func
+            if not isinstance(function, ast.Attribute) or is_guarded(script, call.node):
+                continue
+            made = script.value(function.value)
+            if not (isinstance(made, Object) and (made.type or "").startswith("transformers.")):
+                continue
+            if call.node.args or made.cls is not None:
+                continue
+            version = script.api.target.version("transformers").version
+            end = script.span(function).end
+            keywords = tuple(
+                RenameKeyword(call.span, name, _KEYWORDS[name])
+                for name in call.keywords
+                if name in _KEYWORDS
+            )
+            yield Finding(
+                Span(end - len(old.encode()), end),
+                f"`{old}` is deprecated in transformers {version}",
+                Fix(
+                    f"Call `{new}`",
+                    (RenameAttribute(script.span(function), new), *keywords),
+                ),
+            )
+
+
+def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
+    if call.subclass is not None and call.open_ended:
+        return
+    for setting in call.settings():
+        if setting.given is False or setting.owner is None or setting.name in looked_up:
+            continue
+        if not _warns(script, call, setting) or is_guarded(script, call.node):
+            continue
+        package = call.name.partition(".")[0]
+        version = script.api.target.version(package).version
+        shown = f"`{setting.name}`"
+        if not script.api.warns(call.name, setting.name):
+            shown = f"`{setting.name}={setting.value!r}`"
+        yield Finding(
+            option_span(script, call, setting),
+            f"{shown} is deprecated in {package} {version}",
+            option_fix(script, call, setting, successor_of(script, call, setting)),
+        )
+
+
+def _warns(script: Script, call: Call, setting: Setting) -> bool:
+    if script.api.warns(call.name, setting.name):
+        return True
+    known = setting.value is not UNSURE and not isinstance(setting.value, Object | Symbol)
+    return known and script.api.warns(call.name, setting.name, setting.value)
+
+
+RULE = Rule(
+    code="MEM902",
+    name="deprecated-option",
+    level=Level.WASTE,
+    summary="an option that warns of its end in the target version",
+    why=(
+        "It works today and is a TypeError after one of the next releases. `torch_dtype` became "
+        "`dtype`, `gradient_checkpointing` became `activation_checkpointing`. Only what the script "
+        "itself writes is reported."
+    ),
+    fix_safety="Safe: the new name of the same thing. Advice where there is none.",
+    check=check,
+    triggers=_PACKAGES,
+    references=("https://github.com/huggingface/transformers/releases",),
+    examples=(
+        Example(
+            title="renamed options",
+            findings=2,
+            bad="""\
+import torch
+from transformers import AutoModelForCausalLM, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained(
+    "Qwen/Qwen3-8B",
+    torch_dtype=torch.bfloat16,
+)
+args = TrainingArguments("out", gradient_checkpointing=True)
+""",
+            good="""\
+import torch
+from transformers import AutoModelForCausalLM, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained(
+    "Qwen/Qwen3-8B",
+    dtype=torch.bfloat16,
+)
+args = TrainingArguments("out", activation_checkpointing=True)
+""",
+        ),
+        Example(
+            title="in a dict of options",
+            bad="""\
+from transformers import AutoModelForCausalLM
+
+options = {"torch_dtype": "bfloat16", "device_map": "auto"}
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", **options)
+""",
+            good="""\
+from transformers import AutoModelForCausalLM
+
+options = {"dtype": "bfloat16", "device_map": "auto"}
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", **options)
+""",
+        ),
+        Example(
+            title="a method",
+            bad="""\
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+""",
+            good="""\
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
+""",
+        ),
+    ),
+    clean=(
+        # Nothing was written: the library warns of its own default.
+        """\
+from trl import SFTConfig
+
+args = SFTConfig("out")
+""",
+        """\
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
+""",
+    ),
+)
