@@ -285,6 +285,11 @@ def _bind_parameters(run: Interpreter, function: Function, record: Record | None
             value = keywords.pop(parameter.arg).value
         elif record is None or record.open_arguments or record.open_keywords:
             value = _parameter_default(run, function, parameter.arg, defaults, record)
+        elif any(
+            made.name.rpartition(".")[2] in ("option", "command") for made in function.options
+        ):
+            # ``main()`` of a click command: the command line gives the arguments.
+            value = _parameter_default(run, function, parameter.arg, defaults, None)
         else:
             default = defaults.get(parameter.arg)
             value = run.values.get(default, UNKNOWN) if default is not None else UNKNOWN

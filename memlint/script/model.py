@@ -603,16 +603,17 @@ def _sees(name: str) -> bool:
     )
 
 
-def _wrapped(chain: list[Object], names: frozenset[str]) -> bool:
+def _wrapped(chain: list[Object], names: frozenset[str]) -> bool | None:
+    """Whether one of ``names`` is in the chain; None where what an unknown call made ends it."""
     for one in chain:
         if one.made_by is not None:
             parts = one.made_by.name.split(".")
             if not names.isdisjoint(parts):
                 return True
-    return False
+    return False if chain[-1].type is not None else None
 
 
-def _agree(answers: list[bool]) -> bool | None:
+def _agree(answers: list[bool | None]) -> bool | None:
     if not answers:
         return None
     return answers[0] if len(set(answers)) == 1 else None
