@@ -24,6 +24,8 @@ Named hazards, each with a test that breaks without its guard:
   version counter of what was saved, through an empty tensor that shares the counter.
 - Memory reused too early: the device memory of a copy under way is dropped only after the
   computing stream waits for the copy.
+- Handles that own their graph: a saved output holds the node that holds the handle, a cycle that
+  no garbage collector sees; handles keep detached tensors.
 - Losses that overwrite their logits behind the version counter (Liger's): what loss functions
   save stays on the device; a storage that was sent and is then saved by one of them is refused.
 
@@ -384,8 +386,9 @@ class _Kept(_Watch):
     """Autograd's handle on a tensor that stays on its device."""
 
     def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-        self._counter = tensor
+        # An output's node owns this handle: with the output in it neither would ever be freed.
+        self.tensor = tensor if tensor.grad_fn is None else tensor.detach()
+        self._counter = self.tensor
         self.version = tensor._version
         self.shape = tuple(tensor.shape)
         self.dtype = tensor.dtype

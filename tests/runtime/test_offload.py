@@ -414,21 +414,23 @@ def test_an_address_used_again_is_another_tensor() -> None:
     assert len(set(seen)) < len(seen)
 
 
-def test_an_exception_leaves_nothing_behind() -> None:
+@pytest.mark.parametrize("min_bytes", [0, 20_000, 10**9])
+def test_an_exception_leaves_nothing_behind(min_bytes: int) -> None:
     model, ids = tiny_llama(), batch()
-    context = offload(model)
+    context = offload(model, min_bytes=min_bytes)
 
     def failing_step() -> None:
         with context:
             loss = model(ids, labels=ids).loss
-            assert context.pool.used_bytes > 0
+            assert (context.pool.used_bytes > 0) == (min_bytes < 10**9)
             raise KeyError(loss.item())
 
     with track_memory(model) as tracker:
         with pytest.raises(KeyError):
             failing_step()
         gc.collect()
-        assert tracker.current.activations <= ids.numel() * 8 + context.pool.allocated_bytes
+        left = tracker.current.total - tracker.current.parameters
+        assert left == ids.nbytes + context.pool.allocated_bytes
     assert (context.pool.used_bytes, context.resident_bytes) == (0, 0)
     assert not model._forward_hooks
     model(ids, labels=ids).loss.backward()
