@@ -7,6 +7,8 @@ they cannot show is written by hand in ``memlint.api.knowledge``. A rule asks an
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from memlint.api.lookup import Api
 from memlint.api.signatures import (
     REQUIRED,
@@ -15,21 +17,23 @@ from memlint.api.signatures import (
     Kind,
     Parameter,
     Signature,
-)
-from memlint.api.successors import (
-    Advice,
-    Build,
-    Environment,
-    Inline,
-    Move,
-    Remove,
-    Rename,
-    Replace,
-    Runtime,
-    Successor,
     Unset,
 )
 from memlint.api.target import Resolved, Target, newest, parse_target
+
+if TYPE_CHECKING:
+    from memlint.api.successors import (
+        Advice,
+        Build,
+        Environment,
+        Inline,
+        Move,
+        Remove,
+        Rename,
+        Replace,
+        Runtime,
+        Successor,
+    )
 
 __all__ = [
     "REQUIRED",
@@ -55,3 +59,12 @@ __all__ = [
     "newest",
     "parse_target",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Successors are imported with the first finding that wants one.
+    if name in __all__:
+        from memlint.api import successors
+
+        return getattr(successors, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

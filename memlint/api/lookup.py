@@ -10,24 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memlint.api.knowledge import (
-    FORWARDED,
-    IGNORED,
-    MENDED_DEFAULTS,
-    WARNED,
-    Ignored,
-    Warned,
-    is_owned,
-    successor,
-)
-from memlint.api.knowledge.behaviours import BEHAVIOURS
-from memlint.api.signatures import REQUIRED, Expression, History, Kind, Parameter, Signature
-from memlint.api.successors import Successor, Unset
+from memlint.api.knowledge.defaults import FORWARDED, MENDED_DEFAULTS
+from memlint.api.knowledge.warned import WARNED
+from memlint.api.signatures import REQUIRED, Expression, History, Kind, Parameter, Signature, Unset
 from memlint.api.tables import PACKAGES, Record, Table, holds, pick, spans, table
 from memlint.api.target import Target, newest
 from memlint.api.versions import Version, parse_version
+
+if TYPE_CHECKING:
+    from memlint.api.knowledge.lines import Ignored, Warned
+    from memlint.api.successors import Successor
 
 
 class Api:
@@ -106,6 +100,17 @@ class Api:
         order = self._order(self.canonical(qualname))
         return any(self.canonical(ancestor) in order for ancestor in ancestors)
 
+    def is_about(self, name: str, owner: str) -> bool:
+        """Whether what is known of ``owner`` holds for ``name``: the same, a subclass of it, or the
+        same method of a subclass."""
+        if name == owner:
+            return True
+        class_name, _, member = name.rpartition(".")
+        owner_class, _, owner_member = owner.rpartition(".")
+        if member == owner_member and "." in owner_class and self.is_a(class_name, owner_class):
+            return True
+        return self.is_a(name, owner)
+
     def attributes(self, qualname: str) -> frozenset[str] | None:
         """Methods, fields and attributes that instances of the class have at the target; None
         where that cannot be known (``__getattr__``, a base outside the tables)."""
@@ -170,7 +175,7 @@ class Api:
                 if (
                     line.parameter == parameter
                     and not line.values
-                    and is_owned(self, name, line.owner)
+                    and self.is_about(name, line.owner)
                 ):
                     return replace(history_found, deprecated_since=line.since)
         return history_found
@@ -180,6 +185,8 @@ class Api:
     ) -> Successor | None:
         """What to write instead at the target, from the hand-written knowledge; None where nothing
         is known. ``value``: the literal that is given now, where it is known."""
+        from memlint.api.knowledge.choose import successor
+
         return successor(self, qualname, parameter, value)
 
     def warns(self, qualname: str, parameter: str, value: object = Unset) -> bool:
@@ -198,6 +205,9 @@ class Api:
     def ignored(self, qualname: str, parameter: str, value: object = Unset) -> Ignored | None:
         """Why giving ``parameter`` (this ``value`` of it) does nothing at the target; None where it
         does something, or is not accepted at all."""
+        from memlint.api.knowledge.ignored import IGNORED
+        from memlint.api.knowledge.lines import Ignored
+
         name = self.canonical(qualname)
         signature = self.signature(name)
         if signature is None or parameter not in signature.parameters:
@@ -243,6 +253,8 @@ class Api:
     def behaviour(self, topic: str) -> str:
         """What the target's libraries do about ``topic`` (``load-dtype``), where no signature
         shows it. Raises KeyError for a topic that nobody wrote down."""
+        from memlint.api.knowledge.behaviours import BEHAVIOURS
+
         answer: str | None = None
         for line in BEHAVIOURS:
             if line.topic == topic and (
@@ -580,7 +592,7 @@ class Api:
                 and parameter.default == Expression(line.expression)
                 and self.is_a(name, line.owner)
             ):
-                mended[line.parameter] = replace(parameter, default=line.value(self))
+                mended[line.parameter] = replace(parameter, default=line.at(self))
         for warned in WARNED:
             parameter = signature.parameters.get(warned.parameter)
             if (
@@ -601,7 +613,7 @@ class Api:
             return False
         if line.until and minor >= parse_version(line.until).minor:
             return False
-        return name == line.owner or is_owned(self, name, line.owner)
+        return name == line.owner or self.is_about(name, line.owner)
 
 
 # Bases outside the tables whose constructor takes nothing.

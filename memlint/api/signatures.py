@@ -19,6 +19,15 @@ class Required(Enum):
 REQUIRED = Required.REQUIRED
 
 
+class UnsetType(Enum):
+    """The value of a parameter whose value is not known."""
+
+    UNSET = "unset"
+
+
+Unset = UnsetType.UNSET
+
+
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A default that is no literal, as its source text: ``torch.float32``."""

@@ -1,55 +1,38 @@
 """What takes the place of something that the target does not have, as data for rules.
 
 A rule turns a successor into edits; the text a fix puts into a script comes from ``source``
-templates in which ``{value}`` stands for the expression that is there now. ``note`` is a sentence
-for people, ``origin`` where the knowledge comes from.
+templates for ``str.format`` in which ``{value}`` stands for the expression that is there now.
+Every kind has ``note``, a sentence for people, ``origin``, where the knowledge comes from, and
+``safe``: what the model learns stays the same, up to floating-point noise. Named tuples, since
+they are made at every start.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+from typing import NamedTuple
 
 
-class UnsetType(Enum):
-    """The value of a parameter whose value is not known."""
+class Rename(NamedTuple):
+    """The keyword (or attribute) is called ``parameter``; ``source`` is its value."""
 
-    UNSET = "unset"
-
-
-Unset = UnsetType.UNSET
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
-    """What all successors carry.
-
-    safe: what the model learns stays the same, up to floating-point noise.
-    """
-
+    parameter: str
+    source: str = "{value}"
     note: str = ""
     origin: str = ""
     safe: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Rename(Base):
-    """The keyword is called ``parameter``; ``source`` is its value where that changes too."""
-
-    parameter: str
-    source: str = "{value}"
-
-
-@dataclass(frozen=True, slots=True)
-class Move(Base):
+class Move(NamedTuple):
     """The trainer's keyword is the field ``parameter`` of its config (``args=``)."""
 
     parameter: str
     source: str = "{value}"
+    note: str = ""
+    origin: str = ""
+    safe: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Build(Base):
+class Build(NamedTuple):
     """The keyword becomes ``parameter=source``; ``imports`` are qualified names that it uses.
 
     merge: keywords of the same call that go into the same expression, as ``name={value}`` parts.
@@ -59,15 +42,20 @@ class Build(Base):
     source: str
     imports: tuple[str, ...] = ()
     merge: tuple[str, ...] = ()
+    note: str = ""
+    origin: str = ""
+    safe: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Remove(Base):
+class Remove(NamedTuple):
     """The keyword (or statement) goes: it has no effect, or is what happens anyway."""
 
+    note: str = ""
+    origin: str = ""
+    safe: bool = True
 
-@dataclass(frozen=True, slots=True)
-class Replace(Base):
+
+class Replace(NamedTuple):
     """The class, function, method or attribute is ``qualname`` now.
 
     arguments: old keyword -> new keyword; None for one that goes.
@@ -78,25 +66,31 @@ class Replace(Base):
     qualname: str
     arguments: tuple[tuple[str, str | None], ...] = ()
     written: tuple[tuple[str, str], ...] = ()
+    note: str = ""
+    origin: str = ""
+    safe: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Inline(Base):
+class Inline(NamedTuple):
     """The whole call becomes the expression ``source``; ``imports`` are what it uses."""
 
     source: str
     imports: tuple[str, ...] = ()
+    note: str = ""
+    origin: str = ""
+    safe: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Environment(Base):
+class Environment(NamedTuple):
     """The keyword goes, and before the call ``os.environ[variable] = str(value)`` is set."""
 
     variable: str
+    note: str = ""
+    origin: str = ""
+    safe: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime(Base):
+class Runtime(NamedTuple):
     """The keyword goes, and ``function`` of our runtime does its work on a trainer's argument.
 
     source: what stands for ``argument`` then, with ``{dataset}`` for what it is now,
@@ -106,11 +100,17 @@ class Runtime(Base):
     function: str
     argument: str
     source: str
+    note: str = ""
+    origin: str = ""
+    safe: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Advice(Base):
+class Advice(NamedTuple):
     """Nothing that a fix may do; the note says what the user must."""
+
+    note: str
+    origin: str = ""
+    safe: bool = True
 
 
 Successor = Rename | Move | Build | Remove | Replace | Inline | Environment | Runtime | Advice

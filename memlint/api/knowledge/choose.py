@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from memlint.api.knowledge import loading, training_arguments, trl_configs, trl_names
 from memlint.api.knowledge.lines import Line
+from memlint.api.signatures import Unset
 from memlint.api.successors import (
     Advice,
     Build,
@@ -17,7 +18,6 @@ from memlint.api.successors import (
     Replace,
     Runtime,
     Successor,
-    Unset,
 )
 from memlint.api.versions import parse_version
 
@@ -63,7 +63,7 @@ def _matching(api: Api, name: str, parameter: str | None, value: object) -> Iter
     for line in LINES:
         if (
             line.parameter == parameter
-            and is_owned(api, name, line.owner)
+            and api.is_about(name, line.owner)
             and _within(api, line)
             and (not line.values or (value is not Unset and _among(value, line.values)))
         ):
@@ -73,18 +73,6 @@ def _matching(api: Api, name: str, parameter: str | None, value: object) -> Iter
 def _among(value: object, values: tuple[object, ...]) -> bool:
     """Whether ``value`` is one of ``values``; 1 is not True here."""
     return any(value == known and type(value) is type(known) for known in values)
-
-
-def is_owned(api: Api, name: str, owner: str) -> bool:
-    """Whether what is known of ``owner`` holds for ``name``: a subclass, or a method of one."""
-    if name == owner:
-        return True
-    class_name, _, member = name.rpartition(".")
-    owner_class, _, owner_member = owner.rpartition(".")
-    if member == owner_member and class_name and owner_class.count("."):
-        return api.is_a(class_name, owner_class)
-    # A keyword's owner may be a base class; a class that is gone is meant by itself.
-    return name[0] != "_" and api.is_a(name, owner)
 
 
 def _within(api: Api, line: Line) -> bool:

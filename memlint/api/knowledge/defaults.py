@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from memlint.api.lookup import Api
 
 
-@dataclass(frozen=True, slots=True)
-class Forwarded:
+class Forwarded(NamedTuple):
     """A method of ``owner`` that hands its ``**kwargs`` to ``to``."""
 
     owner: str
@@ -27,32 +25,44 @@ FORWARDED: Mapping[str, Forwarded] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class MendedDefault:
+class MendedDefault(NamedTuple):
     """The default ``expression`` of ``owner``'s ``parameter``, where the table cannot compute it.
 
-    before: value below torch ``torch``; since: from there on.
+    value: where every package of ``needs`` is at least at its version (major, minor).
+    otherwise: elsewhere.
     """
 
     owner: str
     parameter: str
     expression: str
-    torch: tuple[int, int]
-    before: object
-    since: object
+    value: object
+    otherwise: object = None
+    needs: tuple[tuple[str, tuple[int, int]], ...] = ()
 
-    def value(self, api: Api) -> object:
-        return self.since if api.version("torch").minor >= self.torch else self.before
+    def at(self, api: Api) -> object:
+        """The default at the target of ``api``."""
+        met = all(api.version(package).minor >= since for package, since in self.needs)
+        return self.value if met else self.otherwise
 
+
+_ARGS = "transformers.TrainingArguments"
 
 MENDED_DEFAULTS: tuple[MendedDefault, ...] = (
-    # transformers/training_args.py: the fused optimizer is chosen from torch 2.8 on.
+    # transformers/training_args.py, default_optim: the fused optimizer from torch 2.8 on, since
+    # transformers 4.54; before that the line that chooses it is a comment.
     MendedDefault(
-        "transformers.TrainingArguments",
+        _ARGS,
         "optim",
         "default_optim",
-        (2, 8),
-        "adamw_torch",
         "adamw_torch_fused",
+        otherwise="adamw_torch",
+        needs=(("transformers", (4, 54)), ("torch", (2, 8))),
+    ),
+    # transformers/training_args.py: 2 with torch 1 only.
+    MendedDefault(
+        _ARGS,
+        "dataloader_prefetch_factor",
+        "None if not is_torch_available() or is_torch_greater_or_equal_than_2_0 else 2",
+        None,
     ),
 )

@@ -1,14 +1,14 @@
-"""The forms in which knowledge is written down."""
+"""The forms in which knowledge is written down: named tuples, made in no time at import."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-from memlint.api.successors import Successor
+if TYPE_CHECKING:
+    from memlint.api.successors import Successor
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """What takes the place of ``parameter`` of ``owner`` (and its subclasses), or of ``owner``.
 
     owner: canonical name of a class, a function, or a class's method or attribute.
@@ -26,8 +26,7 @@ class Line:
     until: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Warned:
+class Warned(NamedTuple):
     """Giving ``parameter`` to ``owner`` warns, which its own code does not show.
 
     values: where not empty, only these literal values warn.
@@ -42,8 +41,7 @@ class Warned:
     values: tuple[object, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(NamedTuple):
     """``parameter`` of ``owner`` is accepted and does nothing.
 
     harmless: a leftover that never saved memory here, worth a hint only.

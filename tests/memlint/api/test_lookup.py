@@ -109,6 +109,12 @@ def test_overridden_defaults_and_order(new: Api) -> None:
         ("trl=1.0", "trl.GRPOConfig", "vllm_mode", "colocate"),
         ("torch=2.7", "transformers.TrainingArguments", "optim", "adamw_torch"),
         ("torch=2.8", "transformers.TrainingArguments", "optim", "adamw_torch_fused"),
+        (
+            "transformers=4.53,torch=2.8",
+            "transformers.TrainingArguments",
+            "optim",
+            "adamw_torch",
+        ),
         ("torch=2.13", "torch.utils.data.DataLoader", "num_workers", 0),
         ("accelerate=1.15", "accelerate.Accelerator", "mixed_precision", None),
     ],
