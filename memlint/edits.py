@@ -130,6 +130,7 @@ class RemoveImport:
 class RenameImport:
     """In the import statement at ``span``: import ``new_name`` from ``new_module`` instead.
 
+    Without a ``new_module`` (``""``) the module ``new_name`` itself is imported.
     The bound name stays what it is (``as old_name`` is added where the names differ and the old
     one is used elsewhere under that name).
     """

@@ -538,7 +538,13 @@ def rename_import(draft: Draft, edit: RenameImport) -> None:
         raise FixError(f"{edit.name!r} is not imported from {edit.module!r} there")
     index = found[0]
     alias = statement.names[index]
-    if edit.new_module != edit.module and len(statement.names) > 1:
+    whole = len(statement.names) == 1
+    if not edit.new_module and whole:
+        draft.comments.append(_lines(tree, statement))
+    if edit.new_module != edit.module and not (whole and edit.new_module):
+        comma = alias.comma
+        end = tree.span(comma if isinstance(comma, cst.Comma) else alias).end
+        draft.comments.append(Span(tree.span(alias).start, tree.line_end(end)))
         own_lines(tree, statement)  # The new import goes on a line of its own behind this one.
     draft.reimports.append(
         Reimport(

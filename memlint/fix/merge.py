@@ -191,6 +191,12 @@ def _reimport(
         alias = statement.names[one.index]
         together = {other.new_module for other in requests if other.statement is statement}
         clause = _clause(one, used(one.bound) if not one.explicit else True)
+        if not one.new_module:
+            # A module of its own: ``import new_name`` behind the statement that loses the name.
+            removals.add((statement, one.index))
+            span, indent = own_lines(tree, statement)
+            lines.append(NewImport(span.end, indent, clause, None))
+            continue
         if one.new_module == module_name(statement):
             splices.append(Splice(tree.span(alias), clause))
             continue

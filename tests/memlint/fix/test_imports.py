@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from memlint.edits import (
@@ -14,7 +16,7 @@ from memlint.edits import (
 )
 from memlint.fix import apply_edits
 
-from .places import call, fixed, refusal, spot
+from .places import all_of, call, fixed, refusal, spot
 
 TORCH = AddImport("torch")
 CONFIG = AddImport("trl", "SFTConfig")
@@ -320,6 +322,13 @@ def test_use_is_judged_after_all_edits() -> None:
         ("from m import old\nold()\n", "n.o", "old", "from n.o import old\nold()\n"),
         ("from m import old  # why\nold\n", "n", "old", "from n import old  # why\nold\n"),
         ("from m import a, old\nold\n", "n", "old", "from m import a\nfrom n import old\nold\n"),
+        ("from m import old\nold\n", "", "old", "import old\nold\n"),
+        (
+            "from m import (\n    a,\n    old,  # gone\n)\nold\n",
+            "",
+            "p.q",
+            "from m import (\n    a,\n)\nimport p.q as old\nold\n",
+        ),
         ("from n import z\nfrom m import old\nold\n", "n", "old", "from n import old, z\nold\n"),
         ("from n import old\nfrom m import old\nold\n", "n", "old", "from n import old\nold\n"),
     ],
@@ -327,8 +336,10 @@ def test_use_is_judged_after_all_edits() -> None:
 def test_import_is_renamed_and_the_bound_name_stays(
     before: str, module: str, name: str, after: str
 ) -> None:
-    statement = next(
-        line.partition("  #")[0] for line in before.splitlines() if line.startswith("from m ")
+    place = next(
+        span
+        for node, span in all_of(before, ast.ImportFrom)
+        if isinstance(node, ast.ImportFrom) and node.module == "m"
     )
-    edit = RenameImport(spot(before, statement), "m", "old", module, name)
+    edit = RenameImport(place, "m", "old", module, name)
     assert fixed(before, edit) == after
