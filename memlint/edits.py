@@ -160,7 +160,7 @@ class RemoveStatement:
 
 @dataclass(frozen=True, slots=True)
 class WrapStatements:
-    """Put the consecutive statements from ``first`` to ``last`` under ``header`` (``with ...:``)."""
+    """Put the consecutive statements ``first`` to ``last`` under ``header`` (``with ...:``)."""
 
     first: Span
     last: Span
