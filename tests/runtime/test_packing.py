@@ -188,6 +188,8 @@ def test_columns_that_cannot_be_packed_are_named() -> None:
         pack_dataset(data.remove_columns("input_ids"), 4)
     with pytest.raises(ValueError, match="StreamingPacker"):
         pack_dataset(data.to_iterable_dataset(), 4)
+    with pytest.raises(ValueError, match="got DatasetDict"):
+        pack_dataset(datasets.DatasetDict(train=data), 4)
 
 
 def test_lost_tokens_are_said() -> None:

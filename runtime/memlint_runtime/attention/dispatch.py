@@ -43,6 +43,8 @@ def attend_documents(
     caller has them; block_masks, a mapping that is filled, where several calls have the same
     documents. Returns ``[T, Hq, D]``.
     """
+    if query.shape[0] == 0:
+        return query[..., : value.shape[-1]]
     if window is not None and window >= max_length:
         window = None
     kernel = choose_kernel(query, value, plain=softcap is None and sinks is None)

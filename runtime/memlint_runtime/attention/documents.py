@@ -55,24 +55,25 @@ def documents_of_rows(rows: int, slots: int, device: torch.device | str | None =
 def find_documents(position_ids: Tensor | None, padding_mask: Tensor | None) -> Documents:
     """Documents of a batch ``[B, S]``, at least one of the arguments given.
 
-    A document begins with each row, after padding (mask 0), and wherever the position is not one
-    more than before.
+    A document begins with each row and wherever the position is not one more than before. In rows
+    with padding (mask 0) the tokens left are one document, unless their positions go back.
     """
     given = position_ids if position_ids is not None else padding_mask
     assert given is not None
-    begins = torch.zeros(given.shape, dtype=torch.bool, device=given.device)
-    begins[:, 0] = True
-    if position_ids is not None:
-        begins[:, 1:] |= position_ids.diff(dim=1) != 1
     indices = None
-    if padding_mask is not None:
-        valid = padding_mask.bool()
-        begins[:, 1:] |= ~valid[:, :-1]
-        if not bool(valid.all()):
-            indices = valid.flatten().nonzero().squeeze(-1)
-            begins = begins.flatten()[indices]
-    starts = begins.flatten().nonzero().squeeze(-1).tolist()
-    bounds = [*starts, begins.numel()]
+    if padding_mask is not None and not bool(padding_mask.all()):
+        indices = padding_mask.flatten().nonzero().squeeze(-1)
+        begins = torch.ones_like(indices, dtype=torch.bool)
+        begins[1:] = (indices // given.shape[1]).diff() != 0
+        if position_ids is not None:
+            begins[1:] |= position_ids.flatten()[indices].diff() <= 0
+    else:
+        begins = torch.zeros(given.shape, dtype=torch.bool, device=given.device)
+        begins[:, 0] = True
+        if position_ids is not None:
+            begins[:, 1:] = position_ids.diff(dim=1) != 1
+        begins = begins.flatten()
+    bounds = [*begins.nonzero().squeeze(-1).tolist(), begins.numel()]
     lengths = [b - a for a, b in pairwise(bounds)]
     return documents_of_lengths(lengths, given.device)._replace(token_indices=indices)
 

@@ -87,7 +87,9 @@ def pack_dataset(
 
 
 def _require_map_style(dataset: Any) -> None:
-    if hasattr(dataset, "data") and hasattr(dataset, "column_names"):
+    from datasets import Dataset
+
+    if isinstance(dataset, Dataset):
         return
     raise ValueError(
         f"pack_dataset takes a datasets.Dataset, got {type(dataset).__name__}. Pack each split of "

@@ -108,6 +108,22 @@ def test_padding_taken_out_of_the_trunk(family: str, side: str) -> None:
     assert {h.shape[:2] for h in hidden} == {(5, 20)}
 
 
+@pytest.mark.parametrize("remove_padding", [False, True])
+def test_padding_inside_rows_and_rows_of_nothing_else(remove_padding: bool) -> None:
+    model = tiny_model("llama").train()
+    batch = padded(documents(12, 9, 5))
+    batch["attention_mask"][0, 3:6] = 0
+    batch["attention_mask"][2] = 0
+    batch["labels"][batch["attention_mask"] == 0] = -100
+    # What follows padding is predicted from it, which no path defines.
+    batch["labels"][0, 6] = -100
+    expected = loss_and_gradients(model, batch)
+    use_variable_length_attention(model, remove_padding=remove_padding)
+    assert_same(loss_and_gradients(model, batch), expected)
+    nothing = {**batch, "attention_mask": torch.zeros_like(batch["attention_mask"])}
+    assert model(**nothing).logits.isfinite().all()
+
+
 @pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gpt_oss"])
 def test_generation_is_unchanged(family: str) -> None:
     model = tiny_model(family).eval()
