@@ -59,12 +59,12 @@ def dpo(logprobs: Tensor) -> Tensor:
 
 def kto(logprobs: Tensor) -> Tensor:
     sums = logprobs.sum(-1)
-    desirable = torch.arange(len(sums)) % 2 == 0
+    desirable = torch.arange(len(sums), device=sums.device) % 2 == 0
     return losses.kto_loss(sums, sums.detach(), desirable, 0.0).mean()
 
 
 def grpo(logprobs: Tensor) -> Tensor:
-    advantages = torch.ones(len(logprobs))
+    advantages = torch.ones(len(logprobs), device=logprobs.device)
     return losses.policy_loss(
         logprobs,
         advantages,
@@ -137,32 +137,33 @@ def torch_linear(inputs: Inputs) -> Tensor:
     )
 
 
-def liger(name: str) -> Callable[[Inputs], Tensor]:
+def liger(name: str, *, compiled: bool = False) -> Callable[[Inputs], Tensor]:
     from liger_kernel import chunked_loss
 
     def run(inputs: Inputs) -> Tensor:
-        mask = torch.ones(inputs.target.shape)
+        device = inputs.hidden.device
+        mask = torch.ones(inputs.target.shape, device=device)
         if name == "DPO":
-            loss = chunked_loss.LigerFusedLinearDPOLoss(compiled=False, use_ref_model=False)
+            loss = chunked_loss.LigerFusedLinearDPOLoss(compiled=compiled, use_ref_model=False)
             return loss(inputs.weight, inputs.hidden, inputs.target)[0]
         if name == "KTO":
-            loss = chunked_loss.LigerFusedLinearKTOLoss(compiled=False, use_ref_model=False)
-            labels = torch.arange(ROWS) % 2 == 0
+            loss = chunked_loss.LigerFusedLinearKTOLoss(compiled=compiled, use_ref_model=False)
+            labels = torch.arange(ROWS, device=device) % 2 == 0
             return loss(
                 inputs.hidden,
                 inputs.weight,
                 inputs.target,
                 preference_labels=labels,
-                kl=torch.zeros(()),
+                kl=torch.zeros((), device=device),
             )[0]
-        loss = chunked_loss.LigerFusedLinearGRPOLoss(compiled=False, use_ref_model=True)
-        reference = torch.zeros(inputs.target.shape)
+        loss = chunked_loss.LigerFusedLinearGRPOLoss(compiled=compiled, use_ref_model=True)
+        reference = torch.zeros(inputs.target.shape, device=device)
         return loss(
             inputs.hidden,
             inputs.weight,
             inputs.target,
             mask,
-            torch.ones(ROWS),
+            torch.ones(ROWS, device=device),
             ref_per_token_logps=reference,
             old_per_token_logps=reference,
         )[0]
