@@ -547,16 +547,19 @@ class Api:
                 return self._mended(name, made)
             if "dataclass" in record and holds(record["dataclass"], release):
                 fields: dict[str, list[Any]] = {}
+                unknown_base = False
                 for base in reversed(order[position:]):
                     record, release = self._at(base)
-                    if (
-                        record is not None
-                        and "fields" in record
-                        and holds(record.get("dataclass", ""), release)
-                    ):
+                    if record is None:
+                        unknown_base |= base not in _PLAIN_BASES
+                    elif "fields" in record and holds(record.get("dataclass", ""), release):
                         fields.update(parameters(record["fields"], release))
                 accepted = {n: facts for n, facts in fields.items() if "n" not in str(facts[0])}
-                return self._mended(name, _made(accepted))
+                made = _made(accepted)
+                if unknown_base:
+                    # A base that is not described may have fields of its own.
+                    made = replace(made, accepts_any=True)
+                return self._mended(name, made)
         return Signature({}) if order else None
 
     def _next_constructor(self, order: tuple[str, ...], position: int) -> Signature | None:
@@ -626,6 +629,7 @@ _PLAIN_BASES = _WITHOUT_CONSTRUCTOR | {
     "dict",
     "list",
     "str",
+    "collections.OrderedDict",
     "collections.UserDict",
     "collections.abc.MutableMapping",
     "enum.Enum",
