@@ -5,7 +5,7 @@ other devices one fused call per document, or the blockwise reference for soft c
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -43,6 +43,36 @@ def attend_documents(
     caller has them; block_masks, a mapping that is filled, where several calls have the same
     documents. Returns ``[T, Hq, D]``.
     """
+    device = query.device.type
+    if torch.is_autocast_enabled(device):
+        # Rotary embeddings leave queries and keys in float32 under autocast, values are in half.
+        half = torch.get_autocast_dtype(device)
+        query, key, value = (x.to(half) for x in (query, key, value))
+    elif query.dtype != value.dtype:
+        query, key = query.to(value.dtype), key.to(value.dtype)
+    options = _Options(scale, window, softcap, sinks, lengths, block_masks)
+    with torch.autocast(device, enabled=False):
+        return _attend(query, key, value, cu_seqlens, max_length, options)
+
+
+class _Options(NamedTuple):
+    scale: float
+    window: int | None
+    softcap: float | None
+    sinks: Tensor | None
+    lengths: Sequence[int] | None
+    block_masks: BlockMasks | None
+
+
+def _attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seqlens: Tensor,
+    max_length: int,
+    options: _Options,
+) -> Tensor:
+    scale, window, softcap, sinks, lengths, block_masks = options
     if query.shape[0] == 0:
         return query[..., : value.shape[-1]]
     if window is not None and window >= max_length:

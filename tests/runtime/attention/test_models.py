@@ -108,6 +108,26 @@ def test_padding_taken_out_of_the_trunk(family: str, side: str) -> None:
     assert {h.shape[:2] for h in hidden} == {(5, 20)}
 
 
+@pytest.mark.parametrize("family", ["llama", "qwen3", "gemma2", "gemma3_text", "gpt_oss"])
+def test_autocast_errs_no_more_than_the_padded_batch(family: str) -> None:
+    """Float32 weights under bf16 autocast, where queries, keys and values differ in dtype."""
+    model, docs = tiny_model(family).train(), documents(*LENGTHS)
+    exact = loss_and_gradients(model, padded(docs))
+
+    def error(batch: dict[str, Any]) -> float:
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = model(**batch).loss
+        loss.backward()
+        gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+        squares = sum(float((gradients[n] - g).square().sum()) for n, g in exact[1].items())
+        return squares**0.5
+
+    theirs = error(padded(docs))
+    use_variable_length_attention(model)
+    assert 0 < error(flattened(docs)) < 1.5 * theirs
+
+
 @pytest.mark.parametrize("remove_padding", [False, True])
 def test_padding_inside_rows_and_rows_of_nothing_else(remove_padding: bool) -> None:
     model = tiny_model("llama").train()

@@ -75,6 +75,12 @@ class _Blockwise(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        # A backward call inside autocast would round the products to half precision.
+        with torch.autocast(grads[0].device.type, enabled=False):
+            return _Blockwise._gradients(ctx, *grads)
+
+    @staticmethod
+    def _gradients(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, sinks, out, lse = ctx.saved_tensors
         grad_out = grads[0]
         working = _working_dtype(query)
