@@ -13,6 +13,7 @@ _HOMES: dict[str, str] = {
     "StreamingPacker": "packing",
     "PaddingFreeCollator": "collation",
     "PreferenceCollator": "collation",
+    "sum_by_document": "collation",
     "TokenBudgetSampler": "sampling",
     "truncate": "truncation",
     "truncate_prompt_and_completion": "truncation",

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["IGNORED_LABEL", "PaddingFreeCollator", "PreferenceCollator"]
+__all__ = ["IGNORED_LABEL", "PaddingFreeCollator", "PreferenceCollator", "sum_by_document"]
 
 IGNORED_LABEL = -100
 
@@ -106,6 +106,27 @@ class PreferenceCollator:
             if isinstance(value, int | float) and all(name in row for row in rows):
                 batch[name] = torch.tensor([row[name] for row in rows])
         return batch
+
+
+def sum_by_document(values: Tensor, cu_seqlens: Tensor) -> Tensor:
+    """Sum of ``values`` ``[T]`` in each document, ``[N]``, in float32 or better.
+
+    What preference losses need of the log-probabilities of a flattened batch; ``cu_seqlens`` is its
+    `cu_seq_lens_q`.
+    """
+    if values.ndim != 1 or cu_seqlens.ndim != 1:
+        raise ValueError(
+            f"values and cu_seqlens are flat, got shapes {tuple(values.shape)} and "
+            f"{tuple(cu_seqlens.shape)}. Flatten a row of [1, T] with [0]."
+        )
+    token = torch.arange(len(values), device=values.device)
+    document = torch.searchsorted(cu_seqlens.to(values.device), token, right=True) - 1
+    sums = torch.zeros(
+        len(cu_seqlens) - 1,
+        dtype=torch.promote_types(values.dtype, torch.float32),
+        device=values.device,
+    )
+    return sums.index_add(0, document, values.to(sums.dtype))
 
 
 def _read_row(row: Row) -> tuple[Tensor, Tensor, list[int]]:

@@ -9,8 +9,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from memlint_runtime import PaddingFreeCollator, use_variable_length_attention
-from memlint_runtime.collation import PreferenceCollator
+from memlint_runtime import (
+    PaddingFreeCollator,
+    PreferenceCollator,
+    sum_by_document,
+    use_variable_length_attention,
+)
 
 from tests.runtime.attention.models import documents, padded, tiny_model
 
@@ -83,6 +87,34 @@ def test_preference_pairs() -> None:
     assert batch["last_tokens"].tolist() == [3, 5, 8, 11]
     assert batch["margin"].tolist() == [0.5, 1.0]
     assert "id" not in batch
+
+
+def test_preference_loss_and_rewards_as_padded() -> None:
+    """Log-probabilities and last hidden states of pairs, flattened, against rows one by one."""
+    model = tiny_model("llama").eval()
+    rows = [
+        {"prompt_ids": [11, 12, 13], "chosen_ids": [21, 22, 23, 24], "rejected_ids": [31]},
+        {"prompt_ids": [41], "chosen_ids": [51, 52], "rejected_ids": [61, 62, 63]},
+    ]
+    pairs = [(r["prompt_ids"], r[side]) for side in ("chosen_ids", "rejected_ids") for r in rows]
+    expected, last = [], []
+    for prompt, answer in pairs:
+        out = model(torch.tensor([prompt + answer]), output_hidden_states=True)
+        logps = out.logits[0].log_softmax(-1)[len(prompt) - 1 : -1]
+        expected.append(logps[torch.arange(len(answer)), torch.tensor(answer)].sum())
+        last.append(out.hidden_states[-1][0, -1])
+    use_variable_length_attention(model)
+    batch = PreferenceCollator()(rows)
+    labels, places = batch.pop("labels")[0], batch.pop("last_tokens")
+    out = model(**batch, output_hidden_states=True)
+    shifted = labels.roll(-1)
+    shifted[-1] = -100
+    logps = out.logits[0].log_softmax(-1).gather(1, shifted.clamp(min=0)[:, None])[:, 0]
+    sums = sum_by_document(logps * (shifted != -100), batch["cu_seq_lens_q"])
+    torch.testing.assert_close(sums, torch.stack(expected))
+    torch.testing.assert_close(out.hidden_states[-1][0, places], torch.stack(last))
+    with pytest.raises(ValueError, match="are flat"):
+        sum_by_document(logps[None], batch["cu_seq_lens_q"])
 
 
 def test_wrong_rows_are_named() -> None:
