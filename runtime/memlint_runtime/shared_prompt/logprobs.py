@@ -30,10 +30,17 @@ from memlint_runtime.shared_prompt.models import (
     through_backbone,
     unsupported_reason,
 )
+from memlint_runtime.shared_prompt.probe import disagreement
 from memlint_runtime.shared_prompt.router import load_balancing_loss
 from memlint_runtime.shared_prompt.scoring import PaddedRows, Scored, Sharing, TreeRun, score_rows
 
-__all__ = ["SharedPromptScores", "can_go_in_phases", "shared_prompt_logprobs", "tell"]
+__all__ = [
+    "SharedPromptScores",
+    "can_go_in_phases",
+    "reason_against",
+    "shared_prompt_logprobs",
+    "tell",
+]
 
 logger = logging.getLogger("memlint_runtime.shared_prompt")
 
@@ -125,11 +132,7 @@ def shared_prompt_logprobs(
     """
     _check_shapes(prompt_ids, prompt_mask, completion_ids, completion_mask)
     inside = causal_lm_inside(model)
-    reason = unsupported_reason(inside)
-    if reason is None and model.training:
-        dropped = dropout_inside(inside)
-        if dropped is not None:
-            reason = f"a group would draw its dropout once instead of once a row: {dropped}"
+    reason = reason_against(inside, training=model.training)
     if reason is not None:
         raise ValueError(f"this model cannot share prompts: {reason}")
 
@@ -181,9 +184,25 @@ def shared_prompt_logprobs(
     return (result[0], result[1]) if entropy else result[0]
 
 
+def reason_against(model: PreTrainedModel, *, training: bool) -> str | None:
+    """Why prompts cannot be shared in this model, by its kind, its dropouts and a first look at its
+    numbers; None where they can."""
+    reason = unsupported_reason(model)
+    if reason is not None:
+        return reason
+    dropped = dropout_inside(model) if training else None
+    if dropped is not None:
+        return f"a group would draw its dropout once instead of once a row, but {dropped}"
+    switch = switch_of(model)
+    if not switch.probed and can_go_in_phases(model):
+        reason = disagreement(model)
+        switch.probed = reason is None
+    return reason
+
+
 def can_go_in_phases(model: PreTrainedModel) -> bool:
-    """Whether the model's modules may be called within a backward pass: not where they are sharded,
-    since gathering and freeing there follows the one pass that the wrapper knows of."""
+    """Whether the model's modules may be called outside of the one pass that its wrapper knows of:
+    not where parameters are sharded, since gathering and freeing them follows that pass."""
     return not any(
         isinstance(p, DTensor) or p.is_meta or hasattr(p, "ds_id") or hasattr(p, "_is_flat_param")
         for p in model.parameters()

@@ -176,13 +176,14 @@ def _device_of(args: Any, kwargs: dict[str, Any]) -> torch.device:
 class AttentionSwitch:
     """Our attention function in the place of a config's, while a layer runs over a tree.
 
-    told: the attention paths that were logged for this model.
+    told: the attention paths that were logged for this model. probed: whether it was looked at.
     """
 
     def __init__(self, config: Any) -> None:
         self.config = config
         self.displaced: list[str | None] = []
         self.told: set[str] = set()
+        self.probed = False
 
     def watch(self, backbone: nn.Module) -> None:
         for module in backbone.modules():

@@ -13,11 +13,8 @@ from importlib.metadata import version
 from typing import Any
 
 from memlint_runtime.shared_prompt import Sharing
-from memlint_runtime.shared_prompt.models import (
-    causal_lm_inside,
-    dropout_inside,
-    unsupported_reason,
-)
+from memlint_runtime.shared_prompt.logprobs import reason_against
+from memlint_runtime.shared_prompt.models import causal_lm_inside
 from memlint_runtime.trl.forward import TokenCount, share_prompts
 
 __all__ = ["SharedPrompts", "require_parameters"]
@@ -48,10 +45,10 @@ class SharedPrompts:
         name = type(self).__name__
         self._shared_tokens = getattr(self, "_shared_tokens", TokenCount())
         self._prompts_are_shared = False
-        if getattr(trainer, "_is_vlm", False):
+        config = causal_lm_inside(trainer.model).config
+        if getattr(trainer, "_is_vlm", False) or config.get_text_config() is not config:
             logger.warning(
-                "%s repeats prompts as TRL does: sharing them is not for vision-language models",
-                name,
+                "%s repeats prompts as TRL does: sharing them is not for multimodal models", name
             )
             return
         self._refuse_what_cannot_be_shared(trainer, name)
@@ -65,17 +62,11 @@ class SharedPrompts:
     def _refuse_what_cannot_be_shared(trainer: Any, name: str) -> None:
         args = trainer.args
         inside = causal_lm_inside(trainer.model)
-        reason = unsupported_reason(inside)
+        reason = reason_against(inside, training=True)
         if reason is not None:
             raise ValueError(
-                f"{name} cannot share prompts: {reason}. Use trl.{name} for this model"
-            )
-        dropped = dropout_inside(inside)
-        if dropped is not None:
-            raise ValueError(
-                f"{name} shares prompts, so dropout would be drawn once for a group instead of "
-                f"once a row, but {dropped}. Set it to 0 (lora_dropout=0.0, disable_dropout=True, "
-                f"the model config's dropouts), or use trl.{name}"
+                f"{name} cannot share prompts: {reason}. Use trl.{name} for this model, or set its "
+                "dropouts to 0 (lora_dropout=0.0, disable_dropout=True) if it is those"
             )
         if args.torch_compile:
             raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from memlint_runtime import shared_prompt_logprobs
 from memlint_runtime.shared_prompt import Sharing
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, GPT2Config, MambaConfig
+from transformers import AutoModelForCausalLM, GPT2Config, GptOssConfig, MambaConfig
 
 from tests.runtime.shared_prompt.models import (
     CONFIGS,
@@ -246,6 +247,30 @@ def test_scaled_loss_scales_gradients() -> None:
     assert relative_error(scaled, {n: g * 1024 for n, g in plain.items()}) < 1e-6
 
 
+def test_model_that_counts_positions_by_index_is_refused() -> None:
+    """What no attribute tells: the first forward is looked at, not trusted."""
+    model, inputs = tiny("llama"), batch([2])
+
+    def by_index(module: nn.Module, args: Any) -> Any:
+        hidden, positions = args
+        return hidden, torch.arange(positions.shape[1]).unsqueeze(0)
+
+    model.model.rotary_emb.register_forward_pre_hook(
+        lambda module, args, kwargs: (
+            (
+                args,
+                kwargs | {"position_ids": torch.arange(args[0].shape[1]).unsqueeze(0)},
+            )
+            if "position_ids" in kwargs
+            else (by_index(module, args), kwargs)
+        ),
+        with_kwargs=True,
+    )
+    with pytest.raises(ValueError, match="hidden states differ by"):
+        shared_prompt_logprobs(model, *inputs)
+    assert model.training
+
+
 def test_choice_and_rho_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     model, inputs = tiny("llama"), batch([4])
     with caplog.at_level(logging.INFO, "memlint_runtime.shared_prompt"):
@@ -265,12 +290,19 @@ def test_models_and_inputs_that_cannot_be_are_refused() -> None:
         GPT2Config(vocab_size=64, n_embd=32, n_head=4, n_layer=2)
     )
     with pytest.raises(
-        ValueError, match=r"draw its dropout once instead of once a row: .* has p=0\.1"
+        ValueError, match=r"draw its dropout once instead of once a row, but .* has p=0\.1"
     ):
         shared_prompt_logprobs(model.train(), *inputs)
     peft = get_peft_model(tiny("llama"), LoraConfig(target_modules=["q_proj"], lora_dropout=0.05))
     with pytest.raises(ValueError, match=r"lora_dropout.*p=0\.05"):
         shared_prompt_logprobs(peft, *inputs)
+    sinks = GptOssConfig(
+        vocab_size=64, hidden_size=32, num_hidden_layers=2, num_local_experts=2,
+        num_experts_per_tok=1, head_dim=8, intermediate_size=32, num_attention_heads=4,
+        num_key_value_heads=2, pad_token_id=0, eos_token_id=1,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="attends with s_aux"):
+        shared_prompt_logprobs(AutoModelForCausalLM.from_config(sinks), *inputs)
     with pytest.raises(ValueError, match="transformers causal language model"):
         shared_prompt_logprobs(nn.Linear(2, 2), *inputs)
     with pytest.raises(ValueError, match=r"\[rows, P\]"):

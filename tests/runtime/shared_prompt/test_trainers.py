@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from trl import DPOTrainer as TrlDPOTrainer
 from trl import GRPOTrainer as TrlGRPOTrainer
 from trl import RLOOTrainer as TrlRLOOTrainer
 
+from tests.runtime.shared_prompt.models import tiny
 from tests.runtime.shared_prompt.training import (
     preferences,
     prompts,
@@ -284,6 +286,18 @@ def test_what_sharing_would_change_is_refused(model_path: str, tmp_path: Path) -
     mamba = AutoModelForCausalLM.from_config(MambaConfig(vocab_size=64, hidden_size=32))
     with pytest.raises(ValueError, match=r"not attention.*Use trl\.GRPOTrainer"):
         made_for(mamba, tmp_path)
+
+
+def test_sequence_parallelism_is_refused() -> None:
+    trainer = SimpleNamespace(
+        model=tiny("llama"),
+        args=SimpleNamespace(torch_compile=False),
+        accelerator=SimpleNamespace(parallelism_config=SimpleNamespace(cp_size=2, sp_size=1)),
+    )
+    with pytest.raises(ValueError, match=r"sequence parallelism \(cp_size=2\)"):
+        SharedPrompts._refuse_what_cannot_be_shared(trainer, "GRPOTrainer")
+    trainer.accelerator.parallelism_config.cp_size = 1
+    SharedPrompts._refuse_what_cannot_be_shared(trainer, "GRPOTrainer")
 
 
 def test_dropout_that_trl_disables_is_none(model_path: str, tmp_path: Path) -> None:
