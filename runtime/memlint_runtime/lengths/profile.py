@@ -24,7 +24,11 @@ _FORMAT = 1
 
 @dataclass(frozen=True, eq=False)
 class LengthProfile:
-    """Lengths of a dataset's sequences in tokens; ``lengths`` ``[N]``, ascending, N at least 1."""
+    """Lengths of a dataset's sequences in tokens.
+
+    lengths: ``[N]``, N at least 1, in the order of the data, as a `TokenBudgetSampler` wants them
+        (a profile that was stored has forgotten the order).
+    """
 
     lengths: NDArray[np.int64]
 
@@ -40,7 +44,7 @@ class LengthProfile:
                 f"lengths are whole numbers of tokens, got {array.dtype} of shape {array.shape}, "
                 f"the least {array.min() if array.dtype.kind in 'iuf' else array.flat[0]!r}."
             )
-        return cls(np.sort(array.astype(np.int64)))
+        return cls(array.astype(np.int64))
 
     @classmethod
     def of(
@@ -70,6 +74,10 @@ class LengthProfile:
         return len(self.lengths)
 
     @cached_property
+    def _ascending(self) -> NDArray[np.int64]:
+        return np.sort(self.lengths)
+
+    @cached_property
     def tokens(self) -> int:
         return int(self.lengths.sum())
 
@@ -79,7 +87,7 @@ class LengthProfile:
 
     @property
     def longest(self) -> int:
-        return int(self.lengths[-1])
+        return int(self._ascending[-1])
 
     def quantile(self, share: float) -> int:
         """The least length that ``share`` (0..1) of the sequences do not exceed."""
@@ -87,7 +95,7 @@ class LengthProfile:
             raise ValueError(f"a quantile is a share between 0 and 1, got {share}.")
         # Rounded first: 0.99 * 100 is a little above 99.
         index = int(np.ceil(round(share * self.rows, 9))) - 1
-        return int(self.lengths[max(index, 0)])
+        return int(self._ascending[max(index, 0)])
 
     def padded_share(self, batch_size: int) -> float:
         """Share of padding (0..1) in batches of random sequences padded to their longest."""
@@ -96,7 +104,7 @@ class LengthProfile:
         # The longest of B draws is at most the i-th length with probability (i / N)^B.
         at_most = (np.arange(1, self.rows + 1) / self.rows) ** batch_size
         chance = np.diff(at_most, prepend=0.0)
-        longest = float(chance @ self.lengths)
+        longest = float(chance @ self._ascending)
         return 1 - self.mean / longest if longest else 0.0
 
     def tokens_lost(self, max_length: int) -> int:
@@ -105,7 +113,7 @@ class LengthProfile:
 
     def rows_cut(self, max_length: int) -> int:
         """Sequences longer than ``max_length``."""
-        return self.rows - int(np.searchsorted(self.lengths, max_length, side="right"))
+        return self.rows - int(np.searchsorted(self._ascending, max_length, side="right"))
 
     def packed_share(self, capacity: int) -> float:
         """Share of slots (0..1) that hold a token when packed into rows of ``capacity``."""
