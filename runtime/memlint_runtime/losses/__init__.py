@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from memlint_runtime.losses.causal_lm import FusedLoss, fuse_causal_lm_loss
 from memlint_runtime.losses.cross_entropy import cross_entropy, reduce_tokens, token_cross_entropy
-from memlint_runtime.losses.deferred import DeferredLogits, defer_logits
+from memlint_runtime.losses.deferred import DeferredLogits, defer_logits, sequence_logprobs
 from memlint_runtime.losses.distillation import OutputHead, distillation_loss
 from memlint_runtime.losses.passes import default_workspace_bytes
 from memlint_runtime.losses.policy import policy_loss
@@ -47,6 +47,7 @@ __all__ = [
     "orpo_loss",
     "policy_loss",
     "reduce_tokens",
+    "sequence_logprobs",
     "simpo_loss",
     "token_cross_entropy",
     "token_logprobs",

@@ -160,6 +160,13 @@ class DeferredLogits:
     def mean(self) -> Tensor:
         """The mean of all logits, as trainers log it: a metric, without gradient."""
         with torch.no_grad():
+            if self.transform.softcap is None and self.head.low_rank is None:
+                # Linear: the mean hidden state's product with the mean of the head's rows.
+                states = self.hidden.flatten(0, -2).mean(0, dtype=torch.float32)
+                mean = states @ self.head.weight.mean(0, dtype=torch.float32)
+                if self.head.bias is not None:
+                    mean = mean + self.head.bias.float().mean()
+                return mean * self.transform.factor
             anything = torch.zeros(self.shape[:-1], dtype=torch.long, device=self.device)
             found = self.statistics(anything, mean_logit=True).mean_logit
             assert found is not None
@@ -363,3 +370,31 @@ def defer_logits(model: nn.Module, *, workspace_bytes: int | None = None) -> Def
         replace_attribute(causal, "memlint_deferred", deferred),
     ]
     return deferred
+
+
+def sequence_logprobs(
+    model: nn.Module,
+    labels: Tensor,
+    *,
+    workspace_bytes: int | None = None,
+    temperature: float = 1.0,
+    **inputs: Any,
+) -> Tensor:
+    """Log-probability `[B, L]` that a causal LM gives each next token, without its logits.
+
+    Entry t belongs to the label at t + 1; it is zero where that label is negative, and in the last
+    column. Differentiable: reference log-probabilities are the same under `torch.no_grad()`, which
+    builds no graph and keeps no gradient.
+
+    Args:
+        model: a transformers causal LM, bare or wrapped (PEFT, DDP, torch.compile).
+        labels: `[B, L]`, -100 where ignored, unshifted as for the model's own loss.
+        workspace_bytes: as in `token_logprobs`.
+        temperature: divides the logits.
+        inputs: what the model takes: `input_ids`, `attention_mask`, ...
+    """
+    target = functional.pad(labels, (0, 1), value=-100)[..., 1:]
+    with defer_logits(model, workspace_bytes=workspace_bytes):
+        logits: DeferredLogits = model(**inputs, use_cache=False).logits
+    scaled: DeferredLogits = logits / temperature
+    return scaled.statistics(target.to(logits.device)).logprob

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 from memlint_runtime.fake_memory import track_memory
-from memlint_runtime.losses import DeferredLogits, defer_logits, fuse_trl_losses
+from memlint_runtime.losses import (
+    DeferredLogits,
+    defer_logits,
+    fuse_trl_losses,
+    sequence_logprobs,
+)
 from torch import nn
 
 from tests.runtime.losses.models import tiny_batch, tiny_model
@@ -91,6 +96,25 @@ def test_deferred_log_probabilities_build_no_logits() -> None:
         logits = model(ids).logits[:, :-1]
         logits.log_softmax(-1).gather(-1, ids[:, 1:, None]).sum().backward()
     assert tracker.peak.activations + tracker.peak.temporaries < 4 * 60 * 20_000 * 4 / 4
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2_softcap", "phi_bias"])
+def test_sequence_logprobs(family: str) -> None:
+    model, batch = tiny_model(family), tiny_batch()
+    labels = batch.pop("labels")
+    logits = model(**batch).logits / 0.8
+    shifted = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]
+    plain = logits.log_softmax(-1).gather(-1, shifted.clamp(min=0)[..., None])[..., 0]
+    plain = torch.where(shifted >= 0, plain, 0.0)
+    found = sequence_logprobs(model, labels, temperature=0.8, **batch)
+    assert worst(found, plain) < 1e-5
+    leaf = model.get_output_embeddings().weight
+    mine, theirs = (torch.autograd.grad(values.sum(), leaf)[0] for values in (found, plain))
+    assert worst(mine, theirs) < 5e-5
+    with torch.no_grad():
+        reference = sequence_logprobs(model, labels, temperature=0.8, **batch)
+    assert not reference.requires_grad
+    assert worst(reference, plain) < 1e-5
 
 
 def test_refuses_other_trainers() -> None:
