@@ -172,6 +172,19 @@ class ActivationOffload:
         if hook is not None:
             hook.remove()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ActivationOffload:
+        """The same settings with nothing saved: models that hold one are copied for reference."""
+        return ActivationOffload(
+            memo.get(id(self.model)) if self.model is not None else None,
+            self.device_type,
+            HostPool(self.pool.host, pin=self.pool.pin),
+            self.copies,
+            self.min_bytes,
+            self.budget_bytes,
+            self.prefetch,
+            self.in_flight,
+        )
+
     # -- forward -----------------------------------------------------------------------------
 
     def _pack(self, tensor: Tensor) -> _Kept | _View:

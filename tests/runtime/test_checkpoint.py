@@ -156,6 +156,18 @@ def test_adapters_and_frozen_bases() -> None:
     assert setting.offload.sent_bytes == LAYERS * INPUT_BYTES
 
 
+def test_a_copy_of_an_offloading_model_offloads_by_itself() -> None:
+    model = tiny_llama()
+    setting = checkpoint_activations(model, offload=to_host())
+    expected = step(model)
+    twin = copy.deepcopy(model)
+    assert_bit_equal(expected, step(twin))
+    copied = twin.model.layers[0]._gradient_checkpointing_func.__self__.offload
+    assert setting.offload is not None
+    assert copied.sent_bytes == setting.offload.sent_bytes == LAYERS * INPUT_BYTES
+    assert copied.pool is not setting.offload.pool
+
+
 def test_copies_of_the_model_are_set_too_and_remove_undoes_it() -> None:
     model = tiny_llama()
     setting = checkpoint_activations(model)

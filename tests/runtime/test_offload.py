@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memlint_runtime import fuse_causal_lm_loss
 from memlint_runtime.device_copies import SynchronousCopies
 from memlint_runtime.fake_memory import track_memory
 from memlint_runtime.host_pool import BLOCK_BYTES, HostPool
@@ -121,6 +122,11 @@ def layers_checkpointed(model: LlamaForCausalLM) -> LlamaForCausalLM:
     return model
 
 
+def with_fused_loss(model: LlamaForCausalLM) -> LlamaForCausalLM:
+    fuse_causal_lm_loss(model)
+    return model
+
+
 def with_lora(model: LlamaForCausalLM) -> nn.Module:
     peft = pytest.importorskip("peft")
     config = peft.LoraConfig(r=4, target_modules=["q_proj", "down_proj"], init_lora_weights=False)
@@ -135,6 +141,8 @@ VARIANTS: dict[str, Callable[[], nn.Module]] = {
     ),
     "tied head": lambda: tiny_llama(tie_word_embeddings=True),
     "checkpointed": lambda: layers_checkpointed(tiny_llama()),
+    "fused loss": lambda: with_fused_loss(tiny_llama()),
+    "fused loss, checkpointed": lambda: with_fused_loss(layers_checkpointed(tiny_llama())),
     "adapter": lambda: with_lora(tiny_llama()),
     "checkpointed adapter": lambda: with_lora(layers_checkpointed(tiny_llama())),
 }
