@@ -65,7 +65,7 @@ class Api:
         release = self._release(package)
         names = self._names(module, release)
         if names is None or first not in names:
-            if self._dynamic(record, release, first):
+            if self._dynamic(record, release, first) or self._stands_in(package, first, names):
                 return None
             return False
         if not more:
@@ -79,6 +79,15 @@ class Api:
         if attributes is None:
             return False if self._is_gone(self._attribute_history(known, more)) else None
         return more in attributes
+
+    def _stands_in(self, package: str, name: str, names: Mapping[str, str] | None) -> bool:
+        """Whether transformers 5 may answer for a name that its modules do not have: tokenizers
+        and image processors by their old names, modules by aliases (utils/import_utils.py)."""
+        if package != "transformers" or self.version(package).minor < (5, 0):
+            return False
+        if name in _ALIASED_MODULES or name.endswith(("Tokenizer", "TokenizerFast")):
+            return True
+        return name.endswith("ImageProcessorFast") and name[:-4] in (names or {})
 
     # Classes and functions
 
@@ -618,6 +627,8 @@ class Api:
             return False
         return name == line.owner or self.is_about(name, line.owner)
 
+
+_ALIASED_MODULES = frozenset({"tokenization_utils", "tokenization_utils_fast"})
 
 # Bases outside the tables whose constructor takes nothing.
 _WITHOUT_CONSTRUCTOR = frozenset(

@@ -204,7 +204,8 @@ def _build(script: Script, call: Call, setting: Setting, way: Build) -> Edits | 
     present = call.setting(way.parameter)
     if way.parameter != setting.name and present.given is not False:
         # What it would build is there already: the old option has nothing left to say.
-        return _remove(script, call, setting) if present.given and present.value else None
+        held = present.given and present.known and present.value is not None
+        return _remove(script, call, setting) if held else None
     merged = [
         one
         for one in map(call.setting, way.merge)

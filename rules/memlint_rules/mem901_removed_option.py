@@ -239,6 +239,9 @@ def _attribute(
         return
     qualname = f"{owner}.{node.attr}"
     way = script.api.successor(qualname)
+    if isinstance(way, Replace) and way.qualname.rpartition(".")[2] == node.attr:
+        # A function of the library by that name: the class may well have taken it over.
+        return
     if way is None:
         option = script.api.successor(owner, node.attr)
         history = script.api.history(owner, node.attr)
