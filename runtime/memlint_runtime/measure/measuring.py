@@ -35,7 +35,9 @@ def measure_memory(
         timeline: record every change, for `report.save_timeline`.
     """
     if device is None:
-        accelerator = None if fake else torch.accelerator.current_accelerator()
+        # A build for CUDA names its accelerator on machines without one, too.
+        present = torch.accelerator.is_available() and not fake
+        accelerator = torch.accelerator.current_accelerator() if present else None
         device = accelerator if accelerator is not None else torch.device("cpu")
     models = (model,) if isinstance(model, nn.Module) else tuple(model or ())
     optimizers = (optimizer,) if isinstance(optimizer, Optimizer) else tuple(optimizer or ())
