@@ -106,7 +106,13 @@ def fuse_causal_lm_loss(
     head = find_head(causal)
     if "memlint_fused_loss" in vars(causal):
         raise ValueError("the model's loss is fused already: undo() that first")
-    if "loss_function" not in _names_in_forward(causal):
+    forward = inspect.unwrap(causal.forward)
+    if "liger" in forward.__module__:
+        raise ValueError(
+            "liger-kernel has replaced the model's forward by its own fused loss: load it without "
+            "(use_liger_kernel=False, or liger_kernel_config={'fused_linear_cross_entropy': False})"
+        )
+    if "loss_function" not in forward.__code__.co_names:
         raise ValueError(
             f"{type(causal).__name__} computes its loss by itself, not by its loss_function, so it "
             "cannot be replaced: call memlint_runtime.losses.cross_entropy on its hidden states"
@@ -154,11 +160,6 @@ def find_head(causal: Any) -> nn.Module:
         )
     check_head(head)
     return head
-
-
-def _names_in_forward(causal: nn.Module) -> tuple[str, ...]:
-    names: tuple[str, ...] = inspect.unwrap(type(causal).forward).__code__.co_names
-    return names
 
 
 def _install(causal: Any, head: Any, options: _Options, fused: FusedLoss) -> None:

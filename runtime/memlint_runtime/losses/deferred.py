@@ -350,6 +350,11 @@ def defer_logits(model: nn.Module, *, workspace_bytes: int | None = None) -> Def
     def forward(hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
         if generating:
             return head_forward(hidden, *args, **kwargs)
+        if any(hasattr(parameter, "ds_id") for parameter in head.parameters()):
+            raise ValueError(
+                "ZeRO-3 takes the head's weights away after its call, before deferred logits use "
+                "them: use fuse_causal_lm_loss where the model's own loss serves, or ZeRO-2"
+            )
         dtype = hidden.dtype
         if torch.is_autocast_enabled(hidden.device.type):
             dtype = torch.get_autocast_dtype(hidden.device.type)

@@ -42,6 +42,20 @@ def unfused_liger_is_active() -> bool:
     return "liger" in getattr(torch.nn.functional.cross_entropy, "__module__", "")
 
 
+def refuse_in_place_loss() -> None:
+    """Raise ValueError where Liger's in-place cross entropy is active: call it before offloading.
+
+    The logits that it overwrites are saved for backward, so an offloading hook may copy what the
+    loss has written over them.
+    """
+    if unfused_liger_is_active():
+        raise ValueError(
+            "Liger's cross entropy overwrites the logits in place while activation offloading "
+            "copies them: load the model with liger_kernel_config={'cross_entropy': False}, or "
+            "call fuse_causal_lm_loss(model), whose loss offloading does not touch"
+        )
+
+
 def summed_cross_entropy(
     hidden: Tensor,
     head: HeadTensors,

@@ -8,6 +8,7 @@ import pytest
 import torch
 from memlint_runtime import fuse_causal_lm_loss
 from memlint_runtime.fake_memory import track_memory
+from memlint_runtime.losses import liger
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -184,6 +185,48 @@ def test_compiles() -> None:
     assert worst(grown["_orig_mod.lm_head.weight"], expected["lm_head.weight"]) < TOLERANCE
 
 
+class _FetchForBackward(torch.autograd.Function):
+    """Hangs on a module's output and brings its weight back before its backward."""
+
+    @staticmethod
+    def forward(ctx: Any, fetch: Any, output: Tensor) -> Tensor:
+        ctx.fetch = fetch
+        return output.view_as(output)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        ctx.fetch()
+        return None, gradient
+
+
+@pytest.mark.parametrize("fuse_first", [True, False])
+def test_weights_that_exist_only_around_the_heads_call(fuse_first: bool) -> None:
+    # As ZeRO-3 does it: gathered by a pre-hook, released by a hook that also replaces the output
+    # by one whose backward gathers again.
+    model, batch = tiny_model(), tiny_batch()
+    _, expected = step(model, batch)
+    head, handles, gathers = model.lm_head, [], []
+    whole = head.weight.data
+
+    def fetch(*_: Any) -> None:
+        gathers.append(1)
+        head.weight.data = whole
+
+    def release(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+        head.weight.data = torch.empty(0)
+        return _FetchForBackward.apply(fetch, output)
+
+    fused = fuse_causal_lm_loss(model) if fuse_first else None
+    handles = [head.register_forward_pre_hook(fetch), head.register_forward_hook(release)]
+    fused = fused or fuse_causal_lm_loss(model)
+    _, grown = step(model, batch)
+    assert len(gathers) == 2  # once forward, once backward
+    assert max(worst(grown[name], expected[name]) for name in expected) < 5e-5
+    for handle in handles:
+        handle.remove()
+    fused.undo()
+
+
 class _Odd(nn.Module):
     """A head module that is not a matmul."""
 
@@ -226,3 +269,26 @@ def test_liger_backend_is_refused_under_saved_tensor_hooks() -> None:
     # Ours is not in the way of such hooks.
     with fuse_causal_lm_loss(model), hooks:
         model(**tiny_batch()).loss.backward()
+
+
+def test_liger_cross_entropy_is_refused_before_offloading(monkeypatch: pytest.MonkeyPatch) -> None:
+    functional = pytest.importorskip("liger_kernel.transformers.functional")
+    liger.refuse_in_place_loss()
+    monkeypatch.setattr(nn.functional, "cross_entropy", functional.liger_cross_entropy)
+    with pytest.raises(ValueError, match="overwrites the logits in place"):
+        liger.refuse_in_place_loss()
+
+
+def test_ligers_own_forward_is_refused() -> None:
+    patches = pytest.importorskip("liger_kernel.transformers.monkey_patch")
+    model = tiny_model()
+    patches.apply_liger_kernel_to_llama(
+        rope=False,
+        cross_entropy=False,
+        fused_linear_cross_entropy=True,
+        rms_norm=False,
+        swiglu=False,
+        model=model,
+    )
+    with pytest.raises(ValueError, match="liger-kernel has replaced the model's forward"):
+        fuse_causal_lm_loss(model)

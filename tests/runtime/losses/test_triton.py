@@ -21,3 +21,13 @@ def test_kernels_do_what_pytorch_does() -> None:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert int(done.stdout) == 96 * 2
+
+
+def test_kernels_compile_for_a_gpu() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.runtime.losses.triton_compile"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
