@@ -204,6 +204,10 @@ class Config(Call):
             slots.append(slot)
         return setting_of(name, merge_slots(slots), open_ended=self.open_ended)
 
+    def given_at_birth(self, name: str) -> bool | None:
+        """Whether the call that makes it is given the setting."""
+        return super().setting(name).given
+
     def _positional(self, name: str) -> Slot | None:
         return merge_slots([self._slot(record, name) for record in self.records])
 

@@ -521,10 +521,17 @@ class Script:
         if call.subclass is not None and call.open_ended:
             return None
         if setting.given is False:
-            return (SetKeyword(call.span, name, source),)
+            # What ``**`` brings in is known, and this is not among it.
+            return (SetKeyword(call.span, name, source, beside_unpacking=True),)
         if setting.by_default:
             return self._set_default(setting, source)
         return self._set_given(call, setting, source)
+
+    def add_option(self, call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
+        """Edits that write ``name=source`` into the call itself, which must not have it yet."""
+        if call.open_ended or call.keyword_node(name) is not None or call.subclass is not None:
+            return None
+        return (SetKeyword(call.span, name, source),)
 
     def _set_default(self, setting: Setting, source: str) -> tuple[Edit, ...] | None:
         node = setting.node

@@ -1,0 +1,176 @@
+"""An option that is accepted and does nothing.
+
+Either the target version takes it and throws it away, or it is assigned after the configuration was
+made, when what depends on it has been decided. A memory option that does nothing is worse than
+none: it looks as if the memory were saved.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from memlint.rule import (
+    UNSURE,
+    Applicability,
+    Call,
+    Config,
+    Edit,
+    Example,
+    Finding,
+    Fix,
+    How,
+    Level,
+    Object,
+    Remove,
+    RemoveStatement,
+    Rule,
+    Script,
+    Setting,
+    Symbol,
+)
+from memlint_rules._succession import is_guarded, names_looked_up, option_fix, option_span
+
+_PACKAGES = frozenset({"trl", "transformers", "peft", "accelerate"})
+# What ``__post_init__`` reads: assigning it later changes nothing.
+_READ_ONCE = frozenset(
+    {
+        "gradient_checkpointing",
+        "gradient_checkpointing_kwargs",
+        "activation_checkpointing",
+        "activation_checkpointing_kwargs",
+        "tf32",
+    }
+)
+
+
+def check(script: Script) -> Iterator[Finding]:
+    looked_up = names_looked_up(script)
+    seen = set()
+    for call in (*script.configs, *script.trainers, *script.calls):
+        if call.node in seen or call.name.partition(".")[0] not in _PACKAGES:
+            continue
+        seen.add(call.node)
+        if call.subclass is not None and call.open_ended:
+            continue
+        for setting in call.settings():
+            if setting.given is False or setting.owner is None or setting.name in looked_up:
+                continue
+            if not is_guarded(script, call.node):
+                yield from _thrown_away(script, call, setting)
+                yield from _too_late(script, call, setting)
+
+
+def _thrown_away(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
+    known = setting.value is not UNSURE and not isinstance(setting.value, Object | Symbol)
+    value = setting.value if known else None
+    ignored = (
+        script.api.ignored(call.name, setting.name, value)
+        if known
+        else script.api.ignored(call.name, setting.name)
+    )
+    if ignored is None or (ignored.harmless and setting.value in (None, False)):
+        return
+    package = call.name.partition(".")[0]
+    version = script.api.target.version(package).version
+    yield Finding(
+        option_span(script, call, setting),
+        f"`{setting.name}` does nothing in {package} {version}: {ignored.note}",
+        option_fix(script, call, setting, Remove()),
+        Level.HINT if ignored.harmless else None,
+    )
+
+
+def _too_late(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
+    """``args.gradient_checkpointing = True`` after ``args`` was made."""
+    if not isinstance(call, Config) or setting.how is not How.ATTRIBUTE:
+        return
+    if setting.name not in _READ_ONCE or not isinstance(setting.owner, ast.Assign):
+        return
+    if not script.api.accepts(call.kind, setting.name):
+        return
+    at_birth = call.given_at_birth(setting.name)
+    fix = Fix(f"Give `{setting.name}` to `{call.kind.rpartition('.')[2]}`")
+    constant = isinstance(setting.value, bool | int | str) or setting.value is None
+    if at_birth is False and constant and len(setting.owner.targets) == 1:
+        edits: tuple[Edit, ...] | None = script.add_option(call, setting.name, repr(setting.value))
+        if edits is not None:
+            fix = Fix(fix.message, (*edits, RemoveStatement(script.span(setting.owner))))
+    if not fix.edits:
+        fix = Fix(fix.message, (), Applicability.DISPLAY)
+    yield Finding(
+        script.span(setting.owner.targets[0]),
+        f"`{setting.name}` is assigned when it is too late: it was read when the configuration was "
+        "made",
+        fix,
+    )
+
+
+RULE = Rule(
+    code="MEM904",
+    name="ignored-option",
+    level=Level.ERROR,
+    summary="an option that is accepted and has no effect",
+    why=(
+        "The target version takes the option and throws it away, or the script assigns it after the "
+        "configuration was made, when it has been read. The memory that it seems to save is not "
+        "saved. Leftovers that never saved any are hints."
+    ),
+    fix_safety=(
+        "Safe: removing what does nothing changes nothing; an option assigned too late moves into "
+        "the call, where it does what it says."
+    ),
+    check=check,
+    triggers=_PACKAGES,
+    references=("https://huggingface.co/docs/transformers/main_classes/trainer",),
+    examples=(
+        Example(
+            title="accepted and disabled",
+            bad="""\
+from trl import DPOConfig
+
+args = DPOConfig("out", padding_free=True, max_length=2048)
+""",
+            good="""\
+from trl import DPOConfig
+
+args = DPOConfig("out", max_length=2048)
+""",
+        ),
+        Example(
+            title="assigned too late",
+            bad="""\
+from transformers import TrainingArguments
+
+args = TrainingArguments("out")
+args.activation_checkpointing = True
+""",
+            good="""\
+from transformers import TrainingArguments
+
+args = TrainingArguments("out", activation_checkpointing=True)
+""",
+        ),
+        Example(
+            title="a leftover",
+            bad="""\
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", low_cpu_mem_usage=True)
+""",
+            good="""\
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+""",
+        ),
+    ),
+    clean=(
+        """\
+from transformers import TrainingArguments
+
+args = TrainingArguments("out", activation_checkpointing=True)
+args.logging_steps = 5
+""",
+    ),
+)
