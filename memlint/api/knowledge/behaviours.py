@@ -46,7 +46,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("checkpointing", "transformers", "5.0", "non-reentrant", "modeling_utils.py"),
     # A PeftModel together with a peft_config.
     Behaviour("peft-model-and-config", "trl", "", "merged", "trl/models/utils.py, prepare_peft"),
-    Behaviour("peft-model-and-config", "trl", "0.27", "refused", "sft_trainer.py, __init__"),
+    Behaviour("peft-model-and-config", "trl", "0.26", "refused", "sft_trainer.py, __init__"),
     # The same, where a TRL trainer turns it on.
     Behaviour("trl-checkpointing", "trl", "", "as transformers", "sft_trainer.py"),
     Behaviour("trl-checkpointing", "trl", "0.27", "non-reentrant", "sft_trainer.py, setdefault"),
