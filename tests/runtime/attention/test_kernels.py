@@ -268,7 +268,7 @@ def test_model_that_keeps_keywords_to_itself_is_an_error(monkeypatch: pytest.Mon
 
     AttentionInterface.register(integration.ATTENTION_NAME, forgetful)
     try:
-        with pytest.raises(ValueError, match="does not pass keywords"):
+        with pytest.raises(ValueError, match="was not told where documents begin"):
             model(**flattened(documents(3, 4)))
     finally:
         AttentionInterface.register(integration.ATTENTION_NAME, original)

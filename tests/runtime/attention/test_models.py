@@ -248,6 +248,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {**FAMILIES["qwen3_moe"], "layer_types": ["linear_attention", "full_attention"]},
         "carry a state",
     ),
+    "lfm2": (
+        {**FAMILIES["llama"], "layer_types": ["conv", "full_attention"]},
+        "conv layers are not causal attention",
+    ),
+    "bert": ({"hidden_size": 32, "num_attention_heads": 4}, "attend both ways"),
     "llama4_text": (
         {**FAMILIES["llama"], "layer_types": ["chunked_attention", "full_attention"]},
         "chunked_attention",
@@ -264,6 +269,17 @@ def test_models_that_mix_documents_otherwise_are_refused(family: str) -> None:
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **options))
     with pytest.raises(ValueError, match=why):
         use_variable_length_attention(model)
+
+
+@pytest.mark.parametrize("family", ["opt", "stablelm"])
+def test_models_that_bypass_the_hook_are_an_error_not_a_mixture(family: str) -> None:
+    FAMILIES[family] = {**FAMILIES["gpt_neox"], "word_embed_proj_dim": 32}
+    try:
+        model = use_variable_length_attention(tiny_model(family)).eval()
+    finally:
+        del FAMILIES[family]
+    with pytest.raises(ValueError, match="was not told where documents begin"):
+        model(**flattened(documents(3, 4)))
 
 
 def test_wrong_use_is_named() -> None:
