@@ -47,7 +47,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     # A PeftModel together with a peft_config.
     Behaviour("peft-model-and-config", "trl", "", "merged", "trl/models/utils.py, prepare_peft"),
     Behaviour("peft-model-and-config", "trl", "0.26", "refused", "sft_trainer.py, __init__"),
-    # The same, where a TRL trainer turns it on.
+    # Which kind of activation checkpointing a TRL trainer turns on when nothing is said.
     Behaviour("trl-checkpointing", "trl", "", "as transformers", "sft_trainer.py"),
     Behaviour("trl-checkpointing", "trl", "0.27", "non-reentrant", "sft_trainer.py, setdefault"),
 )
