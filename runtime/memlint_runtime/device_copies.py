@@ -24,15 +24,19 @@ class Copies(Protocol):
 
     def send(self, source: Tensor, blocks: tuple[Tensor, ...]) -> Any:
         """Start copying `source` (uint8, on the device) into `blocks`; return a ticket."""
+        ...
 
     def fetch(self, target: Tensor, blocks: tuple[Tensor, ...]) -> Any:
         """Start copying `blocks` into `target` (uint8, on the device); return a ticket."""
+        ...
 
     def is_done(self, ticket: Any) -> bool:
         """Whether the copy has ended, without waiting."""
+        ...
 
     def wait(self, ticket: Any) -> None:
         """Let the computation go on only after the copy."""
+        ...
 
 
 class SynchronousCopies:

@@ -285,7 +285,7 @@ class SpentGradient(Tensor):
 
     @classmethod
     def __torch_function__(
-        cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         name = getattr(function, "__name__", str(function))
         if name in _HARMLESS:
@@ -298,7 +298,7 @@ class SpentGradient(Tensor):
             return args[0].norm_before_step
         # Clipping multiplies by 1 where nothing is to be clipped, as when it is told to clip to
         # infinity in order to measure.
-        if name in ("mul_", "__imul__") and bool(torch.as_tensor(args[1]) == 1):
+        if name in ("mul_", "__imul__") and _is_one(args[1]):
             return args[0]
         raise ValueError(
             f"{name} on a gradient that OptimizerInBackward used and freed during backward. "
@@ -306,6 +306,17 @@ class SpentGradient(Tensor):
             f"clip_grad_norm_) and pass OptimizerInBackward(..., max_norm_per_parameter=...) "
             f"instead"
         )
+
+
+def _is_one(factor: Any) -> bool:
+    """Clipping multiplies every gradient by one and the same tensor: read it once."""
+    if not isinstance(factor, Tensor):
+        return bool(factor == 1)
+    known = getattr(factor, "_memlint_is_one", None)
+    if known is None:
+        known = bool(factor == 1)
+        factor._memlint_is_one = known  # type: ignore[attr-defined]
+    return bool(known)
 
 
 # Questions about the tensor, not about its values.

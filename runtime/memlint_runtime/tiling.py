@@ -184,7 +184,8 @@ class _Tiled(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Any:
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (gradient,) = gradients
         call: _Call = ctx.call
         (hidden,) = ctx.saved_tensors if call.saver is None else call.saver.saved_tensors
         weights: tuple[Tensor, ...] = ctx.weights
