@@ -20,17 +20,16 @@ def dense_mask(tree: PrefixTree, window: int | None = None) -> Tensor:
     """What each token sees, `[T, T]` bool, found by walking every row from the root to its end."""
     sees = torch.zeros(tree.num_tokens, tree.num_tokens, dtype=torch.bool)
     paths: list[tuple[int, list[int]]] = []  # (stop, the tokens from the root down to this node)
-    position = tree.position.tolist()
+    position = tree.position.cpu()
     for node in tree.nodes:
         while paths and node.start >= paths[-1][0]:
             paths.pop()
-        path = (paths[-1][1] if paths else []) + list(range(node.start, node.end))
+        own = list(range(node.start, node.end))
+        path = (paths[-1][1] if paths else []) + own
         paths.append((node.stop, path))
-        for token in range(node.start, node.end):
-            for other in path:
-                near = window is None or position[token] - position[other] < window
-                if position[other] <= position[token] and near:
-                    sees[token, other] = True
+        distance = position[own].unsqueeze(1) - position[path]
+        near = distance >= 0 if window is None else (distance >= 0) & (distance < window)
+        sees[torch.tensor(own).unsqueeze(1), torch.tensor(path)] = near
     return sees.to(tree.position.device)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from memlint_runtime import shared_prompt_logprobs
+from memlint_runtime.fake_memory import track_memory
 from memlint_runtime.shared_prompt import Sharing
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
@@ -170,6 +171,19 @@ def test_two_phases_keep_no_branch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(seen) > 2
     assert all(made() is None for made, _ in seen[1:])
     scores.sum().backward()
+
+
+def test_two_phases_hold_a_portion_of_the_activations() -> None:
+    model, inputs = tiny("llama"), batch([24], prompt=30, completion=40)
+    shared_prompt_logprobs(model, *inputs)
+    peaks = {}
+    for budget in (None, 120):
+        model.zero_grad(set_to_none=True)
+        with track_memory(model) as tracker:
+            sharing = Sharing(token_budget=budget)
+            shared_prompt_logprobs(model, *inputs, sharing=sharing).sum().backward()
+        peaks[budget] = tracker.peak.activations
+    assert peaks[120] < 0.35 * peaks[None]
 
 
 def test_mask_that_drops_a_whole_completion() -> None:
