@@ -41,10 +41,12 @@ class Api:
     def canonical(self, qualname: str) -> str:
         """The one name of what ``qualname`` imports: ``trl.trainer.sft_config.SFTConfig`` is
         ``trl.SFTConfig``. A name that the target does not have is known by what the newest release
-        that has it calls it; an unknown name is returned as it is."""
+        that has it calls it; an unknown name is returned as it is. The runtime's trainers take
+        TRL's place, arguments and all: they go by TRL's names."""
         known = self._canonical.get(qualname)
         if known is None:
-            known = self._canonical[qualname] = self._follow(qualname, 4)
+            original = _original(qualname)
+            known = self._canonical[qualname] = self._follow(original, 4)
         return known
 
     def exists(self, qualname: str) -> bool | None:
@@ -214,7 +216,7 @@ class Api:
     def ignored(self, qualname: str, parameter: str, value: object = Unset) -> Ignored | None:
         """Why giving ``parameter`` (this ``value`` of it) does nothing at the target; None where it
         does something, or is not accepted at all."""
-        from memlint.api.knowledge.ignored import IGNORED
+        from memlint.api.knowledge.ignored import IGNORED, LEFTOVERS
         from memlint.api.knowledge.lines import Ignored
 
         name = self.canonical(qualname)
@@ -228,7 +230,7 @@ class Api:
                 and self._holds_for(name, line)
             ):
                 return line
-        if signature.parameters[parameter].ignored:
+        if parameter in LEFTOVERS and signature.parameters[parameter].ignored:
             package = name.partition(".")[0]
             note = "it is accepted for old scripts and thrown away"
             return Ignored(name, parameter, package, "", "", note, "the tables", harmless=True)
@@ -795,3 +797,13 @@ def _history(known: Table, package: str, present: list[str], deprecated: list[st
         deprecated_since=known.minor(min(warned)) if warned else None,
         ranges=tuple(named(low, high) for low, high in joined),
     )
+
+
+def _original(qualname: str) -> str:
+    """What a drop-in subclass of the runtime stands in for: ``memlint_runtime.trl.GRPOTrainer`` or
+    ``memlint_runtime.trl.grpo.GRPOTrainer`` for ``trl.GRPOTrainer``. Other names stay."""
+    if not qualname.startswith(STAND_INS):
+        return qualname
+    parts = qualname.removeprefix(STAND_INS).split(".")
+    first = next((index for index, part in enumerate(parts) if part[:1].isupper()), None)
+    return qualname if first is None else ".".join(["trl", *parts[first:]])

@@ -52,3 +52,9 @@ IGNORED: tuple[Ignored, ...] = (
         harmless=True,
     ),
 )
+
+# Keywords that loading code takes out of ``**kwargs`` and throws away. The tables see that; whether
+# a keyword that is taken out there is read by someone else before, only a reader can tell.
+LEFTOVERS = frozenset(
+    {"low_cpu_mem_usage", "_fast_init", "offload_state_dict", "from_flax", "mirror"}
+)
