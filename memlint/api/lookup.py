@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from memlint.api.knowledge.defaults import FORWARDED, MENDED_DEFAULTS
 from memlint.api.knowledge.warned import WARNED
 from memlint.api.signatures import REQUIRED, Expression, History, Kind, Parameter, Signature, Unset
+from memlint.api.stand_ins import original_of
 from memlint.api.tables import PACKAGES, Record, Table, holds, pick, spans, table
 from memlint.api.target import Target, newest
 from memlint.api.versions import Version, parse_version
@@ -45,8 +46,7 @@ class Api:
         TRL's place, arguments and all: they go by TRL's names."""
         known = self._canonical.get(qualname)
         if known is None:
-            original = _original(qualname)
-            known = self._canonical[qualname] = self._follow(original, 4)
+            known = self._canonical[qualname] = self._follow(original_of(qualname), 4)
         return known
 
     def exists(self, qualname: str) -> bool | None:
@@ -797,13 +797,3 @@ def _history(known: Table, package: str, present: list[str], deprecated: list[st
         deprecated_since=known.minor(min(warned)) if warned else None,
         ranges=tuple(named(low, high) for low, high in joined),
     )
-
-
-def _original(qualname: str) -> str:
-    """What a drop-in subclass of the runtime stands in for: ``memlint_runtime.trl.GRPOTrainer`` or
-    ``memlint_runtime.trl.grpo.GRPOTrainer`` for ``trl.GRPOTrainer``. Other names stay."""
-    if not qualname.startswith(STAND_INS):
-        return qualname
-    parts = qualname.removeprefix(STAND_INS).split(".")
-    first = next((index for index, part in enumerate(parts) if part[:1].isupper()), None)
-    return qualname if first is None else ".".join(["trl", *parts[first:]])

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memlint.api.signatures import Expression
+from memlint.api.stand_ins import stands_in
 from memlint.script.records import Record
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of
 from memlint.script.values import (
@@ -227,6 +228,11 @@ class Trainer(Call):
     def kind(self) -> str:
         """Canonical name of its class."""
         return self.name
+
+    @property
+    def shares_prompts(self) -> bool:
+        """Whether it is the runtime's, which forwards every prompt once."""
+        return any(stands_in(record.name) for record in self.records)
 
     @cached_property
     def args(self) -> Setting:

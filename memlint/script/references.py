@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from memlint.api.stand_ins import stands_in
 from memlint.edits import AddImport, Edit
 
 ImportEntry = tuple[ast.Import | ast.ImportFrom, ast.alias, str]
@@ -43,7 +44,8 @@ def reference(
             bound_elsewhere |= (alias.asname or alias.name) == name
             continue
         if isinstance(node, ast.ImportFrom):
-            if canonical(full) == wanted:
+            # A stand-in of the runtime is its original as well, and not the other way round.
+            if canonical(full) == wanted and (stands_in(full) or not stands_in(qualname)):
                 return Reference(alias.asname or alias.name)
             prefix, bound = full, alias.asname or alias.name
         elif alias.asname:
