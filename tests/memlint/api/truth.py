@@ -145,6 +145,8 @@ def main() -> int:
         signature = api.signature(name)
         if signature is None:
             counts["not described"] += 1
+            if verbose or is_dataclass:
+                print(f"- {name}: not described")
             continue
         ours = signature.parameters
         kinds["config classes" if is_dataclass else "other classes and functions"] += 1
