@@ -20,9 +20,8 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
-
 from memlint_runtime import pack_dataset, plan_packing
+from numpy.typing import NDArray
 
 CAPACITY = 4096
 
