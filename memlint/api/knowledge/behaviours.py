@@ -50,4 +50,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     # Which kind of activation checkpointing a TRL trainer turns on when nothing is said.
     Behaviour("trl-checkpointing", "trl", "", "as transformers", "sft_trainer.py"),
     Behaviour("trl-checkpointing", "trl", "0.27", "non-reentrant", "sft_trainer.py, setdefault"),
+    # Whether the runtime's trainers, which build on TRL's fused head, can take the place of TRL's.
+    Behaviour("shared-prompt-trainers", "trl", "", "too old", "trl/trainer/utils.py"),
+    Behaviour("shared-prompt-trainers", "trl", "1.16", "drop-in", "memlint_runtime/trl/trainer.py"),
 )

@@ -1,0 +1,163 @@
+"""When the runtime's trainers, which forward each prompt once, can take the place of TRL's."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from memlint.rule import (
+    Applicability,
+    Edit,
+    Fix,
+    Object,
+    RenameImport,
+    ReplaceCallee,
+    Script,
+    Symbol,
+    Trainer,
+)
+
+_HOME = "memlint_runtime.trl"
+# Checkpoints whose layers keep a state that a branch of the prompt would have to copy, and
+# checkpoints whose configuration drops out: the runtime's trainers refuse both.
+_STATEFUL = re.compile(
+    r"mamba|jamba|zamba|bamba|rwkv|lfm2|recurrentgemma|kimi-linear|nemotron-h|falcon-h1|"
+    r"granite-4\.\d-h|qwen3-next|qwen3\.[5-9]",
+    re.I,
+)
+_DROPS_OUT = re.compile(r"gpt-?2|gpt-neo|(^|/)opt-|phi-?[12](\b|_)|codegen|bloom", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why the runtime's trainer would not do as it is; ``edits`` clear it where edits can."""
+
+    reason: str
+    edits: tuple[Edit, ...] = ()
+
+
+def repeating_trainers(script: Script, *kinds: str) -> Iterator[Trainer]:
+    """Trainers of TRL that forward a prompt once for each of its answers, and need not.
+
+    Unsloth shares prompts by itself; images keep the runtime from it; a toy has nothing to save.
+    """
+    if script.uses_unsloth or script.off_cuda or script.uses_vision:
+        return
+    for trainer in script.trainers:
+        if trainer.kind in kinds and not trainer.shares_prompts and not trainer.model.is_toy:
+            yield trainer
+
+
+def replacement(trainer: Trainer) -> str:
+    """The runtime's trainer in place of TRL's."""
+    return f"{_HOME}.{trainer.kind.rpartition('.')[2]}"
+
+
+def number(script: Script, trainer: Trainer, option: str) -> int | None:
+    """A whole number of the trainer's configuration, by the version's default too."""
+    if trainer.config is not None:
+        value = trainer.config.effective(option).value
+    elif trainer.args.given is False:
+        config = script.api.config_of(trainer.kind)
+        signature = script.api.signature(config) if config else None
+        parameter = signature.parameters.get(option) if signature else None
+        value = parameter.default if parameter else None
+    else:
+        return None
+    return value if type(value) is int and value > 0 else None
+
+
+def prompt_limit(script: Script, trainer: Trainer) -> int | None:
+    """How long prompts are at most, where the configuration or the data's preparation says so."""
+    found = number(script, trainer, "max_prompt_length")
+    return found if found is not None else _limit_in_data(script)
+
+
+def _limit_in_data(script: Script) -> int | None:
+    """The limit that ``dataset.map(truncate_text, fn_kwargs={...})`` cuts prompts to."""
+    for call in script.method_calls("map"):
+        function = call.argument(0)
+        mapping = call.setting("fn_kwargs").value
+        if (
+            isinstance(function, Symbol)
+            and function.name == "memlint_runtime.truncate_text"
+            and isinstance(mapping, Object)
+        ):
+            value = script.item(mapping, "max_length")
+            return value if type(value) is int else None
+    return None
+
+
+def swap(script: Script, trainer: Trainer, benefit: str) -> Fix:
+    """Another import, or another callee, and nothing else; advice where that would not do."""
+    name = replacement(trainer)
+    message = f"Train with `{name}`, {benefit}"
+    callee = ast.dump(trainer.node.func)
+    found = [
+        obstacle
+        for one in script.trainers
+        if ast.dump(one.node.func) == callee and one.kind == trainer.kind
+        for obstacle in _obstacles(script, one)
+    ]
+    reasons = " and ".join(dict.fromkeys(obstacle.reason for obstacle in found))
+    if found:
+        message = f"{message}; {reasons}"
+    edits = _swapping(script, trainer)
+    if not edits or any(not obstacle.edits for obstacle in found):
+        return Fix(message, applicability=Applicability.DISPLAY)
+    if not found:
+        return Fix(message, edits)
+    clearing = dict.fromkeys(edit for obstacle in found for edit in obstacle.edits)
+    return Fix(message, (*edits, *clearing), Applicability.UNSAFE)
+
+
+def _swapping(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
+    callee = trainer.node.func
+    name = trainer.kind.rpartition(".")[2]
+    if isinstance(callee, ast.Name):
+        edits: list[Edit] = [
+            RenameImport(script.span(node), node.module or "", alias.name, _HOME, name)
+            for node, alias, full in script.imports
+            if isinstance(node, ast.ImportFrom)
+            and (alias.asname or alias.name) == callee.id
+            and script.api.canonical(full) == trainer.kind
+        ]
+        return tuple(edits) if len(edits) == 1 else ()
+    reference = script.reference(f"{_HOME}.{name}", trainer.node)
+    if not isinstance(callee, ast.Attribute) or reference is None:
+        return ()
+    return (ReplaceCallee(script.span(trainer.node), reference.text), *reference.edits)
+
+
+def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
+    if script.api.behaviour("shared-prompt-trainers") != "drop-in":
+        yield Obstacle("it builds on a newer TRL than the target's")
+    if trainer.subclass is not None:
+        yield Obstacle("what the script's own subclass overrides has to agree with it")
+    config = trainer.config
+    if config is not None and config.setting("torch_compile").value is True:
+        yield Obstacle("it refuses `torch_compile=True`")
+    name = trainer.model.name
+    if isinstance(name, str) and _STATEFUL.search(name):
+        yield Obstacle("it refuses layers that are not attention")
+    if config is None or config.effective("disable_dropout").value is not True:
+        if isinstance(name, str) and _DROPS_OUT.search(name):
+            yield Obstacle("it wants the model's dropouts at 0")
+        yield from _adapter_dropout(script, trainer)
+
+
+def _adapter_dropout(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
+    """A group that shares its prompt would draw the adapter's dropout once instead of G times."""
+    adapters = script.calls_to("peft.LoraConfig")
+    for adapter in adapters:
+        dropout = adapter.setting("lora_dropout")
+        if dropout.given is False or dropout.is_value(0, 0.0):
+            continue
+        known = isinstance(dropout.value, int | float)
+        edits = script.set_option(adapter, "lora_dropout", "0.0") if known else None
+        yield Obstacle("it wants `lora_dropout=0.0`", edits or ())
+    given = trainer.setting("peft_config")
+    if not adapters and given.given is not False and given.value is not None:
+        yield Obstacle("it wants an adapter without dropout")
