@@ -30,6 +30,7 @@ from memlint_runtime.losses.tiles import (
     RawGradient,
     Tiling,
     contract_,
+    open_totals,
     raw_logits,
     sweep,
     write_rows,
@@ -102,10 +103,7 @@ def gather_statistics(
         if visit.first:
             totals, hiddens = [], []
             hiddens = head.hidden_tiles(visit.tokens)
-            totals = [
-                None if gradient is None else torch.zeros_like(tile, dtype=head.accumulate_dtype)
-                for tile, gradient in zip(hiddens, kept, strict=True)
-            ]
+            totals = open_totals(head, hiddens, kept)
             state = SoftmaxState.empty(
                 blank[visit.tokens], weighted=expected_logit, logit_sum=mean_logit
             )
@@ -120,22 +118,39 @@ def gather_statistics(
             dtype=head.matmul_dtype,
         )
         if numerators is not None:
-            for total, weight in zip(totals, weights, strict=True):
-                if total is not None:
-                    total *= rescale[:, None]
-                    contract_(total, numerators, weight)
+            _shrink_(totals, rescale)
+            contract_(totals, numerators, weights)
         del numerators, weights
         if visit.last:
             hiddens = []
             share_t, shrink_t = _finish(state, found, visit.tokens, head.vocabulary)
             share_t *= head.transform.slope(state.target)
-            for pair, (total, gradient) in enumerate(zip(totals, kept, strict=True)):
-                if total is not None and gradient is not None:
-                    total *= -shrink_t[:, None]
-                    chosen = head.weight_rows(pair, target_T[visit.tokens])
-                    gradient[visit.tokens] = total.addcmul_(chosen, share_t[:, None])
-                    del chosen
+            _close(head, totals, kept, target_T[visit.tokens], share_t, shrink_t, visit.tokens)
     return found, kept
+
+
+def _shrink_(totals: Sequence[Tensor | None], factor_t: Tensor) -> None:
+    for total in totals:
+        if total is not None:
+            total *= factor_t[:, None]
+
+
+def _close(
+    head: Head,
+    totals: Sequence[Tensor | None],
+    kept: KeptGradients,
+    target_t: Tensor,
+    share_t: Tensor,
+    shrink_t: Tensor,
+    tokens: slice,
+) -> None:
+    """Write `share * W[target] - E[W]` of a row of tiles; the target is no part of E[W]."""
+    _shrink_(totals, -shrink_t)
+    for pair, (total, gradient) in enumerate(zip(totals, kept, strict=True)):
+        if total is not None and gradient is not None:
+            chosen = head.weight_rows(pair, target_t)
+            gradient[tokens] = total.addcmul_(chosen, share_t[:, None])
+            del chosen
 
 
 def _finish(

@@ -162,9 +162,24 @@ def _add_matmul_(total: Tensor, left: Tensor, right: Tensor) -> None:
         total += torch.mm(left, right, out_dtype=total.dtype)
 
 
-def contract_(total: Tensor, gradient: Tensor, other: Tensor) -> None:
-    """`total += gradient @ other` in the precision of `total`: one tile's share of a gradient."""
-    _add_matmul_(total, gradient.to(other.dtype), other)
+def contract_(totals: Sequence[Tensor | None], gradient: Tensor, others: Sequence[Tensor]) -> None:
+    """`total += gradient @ other` in the precision of `total`: one tile's share of gradients.
+
+    A function of its own, so that no loop variable keeps a tile alive into the next one.
+    """
+    for total, other in zip(totals, others, strict=True):
+        if total is not None:
+            _add_matmul_(total, gradient.to(other.dtype), other)
+
+
+def open_totals(
+    head: Head, tiles: Sequence[Tensor], results: Sequence[Tensor | None]
+) -> list[Tensor | None]:
+    """Accumulators of zeros for the tiles whose gradient has a result to go to."""
+    return [
+        None if result is None else torch.zeros_like(tile, dtype=head.accumulate_dtype)
+        for tile, result in zip(tiles, results, strict=True)
+    ]
 
 
 def hidden_gradients(
@@ -180,22 +195,23 @@ def hidden_gradients(
         if visit.first:
             totals, hiddens = [], []
             hiddens = head.hidden_tiles(visit.tokens)
-            totals = [
-                None if result is None else torch.zeros_like(tile, dtype=head.accumulate_dtype)
-                for tile, result in zip(hiddens, results, strict=True)
-            ]
+            totals = open_totals(head, hiddens, results)
         weights = head.weight_tiles(visit.vocabulary)
         raw = raw_logits(head, hiddens, weights)
         raw_gradient = gradient(raw, visit.tokens, visit.vocabulary)
         del raw
-        for total, weight in zip(totals, weights, strict=True):
-            if total is not None:
-                contract_(total, raw_gradient, weight)
+        contract_(totals, raw_gradient, weights)
         del raw_gradient, weights
         if visit.last:
-            for total, result in zip(totals, results, strict=True):
-                if total is not None and result is not None:
-                    write_rows(head, result, visit.tokens, total)
+            _close_rows(head, totals, results, visit.tokens)
+
+
+def _close_rows(
+    head: Head, totals: Sequence[Tensor | None], results: Sequence[Tensor | None], tokens: slice
+) -> None:
+    for total, result in zip(totals, results, strict=True):
+        if total is not None and result is not None:
+            write_rows(head, result, tokens, total)
 
 
 def write_rows(head: Head, result_TD: Tensor, tokens: slice, values_tD: Tensor) -> None:
@@ -222,10 +238,7 @@ def weight_gradients(
         if visit.first:
             totals, weights = [], []
             weights = head.weight_tiles(visit.vocabulary)
-            totals = [
-                None if result is None else torch.zeros_like(tile, dtype=head.accumulate_dtype)
-                for tile, result in zip(weights, results, strict=True)
-            ]
+            totals = open_totals(head, weights, results)
             if bias_result is not None:
                 bias_total = weights[0].new_zeros(weights[0].shape[0], dtype=head.accumulate_dtype)
         hiddens = head.hidden_tiles(visit.tokens)
@@ -234,13 +247,17 @@ def weight_gradients(
         del raw
         if bias_total is not None:
             bias_total += raw_gradient.sum(0, dtype=bias_total.dtype)
-        for total, hidden in zip(totals, hiddens, strict=True):
-            if total is not None:
-                contract_(total, raw_gradient.T, hidden)
+        contract_(totals, raw_gradient.T, hiddens)
         del raw_gradient, hiddens
         if visit.last:
-            for total, result in zip(totals, results, strict=True):
-                if total is not None and result is not None:
-                    result[visit.vocabulary] = total
+            _close_columns(totals, results, visit.vocabulary)
             if bias_total is not None and bias_result is not None:
                 bias_result[visit.vocabulary] = bias_total
+
+
+def _close_columns(
+    totals: Sequence[Tensor | None], results: Sequence[Tensor | None], vocabulary: slice
+) -> None:
+    for total, result in zip(totals, results, strict=True):
+        if total is not None and result is not None:
+            result[vocabulary] = total
