@@ -54,7 +54,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for config in script.configs:
         yield from _in_config(script, config)
-    if not any(trainer_turns_on(trainer) is not False for trainer in script.trainers):
+    if _nobody_turns_it_on_again(script):
         yield from _in_calls(script)
     for call in script.calls_to(*_FUNCTIONS):
         yield from _in_function(script, call)
@@ -65,6 +65,13 @@ def _sharded_by_deepspeed(script: Script) -> bool:
     return script.imports_package("deepspeed") or any(
         config.setting("deepspeed").given is not False for config in script.configs
     )
+
+
+def _nobody_turns_it_on_again(script: Script) -> bool:
+    """Whether the script trains, and none of its trainers turns checkpointing on by itself."""
+    if script.trainers:
+        return all(trainer_turns_on(trainer) is False for trainer in script.trainers)
+    return bool(script.loops) or script.imports_package("lightning", "pytorch_lightning")
 
 
 def _in_config(script: Script, config: Config) -> Iterator[Finding]:
@@ -403,6 +410,17 @@ quantized = BitsAndBytesConfig(load_in_4bit=True)
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", quantization_config=quantized)
 model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
 model = prepare_model_for_kbit_training(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"))
+""",
+        # A module that only prepares: a trainer elsewhere may decide otherwise.
+        """\
+from peft import prepare_model_for_kbit_training
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+
+def load(name):
+    quantized = BitsAndBytesConfig(load_in_4bit=True)
+    model = AutoModelForCausalLM.from_pretrained(name, quantization_config=quantized)
+    return prepare_model_for_kbit_training(model)
 """,
         # Off, so its kind does not matter; ZeRO-3 needs the reentrant kind.
         """\
