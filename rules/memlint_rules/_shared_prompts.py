@@ -43,11 +43,16 @@ def repeating_trainers(script: Script, *kinds: str) -> Iterator[Trainer]:
 
     Unsloth shares prompts by itself; images keep the runtime from it; a toy has nothing to save.
     """
-    if script.uses_unsloth or script.off_cuda or script.uses_vision:
+    if script.uses_unsloth or script.off_cuda or script.uses_vision or _has_images(script):
         return
     for trainer in script.trainers:
         if trainer.kind in kinds and not trainer.shares_prompts and not trainer.model.is_toy:
             yield trainer
+
+
+def _has_images(script: Script) -> bool:
+    """Whether the script speaks of a column of images: the processor may be the trainer's own."""
+    return any(node.value in ("image", "images") for node in script.nodes(ast.Constant))
 
 
 def replacement(trainer: Trainer) -> str:

@@ -53,4 +53,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     # Whether the runtime's trainers, which build on TRL's fused head, can take the place of TRL's.
     Behaviour("shared-prompt-trainers", "trl", "", "too old", "trl/trainer/utils.py"),
     Behaviour("shared-prompt-trainers", "trl", "1.16", "drop-in", "memlint_runtime/trl/trainer.py"),
+    # Whether the runtime's deferred logits are tested with what TRL's losses do to them.
+    Behaviour("deferred-logits", "trl", "", "untested", "memlint_runtime/losses/trl_losses.py"),
+    Behaviour("deferred-logits", "trl", "1.16", "tested", "memlint_runtime/losses/trl_losses.py"),
 )

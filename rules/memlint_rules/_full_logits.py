@@ -1,0 +1,83 @@
+"""TRL's trainers whose losses keep full logits, and how the runtime spares them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from memlint.rule import Applicability, Edit, Fix, InsertStatement, Script, Trainer
+
+_FUSE = "memlint_runtime.losses.fuse_trl_losses"
+# Options of the losses' own that kept no full logits, while there were such.
+_OWN_OPTIONS = ("use_liger_kernel", "use_liger_loss")
+# Trainers whose every use of logits the runtime can defer.
+_DEFERRABLE = frozenset({"CPOTrainer", "ORPOTrainer", "DPOTrainer", "KTOTrainer", "GRPOTrainer"})
+
+
+def is_kind(trainer: Trainer, *names: str) -> bool:
+    """Whether it is one of TRL's trainers of these names, wherever the version keeps them."""
+    return trainer.kind.startswith("trl.") and trainer.kind.rpartition(".")[2] in names
+
+
+def full_logits_trainers(script: Script, topic: str, chunked: frozenset[str]) -> Iterator[Trainer]:
+    """Trainers of TRL with full logits at the target.
+
+    topic: the behaviour that tells since when the trainers named in ``chunked`` need none; all
+    others that the caller looks for keep them in every version.
+    """
+    if script.uses_unsloth or script.off_cuda or _spared(script):
+        return
+    without = script.api.behaviour(topic) != "full logits"
+    for trainer in script.trainers:
+        name = trainer.kind.rpartition(".")[2]
+        if not trainer.kind.startswith("trl.") or trainer.model.is_toy or trainer.shares_prompts:
+            continue
+        if name in chunked and (without or _asks_for_own(trainer)):
+            continue
+        yield trainer
+
+
+def _spared(script: Script) -> bool:
+    """Whether the script replaces the output head or the loss."""
+    return script.imports_package("liger_kernel", "cut_cross_entropy") or bool(
+        script.method_calls("fuse_trl_losses", "defer_logits")
+    )
+
+
+def _asks_for_own(trainer: Trainer) -> bool:
+    """Whether an option for a loss without logits is on, or may be."""
+    if trainer.config is None:
+        return trainer.args.given is not False
+    for name in _OWN_OPTIONS:
+        setting = trainer.config.setting(name)
+        if setting.given is not False and setting.value is not False:
+            return True
+    return False
+
+
+def fuse(script: Script, trainer: Trainer) -> Fix | None:
+    """``fuse_trl_losses(trainer)`` once the trainer is made, where it has a name."""
+    message = "Compute the log-probabilities without the logits: `fuse_trl_losses(trainer)`"
+    if trainer.kind.rpartition(".")[2] not in _DEFERRABLE:
+        return None
+    if script.api.behaviour("deferred-logits") != "tested" or trainer.subclass is not None:
+        return None
+    edits = _calling(script, trainer)
+    if not edits:
+        return Fix(message, applicability=Applicability.DISPLAY)
+    return Fix(message, edits)
+
+
+def _calling(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
+    statement = script.statement(trainer.node)
+    match statement:
+        case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value):
+            if value is not trainer.node:
+                return ()
+        case _:
+            return ()
+    reference = script.reference(_FUSE, trainer.node)
+    if reference is None:
+        return ()
+    call = f"{reference.text}({script.text(target)})"
+    return (InsertStatement(script.span(statement), call, "after"), *reference.edits)
