@@ -292,10 +292,7 @@ def _bound_before(script: Script, read: ast.Name, beyond: ast.AST) -> bool:
         place = script.span(statement)
         if place.start <= floor or script.span(one).end > start:
             continue
-        if isinstance(statement, ast.For | ast.AsyncFor | ast.With | ast.AsyncWith):
-            block = [statement]
-        else:
-            block = _block(script, statement)
+        block = _block(script, statement)
         if place.end <= start and any(id(one) in around for one in block):
             return True
         if id(statement) in around:  # the target of a loop or a ``with`` around the read
