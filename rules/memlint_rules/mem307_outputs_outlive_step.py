@@ -33,6 +33,7 @@ _LOADERS = ("CausalLM", "LMHead", "Seq2SeqLM")
 _KEEPS = frozenset(
     {"contiguous", "view", "reshape", "float", "to", "detach", "transpose", "clone", "flatten"}
 )
+_AS_LARGE = frozenset({"log_softmax", "softmax", "exp", "log"})
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 
@@ -44,7 +45,7 @@ class _Held:
     """
 
     name: str
-    statement: ast.Assign
+    statement: ast.stmt
     sure: bool
 
 
@@ -65,19 +66,29 @@ def _held(script: Script, loop: Loop) -> list[_Held]:
     found: dict[str, _Held] = {}
     outputs: set[str] = set()
     for statement, sure in _statements(loop.node.body, sure=True):
-        match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                whole = isinstance(value, ast.Call) and _is_forward(script, value)
-                if whole or _is_logits(script, value, set(found), outputs):
-                    found[name] = _Held(name, statement, sure or _sure_already(found, name))
-                    if whole:
-                        outputs.add(name)
-                elif name in found and sure:
-                    del found[name]
-                    outputs.discard(name)
-            case _:
-                pass
+        for name, value in _bindings(statement):
+            whole = isinstance(value, ast.Call) and _is_forward(script, value)
+            if whole or _is_logits(script, value, set(found), outputs):
+                found[name] = _Held(name, statement, sure or _sure_already(found, name))
+                if whole:
+                    outputs.add(name)
+            elif name in found and sure:
+                del found[name]
+                outputs.discard(name)
     return list(found.values())
+
+
+def _bindings(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    """Names that an assignment binds, each with its value, as far as they are written so."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            yield name, value
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+            for target, value in zip(names, values, strict=False):
+                if isinstance(target, ast.Name):
+                    yield target.id, value
+        case _:
+            pass
 
 
 def _sure_already(found: dict[str, _Held], name: str) -> bool:
@@ -109,8 +120,8 @@ def _assigned(body: list[ast.stmt]) -> set[str]:
         target.id
         for statement, _ in _statements(body, sure=True)
         if isinstance(statement, ast.Assign)
-        for target in statement.targets
-        if isinstance(target, ast.Name)
+        for target in ast.walk(statement)
+        if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)
     }
 
 
@@ -123,7 +134,13 @@ def _is_forward(script: Script, node: ast.Call) -> bool:
         load = script.model_facts(call.receiver).load
         if load is not None and load.name.startswith("transformers."):
             return any(part in load.name for part in _LOADERS)
+        if call.receiver.cls is not None or call.receiver.type is not None:
+            return False
     # A parameter, or what a helper made, called as models are where all models are such ones.
+    if any(
+        "Module" in ast.unparse(base) for one in script.nodes(ast.ClassDef) for base in one.bases
+    ):
+        return False
     last = node.func.attr if isinstance(node.func, ast.Attribute) else None
     name = node.func.id if isinstance(node.func, ast.Name) else last
     loads = [load.name for load in script.model_loads]
@@ -147,6 +164,10 @@ def _is_logits(script: Script, node: ast.expr, held: set[str], outputs: set[str]
             return _is_slice(node) and _is_logits(script, inner, held, outputs)
         case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in _KEEPS:
             return _is_logits(script, inner, held, outputs)
+        case ast.Call(func=ast.Attribute(attr=method), args=[inner, *_]) if method in _AS_LARGE:
+            return _is_logits(script, inner, held, outputs)
+        case ast.BinOp(left=left, right=right):
+            return any(_is_logits(script, one, held, outputs) for one in (left, right))
         case ast.Name(id=name):
             return name in held - outputs
         case _:
@@ -196,12 +217,16 @@ def _finding(script: Script, loop: Loop, alive: list[_Held]) -> Finding:
     what = " and ".join(names) if len(names) < 3 else ", ".join(names[:-1]) + f" and {names[-1]}"
     verb = "keeps" if len(names) == 1 else "keep"
     return Finding(
-        script.span(alive[0].statement.targets[0]),
+        script.span(_target(alive[0].statement)),
         f"{what} {verb} the last step's logits through the next forward pass: 2 bytes for every "
         "token and word of the vocabulary in bf16 on top of the peak, 1 GiB for 4,096 tokens and "
         "128k words",
         _fix(script, loop, alive),
     )
+
+
+def _target(statement: ast.stmt) -> ast.AST:
+    return statement.targets[0] if isinstance(statement, ast.Assign) else statement
 
 
 def _fix(script: Script, loop: Loop, alive: list[_Held]) -> Fix:
@@ -292,6 +317,8 @@ def _bound_before(script: Script, read: ast.Name, beyond: ast.AST) -> bool:
         place = script.span(statement)
         if place.start <= floor or script.span(one).end > start:
             continue
+        while isinstance(script.parent(statement), ast.With | ast.AsyncWith):
+            statement = script.statement(script.parent(statement) or statement)
         block = _block(script, statement)
         if place.end <= start and any(id(one) in around for one in block):
             return True
