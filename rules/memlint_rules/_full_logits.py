@@ -10,8 +10,10 @@ from memlint.rule import Applicability, Edit, Fix, InsertStatement, Script, Trai
 _FUSE = "memlint_runtime.losses.fuse_trl_losses"
 # Options of the losses' own that kept no full logits, while there were such.
 _OWN_OPTIONS = ("use_liger_kernel", "use_liger_loss")
-# Trainers whose every use of logits the runtime can defer.
-_DEFERRABLE = frozenset({"CPOTrainer", "ORPOTrainer", "DPOTrainer", "KTOTrainer", "GRPOTrainer"})
+# Trainers whose losses the runtime is tested with. DPO and KTO, before they chunked, averaged the
+# logits for their metrics as well: those are still made, without a gradient.
+_DEFERRABLE = frozenset({"CPOTrainer", "ORPOTrainer"})
+_BUT_FOR_METRICS = frozenset({"DPOTrainer", "KTOTrainer"})
 
 
 def is_kind(trainer: Trainer, *names: str) -> bool:
@@ -57,9 +59,12 @@ def _asks_for_own(trainer: Trainer) -> bool:
 
 def fuse(script: Script, trainer: Trainer) -> Fix | None:
     """``fuse_trl_losses(trainer)`` once the trainer is made, where it has a name."""
-    message = "Compute the log-probabilities without the logits: `fuse_trl_losses(trainer)`"
-    if trainer.kind.rpartition(".")[2] not in _DEFERRABLE:
+    name = trainer.kind.rpartition(".")[2]
+    if name not in _DEFERRABLE | _BUT_FOR_METRICS:
         return None
+    message = "Compute the log-probabilities without the logits: `fuse_trl_losses(trainer)`"
+    if name in _BUT_FOR_METRICS:
+        message += ", which leaves those that the metrics average, without a gradient"
     if script.api.behaviour("deferred-logits") != "tested" or trainer.subclass is not None:
         return None
     edits = _calling(script, trainer)

@@ -89,7 +89,25 @@ CPOTrainer(model, args=CPOConfig("out", loss_type="simpo"), train_dataset=pairs)
 """,
         ),
         Example(
-            title="DPO before its chunks",
+            title="DPO shortly before its chunks",
+            bad="""\
+from trl import DPOConfig, DPOTrainer
+
+trainer = DPOTrainer("Qwen/Qwen3-4B", args=DPOConfig("out"), train_dataset=pairs)
+trainer.train()
+""",
+            good="""\
+from trl import DPOConfig, DPOTrainer
+from memlint_runtime.losses import fuse_trl_losses
+
+trainer = DPOTrainer("Qwen/Qwen3-4B", args=DPOConfig("out"), train_dataset=pairs)
+fuse_trl_losses(trainer)
+trainer.train()
+""",
+            target="trl=1.12",
+        ),
+        Example(
+            title="DPO long before its chunks",
             bad="""\
 from trl import DPOConfig, DPOTrainer
 

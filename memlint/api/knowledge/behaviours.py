@@ -55,5 +55,5 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("shared-prompt-trainers", "trl", "1.16", "drop-in", "memlint_runtime/trl/trainer.py"),
     # Whether the runtime's deferred logits are tested with what TRL's losses do to them.
     Behaviour("deferred-logits", "trl", "", "untested", "memlint_runtime/losses/trl_losses.py"),
-    Behaviour("deferred-logits", "trl", "1.16", "tested", "memlint_runtime/losses/trl_losses.py"),
+    Behaviour("deferred-logits", "trl", "1.0", "tested", "memlint_runtime/losses/trl_losses.py"),
 )
