@@ -60,6 +60,9 @@ def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
         return False
     if trainer.subclass is not None or trainer.setting("compute_loss_func").given is not False:
         return False
+    if trainer.config is not None and not _is_off(trainer, "label_smoothing_factor"):
+        # Trainer then takes the labels out of the batch and computes a loss of its own.
+        return False
     config = trainer.config
     if config is None:
         return trainer.args.given is False
@@ -67,6 +70,12 @@ def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
         config.setting(name).given is False or config.setting(name).value is False
         for name in ("use_liger_kernel", "use_liger")
     )
+
+
+def _is_off(trainer: Trainer, option: str) -> bool:
+    assert trainer.config is not None
+    setting = trainer.config.setting(option)
+    return setting.given is False or setting.is_value(0, 0.0)
 
 
 def _fix(script: Script, trainer: Trainer) -> Fix | None:
@@ -80,12 +89,13 @@ def _fix(script: Script, trainer: Trainer) -> Fix | None:
     statement = script.statement(trainer.node)
     if reference is None or not isinstance(statement, ast.Assign | ast.Expr | ast.Return):
         return Fix(advice)
+    # Metrics over logits need the logits of the evaluation.
+    evaluates = trainer.setting("compute_metrics").given is not False
+    arguments = f"{node.id}, fuse_evaluation=False" if evaluates else node.id
+    call = f"{reference.text}({arguments})"
     return Fix(
-        f"Call `{reference.text}({node.id})` before the trainer is made",
-        (
-            InsertStatement(script.span(statement), f"{reference.text}({node.id})"),
-            *reference.edits,
-        ),
+        f"Call `{call}` before the trainer is made",
+        (InsertStatement(script.span(statement), call), *reference.edits),
     )
 
 
@@ -131,8 +141,34 @@ fuse_causal_lm_loss(model)
 trainer = Trainer(model=model, args=args, train_dataset=dataset)
 """,
         ),
+        Example(
+            title="with metrics over the logits",
+            bad="""\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+args = TrainingArguments("out", bf16=True, activation_checkpointing=True)
+trainer = Trainer(model=model, args=args, train_dataset=dataset, compute_metrics=accuracy)
+""",
+            good="""\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+from memlint_runtime import fuse_causal_lm_loss
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+args = TrainingArguments("out", bf16=True, activation_checkpointing=True)
+fuse_causal_lm_loss(model, fuse_evaluation=False)
+trainer = Trainer(model=model, args=args, train_dataset=dataset, compute_metrics=accuracy)
+""",
+        ),
     ),
     clean=(
+        # Label smoothing takes another loss.
+        """\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+Trainer(model=model, args=TrainingArguments("out", label_smoothing_factor=0.1)).train()
+""",
         # Liger's kernel is the other way to the same end.
         """\
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments

@@ -22,6 +22,8 @@ _HOMES: dict[str, str] = {
     "use_variable_length_attention": "attention",
     "token_logprobs": "losses",
     "fuse_causal_lm_loss": "losses",
+    "fuse_trl_losses": "losses",
+    "sequence_logprobs": "losses",
     "offload_activations": "offload",
     "checkpoint_activations": "checkpoint",
     "tile_mlp": "tiling",
