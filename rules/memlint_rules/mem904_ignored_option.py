@@ -87,7 +87,10 @@ def _too_late(script: Script, call: Call, setting: Setting) -> Iterator[Finding]
         return
     if setting.name not in _READ_ONCE or not isinstance(setting.owner, ast.Assign):
         return
-    if not script.api.accepts(call.kind, setting.name):
+    if not call.kind.startswith("transformers.") or not script.api.accepts(call.kind, setting.name):
+        return
+    if setting.name != "tf32" and not script.api.accepts(call.kind, "activation_checkpointing"):
+        # Before the option had two names it was read when training began.
         return
     at_birth = call.given_at_birth(setting.name)
     fix = Fix(f"Give `{setting.name}` to `{call.kind.rpartition('.')[2]}`")
@@ -171,6 +174,13 @@ from transformers import TrainingArguments
 
 args = TrainingArguments("out", activation_checkpointing=True)
 args.logging_steps = 5
+""",
+        # TRL's trainers read it when they are made.
+        """\
+from trl import SFTConfig
+
+args = SFTConfig("out")
+args.gradient_checkpointing = True
 """,
     ),
 )
