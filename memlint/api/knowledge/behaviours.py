@@ -56,4 +56,10 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     # Whether the runtime's deferred logits are tested with what TRL's losses do to them.
     Behaviour("deferred-logits", "trl", "", "untested", "memlint_runtime/losses/trl_losses.py"),
     Behaviour("deferred-logits", "trl", "1.0", "tested", "memlint_runtime/losses/trl_losses.py"),
+    # Which attention keeps documents apart that only their positions tell from each other.
+    Behaviour("packed-positions", "transformers", "", "flash", "modeling_flash_attention_utils.py"),
+    Behaviour("packed-positions", "transformers", "4.53", "all", "transformers/masking_utils.py"),
+    # Whether the runtime's adapters for models and trainers are tested with it.
+    Behaviour("runtime", "transformers", "", "untested", "the runtime extra's lower bound"),
+    Behaviour("runtime", "transformers", "5.17", "tested", "the runtime extra's lower bound"),
 )
