@@ -59,16 +59,21 @@ def share_prompts(model: PreTrainedModel, sharing: Sharing, count: TokenCount) -
     if getattr(original, "_shares_prompts", False):
         return
 
+    told: set[str] = set()
+
     @functools.wraps(original)  # `generate` reads the signature
     def forward(self: PreTrainedModel, *args: Any, **kwargs: Any) -> Any:
         given = {name: value for name, value in kwargs.items() if value is not None}
         if args or not given.get("fused_lm_head") or "labels" not in given:
             return original(*args, **kwargs)
         if not given.keys() <= _UNDERSTOOD:
-            logger.warning(
-                "prompts are repeated in this forward pass: it has inputs beside the tokens (%s)",
-                ", ".join(sorted(given.keys() - _UNDERSTOOD)),
-            )
+            others = given.keys() - _UNDERSTOOD
+            if not others <= told:
+                told.update(others)
+                logger.warning(
+                    "prompts are repeated in forward passes that have inputs beside the tokens: %s",
+                    ", ".join(sorted(others)),
+                )
             return original(*args, **kwargs)
         return _score(self, original, given, sharing, count)
 

@@ -305,6 +305,21 @@ def test_dropout_that_trl_disables_is_none(model_path: str, tmp_path: Path) -> N
     assert made_for(model_path, tmp_path, peft_config=peft, disable_dropout=True) is not None
 
 
+def test_inputs_beside_the_tokens_repeat_the_prompts(
+    model_path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As vision inputs would: the forward is TRL's own, and it is said once."""
+    made = made_for(model_path, tmp_path, gradient_checkpointing=False)
+    ids = torch.randint(3, 60, (2, 6))
+    inputs = {"input_ids": ids, "labels": ids.clone(), "fused_lm_head": True}
+    wanted = made.model(**inputs).log_probs
+    for _ in range(2):
+        positions = torch.arange(6).expand(2, -1)
+        found = made.model(**inputs, position_ids=positions).log_probs
+        torch.testing.assert_close(found, wanted)
+    assert caplog.text.count("inputs beside the tokens: position_ids") == 1
+
+
 def test_changed_methods_of_trl_are_noticed() -> None:
     class Newer(SharedPrompts):
         def compute_loss(self, model: Any, batch: Any) -> Any: ...
