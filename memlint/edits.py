@@ -175,6 +175,18 @@ class AddDecorator:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class AddParameter:
+    """Give the function defined at ``definition`` the parameter ``name=default``.
+
+    It goes behind the last parameter that can be given by position. Idempotent.
+    """
+
+    definition: Span
+    name: str
+    default: str
+
+
 Edit = (
     SetKeyword
     | RemoveKeyword
@@ -193,4 +205,5 @@ Edit = (
     | RemoveStatement
     | WrapStatements
     | AddDecorator
+    | AddParameter
 )

@@ -25,6 +25,7 @@ from memlint.api.successors import (
 from memlint.edits import (
     AddDecorator,
     AddImport,
+    AddParameter,
     Edit,
     InsertStatement,
     RemoveArgument,
@@ -67,6 +68,7 @@ __all__ = [
     "UNSURE",
     "AddDecorator",
     "AddImport",
+    "AddParameter",
     "Advice",
     "Applicability",
     "Build",

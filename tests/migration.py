@@ -178,7 +178,9 @@ def show(counts: Counts, most: int) -> None:
     click.echo(f"trainer scripts: {counts.scripts}")
     click.echo(f"with an error before: {counts.broken} ({share:.1%})")
     still = counts.broken - counts.mended
-    click.echo(f"with an error after the safe fixes: {still} ({still / max(1, counts.scripts):.1%})")
+    click.echo(
+        f"with an error after the safe fixes: {still} ({still / max(1, counts.scripts):.1%})"
+    )
     click.echo(f"mended: {counts.mended} of {counts.broken} ({mended:.1%})")
     without = [one for _, _, one, _ in counts.left if one.fix is None or not one.fix.message]
     refused = [one for _, _, one, reason in counts.left if reason]

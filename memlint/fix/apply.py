@@ -16,6 +16,7 @@ import libcst as cst
 from memlint.edits import (
     AddDecorator,
     AddImport,
+    AddParameter,
     Edit,
     InsertStatement,
     RemoveArgument,
@@ -33,7 +34,7 @@ from memlint.edits import (
     SetKeyword,
     WrapStatements,
 )
-from memlint.fix import imports, items, keywords, replacements, statements
+from memlint.fix import imports, items, keywords, parameters, replacements, statements
 from memlint.fix.draft import Draft, Splice
 from memlint.fix.merge import merged, spliced
 from memlint.fix.spans import FixError, Tree, parse
@@ -59,6 +60,7 @@ _MAKERS: dict[type[Any], Callable[[Draft, Any], None]] = {
     RemoveStatement: statements.remove_statement,
     WrapStatements: statements.wrap_statements,
     AddDecorator: statements.add_decorator,
+    AddParameter: parameters.add_parameter,
 }
 
 
@@ -99,7 +101,10 @@ def _place(edit: Edit) -> tuple[Span, int, str] | None:
             return span, span.start if where == "before" else span.end, source
         case WrapStatements(first=span, header=header):
             return span, span.start, header
-        case AddDecorator(definition=span, source=source):
+        case (
+            AddDecorator(definition=span, source=source)
+            | AddParameter(definition=span, default=source)
+        ):
             return span, span.start, source
     return None
 

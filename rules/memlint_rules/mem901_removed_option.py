@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
+    AddParameter,
     Advice,
     Applicability,
     Build,
@@ -21,6 +22,7 @@ from memlint.rule import (
     Fix,
     History,
     Inline,
+    InsertStatement,
     Level,
     Object,
     RemoveImport,
@@ -317,30 +319,79 @@ def _module_attribute(script: Script, node: ast.Attribute, value: Symbol) -> Ite
 # -- overrides -------------------------------------------------------------------------------------
 
 
+# Methods of Trainer that scripts override, and what the Trainer gives them since.
+_GIVEN = {
+    "compute_loss": "num_items_in_batch",
+    "training_step": "num_items_in_batch",
+    "log": "start_time",
+}
+
+
 def _overrides(script: Script) -> Iterator[Finding]:
     """A ``compute_loss`` that cannot be called as the target's Trainer calls it."""
-    signature = script.api.signature("transformers.Trainer.compute_loss")
-    if signature is None or "num_items_in_batch" not in signature.parameters:
-        return
-    for definition in script.nodes(ast.ClassDef):
+    given = {
+        method: parameter
+        for method, parameter in _GIVEN.items()
+        if (signature := script.api.signature(f"transformers.Trainer.{method}")) is not None
+        and parameter in signature.parameters
+    }
+    for definition in script.nodes(ast.ClassDef) if given else ():
         names = [script.name(base) for base in definition.bases]
-        if not any(name and script.api.is_a(name, "transformers.Trainer") for name in names):
+        library = [name for name in names if name and script.api.is_a(name, "transformers.Trainer")]
+        if not library:
             continue
         for method in definition.body:
-            if isinstance(method, ast.FunctionDef) and method.name == "compute_loss":
-                arguments = method.args
-                given = {one.arg for one in (*arguments.args, *arguments.kwonlyargs)}
-                if arguments.kwarg is None and "num_items_in_batch" not in given:
-                    start = script.span(method).start
-                    yield Finding(
-                        Span(start, start + len(b"def compute_loss")),
-                        "`compute_loss` is called with `num_items_in_batch`, which it does not take",
-                        Fix(
-                            "Add the parameter `num_items_in_batch=None`",
-                            (),
-                            Applicability.DISPLAY,
-                        ),
-                    )
+            if not isinstance(method, ast.FunctionDef) or method.name not in given:
+                continue
+            parameter, arguments = given[method.name], method.args
+            taken = {one.arg for one in (*arguments.args, *arguments.kwonlyargs)}
+            if parameter in taken or arguments.kwarg is not None:
+                continue
+            if arguments.vararg is not None and method.name != "compute_loss":
+                # The Trainer gives it by position.
+                continue
+            start = script.span(method).start
+            yield Finding(
+                Span(start, start + len(f"def {method.name}".encode())),
+                f"`{method.name}` is called with `{parameter}`, which it does not take",
+                _override_fix(script, definition, method, parameter, library[0]),
+            )
+
+
+def _override_fix(
+    script: Script,
+    definition: ast.ClassDef,
+    method: ast.FunctionDef,
+    parameter: str,
+    library: str,
+) -> Fix:
+    """The parameter, and where a loss is computed: that it is a mean still to be divided.
+
+    A Trainer whose model takes ``num_items_in_batch`` believes that ``compute_loss`` has divided by
+    it. A method that never saw the number has not: without a word of ours the gradients would be
+    ``gradient_accumulation_steps`` times too large.
+    """
+    edits: tuple[Edit, ...] = (AddParameter(script.span(method), parameter, "None"),)
+    message = f"Add the parameter `{parameter}=None`"
+    if method.name != "compute_loss":
+        return Fix(message, edits)
+    if any(_assigns(statement, _SCALED) for statement in definition.body):
+        return Fix(message, edits)
+    attributes = script.api.attributes("transformers.Trainer")
+    if attributes is None or _SCALED not in attributes or not library.startswith("transformers."):
+        # Which loss the target divides cannot be told it from here.
+        return Fix(message, edits, Applicability.UNSAFE)
+    line = InsertStatement(script.span(method), f"{_SCALED} = False\n", "before")
+    return Fix(f"{message}, and say that the loss is a mean of its batch", (line, *edits))
+
+
+_SCALED = "loss_is_scaled_for_ga"
+
+
+def _assigns(statement: ast.stmt, name: str) -> bool:
+    return isinstance(statement, ast.Assign) and any(
+        isinstance(target, ast.Name) and target.id == name for target in statement.targets
+    )
 
 
 RULE = Rule(
@@ -429,6 +480,26 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", load_in_4bit=True,
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", device_map="auto", quantization_config=BitsAndBytesConfig(load_in_4bit=True))
+""",
+        ),
+        Example(
+            title="an override that gets more than it takes",
+            bad="""\
+from transformers import Trainer
+
+class Weighted(Trainer):
+    def compute_loss(self, model, inputs, return_outputs=False):
+        outputs = model(**inputs)
+        return (outputs.loss, outputs) if return_outputs else outputs.loss
+""",
+            good="""\
+from transformers import Trainer
+
+class Weighted(Trainer):
+    loss_is_scaled_for_ga = False
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        outputs = model(**inputs)
+        return (outputs.loss, outputs) if return_outputs else outputs.loss
 """,
         ),
         Example(
