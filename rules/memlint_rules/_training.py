@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from memlint.rule import Call, Object, Script
 from memlint_rules._models import is_trained
+
+# Families of decoders that have had sdpa since before the oldest version of the tables.
+DECODERS = re.compile(
+    r"llama|mistral|mixtral|qwen(1\.5|2|3)|phi-?(1|2|3|4)|smollm|pythia|gpt-?neox|starcoder2|olmo"
+    r"|gpt2|zephyr|vicuna|falcon-?(7b|40b|3|180b)"
+)
 
 
 def runs_in_training_loop(script: Script, node: ast.AST) -> bool:

@@ -10,7 +10,6 @@ layer's at a time. PyTorch's fused attention (sdpa) keeps a number per head and 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -29,17 +28,12 @@ from memlint.rule import (
     SetItem,
     SetKeyword,
 )
-from memlint_rules._training import checkpoint, is_trained_anywhere
+from memlint_rules._training import DECODERS, checkpoint, is_trained_anywhere
 
 _OPTION = "attn_implementation"
 _MESSAGE = (
     "eager attention keeps some 6 bytes for every head and pair of tokens until backward: 3 GiB a "
     "row and layer at 4,096 tokens and 32 heads"
-)
-# Model families that have had sdpa since before the oldest version of the tables.
-_FAMILIES = re.compile(
-    r"llama|mistral|mixtral|qwen(1\.5|2|3)|phi-?(1|2|3|4)|smollm|pythia|gpt-?neox|starcoder2|olmo"
-    r"|gpt2|zephyr|vicuna|falcon-?(7b|40b|3|180b)"
 )
 # What needs the written-out scores: reading them, or differentiating twice.
 _NEEDS = ("output_attentions", "head_mask", "create_graph")
@@ -102,7 +96,7 @@ def _finding(script: Script, node: ast.AST, name: str, edits: tuple[Edit, ...] |
         advice = f'Compare with `{_OPTION}="flex_attention"`, which caps and masks as eager does'
         return Finding(span, _MESSAGE, Fix(advice, (), Applicability.DISPLAY), Level.HINT)
     message = f'Set `{_OPTION}="sdpa"`'
-    if not edits or not _FAMILIES.search(name):
+    if not edits or not DECODERS.search(name):
         advice = f"{message}, if the model supports it"
         return Finding(span, _MESSAGE, Fix(advice, (), Applicability.DISPLAY))
     return Finding(span, _MESSAGE, Fix(message, edits))
