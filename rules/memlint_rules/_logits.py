@@ -66,7 +66,7 @@ def _positions_kept(index: ast.expr) -> str | None:
                 pass
             case ast.Constant(value=value) if value is None or value is ...:
                 pass
-            case ast.Constant(value=int()) if place == 0 and len(parts) > 1:
+            case ast.Constant(value=int()) if place == 0:
                 pass  # one row of the batch
             case _:
                 return None
@@ -142,7 +142,7 @@ def _through_callers(
 class Gathered:
     """Log-probabilities of given tokens, gathered from the log-softmax of all.
 
-    only: nothing else is done with that log-softmax.
+    only: nothing but ``gather`` is done with that log-softmax.
     """
 
     node: ast.Call
@@ -158,7 +158,7 @@ def gathered_logprobs(script: Script) -> Iterator[Gathered]:
             continue
         uses = list(_uses(script, node))
         gathers = [_is_gather(script, use) for use in uses]
-        if not any(gathers):
+        if not any(gathers) and not any(_is_indexed(script, use) for use in uses):
             continue
         chain = chain_of(script, inner)
         if chain is not None:
@@ -196,6 +196,14 @@ def _uses(script: Script, node: ast.expr) -> Iterator[ast.expr]:
                     yield use
         case _:
             yield node
+
+
+def _is_indexed(script: Script, use: ast.expr) -> bool:
+    """``use[torch.arange(rows), tokens]``."""
+    match script.parent(use):
+        case ast.Subscript(value=value, slice=ast.Tuple(elts=[ast.Call() as rows, ast.Name()])):
+            return value is use and script.name(rows.func) == "torch.arange"
+    return False
 
 
 def _is_gather(script: Script, use: ast.expr) -> bool:

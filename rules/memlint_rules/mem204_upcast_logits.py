@@ -262,6 +262,22 @@ for batch in loader:
 """,
         ),
         Example(
+            title="indexed by position and token",
+            bad="""\
+import torch
+import torch.nn.functional as F
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+for ids in loader:
+    logits = model(ids[None]).logits[0]
+    shifted = logits[:-1]
+    tokens = ids[1:]
+    logprobs = F.log_softmax(shifted, dim=-1)[torch.arange(len(tokens)), tokens]
+    (-logprobs.mean()).backward()
+""",
+        ),
+        Example(
             title="cross entropy over a float32 copy",
             bad="""\
 import torch.nn.functional as F

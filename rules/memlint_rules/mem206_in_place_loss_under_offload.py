@@ -33,7 +33,6 @@ _OFFLOADERS = (
     "OffloadActivations",
     "save_on_cpu",
 )
-_LOSSES = ("cross_entropy", "fused_linear_cross_entropy")
 _MESSAGE = (
     "Liger's cross entropy writes over tensors while activation offloading copies them: "
     "training can run on overwritten values"
@@ -79,14 +78,12 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
             return
         if script.item(mapping, "cross_entropy") is True:
             node = mapping.node
-            edits = (
-                (SetItem(script.span(node), "cross_entropy", "False"),)
-                if isinstance(node, ast.Dict)
-                else None
-            )
-            yield _finding(script, config, "cross_entropy=False", edits)
+            switch: tuple[Edit, ...] | None = None
+            if isinstance(node, ast.Dict):
+                switch = (SetItem(script.span(node), "cross_entropy", "False"),)
+            yield _finding(script, config, "cross_entropy=False", switch)
             return
-        if any(script.item(mapping, name) is False for name in _LOSSES[1:]):
+        if script.item(mapping, "fused_linear_cross_entropy") is False:
             return
     # Without a word, Liger's losses are in the models; newer trainers of TRL leave them out.
     if config.kind == "trl.SFTConfig" and script.api.behaviour("sft-loss") == "full logits":

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import Applicability, Example, Finding, Fix, Level, Rule, Script, Trainer
+from memlint_rules._logits import gathered_logprobs
 from memlint_rules._shared_prompts import (
     number,
     prompt_limit,
@@ -21,6 +22,7 @@ from memlint_rules._shared_prompts import (
     swap,
 )
 
+_NO_GRADIENT = ("torch.no_grad", "torch.inference_mode")
 _PAYS = 1.3  # below this, packing the tree costs about what it saves
 
 
@@ -51,6 +53,43 @@ def check(script: Script) -> Iterator[Finding]:
             level = Level.HINT if rho < _PAYS else None
         fix = _fix(script, trainer, group)
         yield Finding(script.span(trainer.node.func), message, fix, level)
+    yield from _own_loops(script)
+
+
+def _own_loops(script: Script) -> Iterator[Finding]:
+    """Hand-written losses over completions that ``generate`` drew from the same prompt."""
+    group = _drawn_together(script)
+    if group is None or script.uses_unsloth or script.off_cuda or not script.loops:
+        return
+    if script.method_calls("shared_prompt_logprobs"):
+        return
+    seen = set()
+    for one in gathered_logprobs(script):
+        call = script.call_at(one.node)
+        if one.chain.source in seen or not one.chain.shifted or call is None:
+            continue
+        seen.add(one.chain.source)
+        if not any(name in _NO_GRADIENT for name in call.contexts):
+            yield Finding(
+                script.span(one.chain.source),
+                f"forwards {group} completions with the prompt that they share, {group} times over",
+                Fix(
+                    "Take the log-probabilities from `memlint_runtime.shared_prompt_logprobs`, "
+                    "which forwards each prompt once",
+                    applicability=Applicability.DISPLAY,
+                ),
+            )
+
+
+def _drawn_together(script: Script) -> int | None:
+    """How many completions ``generate`` draws for one prompt; None where that is one or unknown."""
+    found = {
+        value
+        for call in script.method_calls("generate", "GenerationConfig")
+        for value in (call.setting("num_return_sequences").value,)
+        if type(value) is int and value > 1
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def _fix(script: Script, trainer: Trainer, group: int | None) -> Fix:
@@ -93,11 +132,11 @@ RULE = Rule(
         "that share a prompt share the draw, so the runtime refuses dropout. Advice only for "
         "releases of TRL that the runtime's trainers are not made for, for the script's own "
         "subclasses, compiled models, layers that are not attention, and micro-batches of one row, "
-        "which have nothing to share. The trainers come with "
+        "which have nothing to share; and for loops written by hand. The trainers come with "
         "`pip install 'torch-memlint[runtime]'`."
     ),
     check=check,
-    triggers=frozenset({"GRPOTrainer", "RLOOTrainer"}),
+    triggers=frozenset({"GRPOTrainer", "RLOOTrainer", "num_return_sequences"}),
     references=(
         "https://github.com/huggingface/trl/pull/2669",
         "https://arxiv.org/abs/2402.03300",
@@ -182,6 +221,22 @@ from trl import GRPOConfig, GRPOTrainer
 
 args = GRPOConfig("out", per_device_train_batch_size=1, gradient_accumulation_steps=8)
 GRPOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, train_dataset=dataset).train()
+""",
+        ),
+        Example(
+            title="a loop of one's own",
+            bad="""\
+import torch
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+for prompt in loader:
+    with torch.no_grad():
+        rows = model.generate(**prompt, do_sample=True, num_return_sequences=8)
+    logits = model(rows).logits[:, :-1]
+    logprobs = torch.log_softmax(logits, dim=-1).gather(-1, rows[:, 1:].unsqueeze(-1))
+    loss = -(logprobs.squeeze(-1).sum(-1) * advantages(rows)).mean()
+    loss.backward()
 """,
         ),
         Example(

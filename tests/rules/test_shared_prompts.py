@@ -1,0 +1,118 @@
+"""What the examples of the shared-prompt rules cannot say: prices, obstacles, other rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from memlint.api import Api, newest, parse_target
+from memlint.engine import check_source
+from memlint.findings import Applicability, Level, Violation
+from memlint.rules import load
+from memlint.source import Source
+
+APIS: dict[str, Api] = {}
+
+
+def found(text: str, code: str, target: str = "") -> list[Violation]:
+    if target not in APIS:
+        APIS[target] = Api(parse_target(target) if target else newest())
+    return check_source(Source("script.py", text), load([code]), APIS[target])
+
+
+def grpo(options: str = "", extra: str = "", model: str = "Qwen/Qwen3-4B") -> str:
+    return f"""
+from peft import LoraConfig
+from trl import GRPOConfig, GRPOTrainer, ModelConfig, get_peft_config
+args = GRPOConfig("out", {options})
+GRPOTrainer("{model}", reward_funcs=reward, args=args, {extra})
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "target", "words", "level"),
+    [
+        # 8 (4096 + 256) / (4096 + 8 x 256)
+        ("max_prompt_length=4096, max_completion_length=256", "", "5.7 times", Level.WASTE),
+        # By the release's own defaults: 8 (512 + 256) / (512 + 8 x 256)
+        ("", "trl=0.19", "2.4 times", Level.WASTE),
+        # 2 (256 + 1024) / (256 + 2 x 1024): little to gain
+        (
+            "max_prompt_length=256, max_completion_length=1024, num_generations=2",
+            "",
+            "1.1 times",
+            Level.HINT,
+        ),
+        ("num_generations=16", "", "up to 16 times", Level.WASTE),
+        ("num_generations=int(input())", "", "once for every completion of its group", Level.WASTE),
+    ],
+)
+def test_the_price(options: str, target: str, words: str, level: Level) -> None:
+    (violation,) = found(grpo(options), "MEM601", target)
+    assert words in violation.message
+    assert violation.level is level
+
+
+@pytest.mark.parametrize(
+    ("text", "applicability"),
+    [
+        (grpo(), Applicability.SAFE),
+        (grpo(extra="peft_config=LoraConfig(lora_dropout=0.0)"), Applicability.SAFE),
+        (grpo("disable_dropout=True", "peft_config=LoraConfig(lora_dropout=0.1)"), "safe"),
+        (grpo(extra="peft_config=LoraConfig(lora_dropout=0.1)"), Applicability.UNSAFE),
+        (grpo(extra="peft_config=LoraConfig(lora_dropout=rate())"), Applicability.DISPLAY),
+        (grpo(extra="peft_config=get_peft_config(ModelConfig())"), Applicability.DISPLAY),
+        (grpo("torch_compile=True"), Applicability.DISPLAY),
+        (grpo(model="Qwen/Qwen3-Next-80B-A3B-Instruct"), Applicability.DISPLAY),
+        (grpo(model="openai-community/gpt2"), Applicability.DISPLAY),
+        (grpo("per_device_train_batch_size=1"), Applicability.DISPLAY),
+        (grpo("per_device_train_batch_size=4"), Applicability.SAFE),
+    ],
+)
+def test_what_the_swap_asks_for(text: str, applicability: Applicability) -> None:
+    (violation,) = found(text, "MEM601")
+    assert violation.fix is not None
+    assert violation.fix.applicability == applicability
+    assert bool(violation.fix.edits) is (applicability != Applicability.DISPLAY)
+
+
+def test_a_cut_group_is_said() -> None:
+    (violation,) = found(grpo("per_device_train_batch_size=4"), "MEM601")
+    assert violation.fix is not None
+    assert "2 times, once a micro-batch of 4" in violation.fix.message
+
+
+def test_one_trainer_that_cannot_holds_the_import_back() -> None:
+    both = grpo() + 'GRPOTrainer("openai-community/gpt2", reward_funcs=reward, args=args)\n'
+    violations = found(both, "MEM601")
+    assert len(violations) == 2
+    assert not any(violation.fix and violation.fix.edits for violation in violations)
+
+
+@pytest.mark.parametrize("home", ["trl", "memlint_runtime.trl"])
+@pytest.mark.parametrize(
+    ("code", "options", "extra"),
+    [
+        ("MEM901", "max_prompt_length=512", ""),
+        ("MEM901", "", "tokenizer=tokenizer"),
+    ],
+)
+def test_other_rules_see_the_runtimes_trainer(
+    home: str, code: str, options: str, extra: str
+) -> None:
+    text = f"""
+from {home} import GRPOTrainer
+from trl import GRPOConfig
+args = GRPOConfig("out", {options})
+GRPOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, {extra})
+"""
+    assert len(found(text, code)) == 1
+
+
+def test_preference_pairs_are_priced() -> None:
+    text = """
+from trl import DPOConfig, DPOTrainer
+DPOTrainer("Qwen/Qwen3-4B", args=DPOConfig("out", max_prompt_length=3072, max_length=4096))
+"""
+    (violation,) = found(text, "MEM605", "trl=0.19")
+    assert "1.60 times" in violation.message  # 2 (3072 + 1024) / (3072 + 2 x 1024)
+    assert violation.level is Level.HINT
