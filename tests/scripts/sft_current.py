@@ -1,11 +1,13 @@
-"""Nothing to report: TRL's defaults of today, packing, and an adapter on a bfloat16 base."""
+"""Nothing to report: TRL's defaults of today, packing over flash attention, and an adapter on a bfloat16 base."""
 
 from datasets import load_dataset
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM
 from trl import SFTConfig, SFTTrainer
 
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
+model = AutoModelForCausalLM.from_pretrained(
+    "Qwen/Qwen3-8B", dtype="bfloat16", attn_implementation="flash_attention_2"
+)
 trainer = SFTTrainer(
     model,
     args=SFTConfig(output_dir="out", max_length=4096, packing=True),
