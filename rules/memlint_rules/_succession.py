@@ -136,7 +136,9 @@ def _rename(script: Script, call: Call, setting: Setting, new: str, source: str)
     if value is None:
         return None
     present = call.setting(new)
-    if present.given is not False:
+    unseen = call.open_ended and new not in call.keywords
+    if present.given is not False and not (unseen and setting.how is How.KEYWORD):
+        # (What ``**`` may bring in beside the old name is no new name of the same thing.)
         gone = _remove(script, call, setting)
         if gone is None or not present.given:
             return None
@@ -305,11 +307,28 @@ def _environment(script: Script, call: Call, setting: Setting, variable: str) ->
     statement = script.statement(call.node)
     if reference is None or not isinstance(statement, ast.Assign | ast.Expr | ast.AnnAssign):
         return None
+    if setting.value is None:
+        # None meant the library's own choice.
+        return gone
     text = script.text(value)
-    if not isinstance(setting.value, str):
-        text = f"str({text})"
-    line = f'{reference.text}["{variable}"] = {text}'
+    line = f'{reference.text}["{variable}"] = '
+    if isinstance(setting.value, str) or _is_string(script, value):
+        line += text
+    elif isinstance(value, ast.Name | ast.Attribute) and setting.value is UNSURE:
+        line = f"if {text} is not None:\n    {line}str({text})"
+    else:
+        line += f"str({text})"
     return (*gone, InsertStatement(script.span(statement), line), *reference.edits)
+
+
+def _is_string(script: Script, value: ast.expr) -> bool:
+    """Whether an expression surely makes a string."""
+    if isinstance(value, ast.JoinedStr):
+        return True
+    return isinstance(value, ast.Call) and script.name(value.func) in _MAKE_STRINGS
+
+
+_MAKE_STRINGS = frozenset({"builtins.str", "str", "os.path.join", "os.path.abspath"})
 
 
 def _runtime(script: Script, call: Call, setting: Setting, way: Runtime) -> Edits | None:

@@ -25,14 +25,19 @@ from memlint.rule import (
     InsertStatement,
     Level,
     Object,
+    Remove,
     RemoveImport,
+    RemoveKeyword,
+    RemoveStatement,
     RenameAttribute,
     RenameImport,
+    RenameKeyword,
     Replace,
     ReplaceCallee,
     ReplaceExpression,
     Rule,
     Script,
+    SetKeyword,
     Setting,
     Span,
     Symbol,
@@ -96,15 +101,24 @@ def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
 def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
     way = successor_of(script, call, setting)
     history = script.api.history(call.name, setting.name)
-    if way is None and history is None:
-        # Never an option of this class: a misspelling, or something that we do not know.
+    signature = script.api.signature(call.name)
+    if way is None and (history is None or (signature is not None and signature.accepts_any)):
+        # Never an option of this class: a misspelling, or something that we do not know. Or what
+        # it no longer names is taken all the same, among ``**kwargs``.
         return
     owner = call.name.removesuffix(".from_pretrained").rpartition(".")[2]
     span = option_span(script, call, setting)
     message = (
         f"`{owner}` of {_target(script, call)} does not take `{setting.name}`{_since(history)}"
     )
-    yield Finding(span, message, option_fix(script, call, setting, way))
+    fix = option_fix(script, call, setting, way)
+    yield Finding(span, message, fix or _without(f"`{setting.name}`", history))
+
+
+def _without(what: str, history: History | None) -> Fix:
+    """Advice where nothing is known to take a thing's place."""
+    stay = f", or stay below {history.package} {history.until}" if history and history.until else ""
+    return Fix(f"Do without {what}{stay}", (), Applicability.DISPLAY)
 
 
 def _removed_value(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
@@ -154,7 +168,8 @@ def _imports(script: Script) -> Iterator[Finding]:
         yield Finding(
             script.span(alias),
             f"{package} {version} has no `{qualname}`{_since(script.api.history(qualname))}",
-            _import_fix(script, statement, alias, qualname, way),
+            _import_fix(script, statement, alias, qualname, way)
+            or _without(f"`{alias.name}`", script.api.history(qualname)),
         )
 
 
@@ -174,8 +189,16 @@ def _import_fix(
                 script.span(statement), statement.module or "", alias.name, module, name
             )
             return Fix(f"Import `{name}` from `{module}`", (edit,), _applicability(way.safe))
+        case Replace(qualname=new) if isinstance(statement, ast.ImportFrom):
+            edits = _replaced_calls(script, statement, alias, qualname, way)
+            fitness = _applicability(way.safe) if edits else Applicability.DISPLAY
+            return Fix(f"Use `{new}`", edits or (), fitness)
         case Replace(qualname=new):
             return Fix(f"Use `{new}`", (), Applicability.DISPLAY)
+        case Remove(note=note):
+            edits = _removed_calls(script, statement, alias, qualname)
+            fitness = _applicability(way.safe) if edits else Applicability.DISPLAY
+            return Fix(f"Remove `{alias.name}`: {note}", edits or (), fitness)
         case Inline(source=source):
             return _inline(script, alias, qualname, source, way.imports, way.safe)
         case Advice(note=note):
@@ -185,6 +208,74 @@ def _import_fix(
 
 def _applicability(safe: bool) -> Applicability:
     return Applicability.SAFE if safe else Applicability.UNSAFE
+
+
+def _uses(script: Script, alias: ast.alias, qualname: str) -> list[Call] | None:
+    """The calls of what ``alias`` binds, None where it is used otherwise than by being called."""
+    bound = alias.asname or alias.name
+    if any(isinstance(node, ast.Constant) and node.value == bound for node in _exported(script)):
+        return None
+    name = script.api.canonical(qualname)
+    calls = {call.node.func: call for call in script.calls if call.name == name}
+    found = []
+    for node in script.nodes(ast.Name):
+        if node.id == bound:
+            if node not in calls:
+                return None
+            found.append(calls[node])
+    return found
+
+
+def _exported(script: Script) -> Iterator[ast.expr]:
+    for statement in script.nodes(ast.Assign):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List() | ast.Tuple()):
+                yield from statement.value.elts  # type: ignore[attr-defined]
+
+
+def _replaced_calls(
+    script: Script, statement: ast.ImportFrom, alias: ast.alias, qualname: str, way: Replace
+) -> tuple[Edit, ...] | None:
+    """Every call of a function or class becomes one of what took its place, as it worked before."""
+    calls = _uses(script, alias, qualname)
+    if calls is None or statement.module is None:
+        return None
+    edits: list[Edit] = []
+    for call in calls:
+        reference = script.reference(way.qualname, call.node)
+        if reference is None or call.open_ended or call.subclass is not None:
+            return None
+        edits += (ReplaceCallee(call.span, reference.text), *reference.edits)
+        for old, new in way.arguments:
+            if call.keyword_node(old) is not None:
+                edits.append(
+                    RemoveKeyword(call.span, old)
+                    if new is None
+                    else RenameKeyword(call.span, old, new)
+                )
+        positions = script.api.signature(way.qualname)
+        given = positions.positional[: len(call.node.args)] if positions is not None else ()
+        if any(isinstance(one, ast.Starred) for one in call.node.args):
+            return None
+        for name, source in way.written:
+            if call.keyword_node(name) is None and name not in given:
+                edits.append(SetKeyword(call.span, name, source))
+    edits.append(RemoveImport(statement.module, alias.name, unless_used=bool(calls)))
+    return tuple(dict.fromkeys(edits))
+
+
+def _removed_calls(
+    script: Script, statement: ast.Import | ast.ImportFrom, alias: ast.alias, qualname: str
+) -> tuple[Edit, ...] | None:
+    """Every statement that is nothing but a call of the function goes, and its import."""
+    calls = _uses(script, alias, qualname)
+    if calls is None or not isinstance(statement, ast.ImportFrom) or statement.module is None:
+        return None
+    holders = [script.parent(call.node) for call in calls]
+    if not all(isinstance(holder, ast.Expr) for holder in holders):
+        return None
+    gone = (RemoveStatement(script.span(holder)) for holder in holders if holder is not None)
+    return (*gone, RemoveImport(statement.module, alias.name, unless_used=bool(calls)))
 
 
 def _inline(
@@ -308,6 +399,8 @@ def _module_attribute(script: Script, node: ast.Attribute, value: Symbol) -> Ite
                 fix = Fix(f"Use `{new}`", edits, _applicability(way.safe))
         case Advice(note=note):
             fix = Fix(note[:1].upper() + note[1:], (), Applicability.DISPLAY)
+        case _:
+            fix = _without(f"`{node.attr}`", history)
     yield Finding(
         script.span(node),
         f"{package} {script.api.target.version(package).version} has no `{qualname}`"

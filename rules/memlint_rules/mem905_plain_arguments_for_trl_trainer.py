@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    Applicability,
     Config,
     Example,
     Finding,
@@ -58,7 +59,7 @@ def config_class(script: Script, trainer: Trainer) -> str | None:
 
 def _fix(script: Script, trainer: Trainer, config: Config, wanted: str) -> Fix | None:
     name = wanted.rpartition(".")[2]
-    advice = Fix(f"Use `{name}` instead of `TrainingArguments`")
+    advice = Fix(f"Use `{name}` instead of `TrainingArguments`", (), Applicability.DISPLAY)
     if config.fed_by_parser or config.subclass is not None or config.open_ended:
         return advice
     if any(one.kind != trainer.kind for one in script.trainers_with(config)):

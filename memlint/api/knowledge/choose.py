@@ -134,7 +134,11 @@ def _moved_name(api: Api, name: str) -> Successor | None:
     last = rest.rpartition(".")[2]
     if not last or api.exists(name) is not False:
         return None
-    homes = api.homes(package, last)
+    if last.endswith("FeatureExtractor") and package == "transformers":
+        # Those of images were other names of the image processors.
+        homes = api.homes(package, f"{last.removesuffix('FeatureExtractor')}ImageProcessor")
+    else:
+        homes = api.homes(package, last)
     if len(homes) == 1 and homes[0] != name:
         return Replace(homes[0], origin="the tables")
     return None

@@ -57,6 +57,17 @@ _LOADED = tuple(
             values=(True,),
         ),
         Line(owner, "use_flash_attention_2", (Remove(origin=_SOURCE),), values=(False,)),
+        Line(
+            owner,
+            "use_flash_attention_2",
+            (
+                Build(
+                    "attn_implementation",
+                    '"flash_attention_2" if {value} else None',
+                    origin=_SOURCE,
+                ),
+            ),
+        ),
         Line(owner, "low_cpu_mem_usage", (Remove(note="always so since 5.0", origin=_SOURCE),)),
         Line(owner, "_fast_init", (Remove(note="always so since 5.0", origin=_SOURCE),)),
         Line(owner, "offload_state_dict", (Remove(note="always so since 5.0", origin=_SOURCE),)),
@@ -172,6 +183,18 @@ LINES: tuple[Line, ...] = (
         "transformers.deepspeed.deepspeed_init",
         None,
         (Replace("transformers.integrations.deepspeed_init"),),
+    ),
+    Line("transformers.deepspeed", None, (Replace("transformers.integrations.deepspeed"),)),
+    *(
+        Line(
+            name,
+            None,
+            (Remove(note="examples report no use any more", origin="transformers/utils, 4.57"),),
+        )
+        for name in (
+            "transformers.utils.send_example_telemetry",
+            "transformers.send_example_telemetry",
+        )
     ),
     Line(
         "transformers.is_torch_tpu_available",

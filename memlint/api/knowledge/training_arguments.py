@@ -87,6 +87,20 @@ LINES: tuple[Line, ...] = (
         ),
         since="5.0",
     ),
+    Line(
+        _ARGS,
+        "optim",
+        (
+            Build(
+                "optim",
+                '"adamw_torch"',
+                note="the same update, from torch",
+                origin="transformers/optimization.py, AdamW",
+            ),
+        ),
+        values=("adamw_hf",),
+        since="4.50",
+    ),
     Line(_ARGS, "no_cuda", (Rename("use_cpu", origin=_SOURCE),)),
     Line(_ARGS, "per_gpu_train_batch_size", (Rename("per_device_train_batch_size"),)),
     Line(_ARGS, "per_gpu_eval_batch_size", (Rename("per_device_eval_batch_size"),)),

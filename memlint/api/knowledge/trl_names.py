@@ -39,6 +39,15 @@ LINES: tuple[Line, ...] = (
         for name in ("is_peft_available", "is_bitsandbytes_available")
     ),
     _renamed("trl.import_utils.is_peft_available", "transformers.utils.is_peft_available"),
+    *(
+        _renamed(f"{module}.is_{device}_available", f"transformers.utils.is_torch_{device}_available")
+        for module in ("trl", "trl.import_utils")
+        for device in ("npu", "xpu")
+    ),
+    *(
+        _renamed(f"{module}.is_rich_available", "transformers.utils.is_rich_available")
+        for module in ("trl", "trl.import_utils")
+    ),
     Line(
         "trl.get_kbit_device_map",
         None,
