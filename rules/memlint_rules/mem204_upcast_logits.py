@@ -22,7 +22,7 @@ from memlint.rule import (
     Rule,
     Script,
 )
-from memlint_rules._logits import Chain, Gathered, chain_of, gathered_logprobs
+from memlint_rules._logits import Chain, Gathered, chain_of, gathered_logprobs, without_gradient
 from memlint_rules._models import loads_language_model
 
 _SPARING = (
@@ -33,7 +33,6 @@ _SPARING = (
     "cce_patch",
     "linear_cross_entropy",
 )
-_NO_GRADIENT = ("torch.no_grad", "torch.inference_mode")
 # What copies a model, compiles it, or takes its head's weights away, defers no logits.
 _UNDEFERRABLE = ("deepcopy", "create_reference_model", "compile", "DataParallel")
 _CLASSIFIERS = (
@@ -52,7 +51,7 @@ def check(script: Script) -> Iterator[Finding]:
     gathered = [one for one in gathered_logprobs(script) if _is_vocabulary(script, one.chain)]
     edits = _defer(script, gathered) if gathered else None
     for one in gathered:
-        if _without_gradient(script, one.node):
+        if without_gradient(script, one.node):
             continue
         yield Finding(
             script.span(one.node),
@@ -65,7 +64,10 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _trains(script: Script) -> bool:
-    return bool(script.method_calls("backward")) or bool(script.trainers)
+    """Whether it trains anything, in code that no known path reaches too."""
+    return bool(script.trainers) or any(
+        node.attr == "backward" for node in script.nodes(ast.Attribute)
+    )
 
 
 def _is_vocabulary(script: Script, chain: Chain) -> bool:
@@ -76,11 +78,6 @@ def _is_vocabulary(script: Script, chain: Chain) -> bool:
     return chain.shifted or (bool(loads) and all(map(loads_language_model, loads)))
 
 
-def _without_gradient(script: Script, node: ast.Call) -> bool:
-    call = script.call_at(node)
-    return call is not None and any(name in _NO_GRADIENT for name in call.contexts)
-
-
 def _upcasts(script: Script) -> Iterator[Finding]:
     """``F.cross_entropy(logits.float(), ...)``."""
     for call in script.calls_to("torch.nn.functional.cross_entropy"):
@@ -88,7 +85,7 @@ def _upcasts(script: Script) -> Iterator[Finding]:
         chain = chain_of(script, given) if given is not None else None
         if chain is None or not chain.upcast or not _is_vocabulary(script, chain):
             continue
-        if not _without_gradient(script, call.node):
+        if not without_gradient(script, call.node):
             yield Finding(
                 call.span,
                 "a cross entropy over a float32 copy of all logits: twice their size, and their "

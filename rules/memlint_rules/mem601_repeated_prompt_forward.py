@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import Applicability, Example, Finding, Fix, Level, Rule, Script, Trainer
-from memlint_rules._logits import gathered_logprobs
+from memlint_rules._logits import gathered_logprobs, without_gradient
 from memlint_rules._shared_prompts import (
     number,
     prompt_limit,
@@ -22,7 +22,6 @@ from memlint_rules._shared_prompts import (
     swap,
 )
 
-_NO_GRADIENT = ("torch.no_grad", "torch.inference_mode")
 _PAYS = 1.3  # below this, packing the tree costs about what it saves
 
 
@@ -65,11 +64,10 @@ def _own_loops(script: Script) -> Iterator[Finding]:
         return
     seen = set()
     for one in gathered_logprobs(script):
-        call = script.call_at(one.node)
-        if one.chain.source in seen or not one.chain.shifted or call is None:
+        if one.chain.source in seen or not one.chain.shifted:
             continue
         seen.add(one.chain.source)
-        if not any(name in _NO_GRADIENT for name in call.contexts):
+        if not without_gradient(script, one.node):
             yield Finding(
                 script.span(one.chain.source),
                 f"forwards {group} completions with the prompt that they share, {group} times over",
