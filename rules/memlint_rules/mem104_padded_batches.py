@@ -11,6 +11,7 @@ transformers' ``DataCollatorWithFlattening``.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -65,7 +66,7 @@ def _in_trainer(script: Script, trainer: Trainer) -> Iterator[Finding]:
     rows = config.effective("per_device_train_batch_size").value
     if type(rows) is not int or trainer.setting("compute_metrics").given is not False:
         return
-    fix = call_after_trainer(script, trainer, _CALL, "{}")
+    fix = _where_known(script, trainer, call_after_trainer(script, trainer, _CALL, "{}"))
     if trainer.kind in _PAIRED:
         given = trainer.setting("data_collator").given is not False
         off = config.setting("padding_free").given is False
@@ -94,15 +95,29 @@ def _in_trainer(script: Script, trainer: Trainer) -> Iterator[Finding]:
         )
 
 
+def _checkpoint(script: Script, trainer: Trainer) -> str:
+    facts = trainer.model
+    if facts.load is not None:
+        return checkpoint(script, facts.load)
+    return facts.name.lower() if facts.by_name and isinstance(facts.name, str) else ""
+
+
 def _is_decoder(script: Script, trainer: Trainer) -> bool:
     """Whether documents can be kept apart in the model: it surely is a decoder."""
-    facts = trainer.model
     if trainer.kind == "trl.DPOTrainer":
-        return facts.by_name or facts.causal_lm is True
-    name = str(facts.name).lower() if facts.by_name else ""
-    if facts.load is not None:
-        name = checkpoint(script, facts.load)
-    return bool(DECODERS.search(name))
+        return trainer.model.by_name or trainer.model.causal_lm is True
+    return bool(DECODERS.search(_checkpoint(script, trainer)))
+
+
+def _where_known(script: Script, trainer: Trainer, fix: Fix) -> Fix:
+    """Advice alone for models of which nobody can tell that their attention takes documents.
+
+    One that tells positions by a bias on the scores (BLOOM) does not.
+    """
+    if not fix.edits or re.search(rf"{DECODERS.pattern}|gemma", _checkpoint(script, trainer)):
+        return fix
+    message = f"{fix.message}, if the model is one whose attention can keep documents apart"
+    return Fix(message, (), Applicability.DISPLAY)
 
 
 def _with_end_tokens(fix: Fix) -> Fix:
@@ -130,8 +145,8 @@ RULE = Rule(
         "equal up to rounding. Unsafe after `DataCollatorForLanguageModeling`, which takes padding "
         "tokens out of the labels wherever they stand: end tokens that serve as padding are "
         "learned afterwards. `train_without_padding` comes with `pip install "
-        "'torch-memlint[runtime]'`; advice only for versions that it is not tested with, and where "
-        "the trainer has no name."
+        "'torch-memlint[runtime]'`; advice only for versions that it is not tested with, where the "
+        "model is not one that is known to keep documents apart, and where the trainer has no name."
     ),
     check=check,
     triggers=frozenset({"DataCollator", "DPOTrainer", "RewardTrainer"}),
