@@ -204,10 +204,15 @@ def _build(script: Script, call: Call, setting: Setting, way: Build) -> Edits | 
     if owner is None or value is None:
         return None
     present = call.setting(way.parameter)
+    before = ""
     if way.parameter != setting.name and present.given is not False:
         # What it would build is there already: the old option has nothing left to say.
-        held = present.given and present.known and present.value is not None
-        return _remove(script, call, setting) if held else None
+        if present.given and present.known and present.value is not None:
+            return _remove(script, call, setting)
+        there = value_node(script, call, present) if present.owner is owner else None
+        if not isinstance(there, ast.Name | ast.Attribute) or way.parameter != "quantization_config":
+            return None
+        before = f"{script.text(there)} or "
     merged = [
         one
         for one in map(call.setting, way.merge)
@@ -220,6 +225,8 @@ def _build(script: Script, call: Call, setting: Setting, way: Build) -> Edits | 
         # One of them speaks for all, so that they are merged once.
         return None
     source = way.source.format(value=script.text(value))
+    flags = {} if setting.value is True else {setting.name: script.text(value)}
+    sure = setting.value is True
     for one in merged:
         node = value_node(script, call, one)
         if node is None:
@@ -227,6 +234,15 @@ def _build(script: Script, call: Call, setting: Setting, way: Build) -> Edits | 
         if one.value is False or one.value is None:
             continue
         source = f"{source[:-1]}, {one.name}={script.text(node)})"
+        if one.name in _QUANTIZE:
+            sure |= one.value is True
+            flags[one.name] = script.text(node)
+    if setting.name in _QUANTIZE and not sure:
+        # A configuration that asks for neither would quantize all the same.
+        asked = [one if one.isidentifier() else _grouped(one) for one in flags.values()]
+        source = f"{source} if {' or '.join(asked)} else None"
+        source = f"({source})" if before else source
+    source = before + source
     edits: list[Edit] = []
     for qualname in way.imports:
         reference = script.reference(qualname, owner)
@@ -243,6 +259,17 @@ def _build(script: Script, call: Call, setting: Setting, way: Build) -> Edits | 
         left_out = [RemoveItem(span, name) for name in names if name != way.parameter]
         return (*left_out, SetItem(span, way.parameter, source), *edits)
     return None
+
+
+_QUANTIZE = ("load_in_4bit", "load_in_8bit")
+
+
+def _grouped(source: str) -> str:
+    """An expression as an operand of ``or``."""
+    plain = isinstance(
+        ast.parse(source, mode="eval").body, ast.Name | ast.Attribute | ast.Call | ast.Compare
+    )
+    return source if plain else f"({source})"
 
 
 def _names(settings: Iterable[Setting]) -> list[str]:
@@ -342,7 +369,7 @@ def _runtime(script: Script, call: Call, setting: Setting, way: Runtime) -> Edit
         return None
     trainer = trainers[0]
     dataset = trainer.keyword_node(way.argument)
-    tokenizer = trainer.keyword_node("processing_class") or trainer.keyword_node("tokenizer")
+    tokenizer = _tokenizer(script, trainer)
     reference = script.reference(way.function, trainer.node)
     text = _constant_or_bound(script, value, trainer)
     if dataset is None or tokenizer is None or reference is None or text is None:
@@ -351,9 +378,29 @@ def _runtime(script: Script, call: Call, setting: Setting, way: Runtime) -> Edit
     if not isinstance(dataset.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
         inner = f"({inner})"
     source = way.source.format(
-        dataset=inner, tokenizer=script.text(tokenizer.value), value=text
+        dataset=inner, tokenizer=tokenizer[0], value=text
     ).replace(way.function.rpartition(".")[2], reference.text)
-    return (*gone, ReplaceExpression(script.span(dataset.value), source), *reference.edits)
+    change = ReplaceExpression(script.span(dataset.value), source)
+    return (*gone, change, *reference.edits, *tokenizer[1])
+
+
+def _tokenizer(script: Script, trainer: Trainer) -> tuple[str, Edits] | None:
+    """The trainer's tokenizer: what it is given, or what it loads by itself, as source."""
+    for name in ("processing_class", "tokenizer"):
+        given = trainer.keyword_node(name)
+        if given is not None and trainer.setting(name).value is not None:
+            return script.text(given.value), ()
+    model, facts = trainer.keyword_node("model"), trainer.model
+    reference = script.reference("transformers.AutoTokenizer", trainer.node)
+    if model is None or reference is None or trainer.open_ended:
+        return None
+    text = script.text(model.value)
+    if not facts.by_name:
+        if facts.load is None or not isinstance(model.value, ast.Name | ast.Attribute):
+            return None
+        # Where the trainer looks for it, too.
+        text = f"{text}.config._name_or_path"
+    return f"{reference.text}.from_pretrained({text})", reference.edits
 
 
 def _constant_or_bound(script: Script, value: ast.expr, at: Call) -> str | None:
