@@ -20,7 +20,10 @@ _OPTION = "attn_implementation"
 
 
 def packs(config: Config) -> str | None:
-    """The packing strategy in force, ``padding_free`` for that alone; None where neither is on."""
+    """The packing strategy that a configuration asks for, ``padding_free`` for that alone.
+
+    None where neither is on.
+    """
     if config.setting("packing").value is True:
         if not config.has_option("packing_strategy"):
             return "wrapped"

@@ -48,7 +48,11 @@ def check(script: Script) -> Iterator[Finding]:
     elsewhere = sets_attention_elsewhere(script)
     for trainer in script.trainers:
         config = trainer.config
-        if trainer.kind == "trl.SFTTrainer" and config is not None:
+        if trainer.kind != "trl.SFTTrainer":
+            continue
+        if trainer.has_option("packing") and trainer.setting("packing").value is True:
+            yield _by_design(script, None, script.span(trainer.node.func))
+        elif config is not None:
             yield from _in_sft(script, trainer, config, elsewhere=elsewhere)
     if not elsewhere:
         yield from _in_loops(script)
@@ -90,10 +94,11 @@ def _in_sft(
             )
 
 
-def _by_design(script: Script, config: Config, place: Span) -> Finding:
-    known = config.has_option("packing_strategy")
-    edits = script.set_option(config, "packing_strategy", '"bfd"') if known else None
-    advice = 'Set `packing_strategy="bfd"`' if known else "Pack whole documents (TRL 0.19 on)"
+def _by_design(script: Script, config: Config | None, place: Span) -> Finding:
+    edits, advice = None, "Pack whole documents (TRL 0.19 on)"
+    if config is not None and config.has_option("packing_strategy"):
+        edits = script.set_option(config, "packing_strategy", '"bfd"')
+        advice = 'Set `packing_strategy="bfd"`'
     return Finding(
         place,
         "`wrapped` packing cuts documents anywhere and lets those in a row attend to each other",
@@ -232,6 +237,15 @@ from trl import SFTConfig, SFTTrainer
 
 args = SFTConfig("out", padding_free=True)
 SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
+""",
+        ),
+        Example(
+            title="documents mixed by design, before there was another way: a hint",
+            target="trl=0.11,transformers=4.45",
+            bad="""\
+from trl import SFTConfig, SFTTrainer
+
+SFTTrainer("q", args=SFTConfig("out"), train_dataset=dataset, packing=True).train()
 """,
         ),
         Example(
