@@ -46,7 +46,7 @@ from memlint.findings import Applicability, Violation
 from memlint.fix import fix_source
 from memlint.reading import ReadError, encode, read_source
 from memlint.rules import known_rules, load
-from memlint.script import Script, build_script
+from memlint.script import Config, Script, build_script
 from memlint.source import Source
 
 BREAKING = ("MEM901", "MEM903", "MEM905")
@@ -63,6 +63,7 @@ _LIBRARIES = (
 )
 _VENDORED = re.compile(
     r"(^|/)(\.venv|venv|site-packages|node_modules|\.git|\.ipynb_checkpoints|"
+    r"unsloth_compiled_cache|"
     r"(src/)?(trl|peft|transformers|unsloth)/(trainer|models|utils|src|tests|examples|commands)|"
     r"src/(trl|peft|transformers))(/|$)"
 )
@@ -79,7 +80,7 @@ class Counts:
     errors: list[str] = field(default_factory=list)
     left: list[tuple[str, Source, Violation, str]] = field(default_factory=list)
     first: list[tuple[str, Source, Violation]] = field(default_factory=list)
-    fixed: list[tuple[str, Source]] = field(default_factory=list)
+    fixed: list[tuple[str, Source, Source]] = field(default_factory=list)
 
 
 def trainer_scripts(folder: Path, leave_out: Sequence[str]) -> Iterator[tuple[str, Source]]:
@@ -119,8 +120,9 @@ def breaks(violation: Violation) -> bool:
     return violation.code in BREAKING and violation.level == "error"
 
 
-def migrate(folder: Path, leave_out: Sequence[str]) -> Counts:
-    """Check and fix every trainer script below ``folder``."""
+def migrate(folder: Path, leave_out: Sequence[str], at_most: int | None = None) -> Counts:
+    """Check and fix every trainer script below ``folder``; ``at_most`` so many of each checkout."""
+    taken: Counter[str] = Counter()
     counts = Counts()
     rules = load([rule.code for rule in known_rules() if rule.code.startswith("MEM9")])
     api = Api(newest())
@@ -132,6 +134,10 @@ def migrate(folder: Path, leave_out: Sequence[str]) -> Counts:
         except (SyntaxError, RecursionError):
             continue
         if not uses_trainer(script):
+            continue
+        checkout = name.partition("/")[0]
+        taken[checkout] += 1
+        if at_most is not None and taken[checkout] > at_most:
             continue
         counts.scripts += 1
 
@@ -159,7 +165,7 @@ def migrate(folder: Path, leave_out: Sequence[str]) -> Counts:
         counts.left += [
             (name, fixed.source, one, reasons.get((one.span, one.code), "")) for one in after
         ]
-        counts.fixed.append((name, fixed.source))
+        counts.fixed.append((name, source, fixed.source))
     return counts
 
 
@@ -183,6 +189,7 @@ def show(counts: Counts, most: int) -> None:
     )
     click.echo(f"mended: {counts.mended} of {counts.broken} ({mended:.1%})")
     without = [one for _, _, one, _ in counts.left if one.fix is None or not one.fix.message]
+    lost = {name for name, _, one, _ in counts.left if one.fix is None or not one.fix.message}
     refused = [one for _, _, one, reason in counts.left if reason]
     unsafe = [
         one
@@ -191,7 +198,7 @@ def show(counts: Counts, most: int) -> None:
     ]
     click.echo(
         f"findings left: {len(counts.left)}; for --unsafe-fixes: {len(unsafe)}, "
-        f"fix refused: {len(refused)}, without advice: {len(without)}"
+        f"fix refused: {len(refused)}, without advice: {len(without)} in {len(lost)} scripts"
     )
     files: dict[str, set[str]] = {}
     times: Counter[str] = Counter()
@@ -232,7 +239,7 @@ def parameters(callee: object) -> set[str] | None:
 def refused_keywords(script: Script) -> Iterator[str]:
     """Keywords of configurations and trainers that the installed classes do not take."""
     for call in (*script.configs, *script.trainers):
-        if call.subclass is not None:
+        if call.subclass is not None or (isinstance(call, Config) and call.fed_by_parser):
             continue
         callee = installed(call.name)
         taken = parameters(callee) if callee is not None else None
@@ -275,21 +282,29 @@ def build(callee: Any, positional: list[Any], named: dict[str, Any]) -> Exceptio
 def build_all(counts: Counts) -> list[str]:
     """Make every configuration of the fixed scripts that literals describe; the TypeErrors."""
     api = Api(newest())
-    made = calls = 0
+    made = calls = advised = 0
     failures: list[str] = []
     others: Counter[str] = Counter()
-    for name, source in counts.fixed:
+    for name, _, source in counts.fixed:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             script = build_script(source, api)
-        left = {one.span for path, _, one, _ in counts.left if path == name}
+        left = [one.span for path, _, one, _ in counts.left if path == name]
         calls += len(script.configs)
+        if script.uses_unsloth:
+            # Its shim takes what TRL does not.
+            continue
         if not left:
             failures += [f"{name}: {one}" for one in refused_keywords(script)]
         for config in script.configs:
             arguments = literal_arguments(config.node)
             callee = installed(config.kind)
             if arguments is None or config.subclass is not None or callee is None:
+                continue
+            if config.fed_by_parser:
+                continue
+            if any(config.span.contains(span) for span in left):
+                advised += 1
                 continue
             made += 1
             with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
@@ -300,6 +315,7 @@ def build_all(counts: Counts) -> list[str]:
             elif error is not None:
                 others[f"{type(error).__name__}: {str(error)[:120]}"] += 1
     click.echo(f"configurations in the fixed scripts: {calls}, of literals alone: {made}")
+    click.echo(f"  left out, since advice for them is left: {advised}")
     click.echo(f"built: {made - sum(others.values()) - len(failures)}, refused: {len(failures)}")
     for what, count in others.most_common(20):
         click.echo(f"  {count} times, not of type: {what}")
@@ -339,6 +355,7 @@ def verify_names(counts: Counts) -> list[str]:
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--most", default=40, help="How many kinds of findings to print.")
+@click.option("--at-most", type=int, help="Take only so many scripts of each checkout.")
 @click.option("--leave-out", multiple=True, help="A folder's name that is not looked into.")
 @click.option("--build", "builds", is_flag=True, help="Make the configurations for real.")
 @click.option("--names", is_flag=True, help="Ask the installed libraries for what is gone.")
@@ -347,6 +364,7 @@ def verify_names(counts: Counts) -> list[str]:
 def main(
     folder: Path,
     most: int,
+    at_most: int | None,
     leave_out: tuple[str, ...],
     builds: bool,
     names: bool,
@@ -355,12 +373,12 @@ def main(
 ) -> None:
     """Migrate the trainer scripts of FOLDER in memory and print what was seen."""
     logging.disable(logging.WARNING)
-    counts = migrate(folder, leave_out)
+    counts = migrate(folder, leave_out, at_most)
     show(counts, most)
     if into is not None:
-        for name, source in counts.fixed:
+        for name, source, fixed in counts.fixed:
             (into / name).parent.mkdir(parents=True, exist_ok=True)
-            (into / name).write_bytes(source.data)
+            (into / name).write_bytes(encode(source, fixed.text))
     if listing is not None:
         listing.write_text(
             "".join(
