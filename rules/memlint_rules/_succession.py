@@ -210,7 +210,10 @@ def _build(script: Script, call: Call, setting: Setting, way: Build) -> Edits | 
         if present.given and present.known and present.value is not None:
             return _remove(script, call, setting)
         there = value_node(script, call, present) if present.owner is owner else None
-        if not isinstance(there, ast.Name | ast.Attribute) or way.parameter != "quantization_config":
+        if (
+            not isinstance(there, ast.Name | ast.Attribute)
+            or way.parameter != "quantization_config"
+        ):
             return None
         before = f"{script.text(there)} or "
     merged = [
@@ -377,9 +380,9 @@ def _runtime(script: Script, call: Call, setting: Setting, way: Runtime) -> Edit
     inner = script.text(dataset.value)
     if not isinstance(dataset.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
         inner = f"({inner})"
-    source = way.source.format(
-        dataset=inner, tokenizer=tokenizer[0], value=text
-    ).replace(way.function.rpartition(".")[2], reference.text)
+    source = way.source.format(dataset=inner, tokenizer=tokenizer[0], value=text).replace(
+        way.function.rpartition(".")[2], reference.text
+    )
     change = ReplaceExpression(script.span(dataset.value), source)
     return (*gone, change, *reference.edits, *tokenizer[1])
 

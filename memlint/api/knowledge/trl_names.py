@@ -40,7 +40,9 @@ LINES: tuple[Line, ...] = (
     ),
     _renamed("trl.import_utils.is_peft_available", "transformers.utils.is_peft_available"),
     *(
-        _renamed(f"{module}.is_{device}_available", f"transformers.utils.is_torch_{device}_available")
+        _renamed(
+            f"{module}.is_{device}_available", f"transformers.utils.is_torch_{device}_available"
+        )
         for module in ("trl", "trl.import_utils")
         for device in ("npu", "xpu")
     ),
