@@ -28,7 +28,7 @@ _SKIPPED_FOLDERS = frozenset(
         ".bzr", ".direnv", ".eggs", ".git", ".hg", ".ipynb_checkpoints", ".memlint_cache",
         ".mypy_cache", ".nox", ".pants.d", ".pytest_cache", ".pytype", ".ruff_cache", ".svn",
         ".tox", ".venv", ".vscode", "__pycache__", "__pypackages__", "_build", "buck-out", "build",
-        "dist", "node_modules", "site-packages", "venv", "wandb",
+        "dist", "node_modules", "site-packages", "unsloth_compiled_cache", "venv", "wandb",
     }
 )  # fmt: skip
 
