@@ -22,7 +22,7 @@ from memlint.rules import UNUSED_SUPPRESSION
 if TYPE_CHECKING:
     from memlint.api import Api
     from memlint.rule import Rule
-    from memlint.source import Source
+    from memlint.source import Source, Span
 
 # Characters up to which a file that does not parse is tried with libcst.
 _PROBED = 1_000_000
@@ -85,7 +85,7 @@ def check_source(
                 if on_error is None:
                     raise
                 on_error(rule, error)
-    violations.sort(key=lambda violation: (violation.span, violation.code))
+    violations = _once(violations)
     if b"memlint:" not in source.data:
         return violations
     from memlint.suppressions import apply
@@ -94,6 +94,16 @@ def check_source(
     if unused_suppressions:
         codes.add(UNUSED_SUPPRESSION)
     return apply(source, violations, codes)
+
+
+def _once(violations: list[Violation]) -> list[Violation]:
+    """In order of place, each thing said once: calls may share a dict of options, and its keys."""
+    said: dict[tuple[Span, str, str], Violation] = {}
+    for violation in violations:
+        key = (violation.span, violation.code, violation.message)
+        if key not in said or (said[key].fix is None and violation.fix is not None):
+            said[key] = violation
+    return sorted(said.values(), key=lambda violation: (violation.span, violation.code))
 
 
 def check_file(

@@ -57,6 +57,19 @@ def test_findings_come_in_order_of_place_with_rule_and_level() -> None:
     assert found[2].name == "alpha-used"
 
 
+def test_what_is_said_twice_of_one_place_is_said_once() -> None:
+    def twice(script: Any) -> Iterator[Any]:
+        for finding in ALPHA.check(script):
+            yield replace(finding, fix=None)
+            yield finding
+            yield replace(finding, message="another reason")
+
+    rule = replace(ALPHA, check=twice)
+    found = check_source(read_source("a.py", b"alpha\n"), [rule], object())  # type: ignore[arg-type]
+    assert [each.message for each in found] == ["alpha is wasteful", "another reason"]
+    assert all(each.fix is not None for each in found)
+
+
 def test_places_are_characters_and_cells() -> None:
     result = check("x = 'ä'; alpha\n".encode())
     (shown,) = result.findings
