@@ -480,7 +480,19 @@ class Script:
             for name in ("use_cpu", "no_cuda", "use_mps_device"):
                 if config.setting(name).value is True:
                     return True
-        return False
+        return self._loads_on_cpu
+
+    @property
+    def _loads_on_cpu(self) -> bool:
+        """Whether every model is put on the CPU, where trainers leave it, and none is moved."""
+        places = [load.setting("device_map").value for load in self.model_loads]
+        if not places or any(place != "cpu" for place in places):
+            return False
+        return not any(
+            isinstance(call.node.func, ast.Attribute)
+            and "model" in ast.unparse(call.node.func.value)
+            for call in self.method_calls("to", "cuda")
+        )
 
     @cached_property
     def uses_vision(self) -> bool:

@@ -146,6 +146,7 @@ def test_unsloth(text: str) -> None:
         "from optimum.neuron import NeuronTrainer",
         'from transformers import TrainingArguments\nTrainingArguments("o", use_cpu=True)',
         'from transformers import TrainingArguments\nTrainingArguments("o", use_mps_device=True)',
+        LOAD.replace(")", ', device_map="cpu")') + "batch = tokens(text).to(model.device)",
     ],
 )
 def test_runs_off_cuda(text: str) -> None:
@@ -154,6 +155,8 @@ def test_runs_off_cuda(text: str) -> None:
 
 def test_runs_on_cuda_otherwise() -> None:
     assert not read(LOAD + 'TrainingArguments("o", use_cpu=False)').off_cuda
+    assert not read(LOAD.replace(")", ', device_map="cpu")') + "model.cuda()").off_cuda
+    assert not read(LOAD.replace(")", ', device_map="cpu")') + LOAD).off_cuda
 
 
 @pytest.mark.parametrize(
