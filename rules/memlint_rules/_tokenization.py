@@ -17,6 +17,7 @@ _MAPS = frozenset({"map", "with_transform", "set_transform"})
 _MAKES_ONE = re.compile(
     r"as_|get_|load_|build_|create_|make_|init|setup_|prepare_|train_|save_|add_"
 )
+_SHOWING = frozenset({"print", "pprint", "len", "display", "keys", "type"})
 _HELD_OUT = re.compile(r"test|eval|valid|dev(?!ice)|infer|predict|bench", re.I)
 
 
@@ -78,11 +79,35 @@ def _mapped(script: Script, function: FunctionNode, depth: int = 2) -> Iterator[
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         names = [part for argument in arguments for part in _names(argument)]
         if function.name in names and _callee(node) in _MAPS:
-            yield script.text(script.statement(node))
+            if not _only_looked_at(script, node):
+                yield script.text(script.statement(node))
         elif depth and _callee(node) == function.name:
             around = script.function(node)
             if around is not None and around is not function:
                 yield from _mapped(script, around, depth - 1)
+
+
+def _only_looked_at(script: Script, mapped: ast.Call) -> bool:
+    """Whether the mapped data set gets a name that nothing but ``print`` and its like reads."""
+    statement = script.statement(mapped)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is mapped:
+            return all(
+                _shows(script.statement(node))
+                for node in script.nodes(ast.Name)
+                if node.id == name
+                and isinstance(node.ctx, ast.Load)
+                and script.statement(node) is not statement
+            )
+    return False
+
+
+def _shows(statement: ast.stmt) -> bool:
+    """``print(data[0])``, ``len(data)``, a notebook's ``data``: what shows and changes nothing."""
+    if not isinstance(statement, ast.Expr):
+        return False
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return all(_callee(call) in _SHOWING for call in calls)
 
 
 def _names(argument: ast.expr) -> Iterator[str]:
