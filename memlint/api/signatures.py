@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
+from memlint.api.versions import parse_version
+
 
 class Required(Enum):
     """The default of a parameter that has none."""
@@ -105,3 +107,7 @@ class History:
     until: str | None
     deprecated_since: str | None = None
     ranges: tuple[tuple[str | None, str | None], ...] = ()
+
+    def is_over(self, version: str) -> bool:
+        """Whether it was gone by ``version`` of the package, and not yet to come."""
+        return self.until is not None and parse_version(version) >= parse_version(self.until)

@@ -14,6 +14,7 @@ from memlint.script.records import Record
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of
 from memlint.script.values import (
     ABSENT,
+    Class,
     How,
     Object,
     Origin,
@@ -205,6 +206,10 @@ class Config(Call):
             slots.append(slot)
         return setting_of(name, merge_slots(slots), open_ended=self.open_ended)
 
+    def declares(self, name: str) -> bool:
+        """Whether it is of a class of the script's own that has this option as a field."""
+        return any(one.cls is not None and name in _declared(one.cls) for one in self.made)
+
     def given_at_birth(self, name: str) -> bool | None:
         """Whether the call that makes it is given the setting."""
         return super().setting(name).given
@@ -215,6 +220,16 @@ class Config(Call):
     @property
     def keywords(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for one in self._snapshots for name in one))
+
+
+def _declared(cls: Class) -> set[str]:
+    """The annotated names in the body of a class and of its bases within the script."""
+    names = {
+        statement.target.id
+        for statement in cls.node.body
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+    }
+    return names.union(*(_declared(base) for base in cls.bases if isinstance(base, Class)))
 
 
 class Trainer(Call):

@@ -16,6 +16,7 @@ from memlint.rule import (
     Applicability,
     Build,
     Call,
+    Config,
     Edit,
     Example,
     Finding,
@@ -90,6 +91,9 @@ def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
     for setting in call.settings():
         if setting.given is False or setting.name in looked_up or setting.owner is None:
             continue
+        if isinstance(call, Config) and call.declares(setting.name):
+            # A field of the script's own class, whatever its base has.
+            continue
         if is_guarded(script, call.node):
             return
         if script.api.accepts(call.name, setting.name) is False:
@@ -109,7 +113,8 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
     owner = call.name.removesuffix(".from_pretrained").rpartition(".")[2]
     span = option_span(script, call, setting)
     message = (
-        f"`{owner}` of {_target(script, call)} does not take `{setting.name}`{_since(history)}"
+        f"`{owner}` of {_target(script, call)} does not take `{setting.name}`"
+        f"{_since(script, history)}"
     )
     fix = option_fix(script, call, setting, way)
     yield Finding(span, message, fix or _without(f"`{setting.name}`", history))
@@ -145,8 +150,9 @@ def _target(script: Script, call: Call) -> str:
     return f"{package} {script.api.target.version(package).version}"
 
 
-def _since(history: History | None) -> str:
-    if history is None or history.until is None:
+def _since(script: Script, history: History | None) -> str:
+    """Since when it is gone; nothing where the target is older than what it lacks."""
+    if history is None or not history.is_over(script.api.target.version(history.package).version):
         return ""
     return f" (gone since {history.package} {history.until})"
 
@@ -167,7 +173,7 @@ def _imports(script: Script) -> Iterator[Finding]:
         version = script.api.target.version(package).version
         yield Finding(
             script.span(alias),
-            f"{package} {version} has no `{qualname}`{_since(script.api.history(qualname))}",
+            f"{package} {version} has no `{qualname}`{_since(script, script.api.history(qualname))}",
             _import_fix(script, statement, alias, qualname, way)
             or _without(f"`{alias.name}`", script.api.history(qualname)),
         )
@@ -404,7 +410,7 @@ def _module_attribute(script: Script, node: ast.Attribute, value: Symbol) -> Ite
     yield Finding(
         script.span(node),
         f"{package} {script.api.target.version(package).version} has no `{qualname}`"
-        f"{_since(history)}",
+        f"{_since(script, history)}",
         fix,
     )
 
@@ -611,6 +617,23 @@ trainer = SFTTrainer(model, args=SFTConfig("out", max_seq_length=2048))
         ),
     ),
     clean=(
+        # Fields of the script's own class, with names that its base once had.
+        """\
+import trl
+from transformers import HfArgumentParser
+
+
+class Config(trl.DPOConfig):
+    max_prompt_length: int = 512
+
+
+class More(Config):
+    beta: float = 0.2
+
+
+(args,) = HfArgumentParser((Config,)).parse_args_into_dataclasses()
+more = More(output_dir="out", max_prompt_length=128)
+""",
         # The script minds the version itself.
         """\
 try:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from memlint.api import REQUIRED, Api, Expression, Kind, Target, parse_target
+from memlint.api import REQUIRED, Api, Expression, History, Kind, Target, parse_target
 
 NEW = "trl=1.16,transformers=5.23,peft=0.21,accelerate=1.15,torch=2.13"
 
@@ -247,3 +247,11 @@ def test_nothing_heavy_is_imported() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_what_is_still_to_come_is_not_over() -> None:
+    history = History("trl", since="0.9", until="0.12")
+    assert [history.is_over(one) for one in ("0.8.1", "0.11.4", "0.12.0", "1.16")] == [
+        False, False, True, True,
+    ]  # fmt: skip
+    assert not History("trl", since="0.16", until=None).is_over("1.16")
