@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memlint.rule import Config, Trainer
+from memlint.rule import Config, Script, Trainer
 
 # The option and its new name: where both are given the new one wins.
 SWITCHES = ("activation_checkpointing", "gradient_checkpointing")
@@ -30,3 +30,11 @@ def trainer_turns_on(trainer: Trainer) -> bool | None:
         return is_on(trainer.config)
     # Without arguments it makes its own, whose default the class at hand does not show.
     return None
+
+
+def is_reentrant_by_default(script: Script, trainer: Trainer) -> bool:
+    """Whether a trainer's checkpointing is reentrant at the target unless told otherwise."""
+    own = trainer.kind.startswith("trl.") and script.api.behaviour("trl-checkpointing")
+    if own == "non-reentrant":
+        return False
+    return script.api.behaviour("checkpointing") == "reentrant"

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import Config, Example, Finding, Fix, Level, Rule, Script, Trainer
+from memlint_rules._checkpointing import ARGUMENTS, is_reentrant_by_default
 from memlint_rules._models import trains_language_model
 
 # The option and its new name: where both exist the new one wins.
 _OPTIONS = ("activation_checkpointing", "gradient_checkpointing")
+_NON_REENTRANT = '{"use_reentrant": False}'
 _ENABLERS = (
     "gradient_checkpointing_enable",
     "activation_checkpointing_enable",
@@ -34,7 +36,7 @@ def check(script: Script) -> Iterator[Finding]:
         if any(map(_kbit, trainers)) or not _surely_off(config):
             continue
         if not (_waits_for_its_class(config, trainers) and not _is_written(config)):
-            yield _finding(script, config)
+            yield _finding(script, config, trainers)
 
 
 def _waits_for_its_class(config: Config, trainers: tuple[Trainer, ...]) -> bool:
@@ -64,7 +66,7 @@ def _surely_off(config: Config) -> bool:
     return bool(defaults) and all(one.value is False or one.is_none for one in defaults)
 
 
-def _finding(script: Script, config: Config) -> Finding:
+def _finding(script: Script, config: Config, trainers: tuple[Trainer, ...]) -> Finding:
     setting = next(
         (one for one in map(config.setting, _OPTIONS) if one.given),
         config.setting(next(filter(config.has_option, reversed(_OPTIONS)), _OPTIONS[1])),
@@ -83,8 +85,21 @@ def _finding(script: Script, config: Config) -> Finding:
     if not setting.given:
         name = newest
     edits = script.set_option(config, name, "True")
-    fix = Fix(f"Set `{name}=True`", edits) if edits else None
-    return Finding(span, message, fix)
+    message_of_fix = f"Set `{name}=True`"
+    if edits and any(_starves_adapters(script, config, one) for one in trainers):
+        arguments = next(filter(config.has_option, ARGUMENTS), ARGUMENTS[-1])
+        kind = script.set_option(config, arguments, _NON_REENTRANT)
+        edits = (*edits, *kind) if kind else None
+        message_of_fix += f" and `{arguments}={_NON_REENTRANT}`: no gradient passes a frozen input"
+    return Finding(span, message, Fix(message_of_fix, edits) if edits else None)
+
+
+def _starves_adapters(script: Script, config: Config, trainer: Trainer) -> bool:
+    """Whether checkpointing would be reentrant, which needs an input with gradients, over a base
+    that may be frozen."""
+    if any(config.setting(name).given is not False for name in ARGUMENTS):
+        return False
+    return trainer.peft is not False and is_reentrant_by_default(script, trainer)
 
 
 RULE = Rule(
@@ -99,7 +114,8 @@ RULE = Rule(
         "number. TRL's configurations have it on since 0.22; plain `TrainingArguments` do not."
     ),
     fix_safety=(
-        "Safe: recomputed activations are the same activations. Withheld where the script turns "
+        "Safe: recomputed activations are the same activations. Where the version checkpoints "
+        "reentrantly, which a frozen base starves of gradients, the other kind is asked for. Withheld where the script turns "
         "checkpointing on by another way, uses Unsloth, or sets the option from outside."
     ),
     check=check,
@@ -165,6 +181,26 @@ from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
 trainer = Trainer(model, TrainingArguments("out", bf16=True, gradient_checkpointing=True), train_dataset=dataset)
+""",
+        ),
+        Example(
+            title="an older transformers over a frozen base",
+            target="transformers=4.57,peft=0.17",
+            bad="""\
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+model = get_peft_model(model, LoraConfig())
+trainer = Trainer(model, TrainingArguments("out"), train_dataset=dataset)
+""",
+            good="""\
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+model = get_peft_model(model, LoraConfig())
+trainer = Trainer(model, TrainingArguments("out", gradient_checkpointing=True, gradient_checkpointing_kwargs={"use_reentrant": False}), train_dataset=dataset)
 """,
         ),
     ),

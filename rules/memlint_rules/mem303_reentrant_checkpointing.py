@@ -33,9 +33,14 @@ from memlint.rule import (
     SetItem,
     SetKeyword,
     Setting,
-    Trainer,
 )
-from memlint_rules._checkpointing import ARGUMENTS, ENABLERS, is_on, trainer_turns_on
+from memlint_rules._checkpointing import (
+    ARGUMENTS,
+    ENABLERS,
+    is_on,
+    is_reentrant_by_default,
+    trainer_turns_on,
+)
 
 _OPTION = "use_reentrant"
 _SOURCE = '{"use_reentrant": False}'
@@ -87,20 +92,13 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
             yield from _in_dict(script, setting)
         return
     name = next(filter(config.has_option, ARGUMENTS), None)
-    if name is not None and all(_by_default(script, trainer) for trainer in trainers):
+    if name is not None and all(is_reentrant_by_default(script, trainer) for trainer in trainers):
         edits = script.set_option(config, name, _SOURCE)
         yield Finding(
             script.span(config.node.func),
             f"checkpointing is reentrant by the default of this version: {_WHY}",
             _fix(edits, f"Set `{name}={_SOURCE}`"),
         )
-
-
-def _by_default(script: Script, trainer: Trainer) -> bool:
-    own = trainer.kind.startswith("trl.") and script.api.behaviour("trl-checkpointing")
-    if own == "non-reentrant":
-        return False
-    return script.api.behaviour("checkpointing") == "reentrant"
 
 
 def _in_dict(script: Script, setting: Setting) -> Iterator[Finding]:
