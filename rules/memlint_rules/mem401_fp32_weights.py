@@ -36,10 +36,21 @@ def check(script: Script) -> Iterator[Finding]:
     if script.off_cuda or script.uses_unsloth:
         return
     for load in script.model_loads:
-        if loads_language_model(load) and is_trained(script, load):
+        if not loads_language_model(load) or not is_trained(script, load):
+            continue
+        if not any(_scales_losses(one) for one in script.trainers if _trains(one, load)):
             yield from _check_load(script, load)
     for trainer in script.trainers:
         yield from _check_string_model(script, trainer)
+
+
+def _scales_losses(trainer: Trainer) -> bool:
+    """Whether all weights are trained with fp16, whose scaled gradients want float32 weights."""
+    config = trainer.config
+    if trainer.peft or config is None:
+        return False
+    fp16 = config.setting("fp16")
+    return fp16.given is not False and fp16.value is not False
 
 
 def _check_load(script: Script, load: Call) -> Iterator[Finding]:
@@ -96,6 +107,8 @@ def _check_string_model(script: Script, trainer: Trainer) -> Iterator[Finding]:
     model = trainer.model
     if not (trainer.kind.startswith("trl.") and model.by_name) or model.is_toy:
         return
+    if _scales_losses(trainer):
+        return
     if script.api.signature(trainer.kind) is None:
         # A trainer that the target does not have loads nothing.
         return
@@ -138,7 +151,8 @@ RULE = Rule(
         "A parameter costs 4 bytes in float32 and 2 in bfloat16, and its gradient and optimizer "
         "states follow its dtype. Under an adapter the base is frozen and needs no float32 at all. "
         "Reported only where float32 is certain: it is written, it is the target version's default, "
-        "or a TRL trainer loads the model by name."
+        "or a TRL trainer loads the model by name. Silent for a full fine-tune with fp16, whose "
+        "scaled gradients want float32 weights."
     ),
     fix_safety=(
         "Safe for a frozen base under PEFT. Unsafe for a full fine-tune: without float32 master "
@@ -203,6 +217,15 @@ trainer = Trainer(model, TrainingArguments("out", bf16=True), train_dataset=data
         ),
     ),
     clean=(
+        # All weights trained with fp16: the scaled gradients want float32 weights.
+        """\
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="float32")
+SFTTrainer(model, args=SFTConfig(packing=True, fp16=True))
+SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig(packing=True, fp16=True))
+""",
         # Since transformers 5 no dtype means the checkpoint's own.
         """\
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
