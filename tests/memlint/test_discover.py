@@ -45,7 +45,8 @@ def test_scripts_and_notebooks_in_order(here: Path) -> None:
 def test_usual_folders_and_environments_are_skipped(here: Path) -> None:
     make(
         here, ".git/a.py", ".venv/a.py", "node_modules/a.py", "build/a.py", "x/site-packages/a.py",
-        "unsloth_compiled_cache/a.py", "myenv/pyvenv.cfg", "myenv/lib/a.py", "conda/conda-meta/history", "conda/a.py", "ok/a.py",
+        "unsloth_compiled_cache/a.py",
+        "myenv/pyvenv.cfg", "myenv/lib/a.py", "conda/conda-meta/history", "conda/a.py", "ok/a.py",
     )  # fmt: skip
     assert taken() == ["ok/a.py"]
 
