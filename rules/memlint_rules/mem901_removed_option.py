@@ -106,7 +106,8 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
     way = successor_of(script, call, setting)
     history = script.api.history(call.name, setting.name)
     signature = script.api.signature(call.name)
-    if way is None and (history is None or (signature is not None and signature.accepts_any)):
+    open_ended = signature is not None and signature.accepts_any
+    if way is None and (history is None or open_ended or call.name in _TAKE_ANY):
         # Never an option of this class: a misspelling, or something that we do not know. Or what
         # it no longer names is taken all the same, among ``**kwargs``.
         return
@@ -118,6 +119,10 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
     )
     fix = option_fix(script, call, setting, way)
     yield Finding(span, message, fix or _without(f"`{setting.name}`", history))
+
+
+# Their fields are a dataclass's; whatever else they are given becomes an attribute.
+_TAKE_ANY = frozenset({"transformers.PretrainedConfig", "transformers.PreTrainedConfig"})
 
 
 def _without(what: str, history: History | None) -> Fix:
@@ -246,12 +251,13 @@ def _replaced_calls(
     calls = _uses(script, alias, qualname)
     if calls is None or statement.module is None:
         return None
-    edits: list[Edit] = []
+    module, _, name = way.qualname.rpartition(".")
+    edits: list[Edit] = [
+        RenameImport(script.span(statement), statement.module, alias.name, module, name)
+    ]
     for call in calls:
-        reference = script.reference(way.qualname, call.node)
-        if reference is None or call.open_ended or call.subclass is not None:
+        if call.open_ended or call.subclass is not None:
             return None
-        edits += (ReplaceCallee(call.span, reference.text), *reference.edits)
         for old, new in way.arguments:
             if call.keyword_node(old) is not None:
                 edits.append(
@@ -266,8 +272,7 @@ def _replaced_calls(
         for name, source in way.written:
             if call.keyword_node(name) is None and name not in given:
                 edits.append(SetKeyword(call.span, name, source))
-    edits.append(RemoveImport(statement.module, alias.name, unless_used=bool(calls)))
-    return tuple(dict.fromkeys(edits))
+    return tuple(edits)
 
 
 def _removed_calls(
@@ -334,10 +339,11 @@ def _attribute(
     if owner.partition(".")[0] not in _PACKAGES or is_guarded(script, node):
         return
     attributes = script.api.attributes(owner)
-    if attributes is None or node.attr in attributes:
-        return
     qualname = f"{owner}.{node.attr}"
     way = script.api.successor(qualname)
+    if node.attr in (attributes or ()) or (attributes is None and way is None):
+        # Where the tables have no list of methods, those written down as gone are known.
+        return
     if isinstance(way, Replace) and way.qualname.rpartition(".")[2] == node.attr:
         # A function of the library by that name: the class may well have taken it over.
         return
@@ -349,7 +355,7 @@ def _attribute(
         note = getattr(option, "note", "")
         new = getattr(option, "parameter", None)
         fix = Fix(note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
-        if new in attributes:
+        if new in (attributes or ()):
             edit = RenameAttribute(script.span(node), new)
             fix = Fix(f"Read `{new}`", (edit,))
     else:
@@ -372,12 +378,17 @@ def _attribute_fix(
         return None
     new = way.qualname.rpartition(".")[2]
     if new == "__call__":
-        if call is None or any(old in call.keywords for old, _ in way.arguments):
+        if call is None:
             return None
         base = script.text(node.value)
+        renamed = tuple(
+            RenameKeyword(call.span, old, to)
+            for old, to in way.arguments
+            if to is not None and call.keyword_node(old) is not None
+        )
         return Fix(
             f"Call `{base}(...)`",
-            (ReplaceCallee(call.span, base),),
+            (ReplaceCallee(call.span, base), *renamed),
             _applicability(way.safe),
         )
     edit = RenameAttribute(script.span(node), new)

@@ -104,6 +104,7 @@ LINES: tuple[Line, ...] = (
         f"{_TOKENIZER}.encode_plus",
         None,
         (Replace(_CALL, origin="transformers/tokenization_utils_base.py"),),
+        since="5.0",
     ),
     Line(
         f"{_TOKENIZER}.batch_encode_plus",
@@ -115,26 +116,19 @@ LINES: tuple[Line, ...] = (
                 origin="transformers/tokenization_utils_base.py",
             ),
         ),
+        since="5.0",
     ),
     Line(
         f"{_TOKENIZER}.as_target_tokenizer",
         None,
         (Advice(note="tokenize targets with tokenizer(text_target=...)"),),
+        since="5.0",
     ),
     Line(
         f"{_TOKENIZER}.prepare_seq2seq_batch",
         None,
         (Advice(note="tokenize with tokenizer(text, text_target=...)"),),
-    ),
-    Line(
-        f"{_TOKENIZER}.prepare_for_model",
-        None,
-        (Advice(note="tokenize the text itself: ids are no longer prepared a second time"),),
-    ),
-    Line(
-        f"{_TOKENIZER}.build_inputs_with_special_tokens",
-        None,
-        (Advice(note="tokenize the text with add_special_tokens=True instead"),),
+        since="5.0",
     ),
     # transformers' AdamW had an epsilon and a weight decay of its own.
     Line(
