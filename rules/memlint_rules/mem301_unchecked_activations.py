@@ -35,15 +35,22 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if any(map(_kbit, trainers)) or not _surely_off(config):
             continue
-        if not (_waits_for_its_class(config, trainers) and not _is_written(config)):
+        if not (_waits_for_its_class(script, config, trainers) and not _is_written(config)):
             yield _finding(script, config, trainers)
 
 
-def _waits_for_its_class(config: Config, trainers: tuple[Trainer, ...]) -> bool:
+def _waits_for_its_class(script: Script, config: Config, trainers: tuple[Trainer, ...]) -> bool:
     """Plain arguments for a TRL trainer: MEM905 gives them the class whose default is on."""
-    return not config.kind.startswith("trl.") and any(
-        trainer.kind.startswith("trl.") for trainer in trainers
-    )
+    if config.kind.startswith("trl."):
+        return False
+    for trainer in trainers:
+        signature = script.api.signature(trainer.kind.removesuffix("Trainer") + "Config")
+        parameters = signature.parameters if signature is not None else {}
+        if trainer.kind.startswith("trl.") and any(
+            name in parameters and parameters[name].default is True for name in _OPTIONS
+        ):
+            return True
+    return False
 
 
 def _is_written(config: Config) -> bool:

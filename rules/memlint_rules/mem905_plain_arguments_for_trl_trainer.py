@@ -29,6 +29,11 @@ _PLAIN = frozenset({"transformers.TrainingArguments", "transformers.Seq2SeqTrain
 # Where the two classes' defaults differ, these keep what the script trained with. Checkpointing is
 # left to TRL's default: it changes memory, not numbers.
 _KEPT = ("learning_rate", "logging_steps", "bf16", "max_length")
+# What TRL's configurations turn on, and the options that decide it, the first by its default.
+_SAVINGS = {
+    "bf16": ("bf16", "fp16"),
+    "activation checkpointing": ("gradient_checkpointing", "activation_checkpointing"),
+}
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -42,13 +47,52 @@ def check(script: Script) -> Iterator[Finding]:
         wanted = config_class(script, trainer)
         if wanted is None:
             continue
-        name = wanted.rpartition(".")[2]
-        yield Finding(
-            script.span(config.node.func if not config.fed_by_parser else trainer.node.func),
-            f"`{trainer.kind.rpartition('.')[2]}` gets plain `TrainingArguments`: values that "
-            f"nobody wrote (bf16 and activation checkpointing off) cancel the defaults of `{name}`",
-            _fix(script, trainer, config, wanted),
-        )
+        why = _why(script, trainer, config, wanted)
+        if why:
+            yield Finding(
+                script.span(config.node.func if not config.fed_by_parser else trainer.node.func),
+                f"`{trainer.kind.rpartition('.')[2]}` gets plain `TrainingArguments`: {why}",
+                _fix(script, trainer, config, wanted),
+            )
+
+
+def _why(script: Script, trainer: Trainer, config: Config, wanted: str) -> str:
+    """What is wrong with plain arguments here; empty where every value was written."""
+    name = wanted.rpartition(".")[2]
+    cancelled = " and ".join(_cancelled(script, config, wanted, sure=True))
+    if cancelled:
+        return f"what nobody wrote ({cancelled} off) cancels the defaults of `{name}`"
+    homeless = [
+        setting.name
+        for setting in trainer.settings()
+        if setting.given is not False
+        and script.api.accepts(trainer.kind, setting.name) is False
+        and script.api.accepts(wanted, setting.name) is not False
+    ]
+    if homeless:
+        return f"there is no place in them for `{homeless[0]}`, an option of `{name}`"
+    cancelled = " and ".join(_cancelled(script, config, wanted, sure=False))
+    if cancelled:
+        return f"where nothing turns them on, {cancelled} are off, against the defaults of `{name}`"
+    return ""
+
+
+def _cancelled(script: Script, config: Config, wanted: str, *, sure: bool) -> Iterator[str]:
+    """Savings that the trainer's own configuration has by default and that nobody decided on.
+
+    sure: only those that nothing, as a command line, can decide on either.
+    """
+    signature = script.api.signature(wanted)
+    assert signature is not None
+    for what, names in _SAVINGS.items():
+        settings = [config.setting(name) for name in names]
+        by_default = signature.parameters.get(names[0])
+        if by_default is None or by_default.default is False:
+            continue
+        if any(setting.given for setting in settings):
+            continue
+        if not sure or all(setting.given is False for setting in settings):
+            yield what
 
 
 def config_class(script: Script, trainer: Trainer) -> str | None:
@@ -165,6 +209,14 @@ trainer = trl.DPOTrainer(model, args=trl.DPOConfig("out", learning_rate=5e-05, l
         ),
     ),
     clean=(
+        # Everything that would be cancelled is written, and no option is without a place.
+        """\
+from transformers import TrainingArguments
+from trl import SFTTrainer
+
+args = TrainingArguments("out", fp16=True, gradient_checkpointing=False)
+SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
+""",
         """\
 from unsloth import FastLanguageModel
 from transformers import TrainingArguments

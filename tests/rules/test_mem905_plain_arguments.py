@@ -1,0 +1,47 @@
+"""What plain arguments cancel, by what was written and by what the version's defaults are."""
+
+from __future__ import annotations
+
+import pytest
+
+from memlint.api import Api, newest, parse_target
+from memlint.engine import check_source
+from memlint.rules import load
+from memlint.source import Source
+
+
+def messages(arguments: str, trainer: str = "", target: str = "", code: str = "MEM905") -> str:
+    text = f"""
+from transformers import TrainingArguments
+from trl import SFTTrainer
+SFTTrainer("Qwen/Qwen3-0.6B", args=TrainingArguments("out", {arguments}), {trainer})
+"""
+    api = Api(parse_target(target) if target else newest())
+    return " ".join(one.message for one in check_source(Source("a.py", text), load([code]), api))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cancelled"),
+    [
+        ("", "(bf16 and activation checkpointing off)"),
+        ("fp16=True", "(activation checkpointing off)"),
+        ("bf16=True", "(activation checkpointing off)"),
+        ("activation_checkpointing=True", "(bf16 off)"),
+    ],
+)
+def test_only_what_nobody_wrote_is_called_cancelled(arguments: str, cancelled: str) -> None:
+    assert cancelled in messages(arguments)
+
+
+def test_written_values_cancel_nothing_but_options_want_a_place() -> None:
+    written = "bf16=True, gradient_checkpointing=True"
+    assert messages(written) == ""
+    assert "no place in them for `packing`" in messages(written, "packing=True")
+
+
+def test_defaults_that_the_version_does_not_have_are_not_cancelled() -> None:
+    old = "trl=0.12,transformers=4.46"
+    assert messages("", target=old) == ""
+    # Then nothing but its own rule says that checkpointing is off.
+    assert "checkpointing off" in messages("", target=old, code="MEM301")
+    assert messages("", code="MEM301") == ""
