@@ -66,6 +66,15 @@ class FusedLoss:
         while self._undo:
             self._undo.pop()()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> FusedLoss:
+        # The copy would compute with the weights of the original, without a word.
+        if self._undo:
+            raise ValueError(
+                "the model's loss is fused, and a copy of it would still use this model's weights: "
+                "copy the model before fuse_causal_lm_loss, or after undo()"
+            )
+        return self
+
     def __enter__(self) -> FusedLoss:
         return self
 
@@ -224,6 +233,8 @@ def _install(causal: Any, head: Any, options: _Options, fused: FusedLoss) -> Non
         replace_attribute(head, "forward", score),
         replace_attribute(causal, "_loss_function", loss_function),
         replace_attribute(causal, "memlint_fused_loss", fused),
+        # On the head as well: whoever copies only that is stopped too.
+        replace_attribute(head, "memlint_fused_loss", fused),
     ]
 
 

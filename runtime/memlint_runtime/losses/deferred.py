@@ -330,6 +330,15 @@ class DeferredHead:
         while self._undo:
             self._undo.pop()()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> DeferredHead:
+        # The copy would compute with the weights of the original, without a word.
+        if self._undo:
+            raise ValueError(
+                "the model's logits are deferred, and a copy of it would still use this model's "
+                "weights: copy the model before defer_logits, or after undo()"
+            )
+        return self
+
     def __enter__(self) -> DeferredHead:
         return self
 
@@ -373,6 +382,8 @@ def defer_logits(model: nn.Module, *, workspace_bytes: int | None = None) -> Def
         replace_attribute(head, "forward", forward),
         replace_attribute(causal, "generate", generate_with_logits),
         replace_attribute(causal, "memlint_deferred", deferred),
+        # On the head as well: whoever copies only that is stopped too.
+        replace_attribute(head, "memlint_deferred", deferred),
     ]
     return deferred
 

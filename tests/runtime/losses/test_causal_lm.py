@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 import torch
 from memlint_runtime import fuse_causal_lm_loss
 from memlint_runtime.fake_memory import track_memory
-from memlint_runtime.losses import liger
+from memlint_runtime.losses import defer_logits, liger
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -103,6 +104,20 @@ def test_undo_restores_every_attribute() -> None:
     fused.undo()
     fused.undo()
     assert (set(vars(model)), set(vars(model.get_output_embeddings()))) == before
+
+
+@pytest.mark.parametrize("install", [fuse_causal_lm_loss, defer_logits])
+def test_a_copy_is_refused_while_it_would_use_the_originals_weights(install: Any) -> None:
+    model = tiny_model()
+    installed = install(model)
+    for copied in (model, model.get_output_embeddings()):
+        with pytest.raises(ValueError, match="still use this model's weights"):
+            copy.deepcopy(copied)
+    installed.undo()
+    other = copy.deepcopy(model)
+    nn.init.zeros_(other.get_output_embeddings().weight)
+    batch = tiny_batch()
+    assert not torch.equal(other(**batch).loss, model(**batch).loss)
 
 
 def lora(model: PreTrainedModel, **options: Any) -> Any:
