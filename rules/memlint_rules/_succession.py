@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 
 from memlint.rule import (
     UNSURE,
@@ -420,7 +421,8 @@ def is_guarded(script: Script, node: ast.AST) -> bool:
     """Whether the script itself minds versions here: it catches the error, or asks first."""
     for around in script.ancestors(node):
         if isinstance(around, ast.Try) and _within(node, around.body, script):
-            if any(_catches(handler) for handler in around.handlers):
+            few = len(around.body) <= _FEW
+            if any(_catches(handler, anything=few) for handler in around.handlers):
                 return True
         elif isinstance(around, ast.If | ast.IfExp) and "ersion" in script.text(around.test):
             return True
@@ -432,12 +434,28 @@ def _within(node: ast.AST, body: list[ast.stmt], script: Script) -> bool:
     return any(script.span(statement).contains(span) for statement in body)
 
 
-def _catches(handler: ast.ExceptHandler) -> bool:
+# A whole program under ``except Exception`` reports its errors; a few lines under it try something.
+_FEW = 3
+_OF_VERSIONS = frozenset({"ImportError", "ModuleNotFoundError", "TypeError", "AttributeError"})
+
+
+def _catches(handler: ast.ExceptHandler, *, anything: bool) -> bool:
     if handler.type is None:
-        return True
+        return anything
     names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}
-    return bool(
-        names & {"ImportError", "ModuleNotFoundError", "TypeError", "AttributeError", "Exception"}
+    return not names.isdisjoint(_OF_VERSIONS) or (anything and "Exception" in names)
+
+
+def written(call: Call, setting: Setting) -> Setting:
+    """The setting as the call spells it out, where its value depends on the path.
+
+    A keyword that stands in the call is given whatever its value may be.
+    """
+    keyword = call.keyword_node(setting.name)
+    if setting.given is not None or setting.owner is not None or keyword is None:
+        return setting
+    return replace(
+        setting, given=True, value=UNSURE, how=How.KEYWORD, owner=call.node, node=keyword.value
     )
 
 

@@ -49,6 +49,7 @@ from memlint_rules._succession import (
     option_fix,
     option_span,
     successor_of,
+    written,
 )
 
 _TOKENIZER = "transformers.PreTrainedTokenizerBase"
@@ -88,7 +89,8 @@ def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
     if script.uses_unsloth and call.name.startswith("trl."):
         # Its shim takes the old keywords of TRL's trainers.
         return
-    for setting in call.settings():
+    for found in call.settings():
+        setting = written(call, found)
         if setting.given is False or setting.name in looked_up or setting.owner is None:
             continue
         if isinstance(call, Config) and call.declares(setting.name):
