@@ -24,7 +24,8 @@ pytest.importorskip("trl")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 FOLDER = Path(__file__).parent / "legacy"
-WORDS = "what is the answer : two and three are five while one more makes it six".split()
+TEXT = "what is the answer : two and three are five while one more makes it six"
+WORDS = TEXT.split()
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py") if path.name != "__init__.py")
 
 
@@ -38,7 +39,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vocabulary = {word: at for at, word in enumerate(("<pad>", "<eos>", "<unk>", *WORDS))}
     words = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=words, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>"
     )
     tokenizer.save_pretrained(folder)

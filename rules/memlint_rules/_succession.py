@@ -189,8 +189,12 @@ def option_span(script: Script, call: Call, setting: Setting) -> Span:
 
 
 def successor_of(script: Script, call: Call, setting: Setting) -> Successor | None:
-    """What takes the option's place at the target, its value considered where it is known."""
-    if setting.known and not isinstance(setting.value, Object | Symbol):
+    """What takes the option's place at the target, its value considered where it is known.
+
+    The default of a command line or of a parameter is not: whoever runs it may say otherwise.
+    """
+    certain = setting.known and not setting.by_default
+    if certain and not isinstance(setting.value, Object | Symbol):
         return script.api.successor(call.name, setting.name, setting.value)
     return script.api.successor(call.name, setting.name)
 
@@ -229,17 +233,17 @@ def _build(script: Script, call: Call, setting: Setting, way: Build) -> Edits | 
         # One of them speaks for all, so that they are merged once.
         return None
     source = way.source.format(value=script.text(value))
-    flags = {} if setting.value is True else {setting.name: script.text(value)}
-    sure = setting.value is True
+    sure = setting.value is True and not setting.by_default
+    flags = {} if sure else {setting.name: script.text(value)}
     for one in merged:
         node = value_node(script, call, one)
         if node is None:
             return None
-        if one.value is False or one.value is None:
+        if (one.value is False or one.value is None) and not one.by_default:
             continue
         source = f"{source[:-1]}, {one.name}={script.text(node)})"
         if one.name in _QUANTIZE:
-            sure |= one.value is True
+            sure |= one.value is True and not one.by_default
             flags[one.name] = script.text(node)
     if setting.name in _QUANTIZE and not sure:
         # A configuration that asks for neither would quantize all the same.
@@ -290,7 +294,7 @@ def _move(script: Script, call: Call, setting: Setting, new: str, source: str) -
         return None
     kind = script.api.config_of(call.kind)
     if call.args.given is False and kind is not None and not call.open_ended:
-        if setting.value is None:
+        if setting.value is None and not setting.by_default:
             return gone
         reference = script.reference(kind, call.node)
         if reference is None:
@@ -299,6 +303,8 @@ def _move(script: Script, call: Call, setting: Setting, new: str, source: str) -
         made = SetKeyword(call.span, "args", f"{reference.text}({new}={text})")
         return (*gone, made, *reference.edits)
     config = call.config
+    if config is not None and config.fed_by_parser and kind is not None:
+        return _converted(script, call, config, kind)
     if config is None or config.fed_by_parser or not config.has_option(new):
         return None
     present = config.setting(new)
@@ -314,6 +320,43 @@ def _move(script: Script, call: Call, setting: Setting, new: str, source: str) -
         return None
     edits = script.set_option(config, new, source.format(value=readable))
     return (*gone, *edits) if edits is not None else None
+
+
+def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> Edits | None:
+    """Plain arguments from a command line become the trainer's own, all its keywords with them.
+
+    The conversion is the one that TRL's trainers make of plain arguments themselves. Every moving
+    keyword of the trainer gets these same edits.
+    """
+    plain = "transformers.TrainingArguments"
+    made = trainer.keyword_node("args")
+    reference = script.reference(kind, trainer.node)
+    if config.kind != plain or made is None or reference is None:
+        return None
+    if not isinstance(made.value, ast.Name | ast.Attribute) or trainer.open_ended:
+        return None
+    if script.api.accepts(plain, "push_to_hub_token") is not False:
+        # The dictionary of older versions holds a name that their configurations refuse.
+        return None
+    options: dict[str, str] = {}
+    edits: list[Edit] = []
+    for setting in trainer.settings():
+        if script.api.accepts(trainer.kind, setting.name) is not False:
+            continue
+        way = successor_of(script, trainer, setting)
+        if not isinstance(way, Move):
+            continue
+        value = value_node(script, trainer, setting)
+        if value is None or script.api.accepts(plain, way.parameter) is not False:
+            return None
+        edits.append(RemoveKeyword(trainer.span, setting.name))
+        if setting.value is not None:
+            options[way.parameter] = way.source.format(value=script.text(value))
+    name = script.text(made.value)
+    given = ", ".join(f"{option}={source}" for option, source in options.items())
+    unpacked = f'**{{**{name}.to_dict(), "hub_token": {name}.hub_token}}'
+    source = f"{reference.text}({unpacked}, {given})" if given else f"{reference.text}({unpacked})"
+    return (*edits, SetKeyword(trainer.span, "args", source), *reference.edits)
 
 
 def _readable_at(script: Script, value: ast.expr, config: Config) -> str | None:
@@ -373,7 +416,7 @@ def _runtime(script: Script, call: Call, setting: Setting, way: Runtime) -> Edit
         return None
     trainer = trainers[0]
     dataset = trainer.keyword_node(way.argument)
-    tokenizer = _tokenizer(script, trainer)
+    tokenizer = _tokenizer(script, trainer) if isinstance(trainer, Trainer) else None
     reference = script.reference(way.function, trainer.node)
     text = _constant_or_bound(script, value, trainer)
     if dataset is None or tokenizer is None or reference is None or text is None:

@@ -181,9 +181,26 @@ def _imports(script: Script) -> Iterator[Finding]:
         yield Finding(
             script.span(alias),
             f"{package} {version} has no `{qualname}`{_since(script, script.api.history(qualname))}",
-            _import_fix(script, statement, alias, qualname, way)
+            _unused(script, statement, alias, qualname)
+            or _import_fix(script, statement, alias, qualname, way)
             or _without(f"`{alias.name}`", script.api.history(qualname)),
         )
+
+
+def _unused(
+    script: Script, statement: ast.Import | ast.ImportFrom, alias: ast.alias, qualname: str
+) -> Fix | None:
+    """What is imported and never used can go: with it the import fails, without it nothing is lost."""
+    if not isinstance(statement, ast.ImportFrom) or statement.module is None:
+        return None
+    if script.source.path.endswith("__init__.py") or _uses(script, alias, qualname) != []:
+        return None
+    bound = alias.asname or alias.name
+    if any(node.value == bound for node in script.nodes(ast.Constant)):
+        # An annotation in quotes, or a lookup by name.
+        return None
+    edit = RemoveImport(statement.module, alias.name)
+    return Fix(f"Remove the import of `{alias.name}`: nothing uses it", (edit,))
 
 
 def _import_fix(
@@ -357,7 +374,7 @@ def _attribute(
         note = getattr(option, "note", "")
         new = getattr(option, "parameter", None)
         fix = Fix(note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
-        if new in (attributes or ()):
+        if isinstance(new, str) and new in (attributes or ()):
             edit = RenameAttribute(script.span(node), new)
             fix = Fix(f"Read `{new}`", (edit,))
     else:
@@ -582,6 +599,24 @@ trainer = SFTTrainer(model, train_dataset=dataset, args=SFTConfig(packing=True))
 """,
         ),
         Example(
+            title="plain arguments from the command line",
+            findings=2,
+            bad="""\
+from transformers import HfArgumentParser, TrainingArguments
+from trl import SFTTrainer
+
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+trainer = SFTTrainer(model, args=args, max_seq_length=2048, packing=True)
+""",
+            good="""\
+from transformers import HfArgumentParser, TrainingArguments
+from trl import SFTConfig, SFTTrainer
+
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+trainer = SFTTrainer(model, args=SFTConfig(**{**args.to_dict(), "hub_token": args.hub_token}, max_length=2048, packing=True))
+""",
+        ),
+        Example(
             title="quantization flags",
             bad="""\
 from transformers import AutoModelForCausalLM
@@ -592,6 +627,19 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", load_in_4bit=True,
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", device_map="auto", quantization_config=BitsAndBytesConfig(load_in_4bit=True))
+""",
+        ),
+        Example(
+            title="imported and never used",
+            bad="""\
+from trl import SFTConfig, setup_chat_format
+
+args = SFTConfig("out")
+""",
+            good="""\
+from trl import SFTConfig
+
+args = SFTConfig("out")
 """,
         ),
         Example(

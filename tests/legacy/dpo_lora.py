@@ -1,4 +1,4 @@
-"""Preference training as it was written in 2023: plain arguments, everything else on the trainer."""
+"""Preference training as it was written in 2023: plain arguments, all else on the trainer."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning as it was written in 2023: everything on the trainer, QLoRA by keywords."""
+"""Supervised fine-tuning as it was written in 2023: all on the trainer, QLoRA by keywords."""
 
 import os
 
