@@ -143,6 +143,9 @@ def _rename(script: Script, call: Call, setting: Setting, new: str, source: str)
         gone = _remove(script, call, setting)
         if gone is None or not present.given:
             return None
+        if present.by_default and (present.is_none or present.is_value(0)):
+            # A flag may make it count.
+            return None
         if present.is_none or present.is_value(0):
             # ``warmup_steps=0, warmup_ratio=0.1``: the one that says something counts.
             moved = script.set_option(call, new, source.format(value=script.text(value)))
@@ -294,8 +297,8 @@ def _move(script: Script, call: Call, setting: Setting, new: str, source: str) -
         return None
     kind = script.api.config_of(call.kind)
     if call.args.given is False and kind is not None and not call.open_ended:
-        if setting.value is None and not setting.by_default:
-            return gone
+        if setting.value is None:
+            return gone if not setting.by_default else None
         reference = script.reference(kind, call.node)
         if reference is None:
             return None
@@ -311,10 +314,11 @@ def _move(script: Script, call: Call, setting: Setting, new: str, source: str) -
     if present.given is not False:
         # Both say it: where they agree, or the trainer's says nothing, the configuration stays.
         same = present.value is not UNSURE and present.value == setting.value
-        return gone if present.given and (same or setting.value is None) else None
+        unsaid = setting.value is None and not setting.by_default
+        return gone if present.given and (same or unsaid) else None
     if setting.value is None:
-        # On a trainer None meant that nothing was said.
-        return gone
+        # On a trainer None meant that nothing was said; a flag may say something.
+        return gone if not setting.by_default else None
     readable = _readable_at(script, value, config)
     if readable is None:
         return None
@@ -382,8 +386,8 @@ def _environment(script: Script, call: Call, setting: Setting, variable: str) ->
     if reference is None or not isinstance(statement, ast.Assign | ast.Expr | ast.AnnAssign):
         return None
     if setting.value is None:
-        # None meant the library's own choice.
-        return gone
+        # None meant the library's own choice; a flag may make another.
+        return gone if not setting.by_default else None
     text = script.text(value)
     line = f'{reference.text}["{variable}"] = '
     if isinstance(setting.value, str) or _is_string(script, value):
@@ -409,7 +413,7 @@ def _runtime(script: Script, call: Call, setting: Setting, way: Runtime) -> Edit
     """A limit that the configuration lost: our runtime cuts the data instead."""
     gone = _remove(script, call, setting)
     if setting.value is None:
-        return gone
+        return gone if not setting.by_default else None
     value = value_node(script, call, setting)
     trainers = script.trainers_with(call) if isinstance(call, Config) else (call,)
     if value is None or gone is None or len(trainers) != 1:
@@ -466,6 +470,10 @@ def is_guarded(script: Script, node: ast.AST) -> bool:
         if isinstance(around, ast.Try) and _within(node, around.body, script):
             few = len(around.body) <= _FEW
             if any(_catches(handler, anything=few) for handler in around.handlers):
+                return True
+        elif isinstance(around, ast.ExceptHandler):
+            # What is done where the new name fails.
+            if _catches(around, anything=False):
                 return True
         elif isinstance(around, ast.If | ast.IfExp) and "ersion" in script.text(around.test):
             return True

@@ -630,6 +630,119 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", device_map="auto",
 """,
         ),
         Example(
+            title="flags that may both be off",
+            findings=2,
+            bad="""\
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", load_in_4bit=four, load_in_8bit=eight)
+""",
+            good="""\
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=BitsAndBytesConfig(load_in_4bit=four, load_in_8bit=eight) if four or eight else None)
+""",
+        ),
+        Example(
+            title="a limit that the runtime keeps",
+            bad="""\
+from trl import GRPOConfig, GRPOTrainer
+
+args = GRPOConfig("out", max_prompt_length=512)
+trainer = GRPOTrainer("Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_dataset=dataset)
+""",
+        ),
+        Example(
+            title="a limit that the runtime keeps, with the tokenizer that the trainer loads",
+            bad="""\
+from trl import GRPOConfig, GRPOTrainer
+
+args = GRPOConfig("out", max_prompt_length=512)
+trainer = GRPOTrainer(model="Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_dataset=dataset)
+""",
+            good="""\
+from trl import GRPOConfig, GRPOTrainer
+from memlint_runtime import truncate_text
+from transformers import AutoTokenizer
+
+args = GRPOConfig("out")
+trainer = GRPOTrainer(model="Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_dataset=dataset.map(truncate_text, fn_kwargs={"tokenizer": AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"), "max_length": 512}))
+""",
+        ),
+        Example(
+            title="a class with other defaults",
+            bad="""\
+from transformers import AdamW
+
+optimizer = AdamW(model.parameters(), lr=1e-4, correct_bias=True)
+""",
+            good="""\
+from torch.optim import AdamW
+
+optimizer = AdamW(model.parameters(), lr=1e-4, eps=1e-6, weight_decay=0.0)
+""",
+        ),
+        Example(
+            title="methods of tokenizers",
+            findings=2,
+            bad="""\
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+one = tokenizer.encode_plus(text, return_tensors="pt")
+many = tokenizer.batch_encode_plus(batch_text_or_text_pairs=texts, padding=True)
+""",
+            good="""\
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+one = tokenizer(text, return_tensors="pt")
+many = tokenizer(text=texts, padding=True)
+""",
+        ),
+        Example(
+            title="a folder that may be None",
+            bad="""\
+import os
+from transformers import TrainingArguments
+
+args = TrainingArguments("out", logging_dir=options.logs)
+""",
+            good="""\
+import os
+from transformers import TrainingArguments
+
+if options.logs is not None:
+    os.environ["TENSORBOARD_LOGGING_DIR"] = str(options.logs)
+args = TrainingArguments("out")
+""",
+        ),
+        Example(
+            title="a program that reports its errors",
+            bad="""\
+from transformers import TrainingArguments
+
+try:
+    print("starting")
+    print("reading options")
+    print("making arguments")
+    args = TrainingArguments("out", evaluation_strategy="no")
+except Exception as error:
+    print(error)
+""",
+            good="""\
+from transformers import TrainingArguments
+
+try:
+    print("starting")
+    print("reading options")
+    print("making arguments")
+    args = TrainingArguments("out", eval_strategy="no")
+except Exception as error:
+    print(error)
+""",
+        ),
+        Example(
             title="imported and never used",
             bad="""\
 from trl import SFTConfig, setup_chat_format
@@ -710,6 +823,21 @@ name = "evaluation_strategy"
 if name not in inspect.signature(TrainingArguments).parameters:
     name = "eval_strategy"
 args = TrainingArguments("out", **{name: "epoch"})
+""",
+        # Taken, among ``**kwargs``, though no signature names it.
+        """\
+from transformers import PretrainedConfig
+
+config = PretrainedConfig(num_labels=3)
+""",
+        # A few lines that try the new name first.
+        """\
+from transformers import TrainingArguments
+
+try:
+    args = TrainingArguments("out", eval_strategy="no")
+except TypeError:
+    args = TrainingArguments("out", evaluation_strategy="no")
 """,
         # A class of the same name from elsewhere, and a dataclass of the script's own.
         """\
