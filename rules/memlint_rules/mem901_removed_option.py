@@ -789,6 +789,27 @@ from trl import SFTConfig, SFTTrainer
 trainer = SFTTrainer(model, args=SFTConfig("out", max_seq_length=2048))
 """,
         ),
+        Example(
+            title="a flag that a command line may turn on",
+            bad="""\
+import argparse
+from transformers import AutoModelForCausalLM
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--load_8bit", action="store_true", default=False)
+args = parser.parse_args()
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", load_in_8bit=args.load_8bit)
+""",
+            good="""\
+import argparse
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--load_8bit", action="store_true", default=False)
+args = parser.parse_args()
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=BitsAndBytesConfig(load_in_8bit=args.load_8bit) if args.load_8bit else None)
+""",
+        ),
     ),
     clean=(
         # Fields of the script's own class, with names that its base once had.
