@@ -15,6 +15,7 @@ from memlint.rule import (
     Example,
     Finding,
     Fix,
+    How,
     Level,
     Object,
     RenameAttribute,
@@ -91,6 +92,9 @@ def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
         return
     for setting in call.settings():
         if setting.given is False or setting.owner is None or setting.name in looked_up:
+            continue
+        if setting.how is How.ATTRIBUTE:
+            # Warnings come from constructors; what is assigned later warns of nothing.
             continue
         if not _warns(script, call, setting) or is_guarded(script, call.node):
             continue
@@ -184,6 +188,13 @@ model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reen
         ),
     ),
     clean=(
+        # Assigned when it is too late to be read: no new name for what is not read.
+        """\
+from transformers import TrainingArguments
+
+args = TrainingArguments("out", activation_checkpointing=True)
+args.gradient_checkpointing_kwargs = {"use_reentrant": True}
+""",
         # Nothing was written: the library warns of its own default.
         """\
 from trl import SFTConfig
