@@ -8,6 +8,7 @@ took a thing's place is written down with its source in ``memlint.api``.
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -378,9 +379,11 @@ def _attribute(
             edit = RenameAttribute(script.span(node), new)
             fix = Fix(f"Read `{new}`", (edit,))
     else:
-        fix = _attribute_fix(script, node, way, call) or Fix(
-            way.note or f"Do without `{node.attr}`", (), Applicability.DISPLAY
-        )
+        fix = (
+            _target_mode(script, node, call)
+            if node.attr == "as_target_tokenizer"
+            else _attribute_fix(script, node, way, call)
+        ) or Fix(way.note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
     end = script.span(node).end
     yield Finding(
         Span(end - len(node.attr.encode()), end),
@@ -412,6 +415,34 @@ def _attribute_fix(
         )
     edit = RenameAttribute(script.span(node), new)
     return Fix(f"Use `{new}`", (edit,), _applicability(way.safe))
+
+
+def _target_mode(script: Script, node: ast.Attribute, call: Call | None) -> Fix | None:
+    """``with tokenizer.as_target_tokenizer(): y = tokenizer(x)`` is ``y = tokenizer(text_target=x)``."""
+    around = script.enclosing(node, ast.With)
+    if call is None or not isinstance(around, ast.With) or len(around.items) != 1:
+        return None
+    if around.items[0].context_expr is not call.node or around.items[0].optional_vars is not None:
+        return None
+    match around.body:
+        case [ast.Assign(value=ast.Call(func=func, args=[text]) as inner) as body]:
+            pass
+        case _:
+            return None
+    same = script.text(func) == script.text(node.value)
+    target = any(keyword.arg in (None, "text_target", "text_pair") for keyword in inner.keywords)
+    if not same or target or isinstance(text, ast.Starred) or "#" in script.text(around):
+        return None
+    span, at = script.span(body), script.span(text).start
+    written = script.source.data[span.start : span.end]
+    cut = at - span.start
+    line = b" " * body.col_offset + written[:cut] + b"text_target=" + written[cut:]
+    source = textwrap.dedent(line.decode())
+    place = script.span(around)
+    return Fix(
+        f"Write `{script.text(func)}(text_target=...)`",
+        (InsertStatement(place, source, "before"), RemoveStatement(place)),
+    )
 
 
 def _module_attribute(script: Script, node: ast.Attribute, value: Symbol) -> Iterator[Finding]:
@@ -698,6 +729,40 @@ from transformers import AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
 one = tokenizer(text, return_tensors="pt")
 many = tokenizer(text=texts, padding=True)
+""",
+        ),
+        Example(
+            title="targets",
+            bad="""\
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("t5-small")
+
+def tokenized(rows):
+    inputs = tokenizer(rows["text"], truncation=True)
+    with tokenizer.as_target_tokenizer():
+        labels = tokenizer(
+            rows["summary"],
+            max_length=64,
+            truncation=True,
+        )
+    inputs["labels"] = labels["input_ids"]
+    return inputs
+""",
+            good="""\
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("t5-small")
+
+def tokenized(rows):
+    inputs = tokenizer(rows["text"], truncation=True)
+    labels = tokenizer(
+        text_target=rows["summary"],
+        max_length=64,
+        truncation=True,
+    )
+    inputs["labels"] = labels["input_ids"]
+    return inputs
 """,
         ),
         Example(

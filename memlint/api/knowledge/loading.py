@@ -179,16 +179,10 @@ LINES: tuple[Line, ...] = (
         (Replace("transformers.integrations.deepspeed_init"),),
     ),
     Line("transformers.deepspeed", None, (Replace("transformers.integrations.deepspeed"),)),
-    *(
-        Line(
-            name,
-            None,
-            (Remove(note="examples report no use any more", origin="transformers/utils, 4.57"),),
-        )
-        for name in (
-            "transformers.utils.send_example_telemetry",
-            "transformers.send_example_telemetry",
-        )
+    Line(
+        "transformers.utils.send_example_telemetry",
+        None,
+        (Remove(note="examples report no use any more", origin="transformers/utils, 4.57"),),
     ),
     Line(
         "transformers.is_torch_tpu_available",
