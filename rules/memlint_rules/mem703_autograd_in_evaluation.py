@@ -57,7 +57,8 @@ class _Evaluation:
 def check(script: Script) -> Iterator[Finding]:
     if not script.imports_package("torch", "transformers", "accelerate"):
         return
-    if _gradients_off(script):
+    if _gradients_off(script) or script.imports_package("pytest", "unittest"):
+        # (A test compares the outputs of small models.)
         return
     seen: set[ast.Call] = set()
     for call in script.method_calls("eval"):
@@ -154,11 +155,21 @@ def _surely_recorded(script: Script, call: ast.Call, evaluation: _Evaluation) ->
     function = script.function(call)
     if function is not None and (function.name in _HOOKS or not _neutral_decorators(function)):
         return False
+    if function is not None and function.name.startswith("test_") and _asserts(function):
+        return False
     if any(_differentiates(node) for one in evaluation.after for node in _walk(one)):
         return False
     if _frozen(script, evaluation.model):
         return False
     return all(_recorded(script, forward) for forward in evaluation.forwards)
+
+
+def _asserts(function: Function) -> bool:
+    return any(
+        isinstance(node, ast.Assert)
+        or (isinstance(node, ast.Call) and _last(node).startswith("assert"))
+        for node in ast.walk(function)
+    )
 
 
 def _neutral_decorators(function: Function) -> bool:
@@ -306,7 +317,7 @@ RULE = Rule(
         "batches that are often larger. `generate` of transformers and the evaluation of "
         "`Trainer` and Lightning turn autograd off by themselves. Silent where anything between "
         "`eval()` and `train()` asks for a gradient, where the model is frozen, and under contexts "
-        "and decorators that are not known."
+        "and decorators that are not known, and in tests, whose models are small."
     ),
     fix_safety=(
         "Safe: the numbers are the same. A function that only evaluates is decorated; elsewhere "
@@ -376,6 +387,31 @@ for epoch in range(3):
         ),
     ),
     clean=(
+        # Tests.
+        """\
+import torch
+
+
+def test_window():
+    layer = torch.nn.Linear(2, 2)
+    layer.eval()
+    assert layer(torch.ones(2)).shape == (2,)
+""",
+        """\
+import pytest
+import torch
+
+
+@pytest.fixture
+def model():
+    return torch.nn.Linear(2, 2)
+
+
+def test_saving_keeps_outputs(model, tmp_path):
+    model.eval()
+    before = model(torch.ones(2))
+    torch.testing.assert_close(before, reload(model, tmp_path)(torch.ones(2)))
+""",
         """\
 import torch
 
