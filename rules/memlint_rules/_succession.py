@@ -321,9 +321,29 @@ def _move(script: Script, call: Call, setting: Setting, new: str, source: str) -
         return gone if not setting.by_default else None
     readable = _readable_at(script, value, config)
     if readable is None:
-        return None
+        assigned = _assigned(script, call, config, new, source.format(value=script.text(value)))
+        return (*gone, *assigned) if assigned is not None else None
     edits = script.set_option(config, new, source.format(value=readable))
     return (*gone, *edits) if edits is not None else None
+
+
+def _assigned(
+    script: Script, trainer: Trainer, config: Config, option: str, source: str
+) -> Edits | None:
+    """``args.max_length = ...`` before the trainer, where the configuration is made too early.
+
+    What moves from a trainer is read by the trainer, so that it is not too late there.
+    """
+    made = trainer.keyword_node("args")
+    statement = script.statement(trainer.node)
+    if made is None or not isinstance(made.value, ast.Name):
+        return None
+    if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr | ast.Return):
+        return None
+    if len(script.trainers_with(config)) != 1 or trainer.in_loop:
+        return None
+    line = f"{made.value.id}.{option} = {source}"
+    return (InsertStatement(script.span(statement), line),)
 
 
 def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> Edits | None:

@@ -31,6 +31,7 @@ from memlint.rule import (
     RemoveImport,
     RemoveKeyword,
     RemoveStatement,
+    Rename,
     RenameAttribute,
     RenameImport,
     RenameKeyword,
@@ -375,9 +376,11 @@ def _attribute(
         note = getattr(option, "note", "")
         new = getattr(option, "parameter", None)
         fix = Fix(note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
-        if isinstance(new, str) and new in (attributes or ()):
-            edit = RenameAttribute(script.span(node), new)
+        if isinstance(option, Rename) and option.source == "{value}" and new in (attributes or ()):
+            edit = RenameAttribute(script.span(node), option.parameter)
             fix = Fix(f"Read `{new}`", (edit,))
+        else:
+            fix = _asked_of_value(script, node, owner) or fix
     else:
         fix = (
             _target_mode(script, node, call)
@@ -415,6 +418,16 @@ def _attribute_fix(
         )
     edit = RenameAttribute(script.span(node), new)
     return Fix(f"Use `{new}`", (edit,), _applicability(way.safe))
+
+
+def _asked_of_value(script: Script, node: ast.Attribute, owner: str) -> Fix | None:
+    """``args.group_by_length`` is ``args.train_sampling_strategy == "group_by_length"``."""
+    way = script.api.successor(owner, node.attr, True)
+    if not isinstance(way, Build) or way.source[:1] != '"' or way.source.count('"') != 2:
+        return None
+    source = f"{script.text(node.value)}.{way.parameter} == {way.source}"
+    edit = ReplaceExpression(script.span(node), source)
+    return Fix(f"Ask for `{way.parameter} == {way.source}`", (edit,))
 
 
 def _target_mode(script: Script, node: ast.Attribute, call: Call | None) -> Fix | None:
@@ -729,6 +742,42 @@ from transformers import AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
 one = tokenizer(text, return_tensors="pt")
 many = tokenizer(text=texts, padding=True)
+""",
+        ),
+        Example(
+            title="known only when the trainer is made",
+            bad="""\
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig("out")
+limit = longest(dataset)
+trainer = SFTTrainer(model, args=args, train_dataset=dataset, max_seq_length=limit)
+""",
+            good="""\
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig("out")
+limit = longest(dataset)
+args.max_length = limit
+trainer = SFTTrainer(model, args=args, train_dataset=dataset)
+""",
+        ),
+        Example(
+            title="options that are read",
+            findings=3,
+            bad="""\
+from transformers import TrainingArguments
+
+args = TrainingArguments("out", evaluation_strategy="no")
+if args.group_by_length and not args.no_cuda:
+    print("sorted")
+""",
+            good="""\
+from transformers import TrainingArguments
+
+args = TrainingArguments("out", eval_strategy="no")
+if args.train_sampling_strategy == "group_by_length" and not args.use_cpu:
+    print("sorted")
 """,
         ),
         Example(
