@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 Node = TypeVar("Node", bound=ast.AST)
 
 _HANDLERS = handlers()
-_PEFT = frozenset({"get_peft_model", "PeftModel", "PeftModelForCausalLM", "get_peft_model_with"})
-_KBIT = frozenset({"prepare_model_for_kbit_training", "prepare_model_for_int8_training"})
+_PEFT = ("get_peft_model", "PeftModel", "PeftMixedModel", "AutoPeftModel")
+_KBIT = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
 
 
 @dataclass(frozen=True)
@@ -622,12 +622,17 @@ def _sees(name: str) -> bool:
     )
 
 
-def _wrapped(chain: list[Object], names: frozenset[str]) -> bool | None:
-    """Whether one of ``names`` is in the chain; None where what an unknown call made ends it."""
+def _wrapped(chain: list[Object], names: tuple[str, ...]) -> bool | None:
+    """Whether what begins with one of ``names`` is in the chain (``PeftModelForCausalLM``).
+
+    None where what an unknown call made ends it.
+    """
     for one in chain:
         if one.made_by is not None:
             parts = one.made_by.name.split(".")
-            if not names.isdisjoint(parts):
+            if names is _PEFT and parts[-1] in ("merge_and_unload", "unload"):
+                return False
+            if any(part.startswith(names) for part in parts):
                 return True
     return False if chain[-1].type is not None else None
 

@@ -20,6 +20,14 @@ PEFT = {
     "get_peft_model": "Trainer(model=get_peft_model(model, LoraConfig()))",
     "peft_config": 'SFTTrainer(model="m", peft_config=LoraConfig())',
     "a loaded adapter": 'Trainer(model=PeftModel.from_pretrained(model, "adapter"))',
+    "loaded with its base": """
+        import peft
+        model = peft.AutoPeftModelForCausalLM.from_pretrained("adapter", is_trainable=True)
+        Trainer(model=model)
+    """,
+    "of another kind": 'Trainer(peft.PeftModelForSeq2SeqLM.from_pretrained(model, "adapter"))'.join(
+        ("import peft\n", "")
+    ),
     "moved afterwards": 'model = get_peft_model(model, LoraConfig()).to("cuda")\nTrainer(model)',
     "in a function": """
         def adapt(model):
@@ -229,3 +237,14 @@ def test_a_value_in_a_dict_is_read_by_key() -> None:
     (config,) = script.configs
     mapping = config.setting("dataset_kwargs").value
     assert script.item(mapping, "a") == 1  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "load", ["AutoPeftModelForCausalLM.from_pretrained('a')", "get_peft_model(model, LoraConfig())"]
+)
+def test_a_merged_adapter_is_none(load: str) -> None:
+    text = f"{LOAD}from peft import AutoPeftModelForCausalLM\nmodel = {load}.merge_and_unload()\n"
+    (trainer,) = read(text + "Trainer(model)").trainers
+    assert trainer.model.peft is False
+    (again,) = read(text + "Trainer(get_peft_model(model, LoraConfig()))").trainers
+    assert again.model.peft is True
