@@ -314,6 +314,7 @@ SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=train).train()
         Example(
             title="tokenization",
             bad="""\
+from datasets import concatenate_datasets
 from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer
 
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
@@ -329,9 +330,11 @@ def tokenize_others(row):
 
 train = dataset.map(tokenize)
 train_others = others.map(tokenize_others)
+train = concatenate_datasets([train, train_others])
 Trainer(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"), args, train_dataset=train).train()
 """,
             good="""\
+from datasets import concatenate_datasets
 from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer
 
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
@@ -347,6 +350,7 @@ def tokenize_others(row):
 
 train = dataset.map(tokenize)
 train_others = others.map(tokenize_others)
+train = concatenate_datasets([train, train_others])
 Trainer(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"), args, train_dataset=train).train()
 """,
             findings=2,

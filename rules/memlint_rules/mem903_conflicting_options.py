@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from memlint.rule import (
     UNSURE,
     Applicability,
+    Call,
     Config,
     Example,
     Finding,
@@ -96,12 +97,23 @@ CONFLICTS = (
 
 def check(script: Script) -> Iterator[Finding]:
     for config in script.configs:
+        if _is_provoked(config):
+            continue
         for conflict in CONFLICTS:
             if script.api.is_a(config.kind, conflict.owner) and _holds(config, conflict):
                 yield _finding(script, config, conflict)
         yield from _few_generations(script, config)
     for trainer in script.trainers:
-        yield from _trainer(script, trainer)
+        if not _is_provoked(trainer):
+            yield from _trainer(script, trainer)
+
+
+def _is_provoked(call: Call) -> bool:
+    """Whether a test wants the refusal: ``with pytest.raises(ValueError):``."""
+    return any(
+        name.rpartition(".")[2] in ("raises", "assertRaises", "assertRaisesRegex")
+        for name in call.contexts
+    )
 
 
 def _holds(config: Config, conflict: Conflict) -> bool:
@@ -250,6 +262,16 @@ args = SFTConfig("out", packing=True, max_length=None)
         ),
     ),
     clean=(
+        # A test that wants the refusal.
+        """\
+import pytest
+from transformers import AutoModelForCausalLM
+from trl import DPOConfig, DPOTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+with pytest.raises(ValueError):
+    DPOTrainer(model, ref_model=model, args=DPOConfig("out"))
+""",
         """\
 import torch
 from transformers import TrainingArguments
