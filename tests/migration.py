@@ -10,8 +10,9 @@ to the text (nothing is written), checks again and prints
 
 ``--build`` then makes every configuration of the fixed scripts whose arguments are all literals
 with the installed libraries: on the CPU (``use_cpu=True`` is added, and mixed precision that the
-CPU refuses is turned off), with a temporary output folder. A TypeError is a failure; so is a
-configuration or trainer of a fixed script with a keyword that the installed class does not take.
+CPU refuses is turned off), with a temporary output folder. A TypeError is a failure.
+Keywords that the installed class refuses and no finding names are listed: misspelt ones, those of
+somebody's own fork, and calls that the script itself tries before another.
 
 ``--names`` asks the installed libraries whether each name reported as gone really is, and each
 option reported as refused really is no parameter.
@@ -284,6 +285,7 @@ def build_all(counts: Counts) -> list[str]:
     api = Api(newest())
     made = calls = advised = 0
     failures: list[str] = []
+    unknown: list[str] = []
     mistyped = 0
     others: Counter[str] = Counter()
     for name, _, source in counts.fixed:
@@ -296,7 +298,7 @@ def build_all(counts: Counts) -> list[str]:
             # Its shim takes what TRL does not.
             continue
         if not left:
-            failures += [f"{name}: {one}" for one in refused_keywords(script)]
+            unknown += [f"{name}: {one}" for one in refused_keywords(script)]
         for config in script.configs:
             arguments = literal_arguments(config.node)
             callee = installed(config.kind)
@@ -321,6 +323,9 @@ def build_all(counts: Counts) -> list[str]:
     click.echo(f"built: {made - sum(others.values()) - mistyped}, TypeError: {mistyped}")
     for what, count in others.most_common(20):
         click.echo(f"  {count} times, not of type: {what}")
+    click.echo(f"keywords that no finding names and the installed class refuses: {len(unknown)}")
+    for one in unknown:
+        click.echo(f"  {one}")
     return failures
 
 

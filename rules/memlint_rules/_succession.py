@@ -412,8 +412,9 @@ def _environment(script: Script, call: Call, setting: Setting, variable: str) ->
     line = f'{reference.text}["{variable}"] = '
     if isinstance(setting.value, str) or _is_string(script, value):
         line += text
-    elif isinstance(value, ast.Name | ast.Attribute) and setting.value is UNSURE:
-        line = f"if {text} is not None:\n    {line}str({text})"
+    elif setting.value is UNSURE and isinstance(value, ast.Name | ast.Attribute | ast.IfExp):
+        asked = f"({text})" if isinstance(value, ast.IfExp) else text
+        line = f"if {asked} is not None:\n    {line}str({text})"
     else:
         line += f"str({text})"
     return (*gone, InsertStatement(script.span(statement), line), *reference.edits)

@@ -102,7 +102,7 @@ def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
             return
         if script.api.accepts(call.name, setting.name) is False:
             yield from _removed_option(script, call, setting)
-        elif setting.known:
+        elif setting.known and not setting.by_default:
             yield from _removed_value(script, call, setting)
 
 
@@ -685,6 +685,27 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", load_in_4bit=four,
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=BitsAndBytesConfig(load_in_4bit=four, load_in_8bit=eight) if four or eight else None)
+""",
+        ),
+        Example(
+            title="a flag that the command line may set",
+            bad="""\
+import argparse
+from transformers import AutoModelForCausalLM
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--four", default=False)
+options = parser.parse_args()
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", load_in_4bit=options.four)
+""",
+            good="""\
+import argparse
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--four", default=False)
+options = parser.parse_args()
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=BitsAndBytesConfig(load_in_4bit=options.four) if options.four else None)
 """,
         ),
         Example(
