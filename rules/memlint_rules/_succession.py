@@ -79,7 +79,25 @@ def _message(name: str, way: Successor) -> str:
     return f"{text}: {way.note}" if way.note else text
 
 
+def _is_read_back(script: Script, call: Call, setting: Setting) -> bool:
+    """Whether the option stands in a dictionary from which the script reads it by its old name."""
+    if setting.how is How.ATTRIBUTE or setting.owner is call.node:
+        return False
+    for node in script.nodes(ast.Subscript):
+        key = node.slice
+        reads = isinstance(node.ctx, ast.Load) and isinstance(key, ast.Constant)
+        if reads and getattr(key, "value", None) == setting.name:
+            return True
+    return any(
+        isinstance(one.node.args[0], ast.Constant) and one.node.args[0].value == setting.name
+        for one in script.method_calls("get", "pop", "setdefault")
+        if one.node.args
+    )
+
+
 def _option_edits(script: Script, call: Call, setting: Setting, way: Successor) -> Edits | None:
+    if _is_read_back(script, call, setting):
+        return None
     match way:
         case Rename(parameter=new, source=source):
             return _rename(script, call, setting, new, source)

@@ -186,6 +186,17 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
 model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
 """,
         ),
+        Example(
+            title="read back by its old name: advice",
+            bad="""\
+import torch
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+options = dict(torch_dtype=torch.bfloat16, device_map="auto")
+config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=options["torch_dtype"])
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=config, **options)
+""",
+        ),
     ),
     clean=(
         # Assigned when it is too late to be read: no new name for what is not read.
