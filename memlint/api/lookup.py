@@ -36,6 +36,9 @@ class Api:
         self._signatures: dict[str, Signature | None] = {}
         self._orders: dict[str, tuple[str, ...]] = {}
         self._offered: dict[tuple[str, int], dict[str, str] | None] = {}
+        self._attributes: dict[str, frozenset[str] | None] = {}
+        self._homes: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._successors: dict[tuple[str, str | None, str], Successor | None] = {}
 
     # Names
 
@@ -125,7 +128,13 @@ class Api:
     def attributes(self, qualname: str) -> frozenset[str] | None:
         """Methods, fields and attributes that instances of the class have at the target; None
         where that cannot be known (``__getattr__``, a base outside the tables)."""
-        order = self._order(self.canonical(qualname))
+        name = self.canonical(qualname)
+        if name not in self._attributes:
+            self._attributes[name] = self._read_attributes(name)
+        return self._attributes[name]
+
+    def _read_attributes(self, qualname: str) -> frozenset[str] | None:
+        order = self._order(qualname)
         found: set[str] = set()
         for name in order:
             record, release = self._at(name)
@@ -198,7 +207,10 @@ class Api:
         is known. ``value``: the literal that is given now, where it is known."""
         from memlint.api.knowledge.choose import successor
 
-        return successor(self, qualname, parameter, value)
+        key = (qualname, parameter, repr(value))
+        if key not in self._successors:
+            self._successors[key] = successor(self, qualname, parameter, value)
+        return self._successors[key]
 
     def warns(self, qualname: str, parameter: str, value: object = Unset) -> bool:
         """Whether giving ``parameter`` (this ``value`` of it) warns of its end at the target."""
@@ -254,12 +266,17 @@ class Api:
     def homes(self, package: str, name: str) -> tuple[str, ...]:
         """Full names of the definitions called ``name`` that modules of ``package`` are home to at
         the target."""
-        release = self._release(package)
-        found: set[str] = set()
-        for module in self._table(package).modules_with(name):
-            if (self._names(module, release) or {}).get(name) == "":
-                found.add(f"{module}.{name}")
-        return tuple(sorted(found))
+        key = (package, name)
+        if key not in self._homes:
+            release = self._release(package)
+            self._homes[key] = tuple(
+                sorted(
+                    f"{module}.{name}"
+                    for module in set(self._table(package).modules_with(name))
+                    if (self._names(module, release) or {}).get(name) == ""
+                )
+            )
+        return self._homes[key]
 
     def behaviour(self, topic: str) -> str:
         """What the target's libraries do about ``topic`` (``load-dtype``), where no signature

@@ -106,19 +106,17 @@ def truncate_prompt_and_completion(
 
 def truncate_text(
     row: Row, *, tokenizer: Any, max_length: int, column: str = "prompt", keep: Keep = "end"
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """The text in ``column`` cut to ``max_length`` tokens, for trainers that tokenize themselves.
 
     The cut is made in the text where a token begins or ends, so nothing is decoded and what stays
-    is unchanged. Needs a fast tokenizer.
+    is unchanged. Needs a fast tokenizer. A conversation passes as it is if its templated tokens
+    are within the limit; ValueError if they are not, since a cut would break the template.
     """
     _require_limit("max_length", max_length)
     text = row[column]
     if not isinstance(text, str):
-        raise ValueError(
-            f"column {column!r} holds {type(text).__name__}, not text: a conversation cannot be "
-            f"cut by tokens. Drop messages or filter long rows instead."
-        )
+        return {column: _require_short(text, tokenizer, max_length, column)}
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError(
             f"{type(tokenizer).__name__} does not say where its tokens are in the text; load the "
@@ -133,6 +131,21 @@ def truncate_text(
         if keep == "start"
         else text[spans[-max_length][0] :]
     }
+
+
+def _require_short(messages: Any, tokenizer: Any, max_length: int, column: str) -> Any:
+    """The conversation itself, where its template gives no more than ``max_length`` tokens."""
+    if not (isinstance(messages, list) and messages and isinstance(messages[0], Mapping)):
+        raise ValueError(
+            f"column {column!r} holds {type(messages).__name__}, neither text nor a conversation."
+        )
+    ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    if len(ids) > max_length:
+        raise ValueError(
+            f"a conversation in column {column!r} has {len(ids)} tokens, {max_length} allowed, and "
+            f"cannot be cut: that would break its template. Filter such rows out or drop messages."
+        )
+    return messages
 
 
 def _require_limit(name: str, limit: int) -> None:

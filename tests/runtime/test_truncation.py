@@ -85,8 +85,13 @@ def test_text_by_tokens() -> None:
     start = truncate_text(row, tokenizer=tokenizer, max_length=2, keep="start")
     assert start == {"prompt": "one  two"}
     assert truncate_text(row, tokenizer=tokenizer, max_length=3) == row
-    with pytest.raises(ValueError, match="conversation cannot be cut"):
-        truncate_text({"prompt": [{"role": "user"}]}, tokenizer=tokenizer, max_length=2)
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content }} {% endfor %}"
+    talk = {"prompt": [{"role": "user", "content": "one two three"}]}
+    assert truncate_text(talk, tokenizer=tokenizer, max_length=3) == talk
+    with pytest.raises(ValueError, match="has 3 tokens, 2 allowed"):
+        truncate_text(talk, tokenizer=tokenizer, max_length=2)
+    with pytest.raises(ValueError, match="neither text nor a conversation"):
+        truncate_text({"prompt": [1, 2]}, tokenizer=tokenizer, max_length=2)
     with pytest.raises(ValueError, match="fast tokenizer"):
         truncate_text(row, tokenizer=object(), max_length=2)
 
