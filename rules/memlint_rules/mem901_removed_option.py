@@ -46,6 +46,8 @@ from memlint.rule import (
     Symbol,
 )
 from memlint_rules._succession import (
+    IMPORTS,
+    PACKAGES,
     is_guarded,
     names_looked_up,
     option_fix,
@@ -75,11 +77,8 @@ def check(script: Script) -> Iterator[Finding]:
 def _other_calls(script: Script) -> Iterator[Call]:
     known = {one.node for one in (*script.configs, *script.trainers)}
     for call in script.calls:
-        if call.node not in known and call.name.partition(".")[0] in _PACKAGES:
+        if call.node not in known and call.name.partition(".")[0] in PACKAGES:
             yield call
-
-
-_PACKAGES = frozenset({"trl", "transformers", "peft", "accelerate"})
 
 
 # -- options ---------------------------------------------------------------------------------------
@@ -172,7 +171,7 @@ def _since(script: Script, history: History | None) -> str:
 def _imports(script: Script) -> Iterator[Finding]:
     for statement, alias, qualname in script.imports:
         package = qualname.partition(".")[0]
-        if package not in _PACKAGES or alias.name == "*" or is_guarded(script, statement):
+        if package not in PACKAGES or alias.name == "*" or is_guarded(script, statement):
             continue
         if script.api.exists(qualname) is not False:
             continue
@@ -349,7 +348,7 @@ def _attributes(script: Script) -> Iterator[Finding]:
         if isinstance(value, Object) and value.type is not None:
             if value.cls is None:
                 yield from _attribute(script, node, value.type, called.get(node))
-        elif isinstance(value, Symbol) and value.name.partition(".")[0] in _PACKAGES:
+        elif isinstance(value, Symbol) and value.name.partition(".")[0] in PACKAGES:
             yield from _module_attribute(script, node, value)
 
 
@@ -357,7 +356,7 @@ def _attribute(
     script: Script, node: ast.Attribute, kind: str, call: Call | None
 ) -> Iterator[Finding]:
     owner = _INSTANCES.get(script.api.canonical(kind), script.api.canonical(kind))
-    if owner.partition(".")[0] not in _PACKAGES or is_guarded(script, node):
+    if owner.partition(".")[0] not in PACKAGES or is_guarded(script, node):
         return
     attributes = script.api.attributes(owner)
     qualname = f"{owner}.{node.attr}"
@@ -582,7 +581,7 @@ RULE = Rule(
         "where nothing took its place or the value cannot be read where it has to go."
     ),
     check=check,
-    triggers=frozenset({"trl", "transformers", "peft", "accelerate"}),
+    triggers=IMPORTS,
     references=(
         "https://github.com/huggingface/trl/releases",
         "https://github.com/huggingface/transformers/blob/main/MIGRATION_GUIDE_V5.md",

@@ -27,6 +27,8 @@ from memlint.rule import (
     Symbol,
 )
 from memlint_rules._succession import (
+    IMPORTS,
+    PACKAGES,
     is_guarded,
     names_looked_up,
     option_fix,
@@ -34,14 +36,12 @@ from memlint_rules._succession import (
     successor_of,
 )
 
-_PACKAGES = frozenset({"trl", "transformers", "peft", "accelerate"})
-
 
 def check(script: Script) -> Iterator[Finding]:
     looked_up = names_looked_up(script)
     seen = set()
     for call in (*script.configs, *script.trainers, *script.calls):
-        if call.node in seen or call.name.partition(".")[0] not in _PACKAGES:
+        if call.node in seen or call.name.partition(".")[0] not in PACKAGES:
             continue
         seen.add(call.node)
         yield from _options(script, call, looked_up)
@@ -129,7 +129,7 @@ RULE = Rule(
     ),
     fix_safety="Safe: the new name of the same thing. Advice where there is none.",
     check=check,
-    triggers=_PACKAGES,
+    triggers=IMPORTS,
     references=("https://github.com/huggingface/transformers/releases",),
     examples=(
         Example(

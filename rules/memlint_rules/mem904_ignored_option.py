@@ -29,9 +29,15 @@ from memlint.rule import (
     Setting,
     Symbol,
 )
-from memlint_rules._succession import is_guarded, names_looked_up, option_fix, option_span
+from memlint_rules._succession import (
+    IMPORTS,
+    PACKAGES,
+    is_guarded,
+    names_looked_up,
+    option_fix,
+    option_span,
+)
 
-_PACKAGES = frozenset({"trl", "transformers", "peft", "accelerate"})
 # What ``__post_init__`` reads: assigning it later changes nothing.
 _READ_ONCE = frozenset(
     {
@@ -48,7 +54,7 @@ def check(script: Script) -> Iterator[Finding]:
     looked_up = names_looked_up(script)
     seen = set()
     for call in (*script.configs, *script.trainers, *script.calls):
-        if call.node in seen or call.name.partition(".")[0] not in _PACKAGES:
+        if call.node in seen or call.name.partition(".")[0] not in PACKAGES:
             continue
         seen.add(call.node)
         if call.subclass is not None and call.open_ended:
@@ -124,7 +130,7 @@ RULE = Rule(
         "the call, where it does what it says."
     ),
     check=check,
-    triggers=_PACKAGES,
+    triggers=IMPORTS,
     references=("https://huggingface.co/docs/transformers/main_classes/trainer",),
     examples=(
         Example(
