@@ -176,10 +176,12 @@ def lines_outside_edits(folder: Path) -> list[str]:
         if not fixes:
             continue
         applied = apply_edits(source.text, fixes)
-        expected = source.data
-        for edit in sorted(applied.edits, key=lambda edit: edit.span, reverse=True):
-            span: Span = edit.span
-            expected = expected[: span.start] + edit.content.encode() + expected[span.end :]
+        # In their order: two insertions at one place stand as they are listed.
+        expected, copied = b"", 0
+        for edit in applied.edits:
+            expected += source.data[copied : edit.span.start] + edit.content.encode()
+            copied = edit.span.end
+        expected += source.data[copied:]
         if expected != applied.text.encode():
             failures.append(f"{path.relative_to(folder)}: more changed than the edits say")
         named = [
@@ -189,10 +191,15 @@ def lines_outside_edits(folder: Path) -> list[str]:
             for span in (getattr(edit, name) for name in type(edit).__dataclass_fields__)
             if isinstance(span, Span)
         ]
+        # Imports are named by what they import, not by their place.
+        imports = [
+            range(node.lineno - 1, node.end_lineno or node.lineno)
+            for node in ast.walk(ast.parse(source.text))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        ]
         for edit in applied.edits:
             line = source.line(edit.span.start)
-            text = source.slice(edit.span) + edit.content
-            is_import = "import" in text or "import" in source.line_text(line)
+            is_import = "import" in edit.content or any(line in one for one in imports)
             if not is_import and not any(low - 1 <= line <= high + 1 for low, high in named):
                 failures.append(f"{path.relative_to(folder)}:{line + 1}: no edit names this line")
     return failures
