@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memlint import rules as rule_files
 from memlint.cache import Cache
 from memlint.discover import Found
-from memlint.engine import check_file, prefilter
+from memlint.engine import Prefilter, check_file
 from memlint.findings import Diagnostic
 from memlint.ignores import Patterns
 from memlint.reading import ReadError, read_bytes
@@ -95,7 +94,7 @@ def check_jobs(
     pending_bytes = 0
     conditions: dict[tuple[frozenset[str], bool], bytes] = {}
     targets = Targets()
-    filters: dict[frozenset[str], re.Pattern[bytes]] = {}
+    filters: dict[frozenset[str], Prefilter] = {}
     for index, job in enumerate(jobs):
         try:
             data = read_bytes(job.path)
@@ -118,10 +117,10 @@ def check_jobs(
                 results[index] = known
                 del keys[index]
                 continue
-        words = filters.get(job.codes)
-        if words is None:
-            words = filters[job.codes] = prefilter(rule_files.load(job.codes))
-        if job.named or words.search(data) or b"memlint:" in data:
+        prefilter = filters.get(job.codes)
+        if prefilter is None:
+            prefilter = filters[job.codes] = Prefilter(rule_files.load(job.codes))
+        if job.named or b"memlint:" in data or prefilter.any_asked(data):
             pending.append((index, job))
             pending_bytes += len(data)
         else:
@@ -133,11 +132,14 @@ def check_jobs(
         processes = usable_processes(pending_bytes)
     work = [job for _, job in pending]
     if processes > 1 and len(work) > 1:
+        # What all workers need is imported once, before they are forked.
+        import memlint.api
+        import memlint.script  # noqa: F401
         from memlint.pool import in_processes
 
-        found = in_processes(partial(check_chunk, render=render), work, processes, _lost)
+        found = in_processes(partial(Checker, render), work, processes, _lost)
     else:
-        found = check_serially(work, render)
+        found = Checker(render).results(work)
     for (index, _), result in zip(pending, found, strict=True):
         results[index] = result
         progress.step()
@@ -152,50 +154,48 @@ def check_jobs(
     return [results[index] for index in range(len(jobs))]
 
 
-def check_serially(jobs: Iterable[Job], render: bool) -> Iterator[FileResult]:
-    """Check in this process, one after the other.
+class Checker:
+    """Checks file after file in one process, keeping what it loaded for the files before."""
 
-    Syntax trees are a great many objects that live for one file, which the cyclic garbage collector
-    looks through again and again: it took a quarter of the time. It rests meanwhile and is called
-    once in so many files, which keeps the peak at some 200 MB.
-    """
-    rules: dict[frozenset[str], tuple[Rule, ...]] = {}
-    targets = Targets()
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        for number, job in enumerate(jobs, start=1):
-            yield _check_one(job, render, rules, targets)
-            if number % _COLLECTED == 0:
-                gc.collect()
-    finally:
-        if was_on:
-            gc.enable()
+    def __init__(self, render: bool) -> None:
+        self._render = render
+        self._rules: dict[frozenset[str], tuple[Rule, ...]] = {}
+        self._targets = Targets()
 
+    def __call__(self, jobs: Sequence[Job]) -> list[FileResult]:
+        return list(self.results(jobs))
 
-def _check_one(
-    job: Job,
-    render: bool,
-    rules: dict[frozenset[str], tuple[Rule, ...]],
-    targets: Targets,
-) -> FileResult:
-    """``rules`` and ``targets`` keep what was loaded for the files before."""
-    if job.codes not in rules:
-        rules[job.codes] = rule_files.load(job.codes)
-    return check_file(
-        job.path,
-        None,
-        rules[job.codes],
-        partial(targets.api, job.path, job.target),
-        named=job.named,
-        render=render,
-        unused_suppressions=rule_files.UNUSED_SUPPRESSION in job.codes,
-    )
+    def results(self, jobs: Iterable[Job]) -> Iterator[FileResult]:
+        """One result a job.
 
+        Syntax trees are a great many objects that live for one file, which the cyclic garbage
+        collector looks through again and again: it took a quarter of the time. It rests meanwhile
+        and is called once in so many files, which keeps the peak at some 200 MB.
+        """
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            for number, job in enumerate(jobs, start=1):
+                yield self._result(job)
+                if number % _COLLECTED == 0:
+                    gc.collect()
+        finally:
+            if was_on:
+                gc.enable()
 
-def check_chunk(jobs: Sequence[Job], render: bool) -> list[FileResult]:
-    """What a worker does."""
-    return list(check_serially(jobs, render))
+    def _result(self, job: Job) -> FileResult:
+        rules = self._rules.get(job.codes)
+        if rules is None:
+            rules = self._rules[job.codes] = rule_files.load(job.codes)
+        return check_file(
+            job.path,
+            None,
+            rules,
+            partial(self._targets.api, job.path, job.target),
+            named=job.named,
+            render=self._render,
+            unused_suppressions=rule_files.UNUSED_SUPPRESSION in job.codes,
+        )
 
 
 def usable_processes(parsed_bytes: int) -> int:

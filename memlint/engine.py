@@ -4,15 +4,15 @@
 input as diagnostics, places as rows and columns, fixes as text. A rule that fails is a diagnostic
 that asks for a report, and the other rules still speak.
 
-Cost: a rule is asked only if one of its trigger words is in the text, and the script model is built
-only if a rule is asked.
+Cost: a rule is asked only if its trigger words are in the text, and the script model is built only
+if a rule is asked.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.findings import Applicability, Diagnostic, Finding, Fix, Violation
@@ -30,29 +30,42 @@ _PROBED = 1_000_000
 OnError = Callable[["Rule", Exception], None]
 
 
-def prefilter(rules: Iterable[Rule]) -> re.Pattern[bytes]:
-    """Finds a trigger word of any of ``rules`` in a file's bytes; in most files it finds none."""
-    words = {word.encode() for rule in rules for word in rule.triggers}
-    if not words:
-        return re.compile(rb"(?!)")
-    # A word that holds another can only be found where the other is.
-    needed = sorted(w for w in words if not any(o in w and o != w for o in words))
-    return re.compile(b"|".join(re.escape(word) for word in needed))
+class Prefilter:
+    """Tells from a file's bytes which of ``rules`` to ask; for most files, none.
+
+    Rules share most of their sets of trigger words: each is looked for at most once a file, and
+    only if the sets before it were found.
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules = tuple((rule, rule.triggers) for rule in rules)
+        self._words = {words: _shortest(words) for _, triggers in self._rules for words in triggers}
+
+    def asked(self, data: bytes) -> list[Rule]:
+        """The rules of whose trigger words ``data`` has one of each set."""
+        return list(self._asked(data))
+
+    def any_asked(self, data: bytes) -> bool:
+        """Whether there is such a rule: known sooner than all of them."""
+        return next(self._asked(data), None) is not None
+
+    def _asked(self, data: bytes) -> Iterator[Rule]:
+        found: dict[frozenset[str], bool] = {}
+        for rule, triggers in self._rules:
+            for words in triggers:
+                here = found.get(words)
+                if here is None:
+                    here = found[words] = any(word in data for word in self._words[words])
+                if not here:
+                    break
+            else:
+                yield rule
 
 
-def asked(data: bytes, rules: Iterable[Rule]) -> list[Rule]:
-    """The rules with a trigger word in ``data``."""
-    found: dict[str, bool] = {}
-    chosen = []
-    for rule in rules:
-        for word in rule.triggers:
-            here = found.get(word)
-            if here is None:
-                here = found[word] = word.encode() in data
-            if here:
-                chosen.append(rule)
-                break
-    return chosen
+def _shortest(words: Iterable[str]) -> tuple[bytes, ...]:
+    """``words`` without those that hold another: they can only be found where the other is."""
+    found = {word.encode() for word in words}
+    return tuple(sorted(w for w in found if not any(o in w and o != w for o in found)))
 
 
 def check_source(
@@ -69,7 +82,7 @@ def check_source(
     exception goes through.
     """
     violations: list[Violation] = []
-    chosen = asked(source.data, rules)
+    chosen = Prefilter(rules).asked(source.data)
     if chosen:
         from memlint.script import build_script
 
@@ -85,6 +98,7 @@ def check_source(
                 if on_error is None:
                     raise
                 on_error(rule, error)
+        script.forget()
     violations = _once(violations)
     if b"memlint:" not in source.data:
         return violations

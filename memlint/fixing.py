@@ -74,17 +74,21 @@ def fix_jobs(jobs: Sequence[Job], processes: int | None = None) -> Iterator[Chan
     if processes > 1 and len(jobs) > 1:
         from memlint.pool import in_processes
 
-        yield from in_processes(fix_chunk, jobs, processes, _lost)
+        yield from in_processes(Fixer, jobs, processes, _lost)
         return
     targets = Targets()
     for job in jobs:
         yield fix_file(job, None, targets)
 
 
-def fix_chunk(jobs: Sequence[Job]) -> list[Change]:
-    """What a worker does."""
-    targets = Targets()
-    return [fix_file(job, None, targets) for job in jobs]
+class Fixer:
+    """Fixes file after file in one process, keeping what it loaded for the files before."""
+
+    def __init__(self) -> None:
+        self._targets = Targets()
+
+    def __call__(self, jobs: Sequence[Job]) -> list[Change]:
+        return [fix_file(job, None, self._targets) for job in jobs]
 
 
 def fix_file(job: Job, data: bytes | None, targets: Targets) -> Change:

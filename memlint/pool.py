@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from typing import Any, TypeVar
 
 # Large enough that sending costs nothing, small enough that the last ones end together.
 _CHUNK = 8
@@ -22,48 +22,61 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+Work = Callable[[Sequence[Item]], list[Result]]
+
+# What this process does with a chunk, where it is a worker: made once, it keeps what it loads.
+_work: list[Work[Any, Any]] = []
+
+
 def in_processes(
-    function: Callable[[Sequence[Item]], list[Result]],
+    make: Callable[[], Work[Item, Result]],
     items: Sequence[Item],
     processes: int,
     lost: Callable[[Item, str], Result],
 ) -> Iterator[Result]:
-    """The results of ``function`` over chunks of ``items``, in their order.
+    """The results of chunks of ``items``, in their order.
 
+    make: called in each process, gives what it does with a chunk.
     lost: the result for an item whose process died, with a message that says so.
     """
     chunks = [items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK)]
-    pool = _executor(processes)
+    pool = _executor(processes, make)
     try:
-        futures = [pool.submit(function, chunk) for chunk in chunks]
+        futures = [pool.submit(_run, chunk) for chunk in chunks]
         for chunk, future in zip(chunks, futures, strict=True):
             try:
                 yield from future.result()
             except BrokenProcessPool:
                 for item in chunk:
-                    yield _alone(function, item, lost)
+                    yield _alone(make, item, lost)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _executor(processes: int) -> ProcessPoolExecutor:
+def _executor(processes: int, make: Callable[[], Work[Item, Result]]) -> ProcessPoolExecutor:
     # Forking keeps what is imported; elsewhere than on Linux it is not safe.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    return ProcessPoolExecutor(processes, mp_context=context, initializer=_ignore_interrupts)
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=_begin, initargs=(make,))
 
 
-def _ignore_interrupts() -> None:
+def _begin(make: Callable[[], Work[Item, Result]]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _work[:] = [make()]
+
+
+def _run(chunk: Sequence[Any]) -> list[Any]:
+    return _work[0](chunk)
 
 
 def _alone(
-    function: Callable[[Sequence[Item]], list[Result]],
+    make: Callable[[], Work[Item, Result]],
     item: Item,
     lost: Callable[[Item, str], Result],
 ) -> Result:
     """The result of one item in a process of its own, which may die of it."""
-    with _executor(1) as pool:
+    with _executor(1, make) as pool:
         try:
-            return pool.submit(function, [item]).result()[0]
+            result: Result = pool.submit(_run, [item]).result()[0]
+            return result
         except BrokenProcessPool:
             return lost(item, _DIED)

@@ -143,7 +143,7 @@ class Rule:
     summary: one line for tables.
     why: what it costs and why, in a paragraph or two.
     fix_safety: what the fix changes and when it is withheld.
-    triggers: the file must contain one of these words for the rule to be asked.
+    triggers: the file must contain a word of each of these sets for the rule to be asked.
     clean: scripts in which the rule stays silent (its traps), tested too.
     references: documentation or papers.
     """
@@ -154,7 +154,7 @@ class Rule:
     summary: str
     why: str
     check: Callable[[Script], Iterable[Finding]]
-    triggers: frozenset[str]
+    triggers: tuple[frozenset[str], ...]
     examples: tuple[Example, ...]
     clean: tuple[str, ...] = ()
     fix_safety: str = ""

@@ -8,7 +8,6 @@ decoded: some twenty comparisons and one small JSON object each. The format is t
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -106,14 +105,17 @@ class Table:
 
     def modules_with(self, word: str) -> Iterator[str]:
         """Modules whose record names ``word``, in any release, without decoding the others."""
-        before = -1
-        for match in re.finditer(rb'[" ]' + re.escape(word.encode()) + rb'[" =]', self._data):
-            start = self._data.rfind(b"\n", 0, match.start()) + 1
-            if start != before:
-                before = start
-                key = self._data[start : self._data.index(b"\t", start)]
+        data, sought = self._data, word.encode()
+        at = data.find(sought)
+        while at >= 0:
+            end = at + len(sought)
+            if data[at - 1] in b'" ' and data[end] in b'" =':
+                start = data.rfind(b"\n", 0, at) + 1
+                key = data[start : data.index(b"\t", start)]
                 if key.endswith(b":"):
                     yield key[:-1].decode()
+                end = data.index(b"\n", end)
+            at = data.find(sought, end)
 
     def names(self) -> list[str]:
         """All record names, for tests and tools."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from memlint.edits import Edit, ReplaceExpression, SetItem, SetKeyword
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
@@ -21,6 +20,7 @@ from memlint.script.interpreter import Interpreter
 from memlint.script.records import Record
 from memlint.script.references import Reference, reference
 from memlint.script.settings import UNSURE, Setting, python_value, setting_of
+from memlint.script.tree import Tree
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
@@ -34,12 +34,10 @@ from memlint.script.values import (
     Value,
     options,
 )
-from memlint.source import Source, Span
+from memlint.source import Source
 
 if TYPE_CHECKING:
     from memlint.api import Api
-
-Node = TypeVar("Node", bound=ast.AST)
 
 _HANDLERS = handlers()
 _PEFT = ("get_peft_model", "PeftModel", "PeftMixedModel", "AutoPeftModel")
@@ -59,74 +57,21 @@ class Loop:
     function: ast.AST | None
 
 
-class Script:
+class Script(Tree):
     """One script, read once. Build it with :func:`build_script`."""
 
     def __init__(self, source: Source, tree: ast.Module, api: Api, run: Interpreter) -> None:
-        self.source = source
-        self.tree = tree
+        super().__init__(source, tree)
         self.api = api
         self._run = run
 
-    # -- places ----------------------------------------------------------------------------------
-
-    def span(self, node: ast.AST) -> Span:
-        """The bytes that a node covers."""
-        source = self.source
-        return Span(
-            source.offset(node.lineno, node.col_offset),  # type: ignore[attr-defined]
-            source.offset(node.end_lineno, node.end_col_offset),  # type: ignore[attr-defined]
-        )
-
-    def text(self, node: ast.AST) -> str:
-        """The source of a node, as it is written."""
-        return self.source.slice(self.span(node))
-
-    @cached_property
-    def _parents(self) -> dict[ast.AST, ast.AST]:
-        return {
-            child: parent
-            for parent in ast.walk(self.tree)
-            for child in ast.iter_child_nodes(parent)
-        }
-
-    def parent(self, node: ast.AST) -> ast.AST | None:
-        return self._parents.get(node)
-
-    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes around a node, nearest first."""
-        parent = self.parent(node)
-        while parent is not None:
-            yield parent
-            parent = self.parent(parent)
-
-    def enclosing(self, node: ast.AST, *kinds: type[ast.AST]) -> ast.AST | None:
-        """The nearest node of one of ``kinds`` around ``node``."""
-        return next((one for one in self.ancestors(node) if isinstance(one, kinds)), None)
-
-    def statement(self, node: ast.AST) -> ast.stmt:
-        """The statement that a node belongs to."""
-        if isinstance(node, ast.stmt):
-            return node
-        found = self.enclosing(node, ast.stmt)
-        assert isinstance(found, ast.stmt), "an expression stands in a statement"
-        return found
-
-    def function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-        """The function definition around a node."""
-        found = self.enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef)
-        return found if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) else None
-
-    @cached_property
-    def _by_type(self) -> dict[type[ast.AST], list[ast.AST]]:
-        found: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
-        for node in ast.walk(self.tree):
-            found[type(node)].append(node)
-        return found
-
-    def nodes(self, kind: type[Node]) -> list[Node]:
-        """All nodes of exactly one type, in breadth-first order."""
-        return self._by_type.get(kind, [])  # type: ignore[return-value]
+    def forget(self) -> None:
+        """Let go of all that was read, so that it is freed at once: a script, its calls and the
+        run behind them know each other, and the garbage collector would search all of them."""
+        for record in self._run.records:
+            record.result = UNKNOWN
+        vars(self._run).clear()
+        vars(self).clear()
 
     # -- names and values ------------------------------------------------------------------------
 
@@ -152,65 +97,6 @@ class Script:
         """Whether anything of one of the top-level packages is imported."""
         return any(full.split(".")[0] in packages for _, _, full in self.imports)
 
-    @cached_property
-    def _bound_names(self) -> dict[str, int]:
-        """How often each plain name is bound anywhere by other means than an import."""
-        count: dict[str, int] = defaultdict(int)
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                count[node.id] += 1
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                count[node.name] += 1
-            elif isinstance(node, ast.arg):
-                count[node.arg] += 1
-        return count
-
-    @cached_property
-    def _loads(self) -> dict[str, int]:
-        count: dict[str, int] = defaultdict(int)
-        for node in self.nodes(ast.Name):
-            if isinstance(node.ctx, ast.Load):
-                count[node.id] += 1
-        return count
-
-    def is_bound_before(self, value: ast.expr, at: ast.AST) -> bool:
-        """Whether all names in ``value`` are surely bound where ``at`` stands: ``value`` means
-        there what it means where it is written."""
-        place = self.span(at).start
-        function = self.function(at)
-        shared = function is self.function(value)
-        for name in {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}:
-            for node in self._bindings.get(name, ()):
-                home = self.function(node)
-                if not shared and home is not None:
-                    return False
-                if home is function and self.span(node).end > place:
-                    return False
-        return True
-
-    @cached_property
-    def _bindings(self) -> dict[str, list[ast.AST]]:
-        """Where each plain name is bound (imports left out: they are bound early)."""
-        found: dict[str, list[ast.AST]] = defaultdict(list)
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                found[node.id].append(node)
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                found[node.name].append(node)
-            elif isinstance(node, ast.arg):
-                found[node.arg].append(node)
-        return found
-
-    def sole_assignment(self, name: ast.Name) -> ast.Assign | None:
-        """The statement ``name = ...``, if the name is bound there only and read here only."""
-        if self._loads.get(name.id) != 1 or self._bound_names.get(name.id) != 1:
-            return None
-        for statement in self.nodes(ast.Assign):
-            match statement.targets:
-                case [ast.Name(id=bound)] if bound == name.id:
-                    return statement
-        return None
-
     def reference(self, qualname: str, at: ast.AST) -> Reference | None:
         """How to speak of ``qualname`` at a place; None where its name is taken."""
         function = self.function(at)
@@ -229,7 +115,7 @@ class Script:
             self.imports,
             usable=usable,
             canonical=self.api.canonical,
-            taken=lambda name: name in self._bound_names or name in bound_by_import,
+            taken=lambda name: self.binds(name) or name in bound_by_import,
         )
 
     # -- calls -----------------------------------------------------------------------------------
@@ -578,8 +464,7 @@ class Script:
         """Whether a constant's name is read at this one place only, and bound once."""
         return (
             node is not None
-            and self._loads.get(name.id) == 1
-            and self._bound_names.get(name.id) == 1
+            and self.is_read_once(name.id)
             and isinstance(self.parent(node), ast.Assign)
         )
 

@@ -47,10 +47,6 @@ from memlint.rule import (
 
 Edits = tuple[Edit, ...]
 
-PACKAGES = frozenset({"trl", "transformers", "peft", "accelerate"})
-# A file that imports none of them is not read: most of a repository ends there.
-IMPORTS = frozenset(f"{verb} {package}" for verb in ("from", "import") for package in PACKAGES)
-
 
 def option_fix(script: Script, call: Call, setting: Setting, way: Successor | None) -> Fix | None:
     """What to do about an option of a call, as edits where they are certain, else as advice."""

@@ -28,6 +28,7 @@ from memlint.rule import (
     SetKeyword,
     Setting,
 )
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._models import loads_language_model, trains_language_model
 from memlint_rules._tokenization import FunctionNode, prepared_in, tokenizer_calls
 
@@ -244,7 +245,7 @@ RULE = Rule(
         "by TRL, so there it is advice."
     ),
     check=check,
-    triggers=frozenset({"Config", "Trainer", ".backward("}),
+    triggers=(LIBRARIES, frozenset({"Config", "Trainer", ".backward("})),
     references=(
         "https://huggingface.co/docs/trl/reducing_memory_usage",
         "https://huggingface.co/docs/transformers/pad_truncation",

@@ -33,6 +33,7 @@ from memlint.rule import (
     Symbol,
     Trainer,
 )
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._models import loads_language_model
 from memlint_rules._tokenization import (
     FunctionNode,
@@ -367,7 +368,7 @@ RULE = Rule(
         "data loader or collator of the script's own it is advice."
     ),
     check=check,
-    triggers=frozenset({'"max_length"', "'max_length'"}),
+    triggers=(LIBRARIES, frozenset({"max_length"})),
     references=(
         "https://huggingface.co/docs/transformers/pad_truncation",
         "https://huggingface.co/docs/transformers/main_classes/data_collator",

@@ -30,6 +30,7 @@ from memlint.rule import (
     Setting,
     Trainer,
 )
+from memlint_rules._libraries import LIBRARIES
 
 _TRAINER = "trl.SFTTrainer"
 _CONFIG = "trl.SFTConfig"
@@ -153,7 +154,7 @@ RULE = Rule(
         "not. Withheld where `max_length` is None, which packing refuses."
     ),
     check=check,
-    triggers=frozenset({"SFTTrainer"}),
+    triggers=(LIBRARIES, frozenset({"SFTTrainer"})),
     references=(
         "https://arxiv.org/abs/2107.02027",
         "https://huggingface.co/docs/trl/reducing_memory_usage",

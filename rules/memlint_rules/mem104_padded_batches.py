@@ -26,6 +26,7 @@ from memlint.rule import (
     Script,
     Trainer,
 )
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._packing import call_after_trainer, sets_attention_elsewhere
 from memlint_rules._training import DECODERS, checkpoint
 from memlint_rules.mem103_unpacked_short_sequences import padded_share
@@ -149,7 +150,7 @@ RULE = Rule(
         "model is not one that is known to keep documents apart, and where the trainer has no name."
     ),
     check=check,
-    triggers=frozenset({"DataCollator", "DPOTrainer", "RewardTrainer"}),
+    triggers=(LIBRARIES, frozenset({"DataCollator", "DPOTrainer", "RewardTrainer"})),
     references=("https://arxiv.org/abs/2107.02027",),
     examples=(
         Example(

@@ -30,6 +30,7 @@ from memlint.rule import (
     Trainer,
 )
 from memlint_rules._checkpointing import ENABLERS
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._packing import attention, packs, sets_attention_elsewhere
 from memlint_rules._training import runs_in_training_loop
 
@@ -189,7 +190,7 @@ RULE = Rule(
         "attention or the collator has to change."
     ),
     check=check,
-    triggers=frozenset({"packing", "padding_free", "Flattening", "group_texts"}),
+    triggers=(LIBRARIES, frozenset({"packing", "padding_free", "Flattening", "group_texts"})),
     references=(
         "https://arxiv.org/abs/2402.13991",
         "https://huggingface.co/docs/trl/reducing_memory_usage",

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import Config, Example, Finding, Level, Rule, Script
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._packing import attention, call_after_trainer, packs, sets_attention_elsewhere
 
 _CALL = "memlint_runtime.use_variable_length_attention"
@@ -72,7 +73,7 @@ RULE = Rule(
         "has no name."
     ),
     check=check,
-    triggers=frozenset({"packing", "padding_free"}),
+    triggers=(LIBRARIES, frozenset({"packing", "padding_free"})),
     references=(
         "https://huggingface.co/docs/trl/reducing_memory_usage",
         "https://docs.pytorch.org/docs/stable/nn.attention.varlen.html",

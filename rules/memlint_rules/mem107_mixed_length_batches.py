@@ -23,6 +23,7 @@ from memlint.rule import (
     Script,
     Trainer,
 )
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules.mem103_unpacked_short_sequences import padded_share
 
 _COLLATOR = "transformers.DataCollatorForSeq2Seq"
@@ -101,7 +102,7 @@ RULE = Rule(
     ),
     fix_safety="Unsafe: batches are less random, and come in another order.",
     check=check,
-    triggers=frozenset({"DataCollatorForSeq2Seq"}),
+    triggers=(LIBRARIES, frozenset({"DataCollatorForSeq2Seq"})),
     references=("https://huggingface.co/docs/transformers/main_classes/trainer",),
     examples=(
         Example(

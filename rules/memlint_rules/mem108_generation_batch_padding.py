@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import Example, Finding, Level, Rule, Script, Trainer
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._shared_prompts import number, repeating_trainers, swap
 
 
@@ -61,7 +62,7 @@ RULE = Rule(
         "where a generation batch is one micro-batch, and where the number of devices decides."
     ),
     check=check,
-    triggers=frozenset({"GRPOTrainer", "RLOOTrainer"}),
+    triggers=(LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer"})),
     references=(
         "https://github.com/huggingface/trl/issues/7179",
         "https://huggingface.co/docs/trl/grpo_trainer",

@@ -23,6 +23,7 @@ from memlint.rule import (
     Script,
     Trainer,
 )
+from memlint_rules._libraries import LIBRARIES
 
 _PLAIN = ("transformers.Trainer",)
 _FUSERS = ("fuse_causal_lm_loss", "apply_liger_kernel", "cce_patch")
@@ -116,7 +117,7 @@ RULE = Rule(
         "`pip install 'torch-memlint[runtime]'`. Withheld where the script brings a loss of its own."
     ),
     check=check,
-    triggers=frozenset({"Trainer"}),
+    triggers=(LIBRARIES, frozenset({"Trainer"})),
     references=(
         "https://arxiv.org/abs/2411.09009",
         "https://arxiv.org/abs/2410.10989",

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from memlint.rule import Example, Finding, Level, Rule, Script
 from memlint_rules._full_logits import full_logits_trainers, fuse, is_kind
+from memlint_rules._libraries import LIBRARIES
 
 _CHUNKED = frozenset({"DPOTrainer", "KTOTrainer"})
 _KINDS = (*_CHUNKED, "CPOTrainer", "ORPOTrainer", "TPOTrainer", "BCOTrainer")
@@ -52,8 +53,11 @@ RULE = Rule(
         "Withheld for trainers, and for releases of TRL, with which it is not tested."
     ),
     check=check,
-    triggers=frozenset(
-        {"DPOTrainer", "KTOTrainer", "CPOTrainer", "ORPOTrainer", "TPOTrainer", "BCOTrainer"}
+    triggers=(
+        LIBRARIES,
+        frozenset(
+            {"DPOTrainer", "KTOTrainer", "CPOTrainer", "ORPOTrainer", "TPOTrainer", "BCOTrainer"}
+        ),
     ),
     references=(
         "https://arxiv.org/abs/2305.18290",

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from memlint.rule import Example, Finding, Level, Rule, Script
 from memlint_rules._full_logits import full_logits_trainers, fuse, is_kind
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._shared_prompts import number
 
 _CHUNKED = frozenset({"GRPOTrainer", "RLOOTrainer"})
@@ -53,15 +54,18 @@ RULE = Rule(
         "Withheld for trainers, and for releases of TRL, with which it is not tested."
     ),
     check=check,
-    triggers=frozenset(
-        {
-            "GRPOTrainer",
-            "RLOOTrainer",
-            "PPOTrainer",
-            "OnlineDPOTrainer",
-            "PPOv2Trainer",
-            "A2POTrainer",
-        }
+    triggers=(
+        LIBRARIES,
+        frozenset(
+            {
+                "GRPOTrainer",
+                "RLOOTrainer",
+                "PPOTrainer",
+                "OnlineDPOTrainer",
+                "PPOv2Trainer",
+                "A2POTrainer",
+            }
+        ),
     ),
     references=("https://arxiv.org/abs/2402.03300", "https://arxiv.org/abs/2411.09009"),
     examples=(

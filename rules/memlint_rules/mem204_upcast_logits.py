@@ -198,7 +198,7 @@ RULE = Rule(
         "copied, compiled, or sharded by DeepSpeed."
     ),
     check=check,
-    triggers=frozenset({"logits"}),
+    triggers=(frozenset({"logits"}), frozenset({".backward", "Trainer"})),
     references=("https://arxiv.org/abs/2411.09009",),
     examples=(
         Example(

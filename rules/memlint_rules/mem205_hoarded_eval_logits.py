@@ -27,6 +27,7 @@ from memlint.rule import (
     SetKeyword,
     Trainer,
 )
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._models import loads_language_model
 
 _REDUCE = "preprocess_logits_for_metrics"
@@ -198,7 +199,7 @@ RULE = Rule(
         "elsewhere it is advice."
     ),
     check=check,
-    triggers=frozenset({"compute_metrics"}),
+    triggers=(LIBRARIES, frozenset({"compute_metrics"})),
     references=(
         "https://huggingface.co/docs/transformers/main_classes/trainer",
         "https://github.com/huggingface/transformers/issues/7158",

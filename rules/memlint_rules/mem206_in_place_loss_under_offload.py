@@ -118,7 +118,7 @@ RULE = Rule(
         "run under offloading."
     ),
     check=check,
-    triggers=frozenset({"liger"}),
+    triggers=(frozenset({"liger"}), frozenset({"offload", "save_on_cpu"})),
     references=(
         "https://huggingface.co/docs/trl/reducing_memory_usage",
         "https://arxiv.org/abs/2410.10989",

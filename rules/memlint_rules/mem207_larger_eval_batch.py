@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import Config, Example, Finding, Fix, Level, Rule, Script, Trainer
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._models import loads_language_model
 
 _EVAL, _TRAIN = "per_device_eval_batch_size", "per_device_train_batch_size"
@@ -119,7 +120,7 @@ RULE = Rule(
         "so its last digits may."
     ),
     check=check,
-    triggers=frozenset({"Trainer"}),
+    triggers=(LIBRARIES, frozenset({"Trainer"})),
     references=("https://huggingface.co/docs/transformers/main_classes/trainer",),
     examples=(
         Example(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from memlint.rule import Config, Example, Finding, Fix, Level, Rule, Script, Trainer
 from memlint_rules._checkpointing import ARGUMENTS, is_reentrant_by_default
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._models import trains_language_model
 
 # The option and its new name: where both exist the new one wins.
@@ -126,7 +127,7 @@ RULE = Rule(
         "checkpointing on by another way, uses Unsloth, or sets the option from outside."
     ),
     check=check,
-    triggers=frozenset({"TrainingArguments", "Config"}),
+    triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config"})),
     references=(
         "https://arxiv.org/abs/2205.05198",
         "https://huggingface.co/docs/transformers/perf_train_gpu_one",

@@ -17,6 +17,7 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import Call, Example, Finding, Fix, Level, Object, Rule, Script, SetKeyword
+from memlint_rules._libraries import LIBRARIES
 
 _OPTION = "use_cache"
 _NO_CACHE_UNDER = (
@@ -140,7 +141,7 @@ RULE = Rule(
         "loader, unpacked into it, do not hold that name."
     ),
     check=check,
-    triggers=frozenset({".backward("}),
+    triggers=(LIBRARIES, frozenset({".backward("})),
     references=("https://huggingface.co/docs/transformers/kv_cache",),
     examples=(
         Example(

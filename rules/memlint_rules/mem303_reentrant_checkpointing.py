@@ -41,6 +41,7 @@ from memlint_rules._checkpointing import (
     is_reentrant_by_default,
     trainer_turns_on,
 )
+from memlint_rules._libraries import LIBRARIES
 
 _OPTION = "use_reentrant"
 _SOURCE = '{"use_reentrant": False}'
@@ -229,7 +230,10 @@ RULE = Rule(
         "the script, or where the version takes no keyword for it."
     ),
     check=check,
-    triggers=frozenset({"checkpoint", "prepare_model_for_kbit_training", "Config", "Arguments"}),
+    triggers=(
+        LIBRARIES | {"utils.checkpoint", "utils import checkpoint"},
+        frozenset({"checkpoint", "prepare_model_for_kbit_training", "Config", "Arguments"}),
+    ),
     references=(
         "https://docs.pytorch.org/docs/stable/checkpoint.html",
         "https://github.com/huggingface/trl/pull/4811",

@@ -28,6 +28,7 @@ from memlint.rule import (
     SetItem,
     SetKeyword,
 )
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._training import DECODERS, checkpoint, is_trained_anywhere
 
 _OPTION = "attn_implementation"
@@ -121,7 +122,7 @@ RULE = Rule(
         "known to support sdpa, or brings its own code (`trust_remote_code`)."
     ),
     check=check,
-    triggers=frozenset({"eager"}),
+    triggers=(LIBRARIES, frozenset({"eager"})),
     references=(
         "https://arxiv.org/abs/2205.14135",
         "https://huggingface.co/docs/transformers/attention_interface",

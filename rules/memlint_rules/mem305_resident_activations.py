@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from memlint.rule import Config, Example, Finding, Fix, Level, Rule, Script, Trainer
 from memlint_rules._checkpointing import ARGUMENTS, is_on
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._packing import call_after_trainer
 
 _OPTION = "activation_offloading"
@@ -80,7 +81,7 @@ RULE = Rule(
         "else by the runtime's adapter (`pip install 'torch-memlint[runtime]'`)."
     ),
     check=check,
-    triggers=frozenset({"max_length", "max_seq_length", "max_completion_length"}),
+    triggers=(LIBRARIES, frozenset({"max_length", "max_seq_length", "max_completion_length"})),
     references=("https://huggingface.co/docs/trl/reducing_memory_usage",),
     examples=(
         Example(

@@ -27,6 +27,7 @@ from memlint.rule import (
     Rule,
     Script,
 )
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._training import is_trained_anywhere, runs_in_training_loop
 
 _ASKED = {
@@ -195,7 +196,7 @@ RULE = Rule(
     ),
     fix_safety="Safe: loss and gradients do not change; what is taken out is not read anywhere.",
     check=check,
-    triggers=frozenset(_ASKED),
+    triggers=(LIBRARIES, frozenset(_ASKED)),
     references=("https://huggingface.co/docs/transformers/main_classes/output",),
     examples=(
         Example(

@@ -26,6 +26,7 @@ from memlint.rule import (
     Rule,
     Script,
 )
+from memlint_rules._libraries import LIBRARIES
 
 _WITHOUT_LOGITS = ("fuse_causal_lm_loss", "apply_liger_kernel", "cce_patch")
 _LOADERS = ("CausalLM", "LMHead", "Seq2SeqLM")
@@ -358,7 +359,7 @@ RULE = Rule(
         "in every step, or is read after the loop or by another function."
     ),
     check=check,
-    triggers=frozenset({"backward"}),
+    triggers=(LIBRARIES, frozenset({"backward"})),
     references=("https://docs.pytorch.org/docs/stable/notes/faq.html",),
     examples=(
         Example(

@@ -22,6 +22,7 @@ from memlint.rule import (
     Setting,
     Trainer,
 )
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._models import (
     DTYPE_OPTIONS,
     FLOAT32,
@@ -159,7 +160,11 @@ RULE = Rule(
         "weights small updates can be rounded away."
     ),
     check=check,
-    triggers=frozenset({"from_pretrained", "Trainer"}),
+    triggers=(
+        LIBRARIES,
+        frozenset({"from_pretrained", "Trainer"}),
+        frozenset({"Trainer", ".backward("}),
+    ),
     references=("https://huggingface.co/docs/transformers/models#model-data-type",),
     examples=(
         Example(

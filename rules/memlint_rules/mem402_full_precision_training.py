@@ -21,6 +21,7 @@ from memlint.rule import (
     Script,
     Trainer,
 )
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._models import FLOAT32, dtype_name, given_dtype, loads_language_model
 
 _OPTIONS = ("bf16", "fp16")
@@ -115,7 +116,7 @@ RULE = Rule(
     ),
     fix_safety="Unsafe: training runs in bfloat16, which needs an Ampere GPU or newer.",
     check=check,
-    triggers=frozenset({"Trainer"}),
+    triggers=(LIBRARIES, frozenset({"Trainer"})),
     references=(
         "https://arxiv.org/abs/1710.03740",
         "https://huggingface.co/docs/transformers/perf_train_gpu_one",

@@ -27,6 +27,7 @@ from memlint.rule import (
     Script,
     Trainer,
 )
+from memlint_rules._libraries import LIBRARIES
 
 _PREFERENCE = frozenset({"trl.DPOTrainer", "trl.KTOTrainer", "trl.experimental.kto.KTOTrainer"})
 _COPIES = ("from_pretrained", "deepcopy", "create_reference_model")
@@ -136,7 +137,7 @@ RULE = Rule(
         "data, images and synchronized references, with which TRL refuses to precompute."
     ),
     check=check,
-    triggers=frozenset({"Trainer"}),
+    triggers=(LIBRARIES, frozenset({"Trainer"})),
     references=("https://huggingface.co/docs/trl/dpo_trainer",),
     examples=(
         Example(

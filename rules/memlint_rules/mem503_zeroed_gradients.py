@@ -107,7 +107,7 @@ RULE = Rule(
         "the value comes from elsewhere."
     ),
     check=check,
-    triggers=frozenset({"set_to_none"}),
+    triggers=(frozenset({"set_to_none"}),),
     references=(
         "https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",
     ),

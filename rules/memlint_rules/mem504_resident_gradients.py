@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from memlint.rule import Applicability, Config, Example, Finding, Fix, Level, Rule, Script, Trainer
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._packing import call_after_trainer
 from memlint_rules._training import checkpoint
 
@@ -97,7 +98,7 @@ RULE = Rule(
         "advice only where the trainer has no name."
     ),
     check=check,
-    triggers=frozenset({"Trainer"}),
+    triggers=(LIBRARIES, frozenset({"Trainer"})),
     references=(
         "https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html",
     ),

@@ -125,7 +125,7 @@ RULE = Rule(
     ),
     fix_safety="",
     check=check,
-    triggers=frozenset({"in_backward", "InBackward", _HOOK, "layerwise", "lomo"}),
+    triggers=(frozenset({"in_backward", "InBackward", _HOOK, "layerwise", "lomo"}),),
     references=(
         "https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html",
     ),

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import Applicability, Example, Finding, Fix, Level, Rule, Script, Trainer
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._logits import gathered_logprobs, without_gradient
 from memlint_rules._shared_prompts import (
     number,
@@ -134,7 +135,7 @@ RULE = Rule(
         "`pip install 'torch-memlint[runtime]'`."
     ),
     check=check,
-    triggers=frozenset({"GRPOTrainer", "RLOOTrainer", "num_return_sequences"}),
+    triggers=(LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer", "num_return_sequences"})),
     references=(
         "https://github.com/huggingface/trl/pull/2669",
         "https://arxiv.org/abs/2402.03300",

@@ -23,6 +23,7 @@ from memlint.rule import (
     Script,
     Setting,
 )
+from memlint_rules._libraries import LIBRARIES
 
 _OPTION = "ds3_gather_for_generation"
 # How people call such a file: ``ds_zero3.json``, ``configs/z3-offload.json``.
@@ -100,7 +101,7 @@ RULE = Rule(
         "training state, leaving the option on is the better trade."
     ),
     check=check,
-    triggers=frozenset({"deepspeed", "DeepSpeedPlugin"}),
+    triggers=(LIBRARIES, frozenset({"deepspeed", "DeepSpeedPlugin"})),
     references=("https://huggingface.co/docs/trl/reducing_memory_usage",),
     examples=(
         Example(

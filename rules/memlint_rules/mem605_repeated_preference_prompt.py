@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import Config, Example, Finding, Level, Rule, Script, Trainer
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._shared_prompts import prompt_limit, repeating_trainers, swap
 
 _PAYS = 1.3  # below this, packing the tree costs about what it saves
@@ -80,7 +81,7 @@ RULE = Rule(
         "one import changes. Unsafe, or advice only, on the terms of `MEM601`."
     ),
     check=check,
-    triggers=frozenset({"DPOTrainer"}),
+    triggers=(LIBRARIES, frozenset({"DPOTrainer"})),
     references=("https://arxiv.org/abs/2410.20305", "https://arxiv.org/abs/2305.18290"),
     examples=(
         Example(

@@ -324,7 +324,7 @@ RULE = Rule(
         "the statements that run the model are put under `with torch.no_grad():`."
     ),
     check=check,
-    triggers=frozenset({".eval()"}),
+    triggers=(frozenset({".eval()"}),),
     references=("https://docs.pytorch.org/docs/stable/notes/autograd.html",),
     examples=(
         Example(

@@ -45,9 +45,8 @@ from memlint.rule import (
     Span,
     Symbol,
 )
+from memlint_rules._libraries import LIBRARIES, PACKAGES
 from memlint_rules._succession import (
-    IMPORTS,
-    PACKAGES,
     is_guarded,
     names_looked_up,
     option_fix,
@@ -581,7 +580,7 @@ RULE = Rule(
         "where nothing took its place or the value cannot be read where it has to go."
     ),
     check=check,
-    triggers=IMPORTS,
+    triggers=(LIBRARIES,),
     references=(
         "https://github.com/huggingface/trl/releases",
         "https://github.com/huggingface/transformers/blob/main/MIGRATION_GUIDE_V5.md",

@@ -26,9 +26,8 @@ from memlint.rule import (
     Span,
     Symbol,
 )
+from memlint_rules._libraries import LIBRARIES, PACKAGES
 from memlint_rules._succession import (
-    IMPORTS,
-    PACKAGES,
     is_guarded,
     names_looked_up,
     option_fix,
@@ -129,7 +128,7 @@ RULE = Rule(
     ),
     fix_safety="Safe: the new name of the same thing. Advice where there is none.",
     check=check,
-    triggers=IMPORTS,
+    triggers=(LIBRARIES,),
     references=("https://github.com/huggingface/transformers/releases",),
     examples=(
         Example(

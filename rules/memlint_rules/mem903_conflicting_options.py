@@ -25,6 +25,7 @@ from memlint.rule import (
     Setting,
     Trainer,
 )
+from memlint_rules._libraries import LIBRARIES
 
 _ANY = object()  # any value but None
 
@@ -215,7 +216,7 @@ RULE = Rule(
     ),
     fix_safety="Safe or unsafe where one of the options surely has to go; advice elsewhere.",
     check=check,
-    triggers=frozenset({"TrainingArguments", "Config", "Trainer"}),
+    triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config", "Trainer"})),
     references=("https://huggingface.co/docs/trl",),
     examples=(
         Example(

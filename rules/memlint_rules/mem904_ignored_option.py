@@ -29,9 +29,8 @@ from memlint.rule import (
     Setting,
     Symbol,
 )
+from memlint_rules._libraries import LIBRARIES, PACKAGES
 from memlint_rules._succession import (
-    IMPORTS,
-    PACKAGES,
     is_guarded,
     names_looked_up,
     option_fix,
@@ -130,7 +129,7 @@ RULE = Rule(
         "the call, where it does what it says."
     ),
     check=check,
-    triggers=IMPORTS,
+    triggers=(LIBRARIES,),
     references=("https://huggingface.co/docs/transformers/main_classes/trainer",),
     examples=(
         Example(

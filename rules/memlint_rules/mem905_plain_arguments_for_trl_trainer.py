@@ -24,6 +24,7 @@ from memlint.rule import (
     SetKeyword,
     Trainer,
 )
+from memlint_rules._libraries import LIBRARIES
 
 _PLAIN = frozenset({"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"})
 # Where the two classes' defaults differ, these keep what the script trained with. Checkpointing is
@@ -161,7 +162,7 @@ RULE = Rule(
         "default, on: it changes memory, not numbers."
     ),
     check=check,
-    triggers=frozenset({"TrainingArguments"}),
+    triggers=(LIBRARIES, frozenset({"TrainingArguments"})),
     references=("https://huggingface.co/docs/trl/sft_trainer",),
     examples=(
         Example(

@@ -19,6 +19,7 @@ from memlint.rule import (
     Rule,
     Script,
 )
+from memlint_rules._libraries import LIBRARIES
 
 # Options that save memory, under the names that notebooks give their variables.
 _OPTIONS = (
@@ -89,7 +90,7 @@ RULE = Rule(
     ),
     fix_safety="Advice: whether the option was meant is for the author to say.",
     check=check,
-    triggers=frozenset(_OPTIONS),
+    triggers=(LIBRARIES, frozenset(_OPTIONS), frozenset({"Config", "Arguments"})),
     references=("https://huggingface.co/docs/trl/reducing_memory_usage",),
     examples=(
         Example(

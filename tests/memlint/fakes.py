@@ -21,7 +21,7 @@ from memlint.source import Source, Span
 
 def build_script(source: Source, api: object) -> Any:
     ast.parse(source.text)
-    return SimpleNamespace(source=source, api=api)
+    return SimpleNamespace(source=source, api=api, forget=lambda: None)
 
 
 def word_rule(
@@ -50,7 +50,7 @@ def word_rule(
         summary=f"{word} is used",
         why=f"Each {word} costs 2 GiB. There is more to say, e.g. this.",
         check=check,
-        triggers=frozenset({word}),
+        triggers=(frozenset({word}),),
         examples=(),
         references=(f"https://example.org/{word}",),
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from memlint.engine import asked, check_file, check_source, first_sentence, prefilter
+from memlint.engine import Prefilter, check_file, check_source, first_sentence
 from memlint.findings import Level
 from memlint.reading import read_source
 from memlint.results import FileResult
@@ -27,18 +27,20 @@ def check(data: bytes, path: str = "a.py", **options: Any) -> FileResult:
     return check_file(path, data, RULES, lambda: object(), **options)  # type: ignore[arg-type,return-value]
 
 
-def test_prefilter_finds_any_trigger() -> None:
-    words = prefilter(RULES)
-    assert words.search(b"x = gamma")
-    assert not words.search(b"x = delta")
-    assert not prefilter([]).search(b"anything")
-    longer = replace(ALPHA, triggers=frozenset({"alphabet"}))
-    assert prefilter([longer, BETA]).search(b"alphabet")
-    assert not prefilter([longer, BETA]).search(b"alpha")
-
-
 def test_only_rules_with_a_trigger_are_asked() -> None:
-    assert asked(b"beta and gamma", RULES) == [BETA, GAMMA]
+    rules = Prefilter(RULES)
+    assert rules.asked(b"beta and gamma") == [BETA, GAMMA]
+    assert rules.asked(b"x = delta") == []
+    assert Prefilter([]).asked(b"anything") == []
+
+
+def test_a_word_of_each_set_is_needed() -> None:
+    both = replace(ALPHA, triggers=(frozenset({"alpha", "alphabet"}), frozenset({"psi", "chi"})))
+    rules = Prefilter([both, BETA])
+    assert rules.asked(b"alphabet chi") == [both]
+    assert rules.asked(b"alpha psi beta") == [both, BETA]
+    assert rules.asked(b"alphabet beta") == [BETA]
+    assert rules.asked(b"chi psi") == []
 
 
 def test_no_model_is_built_if_no_rule_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,4 +78,5 @@ def test_shipped_rules_are_what_their_files_say(monkeypatch: pytest.MonkeyPatch)
     assert [each.code for each in ids] == sorted(each.code for each in ids)
     for rule in rules.load(each.code for each in ids):
         assert rule.triggers, f"{rule.code} would be asked about every file"
-        assert all(word.isascii() for word in rule.triggers)
+        assert all(word.isascii() for words in rule.triggers for word in words)
+        assert all(rule.triggers), f"{rule.code} would never be asked"

@@ -1,0 +1,15 @@
+"""Words without which a file has nothing of the libraries that rules speak of.
+
+Most files of a repository import none of them: those are told apart by their bytes, unparsed.
+"""
+
+from __future__ import annotations
+
+PACKAGES = frozenset({"trl", "transformers", "peft", "accelerate"})
+
+# How a file names what it imports: the beginning of a statement, or further in a list of modules.
+LIBRARIES = frozenset(
+    f"{before} {package}"
+    for before in ("from", "import", ",")
+    for package in (*PACKAGES, "memlint_runtime")
+)
