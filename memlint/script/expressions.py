@@ -58,7 +58,7 @@ _BUILTIN_NAMES = frozenset(
 
 
 def _constant(run: Interpreter, node: ast.Constant) -> Value:
-    return Constant(node.value, node)
+    return run.values.get(node) or Constant(node.value, node)
 
 
 def _name(run: Interpreter, node: ast.Name) -> Value:

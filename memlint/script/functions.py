@@ -12,6 +12,7 @@ from memlint.script.records import Record
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
+    Choice,
     Class,
     Constant,
     Function,
@@ -47,7 +48,10 @@ def call(run: Interpreter, node: ast.Call) -> Value:
     receiver: Value | None = None
     if isinstance(node.func, ast.Attribute):
         receiver = run.eval(node.func.value)
-        callee = merge([run.attribute_of(one, node.func) for one in options(receiver)])
+        if isinstance(receiver, Choice):
+            callee = merge([run.attribute_of(one, node.func) for one in receiver.options])
+        else:
+            callee = run.attribute_of(receiver, node.func)
         before = run.values.get(node.func)
         if before is None or before is callee:
             run.values[node.func] = callee

@@ -360,7 +360,8 @@ def _fire(run: Interpreter, record: Record) -> Value | None:
                 keywords[parameter.arg] = Slot(known)
             for parameter in parameters[: len(parameters) - len(arguments.defaults)]:
                 keywords[parameter.arg] = Slot(UNKNOWN)
-            call = Record(record.node, "fire", record.order, keywords=keywords)
+            call = Record(record.node, "fire", record.order)
+            call.keywords = keywords
             call_function(run, value, call)
     return UNKNOWN
 

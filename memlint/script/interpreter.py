@@ -72,6 +72,8 @@ class Interpreter:
         self.stars: list[str] = []
         # The instance that methods which nothing calls are run on.
         self.selves: dict[ast.ClassDef, Object] = {}
+        # What each loop's body binds: a function's loops are met at each of its runs.
+        self.stored_names: dict[ast.AST, frozenset[str]] = {}
         self._order = 0
 
     # -- the run ---------------------------------------------------------------------------------
@@ -198,7 +200,11 @@ class Interpreter:
     def attribute_of(self, value: Value, node: ast.Attribute) -> Value:
         match value:
             case Symbol(name=name):
-                return Symbol(f"{name}.{node.attr}", node)
+                name = f"{name}.{node.attr}"
+                before = self.values.get(node)
+                # One value a place: the same again is no news.
+                again = isinstance(before, Symbol) and before.name == name
+                return before if again and before is not None else Symbol(name, node)
             case Object():
                 return self.attribute(value, node.attr)
             case Class():

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 
 from memlint.script.values import UNKNOWN, Object, Slot, Value
 
 
-@dataclass(eq=False, slots=True)
 class Record:
     """A call as it was evaluated once.
 
@@ -23,21 +21,51 @@ class Record:
     snapshots: for each argument that is an object, its slots when the call was made.
     """
 
-    node: ast.Call
-    name: str
-    order: int
-    arguments: tuple[Value, ...] = ()
-    keywords: dict[str, Slot] = field(default_factory=dict)
-    open_arguments: bool = False
-    open_keywords: bool = False
-    receiver: Value | None = None
-    contexts: tuple[str, ...] = ()
-    conditional: bool = False
-    in_loop: bool = False
-    function: ast.AST | None = None
-    result: Value = UNKNOWN
-    snapshots: dict[int, dict[str, Slot]] = field(default_factory=dict)
-    subclass: ast.ClassDef | None = None
+    __slots__ = (
+        "arguments",
+        "conditional",
+        "contexts",
+        "function",
+        "in_loop",
+        "keywords",
+        "name",
+        "node",
+        "open_arguments",
+        "open_keywords",
+        "order",
+        "receiver",
+        "result",
+        "snapshots",
+        "subclass",
+    )
+
+    def __init__(
+        self,
+        node: ast.Call,
+        name: str,
+        order: int,
+        *,
+        receiver: Value | None = None,
+        contexts: tuple[str, ...] = (),
+        conditional: bool = False,
+        in_loop: bool = False,
+        function: ast.AST | None = None,
+    ) -> None:
+        self.node = node
+        self.name = name
+        self.order = order
+        self.arguments: tuple[Value, ...] = ()
+        self.keywords: dict[str, Slot] = {}
+        self.open_arguments = False
+        self.open_keywords = False
+        self.receiver = receiver
+        self.contexts = contexts
+        self.conditional = conditional
+        self.in_loop = in_loop
+        self.function = function
+        self.result: Value = UNKNOWN
+        self.snapshots: dict[int, dict[str, Slot]] = {}
+        self.subclass: ast.ClassDef | None = None
 
     def __repr__(self) -> str:
         return f"<{self.name} line {self.node.lineno}>"

@@ -47,5 +47,18 @@ class State:
         if len(alive) == 1:
             self.facts.update(alive[0].facts)
             return
-        for key in {key for branch in alive for key in branch.facts}:
-            self.facts[key] = merge_slots([branch.get(key) for branch in alive])
+        joined = {}
+        if len(alive) == 2:
+            # Nearly all: an arm and what happens without it.
+            first, second = alive
+            for key, slot in first.facts.items():
+                other = second.get(key)
+                joined[key] = slot if slot is other else merge_slots((slot, other))
+            for key, slot in second.facts.items():
+                if key not in joined:
+                    other = first.get(key)
+                    joined[key] = slot if slot is other else merge_slots((other, slot))
+        else:
+            for key in dict.fromkeys(key for branch in alive for key in branch.facts):
+                joined[key] = merge_slots([branch.get(key) for branch in alive])
+        self.facts.update(joined)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memlint.script.binding import assign
 from memlint.script.expressions import binary
 from memlint.script.state import State
+from memlint.script.tree import walk
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
@@ -115,7 +116,7 @@ def _loop(run: Interpreter, node: ast.For | ast.AsyncFor | ast.While) -> None:
         endless = decided is True
     else:
         iterated = run.eval(node.iter)
-    for name in _stored_names(node.body):
+    for name in _stored_names(run, node):
         slot = run.lookup(name)
         if slot is not None:
             run.bind(name, merge([slot.value, UNKNOWN]))
@@ -267,13 +268,16 @@ def _assert(run: Interpreter, node: ast.Assert) -> None:
     run.eval(node.test)
 
 
-def _stored_names(statements: list[ast.stmt]) -> set[str]:
-    return {
-        node.id
-        for statement in statements
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
+def _stored_names(run: Interpreter, loop: ast.For | ast.AsyncFor | ast.While) -> frozenset[str]:
+    """The names that a loop's body binds."""
+    known = run.stored_names.get(loop)
+    if known is None:
+        known = run.stored_names[loop] = frozenset(
+            node.id
+            for node in walk(loop.body)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        )
+    return known
 
 
 def _is_main_guard(test: ast.expr) -> bool:

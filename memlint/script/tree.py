@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TypeVar
 
@@ -16,10 +16,43 @@ from memlint.source import Source, Span
 
 Node = TypeVar("Node", bound=ast.AST)
 
-# Fields of these are never nodes that anything is asked of, or they have none.
-_LEAVES = (ast.Name, ast.Constant, ast.alias, ast.Pass, ast.Break, ast.Continue)
-# What nodes share and nothing is asked of: ``Load()`` is one object in all of a tree.
-_SHARED = (ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop)
+# What nodes share, and what is no node: nothing is asked of them.
+_SHARED = frozenset({"expr_context", "boolop", "operator", "unaryop", "cmpop"})
+_PLAIN = _SHARED | {"identifier", "int", "string", "constant", "object", "type_ignore"}
+
+
+class _Children(dict[type[ast.AST], tuple[tuple[str, bool], ...]]):
+    """The fields of each kind of node that hold nodes, and whether they hold a list of them.
+
+    Read off the grammar that is a kind's docstring: ``Call(expr func, expr* args, ...)``.
+    """
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[tuple[str, bool], ...]:
+        found = []
+        for field in (kind.__doc__ or "").partition("(")[2].rstrip(") \n").split(","):
+            holds, _, name = field.strip().partition(" ")
+            if name in kind._fields and holds.rstrip("*?") not in _PLAIN:
+                found.append((name, holds.endswith("*")))
+        self[kind] = tuple(found)
+        return self[kind]
+
+
+_CHILDREN = _Children()
+
+
+def walk(roots: Iterable[ast.AST]) -> list[ast.AST]:
+    """``roots`` and all nodes below them, breadth first: as ``ast.walk``, in a third of its time
+    and without the contexts and operators that nodes share."""
+    nodes = list(roots)
+    for node in nodes:  # grows meanwhile
+        for name, many in _CHILDREN[node.__class__]:
+            if many:
+                nodes += [child for child in getattr(node, name) if child is not None]
+            else:
+                child = getattr(node, name)
+                if child is not None:
+                    nodes.append(child)
+    return nodes
 
 
 class Tree:
@@ -50,18 +83,13 @@ class Tree:
         by_type: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         nodes: list[ast.AST] = [self.tree]
         for node in nodes:  # grows meanwhile
-            by_type[node.__class__].append(node)
-            if isinstance(node, _LEAVES):
-                continue
-            for value in node.__dict__.values():
-                if value.__class__ is list:
-                    for child in value:
-                        if isinstance(child, ast.AST) and not isinstance(child, _SHARED):
-                            around[child] = node
-                            nodes.append(child)
-                elif isinstance(value, ast.AST) and not isinstance(value, _SHARED):
-                    around[value] = node
-                    nodes.append(value)
+            kind = node.__class__
+            by_type[kind].append(node)
+            for name, many in _CHILDREN[kind]:
+                for child in getattr(node, name) if many else (getattr(node, name),):
+                    if child is not None:
+                        around[child] = node
+                        nodes.append(child)
         return around, by_type
 
     def parent(self, node: ast.AST) -> ast.AST | None:

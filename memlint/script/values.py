@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -30,40 +29,88 @@ class Origin(StrEnum):
 
 
 class Value:
-    """Base of all abstract values."""
+    """Base of all abstract values.
 
-    __slots__ = ()
+    The small ones are made some thousand times a script: written out, they are made three times as
+    fast as dataclasses, and importing them costs nothing. They are never changed.
+    """
+
+    __slots__: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        fields = (f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({', '.join(fields)})"
 
 
-@dataclass(frozen=True, slots=True)
 class Constant(Value):
-    """A Python literal. ``node`` is the expression where it is written, None where ambiguous."""
+    """A Python literal. ``node`` is the expression where it is written, None where ambiguous; it
+    and the origin do not count in comparisons."""
 
-    value: object
-    node: ast.expr | None = field(default=None, compare=False)
-    origin: Origin = field(default=Origin.LITERAL, compare=False)
+    __slots__ = ("node", "origin", "value")
+
+    def __init__(
+        self, value: object, node: ast.expr | None = None, origin: Origin = Origin.LITERAL
+    ) -> None:
+        self.value = value
+        self.node = node
+        self.origin = origin
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Constant and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
 
 
-@dataclass(frozen=True, slots=True)
 class Symbol(Value):
-    """Something imported or built in, by qualified name: ``torch.bfloat16``."""
+    """Something imported or built in, by qualified name: ``torch.bfloat16``. ``node`` is the
+    expression where it is written, None where ambiguous; names alone are compared."""
 
-    name: str
-    node: ast.expr | None = field(default=None, compare=False)
-    origin: Origin = field(default=Origin.LITERAL, compare=False)
+    __slots__ = ("name", "node", "origin")
+
+    def __init__(
+        self, name: str, node: ast.expr | None = None, origin: Origin = Origin.LITERAL
+    ) -> None:
+        self.name = name
+        self.node = node
+        self.origin = origin
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Symbol and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
 
-@dataclass(frozen=True, slots=True)
 class Sequence(Value):
     """A list, tuple or set display. ``open`` means that it may hold more."""
 
-    items: tuple[Value, ...]
-    kind: str
-    node: ast.expr | None = field(default=None, compare=False)
-    open: bool = False
+    __slots__ = ("items", "kind", "node", "open")
+
+    def __init__(
+        self,
+        items: tuple[Value, ...],
+        kind: str,
+        node: ast.expr | None = None,
+        open: bool = False,  # noqa: A002
+    ) -> None:
+        self.items = items
+        self.kind = kind
+        self.node = node
+        self.open = open
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            type(other) is Sequence
+            and self.items == other.items
+            and self.kind == other.kind
+            and self.open == other.open
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.items, self.kind, self.open))
 
 
-@dataclass(eq=False, slots=True)
 class Object(Value):
     """Something with identity: made by a call, or a dict. Its slots live in the state.
 
@@ -71,67 +118,104 @@ class Object(Value):
     made_by: the call that made it.
     base: the object that it wraps (``get_peft_model(model)`` wraps ``model``) or copies.
     cls: the script's own class that it is an instance of.
+    names: every slot that it was ever given, by name.
+    open: slots that are not named here may exist too (a ``**`` of something unknown).
+    fed_by_parser: a command line or a file fills it in.
     """
 
-    type: str | None = None
-    made_by: Record | None = None
-    base: Object | None = None
-    cls: Class | None = None
-    node: ast.AST | None = None
-    names: dict[str, list[Slot]] = field(default_factory=dict)
-    # Slots that are not named here may exist too (a ``**`` of something unknown).
-    open: bool = False
-    # A command line or a file fills it in.
-    fed_by_parser: bool = False
+    __slots__ = ("base", "cls", "fed_by_parser", "made_by", "names", "node", "open", "type")
+
+    def __init__(
+        self,
+        type: str | None = None,  # noqa: A002
+        made_by: Record | None = None,
+        base: Object | None = None,
+        cls: Class | None = None,
+        node: ast.AST | None = None,
+        fed_by_parser: bool = False,
+    ) -> None:
+        self.type = type
+        self.made_by = made_by
+        self.base = base
+        self.cls = cls
+        self.node = node
+        self.names: dict[str, list[Slot]] = {}
+        self.open = False
+        self.fed_by_parser = fed_by_parser
 
     def __repr__(self) -> str:
         return f"<{self.type or 'object'}>"
 
 
-@dataclass(eq=False, slots=True)
 class Function(Value):
     """A function of the script. ``bound``: its ``self``; ``scope``: where it was defined."""
 
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-    scope: int
-    bound: Value | None = None
-    owner: Class | None = None
-    options: tuple[Record, ...] = ()
+    __slots__ = ("bound", "node", "options", "owner", "scope")
+
+    def __init__(
+        self,
+        node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
+        scope: int,
+        bound: Value | None = None,
+        owner: Class | None = None,
+        options: tuple[Record, ...] = (),
+    ) -> None:
+        self.node = node
+        self.scope = scope
+        self.bound = bound
+        self.owner = owner
+        self.options = options
 
 
-@dataclass(eq=False, slots=True)
 class Class(Value):
     """A class of the script. ``scope`` holds its class attributes; ``bases`` as evaluated."""
 
-    node: ast.ClassDef
-    scope: int
-    bases: tuple[Value, ...]
-    is_dataclass: bool = False
+    __slots__ = ("bases", "is_dataclass", "node", "scope")
+
+    def __init__(
+        self, node: ast.ClassDef, scope: int, bases: tuple[Value, ...], is_dataclass: bool = False
+    ) -> None:
+        self.node = node
+        self.scope = scope
+        self.bases = bases
+        self.is_dataclass = is_dataclass
 
 
-@dataclass(eq=False, slots=True)
 class Partial(Value):
     """``functools.partial`` of something, with the call that made it."""
 
-    callee: Value
-    made_by: Record
+    __slots__ = ("callee", "made_by")
+
+    def __init__(self, callee: Value, made_by: Record) -> None:
+        self.callee = callee
+        self.made_by = made_by
 
 
-@dataclass(frozen=True, slots=True)
 class Choice(Value):
     """One of several values, depending on the path."""
 
-    options: tuple[Value, ...]
+    __slots__ = ("options",)
+
+    def __init__(self, options: tuple[Value, ...]) -> None:
+        self.options = options
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Choice and self.options == other.options
+
+    def __hash__(self) -> int:
+        return hash(self.options)
 
 
-@dataclass(frozen=True, slots=True)
 class Unknown(Value):
-    """Not followed."""
+    """Not followed. There is one: ``UNKNOWN``."""
+
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Absent(Value):
-    """No such key, attribute or binding."""
+    """No such key, attribute or binding. There is one: ``ABSENT``."""
+
+    __slots__ = ()
 
 
 UNKNOWN = Unknown()
@@ -151,20 +235,27 @@ class How(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
 class Slot:
-    """A value under a name, and what holds it.
+    """A value under a name, and what holds it. Never changed.
 
     owner: the call, dict display, assignment statement or field where the name stands; None where
     several paths set it in different places.
     """
 
-    value: Value
-    how: How = How.OTHER
-    owner: ast.AST | None = None
+    __slots__ = ("how", "owner", "value")
+
+    def __init__(self, value: Value, how: How = How.OTHER, owner: ast.AST | None = None) -> None:
+        self.value = value
+        self.how = how
+        self.owner = owner
+
+    def __repr__(self) -> str:
+        return f"Slot({self.value!r}, {self.how.value})"
 
 
 _NOTHING = Slot(ABSENT)
+# A value that may be more things than this is not followed.
+_MOST_OPTIONS = 6
 
 
 def options(value: Value) -> tuple[Value, ...]:
@@ -176,9 +267,11 @@ def same(left: Value, right: Value) -> bool:
     """Whether two values are certainly the same (``True`` is not ``1`` here)."""
     if left is right:
         return True
+    if type(left) is not type(right):
+        return False
     if isinstance(left, Constant) and isinstance(right, Constant):
         return type(left.value) is type(right.value) and left.value == right.value
-    return type(left) is type(right) and left == right
+    return left == right
 
 
 def merge(values: Iterable[Value]) -> Value:
@@ -190,6 +283,8 @@ def merge(values: Iterable[Value]) -> Value:
     for value in values:
         for option in options(value):
             for index, other in enumerate(found):
+                if option is other:
+                    break
                 if same(option, other):
                     found[index] = _merge_same(other, option)
                     break
@@ -197,7 +292,7 @@ def merge(values: Iterable[Value]) -> Value:
                 found.append(option)
     if len(found) == 1:
         return found[0]
-    if not found or len(found) > 6:
+    if not found or len(found) > _MOST_OPTIONS:
         return UNKNOWN
     return Choice(tuple(found))
 
@@ -213,15 +308,23 @@ def _merge_same(left: Value, right: Value) -> Value:
 
 def merge_slots(slots: Iterable[Slot | None]) -> Slot:
     """``merge`` for slots; None stands for a path on which the name is not set."""
-    found = [slot if slot is not None else _NOTHING for slot in slots]
+    found = [slot or _NOTHING for slot in slots]
     first = found[0]
-    if all(slot is first for slot in found):
+    for slot in found:
+        if slot is not first:
+            break
+    else:
         return first
-    value = merge(slot.value for slot in found)
-    held = [slot for slot in found if slot.value is not ABSENT]
-    if held and all(slot.owner is held[0].owner for slot in held):
-        return Slot(value, held[0].how, held[0].owner)
-    return Slot(value)
+    value = merge([slot.value for slot in found])
+    held: Slot | None = None
+    for slot in found:
+        if slot.value is ABSENT:
+            continue
+        if held is None:
+            held = slot
+        elif slot.owner is not held.owner:
+            return Slot(value)
+    return Slot(value, held.how, held.owner) if held is not None else Slot(value)
 
 
 def truth(value: Value) -> bool | None:
