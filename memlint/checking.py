@@ -159,7 +159,7 @@ class Checker:
 
     def __init__(self, render: bool) -> None:
         self._render = render
-        self._rules: dict[frozenset[str], tuple[Rule, ...]] = {}
+        self._rules: dict[frozenset[str], tuple[tuple[Rule, ...], Prefilter]] = {}
         self._targets = Targets()
 
     def __call__(self, jobs: Sequence[Job]) -> list[FileResult]:
@@ -184,9 +184,11 @@ class Checker:
                 gc.enable()
 
     def _result(self, job: Job) -> FileResult:
-        rules = self._rules.get(job.codes)
-        if rules is None:
-            rules = self._rules[job.codes] = rule_files.load(job.codes)
+        known = self._rules.get(job.codes)
+        if known is None:
+            loaded = rule_files.load(job.codes)
+            known = self._rules[job.codes] = loaded, Prefilter(loaded)
+        rules, prefilter = known
         return check_file(
             job.path,
             None,
@@ -195,6 +197,7 @@ class Checker:
             named=job.named,
             render=self._render,
             unused_suppressions=rule_files.UNUSED_SUPPRESSION in job.codes,
+            prefilter=prefilter,
         )
 
 

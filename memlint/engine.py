@@ -75,14 +75,15 @@ def check_source(
     *,
     unused_suppressions: bool = True,
     on_error: OnError | None = None,
+    prefilter: Prefilter | None = None,
 ) -> list[Violation]:
     """What ``rules`` find in ``source``, in order of place, suppressed findings left out.
 
     Raises ``SyntaxError`` as ``ast.parse`` does. on_error takes a rule that failed; without it the
-    exception goes through.
+    exception goes through. prefilter: that of ``rules``, where it is at hand.
     """
     violations: list[Violation] = []
-    chosen = Prefilter(rules).asked(source.data)
+    chosen = (prefilter or Prefilter(rules)).asked(source.data)
     if chosen:
         from memlint.script import build_script
 
@@ -129,6 +130,7 @@ def check_file(
     named: bool = False,
     render: bool = False,
     unused_suppressions: bool = True,
+    prefilter: Prefilter | None = None,
 ) -> FileResult:
     """All that is found in the file at ``path`` (or in ``data``); never raises for bad input.
 
@@ -151,7 +153,12 @@ def check_file(
         if named:
             _parse(source)
         violations = check_source(
-            source, rules, api(), unused_suppressions=unused_suppressions, on_error=failed
+            source,
+            rules,
+            api(),
+            unused_suppressions=unused_suppressions,
+            on_error=failed,
+            prefilter=prefilter,
         )
     except SyntaxError as error:
         diagnostics.append(syntax_diagnostic(source, error))
