@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.api.signatures import Expression
 from memlint.api.stand_ins import stands_in
@@ -44,6 +43,7 @@ class Call:
         self.records = records
         self.node = records[0].node
         self.name = script.api.canonical(records[0].name)
+        self._settings: dict[str, Setting] = {}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} line {self.node.lineno}>"
@@ -86,7 +86,7 @@ class Call:
     def order(self) -> int:
         return self.records[0].order
 
-    @property
+    @cached_property
     def receiver(self) -> Value | None:
         """The value whose method is called."""
         values = [record.receiver for record in self.records if record.receiver is not None]
@@ -122,8 +122,15 @@ class Call:
 
     def setting(self, name: str) -> Setting:
         """The setting as the call gets it."""
-        slot = merge_slots([self._slot(record, name) for record in self.records])
-        return setting_of(name, slot, open_ended=self.open_ended)
+        known = self._settings.get(name)
+        if known is None:
+            known = self._settings[name] = setting_of(
+                name, self._merged(name), open_ended=self.open_ended
+            )
+        return known
+
+    def _merged(self, name: str) -> Slot:
+        return merge_slots([self._slot(record, name) for record in self.records])
 
     @property
     def keywords(self) -> tuple[str, ...]:
@@ -197,14 +204,14 @@ class Config(Call):
         ]
         return taken or [self.script.final_slots(one) for one in self.made]
 
-    def setting(self, name: str) -> Setting:
+    def _merged(self, name: str) -> Slot:
         slots = []
         for snapshot in self._snapshots:
             slot = snapshot.get(name)
             if slot is None and not self.fed_by_parser:
                 slot = self._positional(name)
             slots.append(slot)
-        return setting_of(name, merge_slots(slots), open_ended=self.open_ended)
+        return merge_slots(slots)
 
     def declares(self, name: str) -> bool:
         """Whether it is of a class of the script's own that has this option as a field."""
@@ -212,7 +219,7 @@ class Config(Call):
 
     def given_at_birth(self, name: str) -> bool | None:
         """Whether the call that makes it is given the setting."""
-        return super().setting(name).given
+        return setting_of(name, super()._merged(name), open_ended=self.open_ended).given
 
     def _positional(self, name: str) -> Slot | None:
         return merge_slots([self._slot(record, name) for record in self.records])
@@ -262,13 +269,13 @@ class Trainer(Call):
             return None
         return self.script.config_of(made)
 
-    @property
+    @cached_property
     def model(self) -> ModelFacts:
         """What is known of the model that it trains."""
         setting = self.setting("model")
         return self.script.model_facts(setting.raw if setting.given is not False else ABSENT)
 
-    @property
+    @cached_property
     def peft(self) -> bool | None:
         """Whether it trains adapters; None where the model cannot tell."""
         setting = self.setting("peft_config")
@@ -284,8 +291,7 @@ class Trainer(Call):
         return None if unsure or model.peft is None else False
 
 
-@dataclass(frozen=True)
-class ModelFacts:
+class ModelFacts(NamedTuple):
     """What the script says of one model.
 
     name: the checkpoint, where it is a string constant; UNSURE otherwise.

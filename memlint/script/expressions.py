@@ -64,11 +64,15 @@ def _constant(run: Interpreter, node: ast.Constant) -> Value:
 def _name(run: Interpreter, node: ast.Name) -> Value:
     slot = run.lookup(node.id)
     if slot is not None:
-        if not isinstance(slot.value, Choice):
-            return UNKNOWN if slot.value is ABSENT else slot.value
+        value = slot.value
+        if not isinstance(value, Choice):
+            return UNKNOWN if value is ABSENT else value
         # Where some path leaves the name unbound, using it there would be a NameError.
-        bound = [one for one in options(slot.value) if one is not ABSENT]
-        return merge(bound)
+        return (
+            merge(one for one in value.options if one is not ABSENT)
+            if ABSENT in value.options
+            else value
+        )
     if node.id in _BUILTIN_NAMES:
         return Symbol(node.id)
     return Symbol(f"{run.stars[0]}.{node.id}") if len(run.stars) == 1 else UNKNOWN

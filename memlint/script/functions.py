@@ -71,13 +71,11 @@ def call(run: Interpreter, node: ast.Call) -> Value:
         function=run.function,
     )
     _arguments(run, record)
-    # A name that is bound in one arm and None in the other is still that name when called.
-    callees = [
-        one
-        for one in options(callee)
-        if not isinstance(one, Unknown) and not (isinstance(one, Constant))
-    ]
-    target = callees[0] if len(callees) == 1 else (callee if not callees else None)
+    target: Value | None = callee
+    if isinstance(callee, Choice):
+        # A name that is bound in one arm and None in the other is still that name when called.
+        callees = [one for one in callee.options if not isinstance(one, Unknown | Constant)]
+        target = callees[0] if len(callees) == 1 else (callee if not callees else None)
     if target is None:
         record.name = "?"
         _take(run, record)
@@ -121,8 +119,18 @@ def _arguments(run: Interpreter, record: Record) -> None:
             if current.value is not ABSENT:
                 record.keywords.setdefault(name, current)
         record.open_keywords = splatted.open
-    for value in [*record.arguments, *(slot.value for slot in record.keywords.values())]:
-        for one in options(value):
+    for value in arguments:
+        _remember(run, record, value)
+    for given in record.keywords.values():
+        _remember(run, record, given.value)
+
+
+def _remember(run: Interpreter, record: Record, value: Value) -> None:
+    """Keep the slots of an argument as they are now."""
+    if isinstance(value, Object):
+        record.snapshots[id(value)] = run.slots(value)
+    elif isinstance(value, Choice):
+        for one in value.options:
             if isinstance(one, Object):
                 record.snapshots[id(one)] = run.slots(one)
 

@@ -100,12 +100,20 @@ class Interpreter:
         return number
 
     def lookup(self, name: str) -> Slot | None:
-        scope: int | None = self.global_names.get(self.scope, {}).get(name, self.scope)
+        scope: int | None = self.scope
+        declared = self.global_names.get(self.scope)
+        if declared is not None:
+            scope = declared.get(name, scope)
+        now, parents = self.state, self.parents
         while scope is not None:
-            slot = self.state.get((scope, name))
-            if slot is not None:
-                return slot
-            scope = self.parents[scope]
+            key = (scope, name)
+            state: State | None = now
+            while state is not None:  # State.get, without calling it so often
+                slot = state.facts.get(key)
+                if slot is not None:
+                    return slot
+                state = state.parent
+            scope = parents[scope]
         return None
 
     def bind(self, name: str, value: Value, owner: ast.AST | None = None) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.edits import Edit, ReplaceExpression, SetItem, SetKeyword
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
@@ -44,8 +43,7 @@ _PEFT = ("get_peft_model", "PeftModel", "PeftMixedModel", "AutoPeftModel")
 _KBIT = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(NamedTuple):
     """A hand-written training loop: the innermost loop around a ``backward``.
 
     node: the ``for`` or ``while``. backward: the calls that run the backward pass in it.
@@ -139,6 +137,10 @@ class Script(Tree):
         )
 
     @cached_property
+    def _call_by_node(self) -> dict[ast.Call, Call]:
+        return {call.node: call for call in self.calls}
+
+    @cached_property
     def _by_name(self) -> dict[str, list[Call]]:
         grouped: dict[str, list[Call]] = defaultdict(list)
         for call in self.calls:
@@ -162,8 +164,7 @@ class Script(Tree):
 
     def call_at(self, node: ast.AST | None) -> Call | None:
         """The call that a node is."""
-        records = self._by_node.get(node) if isinstance(node, ast.Call) else None
-        return Call(self, records) if records else None
+        return self._call_by_node.get(node) if isinstance(node, ast.Call) else None
 
     # -- configurations and trainers -------------------------------------------------------------
 
@@ -386,8 +387,8 @@ class Script(Tree):
         return any(
             word in call.name
             for call in self.calls
-            for word in ("AutoProcessor", "ImageProcessor", "Vision2Seq", "ImageTextToText")
             if call.name.startswith("transformers.")
+            for word in ("AutoProcessor", "ImageProcessor", "Vision2Seq", "ImageTextToText")
         ) or any("Vision" in full or _sees(full) for _, _, full in self.imports)
 
     @cached_property

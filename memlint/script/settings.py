@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from memlint.script.values import (
     ABSENT,
@@ -41,8 +40,7 @@ UNSURE: Final = _Sentinel("UNSURE")
 MISSING: Final = _Sentinel("MISSING")
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """A setting as it reaches its call.
 
     given: True on every path, False on none, None where only some paths give it or nobody can tell.

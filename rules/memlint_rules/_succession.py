@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import replace
 
 from memlint.rule import (
     UNSURE,
@@ -544,8 +543,8 @@ def written(call: Call, setting: Setting) -> Setting:
     keyword = call.keyword_node(setting.name)
     if setting.given is not None or setting.owner is not None or keyword is None:
         return setting
-    return replace(
-        setting, given=True, value=UNSURE, how=How.KEYWORD, owner=call.node, node=keyword.value
+    return setting._replace(
+        given=True, value=UNSURE, how=How.KEYWORD, owner=call.node, node=keyword.value
     )
 
 

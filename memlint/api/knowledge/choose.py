@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from memlint.api.knowledge import loading, training_arguments, trl_configs, trl_names
@@ -30,6 +30,16 @@ LINES: tuple[Line, ...] = (
     *training_arguments.LINES,
     *loading.LINES,
 )
+
+
+def _by_parameter(lines: Iterable[Line]) -> dict[str | None, list[Line]]:
+    found: dict[str | None, list[Line]] = {}
+    for line in lines:
+        found.setdefault(line.parameter, []).append(line)
+    return found
+
+
+_BY_PARAMETER = _by_parameter(LINES)
 
 
 def successor(api: Api, qualname: str, parameter: str | None, value: object) -> Successor | None:
@@ -60,10 +70,9 @@ def successor(api: Api, qualname: str, parameter: str | None, value: object) -> 
 
 
 def _matching(api: Api, name: str, parameter: str | None, value: object) -> Iterator[Line]:
-    for line in LINES:
+    for line in _BY_PARAMETER.get(parameter, ()):
         if (
-            line.parameter == parameter
-            and api.is_about(name, line.owner)
+            api.is_about(name, line.owner)
             and _within(api, line)
             and (not line.values or (value is not Unset and _among(value, line.values)))
         ):
