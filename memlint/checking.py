@@ -1,7 +1,8 @@
 """Many files: settings, prefilter, cache and processes between the paths and the results.
 
 The parent walks, reads, hashes and looks up; only files that name what a rule looks for and that
-changed since the last run are parsed, over several processes where there is enough to parse.
+changed since the last run are parsed, over several processes where there is enough to parse, which
+begin while the parent still reads.
 
 Cost: on two cores a pool wins from about two megabytes of scripts that must be parsed (some 160
 files); below that starting it costs more than it saves.
@@ -13,6 +14,7 @@ import gc
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint import rules as rule_files
@@ -88,70 +90,104 @@ def check_jobs(
     progress: Progress | None = None,
 ) -> list[FileResult]:
     """The result of every job, in their order. ``processes`` of None: as many as pay."""
-    results: dict[int, FileResult] = {}
-    keys: dict[int, str] = {}
-    pending: list[tuple[int, Job]] = []
-    pending_bytes = 0
-    conditions: dict[tuple[frozenset[str], bool], bytes] = {}
-    targets = Targets()
-    filters: dict[frozenset[str], Prefilter] = {}
-    for index, job in enumerate(jobs):
-        try:
-            data = read_bytes(job.path)
-        except ReadError as error:
-            results[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
-            continue
-        if cache is not None:
-            what = (job.codes, job.named)
-            if what not in conditions:
-                conditions[what] = Cache.conditions(*what)
-            keys[index] = Cache.key(data, conditions[what])
-            known = cache.get(
-                os.path.abspath(job.path),
-                job.path,
-                keys[index],
-                render,
-                partial(targets.key, job.path, job.target),
-            )
-            if known is not None:
-                results[index] = known
-                del keys[index]
-                continue
-        prefilter = filters.get(job.codes)
-        if prefilter is None:
-            prefilter = filters[job.codes] = Prefilter(rule_files.load(job.codes))
-        if job.named or b"memlint:" in data or prefilter.any_asked(data):
-            pending.append((index, job))
-            pending_bytes += len(data)
-        else:
-            results[index] = FileResult(job.path)
-
     progress = progress or Progress()
-    progress.start(len(pending))
-    if processes is None:
-        processes = usable_processes(pending_bytes)
-    work = [job for _, job in pending]
-    if processes > 1 and len(work) > 1:
+    sorting = _Sorting(jobs, cache, render)
+    pending = sorting.pending()
+    # Other processes begin with what is there as soon as they pay, while this one reads on.
+    first: list[Job] = []
+    first_bytes = 0
+    for job, size in pending:
+        first.append(job)
+        first_bytes += size
+        if processes is None and usable_processes(first_bytes) > 1:
+            break
+    processes = processes or usable_processes(first_bytes)
+    if processes > 1 and len(first) > 1:
         # What all workers need is imported once, before they are forked.
         import memlint.api
         import memlint.script  # noqa: F401
         from memlint.pool import in_processes
 
+        work = chain(first, (job for job, _ in pending))
         found = in_processes(partial(Checker, render), work, processes, _lost)
     else:
-        found = Checker(render).results(work)
-    for (index, _), result in zip(pending, found, strict=True):
-        results[index] = result
+        found = Checker(render).results(first)
+    for number, result in enumerate(found):
+        if not number:
+            progress.start(len(sorting.asked))
+        sorting.results[sorting.asked[number]] = result
         progress.step()
-    if cache is not None:
-        asked = {index for index, _ in pending}
-        for index, key in keys.items():
-            job = jobs[index]
-            if not _is_defect(results[index]):
-                target = targets.key(job.path, job.target) if index in asked else None
-                cache.put(os.path.abspath(job.path), key, render, target, results[index])
-        cache.save()
-    return [results[index] for index in range(len(jobs))]
+    sorting.keep()
+    return [sorting.results[index] for index in range(len(jobs))]
+
+
+class _Sorting:
+    """Which jobs are known from the last run, which ask no rule, and which are to be checked.
+
+    results: by the job's number, as they become known. asked: the numbers of the jobs that
+    ``pending`` gave out, in their order.
+    """
+
+    def __init__(self, jobs: Sequence[Job], cache: Cache | None, render: bool) -> None:
+        self._jobs = jobs
+        self._cache = cache
+        self._render = render
+        self._targets = Targets()
+        self._keys: dict[int, str] = {}
+        self.results: dict[int, FileResult] = {}
+        self.asked: list[int] = []
+
+    def pending(self) -> Iterator[tuple[Job, int]]:
+        """Jobs that are to be checked, each with the bytes of its file."""
+        conditions: dict[tuple[frozenset[str], bool], bytes] = {}
+        filters: dict[frozenset[str], Prefilter] = {}
+        for index, job in enumerate(self._jobs):
+            try:
+                data = read_bytes(job.path)
+            except ReadError as error:
+                self.results[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
+                continue
+            if self._cache is not None:
+                what = (job.codes, job.named)
+                if what not in conditions:
+                    conditions[what] = Cache.conditions(*what)
+                if self._is_known(self._cache, index, Cache.key(data, conditions[what])):
+                    continue
+            prefilter = filters.get(job.codes)
+            if prefilter is None:
+                prefilter = filters[job.codes] = Prefilter(rule_files.load(job.codes))
+            if job.named or b"memlint:" in data or prefilter.any_asked(data):
+                self.asked.append(index)
+                yield job, len(data)
+            else:
+                self.results[index] = FileResult(job.path)
+
+    def _is_known(self, cache: Cache, index: int, key: str) -> bool:
+        job = self._jobs[index]
+        known = cache.get(
+            os.path.abspath(job.path),
+            job.path,
+            key,
+            self._render,
+            partial(self._targets.key, job.path, job.target),
+        )
+        if known is None:
+            self._keys[index] = key
+            return False
+        self.results[index] = known
+        return True
+
+    def keep(self) -> None:
+        """Remember what is new for the next run."""
+        if self._cache is None:
+            return
+        asked = set(self.asked)
+        for index, key in self._keys.items():
+            job, result = self._jobs[index], self.results[index]
+            if not _is_defect(result):
+                target = self._targets.key(job.path, job.target) if index in asked else None
+                self._cache.put(os.path.abspath(job.path), key, self._render, target, result)
+        self._cache.save()
 
 
 class Checker:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
 from typing import Any, TypeVar
 
 # Large enough that sending costs nothing, small enough that the last ones end together.
@@ -30,27 +31,42 @@ _work: list[Work[Any, Any]] = []
 
 def in_processes(
     make: Callable[[], Work[Item, Result]],
-    items: Sequence[Item],
+    items: Iterable[Item],
     processes: int,
     lost: Callable[[Item, str], Result],
 ) -> Iterator[Result]:
-    """The results of chunks of ``items``, in their order.
+    """The results of chunks of ``items``, in their order; all items are taken before the first.
 
     make: called in each process, gives what it does with a chunk.
     lost: the result for an item whose process died, with a message that says so.
     """
-    chunks = [items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK)]
     pool = _executor(processes, make)
+    done = False
     try:
-        futures = [pool.submit(_run, chunk) for chunk in chunks]
-        for chunk, future in zip(chunks, futures, strict=True):
+        remaining = iter(items)
+        futures = []
+        while chunk := list(islice(remaining, _CHUNK)):
+            futures.append((chunk, _submitted(pool, chunk)))
+        for chunk, future in futures:
             try:
+                if future is None:
+                    raise BrokenProcessPool
                 yield from future.result()
             except BrokenProcessPool:
                 for item in chunk:
                     yield _alone(make, item, lost)
+        done = True
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        # Whoever is interrupted does not wait for the others.
+        pool.shutdown(wait=done, cancel_futures=True)
+
+
+def _submitted(pool: ProcessPoolExecutor, chunk: Sequence[Any]) -> Future[list[Any]] | None:
+    """None where a process has died already: the pool takes nothing more."""
+    try:
+        return pool.submit(_run, chunk)
+    except BrokenProcessPool:
+        return None
 
 
 def _executor(processes: int, make: Callable[[], Work[Item, Result]]) -> ProcessPoolExecutor:
