@@ -56,6 +56,8 @@ class Interpreter:
         self.imports: list[tuple[ast.Import | ast.ImportFrom, ast.alias, str]] = []
         self.scope = 0
         self.parents: dict[int, int | None] = {0: None}
+        # The names that each scope ever bound: where a name is not among them, no state has it.
+        self.bound: dict[int, set[str]] = {0: set()}
         self.global_names: dict[int, dict[str, int]] = {}
         self.contexts: tuple[str, ...] = ()
         self.branches = 0
@@ -97,6 +99,7 @@ class Interpreter:
     def new_scope(self, parent: int | None) -> int:
         number = len(self.parents)
         self.parents[number] = parent
+        self.bound[number] = set()
         return number
 
     def lookup(self, name: str) -> Slot | None:
@@ -104,21 +107,21 @@ class Interpreter:
         declared = self.global_names.get(self.scope)
         if declared is not None:
             scope = declared.get(name, scope)
-        now, parents = self.state, self.parents
         while scope is not None:
-            key = (scope, name)
-            state: State | None = now
-            while state is not None:  # State.get, without calling it so often
-                slot = state.facts.get(key)
+            if name in self.bound[scope]:
+                slot = self.state.get((scope, name))
                 if slot is not None:
                     return slot
-                state = state.parent
-            scope = parents[scope]
+            scope = self.parents[scope]
         return None
 
     def bind(self, name: str, value: Value, owner: ast.AST | None = None) -> None:
-        scope = self.global_names.get(self.scope, {}).get(name, self.scope)
-        self.state.set((scope, name), Slot(value, How.OTHER, owner))
+        scope = self.scope
+        declared = self.global_names.get(scope)
+        if declared is not None:
+            scope = declared.get(name, scope)
+        self.bound[scope].add(name)
+        self.state.facts[scope, name] = Slot(value, How.OTHER, owner)
 
     # -- objects ---------------------------------------------------------------------------------
 
@@ -129,7 +132,7 @@ class Interpreter:
 
     def set_slot(self, thing: Object, name: str, slot: Slot) -> None:
         thing.names.setdefault(name, []).append(slot)
-        self.state.set((id(thing), name), slot)
+        self.state.facts[id(thing), name] = slot
 
     def get_slot(self, thing: Object, name: str) -> Slot | None:
         if name not in thing.names:
@@ -222,7 +225,7 @@ class Interpreter:
                 return UNKNOWN
 
     def class_slot(self, cls: Class, name: str) -> Slot | None:
-        slot = self.state.get((cls.scope, name))
+        slot = self.state.get((cls.scope, name)) if name in self.bound[cls.scope] else None
         if slot is not None:
             return slot
         for base in cls.bases:

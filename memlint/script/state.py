@@ -16,7 +16,7 @@ Key = tuple[int, str]
 
 
 class State:
-    """An overlay over ``parent``."""
+    """An overlay over ``parent``. ``facts``: what was set since they parted."""
 
     __slots__ = ("dead", "facts", "parent")
 
@@ -33,9 +33,6 @@ class State:
                 return slot
             state = state.parent
         return None
-
-    def set(self, key: Key, slot: Slot) -> None:
-        self.facts[key] = slot
 
     def join(self, branches: Sequence[State]) -> None:
         """Take over what the branches that forked from here agree and disagree on."""
