@@ -7,14 +7,13 @@ pass. ``source`` arguments are Python expressions or statements written without 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from memlint.plain import Plain
 from memlint.source import Span
 
 
-@dataclass(frozen=True, slots=True)
-class SetKeyword:
+class SetKeyword(Plain):
     """Give the call at ``call`` the keyword ``name=source``; replace its value if it is there.
 
     ``call`` is the span of the call, or of a class definition (its bases and keywords). A call
@@ -28,16 +27,14 @@ class SetKeyword:
     beside_unpacking: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveKeyword:
+class RemoveKeyword(Plain):
     """Take keyword ``name`` out of the call, with its comma and the comment that belongs to it."""
 
     call: Span
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class RenameKeyword:
+class RenameKeyword(Plain):
     """Call the keyword ``old`` of the call ``new``; value and layout stay."""
 
     call: Span
@@ -45,16 +42,14 @@ class RenameKeyword:
     new: str
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveArgument:
+class RemoveArgument(Plain):
     """Take the argument whose value is at ``value`` (positional, keyword or starred) out."""
 
     call: Span
     value: Span
 
 
-@dataclass(frozen=True, slots=True)
-class SetItem:
+class SetItem(Plain):
     """Give the dict display at ``mapping`` the item ``key: source``, a string key."""
 
     mapping: Span
@@ -62,16 +57,14 @@ class SetItem:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveItem:
+class RemoveItem(Plain):
     """Take string key ``key`` out of the dict display at ``mapping``."""
 
     mapping: Span
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class RenameItem:
+class RenameItem(Plain):
     """Rename string key ``old`` of the dict display at ``mapping``."""
 
     mapping: Span
@@ -79,32 +72,28 @@ class RenameItem:
     new: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReplaceExpression:
+class ReplaceExpression(Plain):
     """Put ``source`` where the expression at ``span`` stands (parenthesized where it must be)."""
 
     span: Span
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReplaceCallee:
+class ReplaceCallee(Plain):
     """Let the call at ``call`` call ``source`` instead; its arguments stay."""
 
     call: Span
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class RenameAttribute:
+class RenameAttribute(Plain):
     """Rename the attribute of the attribute access at ``span`` (``x.old`` -> ``x.new``)."""
 
     span: Span
     new: str
 
 
-@dataclass(frozen=True, slots=True)
-class AddImport:
+class AddImport(Plain):
     """Make ``name`` of ``module`` (or ``module`` itself, if ``name`` is None) importable.
 
     Merged into an import of the same module that already runs at module level. Idempotent.
@@ -114,8 +103,7 @@ class AddImport:
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveImport:
+class RemoveImport(Plain):
     """Take ``name`` out of the ``from module import ...`` statements.
 
     With ``unless_used`` it stays where any other reference to it is left after all edits.
@@ -126,8 +114,7 @@ class RemoveImport:
     unless_used: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class RenameImport:
+class RenameImport(Plain):
     """In the import statement at ``span``: import ``new_name`` from ``new_module`` instead.
 
     Without a ``new_module`` (``""``) the module ``new_name`` itself is imported.
@@ -142,8 +129,7 @@ class RenameImport:
     new_name: str
 
 
-@dataclass(frozen=True, slots=True)
-class InsertStatement:
+class InsertStatement(Plain):
     """Insert ``source`` as statements of their own before or after the statement at ``anchor``."""
 
     anchor: Span
@@ -151,15 +137,13 @@ class InsertStatement:
     where: Literal["before", "after"] = "before"
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveStatement:
+class RemoveStatement(Plain):
     """Remove the statement at ``span``; ``pass`` takes its place where a block would be empty."""
 
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class WrapStatements:
+class WrapStatements(Plain):
     """Put the consecutive statements ``first`` to ``last`` under ``header`` (``with ...:``)."""
 
     first: Span
@@ -167,16 +151,14 @@ class WrapStatements:
     header: str
 
 
-@dataclass(frozen=True, slots=True)
-class AddDecorator:
+class AddDecorator(Plain):
     """Decorate the function or class definition at ``definition`` with ``@source``, outermost."""
 
     definition: Span
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class AddParameter:
+class AddParameter(Plain):
     """Give the function defined at ``definition`` the parameter ``name=default``.
 
     It goes behind the last parameter that can be given by position. Idempotent.

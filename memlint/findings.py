@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from memlint.edits import Edit
+from memlint.plain import Plain
 from memlint.source import Span
 
 
@@ -30,8 +30,7 @@ class Applicability(StrEnum):
     DISPLAY = "display"
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(Plain):
     """``message`` says in the imperative what the edits do; advice alone has no edits."""
 
     message: str
@@ -39,8 +38,7 @@ class Fix:
     applicability: Applicability = Applicability.SAFE
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Plain):
     """One fault at one place.
 
     ``level`` overrides the rule's own (a rule may be only a hint in some situations). The rule's
@@ -53,8 +51,7 @@ class Finding:
     level: Level | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Plain):
     """A finding with the rule it came from: what reports show and caches keep."""
 
     code: str
@@ -65,8 +62,7 @@ class Violation:
     fix: Fix | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(Plain):
     """A file, or a cell of one, that could not be read or parsed: shown, exit status 2."""
 
     path: str

@@ -142,12 +142,10 @@ def fix_file(job: Job, data: bytes | None, targets: Targets) -> Change:
 def _fixed_shown(source: Source, violations: Sequence[Violation]) -> list[Shown]:
     """Fixed findings. Their places are those of the pass that found them, so that only the first
     pass's are true of ``source``; they are told by message, not by place."""
-    from dataclasses import replace
-
     from memlint.source import Span
 
     return shown_violations(
-        source, [replace(one, span=Span(0, 0)) for one in violations], render=False
+        source, [one._replace(span=Span(0, 0)) for one in violations], render=False
     )
 
 

@@ -7,7 +7,6 @@ one file of ``memlint_rules`` as ``RULE``; its examples are its tests and its do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from memlint.api.signatures import History
 from memlint.api.successors import (
@@ -44,6 +43,7 @@ from memlint.edits import (
     WrapStatements,
 )
 from memlint.findings import Applicability, Finding, Fix, Level
+from memlint.plain import Plain
 from memlint.script import (
     MISSING,
     UNSURE,
@@ -119,8 +119,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Plain):
     """A faulty script and what ``memlint fix`` makes of it: a test and a documentation section.
 
     bad: a script in which the rule finds exactly ``findings`` faults.
@@ -135,8 +134,7 @@ class Example:
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Plain):
     """One fault.
 
     code, name: ``MEM301``, ``unchecked-activations``; the name names the fault, not the cure.

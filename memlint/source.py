@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
-# What ends a line for Python; ``str.splitlines`` would also split on form feeds and U+2028.
-_NEWLINE = re.compile(rb"\r\n|\r|\n")
+from memlint.plain import Plain
 
 
 class Span(NamedTuple):
@@ -40,8 +39,7 @@ class Location(NamedTuple):
     cell: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Plain):
     """One code cell of a notebook. ``span`` covers its text in ``Source.data``.
 
     ``number`` counts all cells of the notebook from 1, as the notebook's readers count them.
@@ -51,27 +49,33 @@ class Cell:
     span: Span
 
 
-@dataclass(frozen=True)
 class Source:
-    """One script.
+    """One script. Never changed.
 
     path: as the user gave it, or ``-``'s stand-in name.
     text: decoded, without byte order mark, newlines as they are in the file. For a notebook: its
         code cells, magics masked by a form that parses and can be unmasked.
     raw: the file's bytes, against which a rewrite is compared before it replaces them.
     cells: empty for a Python file.
+    data: the text's UTF-8 form, which spans count in.
     """
 
-    path: str
-    text: str
-    raw: bytes = b""
-    encoding: str = "utf-8"
-    bom: bool = False
-    cells: tuple[Cell, ...] = ()
-    data: bytes = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "data", self.text.encode("utf-8", "surrogatepass"))
+    def __init__(
+        self,
+        path: str,
+        text: str,
+        raw: bytes = b"",
+        encoding: str = "utf-8",
+        bom: bool = False,
+        cells: tuple[Cell, ...] = (),
+    ) -> None:
+        self.path = path
+        self.text = text
+        self.raw = raw
+        self.encoding = encoding
+        self.bom = bom
+        self.cells = cells
+        self.data = text.encode("utf-8", "surrogatepass")
 
     @property
     def is_notebook(self) -> bool:
@@ -79,8 +83,15 @@ class Source:
 
     @cached_property
     def line_starts(self) -> tuple[int, ...]:
-        """Byte offset at which each line begins."""
-        return (0, *(match.end() for match in _NEWLINE.finditer(self.data)))
+        """Byte offset at which each line begins.
+
+        Lines end where they end for Python: ``str.splitlines`` would also split on form feeds and
+        U+2028.
+        """
+        if b"\r" in self.data:
+            return (0, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", self.data)))
+        lengths = (len(line) + 1 for line in self.data.split(b"\n")[:-1])
+        return tuple(accumulate(lengths, initial=0))
 
     def offset(self, lineno: int, col_offset: int) -> int:
         """The byte offset of an ``ast`` position (1-based line, 0-based UTF-8 column)."""

@@ -9,7 +9,6 @@ bases and fields are followed from package to package, each at its own version, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from memlint.api.knowledge.defaults import FORWARDED, MENDED_DEFAULTS
@@ -197,7 +196,7 @@ class Api:
                     and not line.values
                     and self.is_about(name, line.owner)
                 ):
-                    return replace(history_found, deprecated_since=line.since)
+                    return history_found._replace(deprecated_since=line.since)
         return history_found
 
     def successor(
@@ -586,7 +585,7 @@ class Api:
                 made = _made(accepted)
                 if unknown_base:
                     # A base that is not described may have fields of its own.
-                    made = replace(made, accepts_any=True)
+                    made = made._replace(accepts_any=True)
                 return self._mended(name, made)
         return Signature({}) if order else None
 
@@ -623,7 +622,7 @@ class Api:
                 and parameter.default == Expression(line.expression)
                 and self.is_a(name, line.owner)
             ):
-                mended[line.parameter] = replace(parameter, default=line.at(self))
+                mended[line.parameter] = parameter._replace(default=line.at(self))
         for warned in WARNED:
             parameter = signature.parameters.get(warned.parameter)
             if (
@@ -632,10 +631,10 @@ class Api:
                 and not parameter.deprecated
                 and self._holds_for(name, warned)
             ):
-                mended[warned.parameter] = replace(parameter, deprecated=True)
+                mended[warned.parameter] = parameter._replace(deprecated=True)
         if not mended:
             return signature
-        return replace(signature, parameters={**signature.parameters, **mended})
+        return signature._replace(parameters={**signature.parameters, **mended})
 
     def _holds_for(self, name: str, line: Warned | Ignored) -> bool:
         """Whether ``line`` is about ``name`` at the target."""
@@ -719,7 +718,7 @@ def _forwarded(own: Signature, base: Signature | None, *, keep_open: bool = Fals
     if base is None:
         return own
     added = {
-        name: replace(parameter, kind=Kind.KEYWORD)
+        name: parameter._replace(kind=Kind.KEYWORD)
         for name, parameter in base.parameters.items()
         if name not in own.parameters
     }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, StrEnum
+from typing import NamedTuple
 
 from memlint.api.versions import parse_version
+from memlint.plain import Plain
 
 
 class Required(Enum):
@@ -30,8 +31,7 @@ class UnsetType(Enum):
 Unset = UnsetType.UNSET
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Plain):
     """A default that is no literal, as its source text: ``torch.float32``."""
 
     text: str
@@ -51,8 +51,7 @@ class Kind(StrEnum):
     VAR_KEYWORD = "var-keyword"
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One parameter at the target.
 
     deprecated: giving it warns there.
@@ -70,8 +69,7 @@ class Parameter:
         return self.default is REQUIRED
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """Parameters in positional order, ``*args`` and ``**kwargs`` left out.
 
     accepts_any: further keywords are taken (``**kwargs`` that lead nowhere known).
@@ -92,8 +90,7 @@ class Signature:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """Since when and until when something is there, in minor versions of ``package``.
 
     since: first release that has it; None where the oldest release known has it already.

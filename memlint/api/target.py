@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from memlint.api.tables import PACKAGES, table
 from memlint.api.versions import exact, parse_version, satisfies
+from memlint.plain import Plain
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Plain):
     """A version and its source: ``--target``, a file's path, an environment's folder.
 
     assumed: nothing said so; it is the newest known.
@@ -24,11 +23,10 @@ class Resolved:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Plain):
     """Versions of the five packages. Hashable, so that it can key caches."""
 
-    versions: tuple[tuple[str, Resolved], ...] = field(default=())
+    versions: tuple[tuple[str, Resolved], ...] = ()
 
     @classmethod
     def of(cls, versions: Mapping[str, Resolved]) -> Target:

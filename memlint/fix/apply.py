@@ -113,7 +113,7 @@ def _first_span(edits: Sequence[Edit]) -> int:
     places = [
         value.start
         for edit in edits
-        for value in (getattr(edit, name) for name in type(edit).__dataclass_fields__)
+        for value in (getattr(edit, name) for name in edit._fields)
         if isinstance(value, Span)
     ]
     return min(places, default=0)

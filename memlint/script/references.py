@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from memlint.api.stand_ins import stands_in
 from memlint.edits import AddImport, Edit
+from memlint.plain import Plain
 
 ImportEntry = tuple[ast.Import | ast.ImportFrom, ast.alias, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Plain):
     """Source text that stands for a qualified name, and the edits that make it valid."""
 
     text: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from memlint.rule import Script
 
@@ -16,7 +16,6 @@ _LAST = (-1, 2)
 _NO_GRADIENT = ("torch.no_grad", "torch.inference_mode")
 
 
-@dataclass(slots=True)
 class Chain:
     """How an expression comes from ``model(...).logits``.
 
@@ -24,10 +23,11 @@ class Chain:
     off, as only next-token prediction does. upcast: it passes through float32.
     """
 
-    source: ast.Attribute
-    names: list[ast.Name] = field(default_factory=list)
-    shifted: bool = False
-    upcast: bool = False
+    def __init__(self, source: ast.Attribute) -> None:
+        self.source = source
+        self.names: list[ast.Name] = []
+        self.shifted = False
+        self.upcast = False
 
 
 def chain_of(script: Script, node: ast.expr, depth: int = 2) -> Chain | None:
@@ -141,8 +141,7 @@ def _through_callers(
     return found
 
 
-@dataclass(slots=True)
-class Gathered:
+class Gathered(NamedTuple):
     """Log-probabilities of given tokens, gathered from the log-softmax of all.
 
     only: nothing but ``gather`` is done with that log-softmax.

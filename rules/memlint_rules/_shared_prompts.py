@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memlint.rule import (
     Applicability,
@@ -30,8 +30,7 @@ _STATEFUL = re.compile(
 _DROPS_OUT = re.compile(r"gpt-?2|gpt-neo|(^|/)opt-|phi-?[12](\b|_)|codegen|bloom", re.I)
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(NamedTuple):
     """Why the runtime's trainer would not do as it is; ``edits`` clear it where edits can."""
 
     reason: str

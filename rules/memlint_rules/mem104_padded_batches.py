@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from memlint.rule import (
     Applicability,
@@ -123,7 +122,7 @@ def _where_known(script: Script, trainer: Trainer, fix: Fix) -> Fix:
 
 def _with_end_tokens(fix: Fix) -> Fix:
     """That collator takes every padding token out of the labels, end tokens used as such, too."""
-    return replace(fix, applicability=Applicability.UNSAFE) if fix.edits else fix
+    return fix._replace(applicability=Applicability.UNSAFE) if fix.edits else fix
 
 
 RULE = Rule(

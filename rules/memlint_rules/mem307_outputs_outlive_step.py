@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memlint.rule import (
     Applicability,
@@ -38,8 +38,7 @@ _AS_LARGE = frozenset({"log_softmax", "softmax", "exp", "log"})
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 
-@dataclass(frozen=True)
-class _Held:
+class _Held(NamedTuple):
     """A name that holds logits when a step ends.
 
     statement: where it is bound. sure: whether every step binds it.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from memlint.rule import Applicability, Config, Example, Finding, Fix, Level, Rule, Script, Trainer
 from memlint_rules._libraries import LIBRARIES
@@ -76,7 +75,7 @@ def _fix(script: Script, trainer: Trainer, config: Config) -> Fix:
     fix = call_after_trainer(script, trainer, _CALL, "{}")
     edits = script.set_option(config, "max_grad_norm", "0")
     if not fix.edits or not edits:
-        return replace(fix, edits=(), applicability=Applicability.DISPLAY)
+        return fix._replace(edits=(), applicability=Applicability.DISPLAY)
     return Fix(f"{fix.message}, with `max_grad_norm=0`", (*fix.edits, *edits), Applicability.UNSAFE)
 
 

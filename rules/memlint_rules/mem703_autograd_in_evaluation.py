@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memlint.rule import (
     AddDecorator,
@@ -41,8 +41,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Scope = Function | ast.Lambda | ast.ClassDef
 
 
-@dataclass(frozen=True)
-class _Evaluation:
+class _Evaluation(NamedTuple):
     """What follows ``model.eval()``, up to ``model.train()``, in the same block.
 
     model: the expression that names the model. statements: those that run it, in order.

@@ -7,7 +7,7 @@ has been loaded and the data tokenized.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memlint.rule import (
     UNSURE,
@@ -30,8 +30,7 @@ from memlint_rules._libraries import LIBRARIES
 _ANY = object()  # any value but None
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(NamedTuple):
     """Options of ``owner`` that cannot be together. ``drop``: the one that goes, if one surely."""
 
     owner: str

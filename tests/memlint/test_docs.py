@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from memlint import docs, rules
@@ -11,8 +9,7 @@ from memlint.cli import run
 from memlint.rule import Example
 from tests.memlint.fakes import ALPHA, BETA
 
-RULE = replace(
-    ALPHA,
+RULE = ALPHA._replace(
     why="It costs.\n\n    And more.",
     fix_safety="Nothing changes.",
     examples=(
@@ -36,7 +33,7 @@ def test_page() -> None:
 
 
 def test_table() -> None:
-    odd = replace(BETA, summary="a | b")
+    odd = BETA._replace(summary="a | b")
     assert docs.rules_table([RULE, odd]).split("\n")[2:] == [
         "| MEM301 | alpha-used | waste | alpha is used | yes |",
         "| MEM302 | beta-used | error | a \\| b |  |",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ def test_only_rules_with_a_trigger_are_asked() -> None:
 
 
 def test_a_word_of_each_set_is_needed() -> None:
-    both = replace(ALPHA, triggers=(frozenset({"alpha", "alphabet"}), frozenset({"psi", "chi"})))
+    both = ALPHA._replace(triggers=(frozenset({"alpha", "alphabet"}), frozenset({"psi", "chi"})))
     rules = Prefilter([both, BETA])
     assert rules.asked(b"alphabet chi") == [both]
     assert rules.asked(b"alpha psi beta") == [both, BETA]
@@ -62,11 +61,11 @@ def test_findings_come_in_order_of_place_with_rule_and_level() -> None:
 def test_what_is_said_twice_of_one_place_is_said_once() -> None:
     def twice(script: Any) -> Iterator[Any]:
         for finding in ALPHA.check(script):
-            yield replace(finding, fix=None)
+            yield finding._replace(fix=None)
             yield finding
-            yield replace(finding, message="another reason")
+            yield finding._replace(message="another reason")
 
-    rule = replace(ALPHA, check=twice)
+    rule = ALPHA._replace(check=twice)
     found = check_source(read_source("a.py", b"alpha\n"), [rule], object())  # type: ignore[arg-type]
     assert [each.message for each in found] == ["alpha is wasteful", "another reason"]
     assert all(each.fix is not None for each in found)
@@ -84,7 +83,7 @@ def test_a_failing_rule_is_one_diagnostic_and_others_speak() -> None:
         raise KeyError("oops")
         yield
 
-    broken = replace(ALPHA, check=fail)
+    broken = ALPHA._replace(check=fail)
     source = read_source("a.py", b"alpha beta".replace(b" ", b"\n"))
     with pytest.raises(KeyError):
         check_source(source, (broken, BETA), object())  # type: ignore[arg-type]

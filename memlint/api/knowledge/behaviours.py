@@ -6,11 +6,10 @@ holds (the empty string: from the first), the answer, and where that was read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(NamedTuple):
     """``topic`` is ``answer`` from ``since`` on, until a later line of the same topic."""
 
     topic: str

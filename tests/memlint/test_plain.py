@@ -1,0 +1,77 @@
+"""Frozen records behave as frozen dataclasses do."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from memlint.plain import Plain
+
+
+class Point(Plain):
+    x: int
+    y: int = 0
+
+
+class Named(Point):
+    name: str = ""
+
+
+class Other(Plain):
+    x: int
+    y: int = 0
+
+
+def test_fields_come_by_position_and_by_name() -> None:
+    assert (Point(1).x, Point(1).y) == (1, 0)
+    assert Point(1, 2) == Point(y=2, x=1)
+    assert Named(1, 2, "a")._fields == ("x", "y", "name")
+    assert repr(Named(1, name="a")) == "Named(x=1, y=0, name='a')"
+
+
+@pytest.mark.parametrize(
+    ("values", "named", "message"),
+    [
+        ((), {}, "Point lacks a value for 'x'"),
+        ((1, 2, 3), {}, "Point takes at most 2 values, got 3"),
+        ((1,), {"z": 1}, "Point takes no 'z'"),
+        ((1,), {"x": 1}, "Point takes no 'x', or once only"),
+    ],
+)
+def test_wrong_values_are_refused(
+    values: tuple[int, ...], named: dict[str, int], message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        Point(*values, **named)
+
+
+def test_records_of_other_classes_are_never_equal() -> None:
+    assert Point(1) != Other(1)
+    assert Point(1) != (1, 0)
+    assert Named(1) != Point(1)
+    assert len({Point(1), Point(1), Other(1), Point(2)}) == 3
+
+
+def test_a_record_does_not_change() -> None:
+    point = Point(1, 2)
+    with pytest.raises(AttributeError, match="frozen"):
+        point.x = 3  # type: ignore[misc]
+    with pytest.raises(AttributeError, match="frozen"):
+        del point.x
+    assert point._replace(x=3) == Point(3, 2)
+    assert point == Point(1, 2)
+    with pytest.raises(TypeError, match="takes no 'z'"):
+        point._replace(z=3)
+
+
+def test_a_record_goes_to_another_process_and_back() -> None:
+    assert pickle.loads(pickle.dumps(Named(1, 2, "a"))) == Named(1, 2, "a")
+
+
+def test_patterns_match_by_name() -> None:
+    match Point(1, 2):
+        case Point(x=1, y=y):
+            assert y == 2
+        case _:
+            pytest.fail("no match")
