@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-_MAGIC = re.compile(r"[*?\[\\]")
+_MAGIC = frozenset("*?[\\")
 
 
 class _Pattern(NamedTuple):
@@ -87,11 +87,11 @@ class Patterns:
         if not text:
             return
         pattern = _Pattern(rank, keep, folders_only)
-        if not _MAGIC.search(text):
+        if _MAGIC.isdisjoint(text):
             (self._paths if anchored else self._names).setdefault(text, []).append(pattern)
-        elif not anchored and text[0] == "*" and not _MAGIC.search(text[1:]):
+        elif not anchored and text[0] == "*" and _MAGIC.isdisjoint(text[1:]):
             self._suffixes.append((text[1:], pattern))
-        elif text.startswith("**/") and not _MAGIC.search(text[3:]) and "/" not in text[3:]:
+        elif text.startswith("**/") and _MAGIC.isdisjoint(text[3:]) and "/" not in text[3:]:
             self._names.setdefault(text[3:], []).append(pattern)
         else:
             self._globs.append((text, anchored, pattern))

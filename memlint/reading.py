@@ -30,10 +30,7 @@ _OTHER_BOMS = {
     b"\xfe\xff": "UTF-16",
 }
 # PEP 263: the cookie is a comment on line one, or on line two if line one is blank or a comment.
-_COOKIE = re.compile(
-    rb"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))??[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)"
-)
-_NEWLINE = re.compile(rb"\r\n|\r|\n")
+_COOKIE = rb"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))??[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)"
 
 
 class ReadError(Exception):
@@ -135,7 +132,10 @@ def _encoding(path: str, body: bytes, bom: bool) -> str:
                 raise ReadError(
                     Diagnostic(path, f"is {name}, not UTF-8, and Python cannot run it", 1, 1)
                 )
-    found = _COOKIE.match(body)
+    # Nearly every file says nothing: known without a pattern.
+    second = body.find(b"\n", body.find(b"\n") + 1)
+    head = body[:second] if second >= 0 else body
+    found = re.match(_COOKIE, body) if b"coding" in head else None
     if found is None:
         return "utf-8"
     cookie = found[1].decode("ascii", "replace")
@@ -162,7 +162,7 @@ def _encoding(path: str, body: bytes, bom: bool) -> str:
 def _place(data: bytes, offset: int) -> tuple[int, int]:
     """1-based row and column (bytes) of ``offset``."""
     row, start = 1, 0
-    for newline in _NEWLINE.finditer(data, 0, offset):
+    for newline in re.finditer(rb"\r\n|\r|\n", data[:offset]):
         row, start = row + 1, newline.end()
     return row, offset - start + 1
 

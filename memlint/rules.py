@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from memlint.rule import Rule
 
 UNUSED_SUPPRESSION = "MEM001"
-_FILE = re.compile(r"(mem\d{3})_(\w+)\.py")
 
 
 class RuleId(NamedTuple):
@@ -42,10 +40,10 @@ def known_rules() -> tuple[RuleId, ...]:
     """Every rule by its file's name, in the order of codes."""
     found = []
     for file in sorted(os.listdir(rules_folder())):
-        match = _FILE.fullmatch(file)
-        if match:
-            module = f"memlint_rules.{file[:-3]}"
-            found.append(RuleId(match[1].upper(), match[2].replace("_", "-"), module))
+        stem, suffix = os.path.splitext(file)
+        code, _, name = stem.partition("_")
+        if suffix == ".py" and code[:3] == "mem" and len(code) == 6 and code[3:].isdigit():
+            found.append(RuleId(code.upper(), name.replace("_", "-"), f"memlint_rules.{stem}"))
     return tuple(found)
 
 

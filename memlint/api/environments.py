@@ -8,16 +8,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from memlint.api.tables import PACKAGES
 
-_METADATA = re.compile(
-    rf"(?P<name>{'|'.join(PACKAGES)})-(?P<version>\d[^-]*?)(?:-py[\d.]+)?\.(?:dist|egg)-info", re.I
+_METADATA = (
+    rf"(?i)(?P<name>{'|'.join(PACKAGES)})-(?P<version>\d[^-]*?)(?:-py[\d.]+)?\.(?:dist|egg)-info"
 )
+# Few of an environment's folders are worth a look with the pattern.
+_BEGINNINGS = tuple(f"{name}-" for name in PACKAGES)
 
 
-def installed(folders: Iterable[str | Path]) -> Mapping[str, str]:
+def installed(folders: Iterable[str | os.PathLike[str]]) -> Mapping[str, str]:
     """Package -> version, of the distributions in ``folders`` (``site-packages``); the first
     folder that has one decides."""
     found: dict[str, str] = {}
@@ -28,8 +29,8 @@ def installed(folders: Iterable[str | Path]) -> Mapping[str, str]:
         except OSError:
             continue
         for name in names:
-            if name.endswith("-info"):
-                match = _METADATA.fullmatch(name)
+            if name.endswith("-info") and name.lower().startswith(_BEGINNINGS):
+                match = re.fullmatch(_METADATA, name)
                 if match is not None:
                     here[match["name"].lower()] = match["version"]
         for name, version in here.items():
@@ -37,7 +38,7 @@ def installed(folders: Iterable[str | Path]) -> Mapping[str, str]:
     return found
 
 
-def site_folders(environment: str | Path) -> list[str]:
+def site_folders(environment: str | os.PathLike[str]) -> list[str]:
     """The ``site-packages`` of a virtual or conda environment."""
     found: list[str] = []
     for library in ("lib", "lib64"):

@@ -2,15 +2,16 @@
 
 Lock files, requirement files, ``environment.yml``, ``pyproject.toml``, ``setup.cfg`` and
 ``setup.py``. Patterns instead of parsers: a file that is broken elsewhere still tells its pins,
-and nothing is imported that a check of one small script would have to pay for.
+and nothing is imported that a check of one small script would have to pay for. The patterns are
+compiled when a file is there to read with them.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from memlint.api.tables import PACKAGES
 from memlint.api.versions import parse_version
@@ -23,40 +24,34 @@ _EXTRAS = r"(?:\s*\[[^\]\n]*\])?"
 _SPECIFIER = r"(?P<specifier>(?:===|==|~=|!=|<=|>=|<|>)[^;#\"'\n\\]*)"
 _FROM_GIT = r"@\s*\S*?@v?(?P<tag>\d+\.\d+(?:\.\d+)?)\S*"
 
-_LOCKED = re.compile(
-    rf"^name\s*=\s*[\"']{_NAME}[\"']\s*\n(?:[^\[\n].*\n)*?version\s*=\s*[\"'](?P<version>[^\"']+)",
-    re.M,
+_LOCKED = (
+    rf"(?m)^name\s*=\s*[\"']{_NAME}[\"']\s*\n(?:[^\[\n].*\n)*?"
+    r"version\s*=\s*[\"'](?P<version>[^\"']+)"
 )
-_PIPENV = re.compile(
+_PIPENV = (
     rf"[\"']{_NAME}[\"']\s*:\s*\{{[^{{}}]*?[\"']version[\"']\s*:\s*[\"']==(?P<version>[^\"']+)"
 )
-_REQUIREMENT = re.compile(
-    rf"^[ \t]*{_NAME}(?![\w.-]){_EXTRAS}[ \t]*(?:\(?{_SPECIFIER}|{_FROM_GIT})", re.M | re.I
+_REQUIREMENT = rf"(?mi)^[ \t]*{_NAME}(?![\w.-]){_EXTRAS}[ \t]*(?:\(?{_SPECIFIER}|{_FROM_GIT})"
+_INCLUDED = r"(?m)^[ \t]*(?:-r|--requirement|-c|--constraint)[ =]*(?P<path>[^\s#]+)"
+_QUOTED = rf"(?i)[\"']\s*{_NAME}(?![\w.-]){_EXTRAS}[ \t]*(?:\(?{_SPECIFIER}|{_FROM_GIT})"
+_CONDA = (
+    rf"(?mi)^[ \t]*-[ \t]*[\"']?(?:[\w./-]+::)?{_NAME}(?![\w.-]){_EXTRAS}[ \t]*"
+    r"(?P<specifier>(?:===|==|~=|!=|<=|>=|<|>|=)[^#\"'\n]*)"
 )
-_INCLUDED = re.compile(r"^[ \t]*(?:-r|--requirement|-c|--constraint)[ =]*(?P<path>[^\s#]+)", re.M)
-_QUOTED = re.compile(
-    rf"[\"']\s*{_NAME}(?![\w.-]){_EXTRAS}[ \t]*(?:\(?{_SPECIFIER}|{_FROM_GIT})", re.I
-)
-_CONDA = re.compile(
-    rf"^[ \t]*-[ \t]*[\"']?(?:[\w./-]+::)?{_NAME}(?![\w.-]){_EXTRAS}[ \t]*"
-    r"(?P<specifier>(?:===|==|~=|!=|<=|>=|<|>|=)[^#\"'\n]*)",
-    re.M | re.I,
-)
-_SECTION = re.compile(r"^\[(?P<name>[^\[\]\n]+)\][ \t]*(?:#.*)?$", re.M)
-_POETRY = re.compile(
-    rf"^{_NAME}\s*=\s*(?:[\"'](?P<specifier>[^\"']+)[\"']"
-    r"|\{[^}\n]*?version\s*=\s*[\"'](?P<inner>[^\"']+)[\"'])",
-    re.M | re.I,
+_SECTION = r"(?m)^\[(?P<name>[^\[\]\n]+)\][ \t]*(?:#.*)?$"
+_POETRY = (
+    rf"(?mi)^{_NAME}\s*=\s*(?:[\"'](?P<specifier>[^\"']+)[\"']"
+    r"|\{[^}\n]*?version\s*=\s*[\"'](?P<inner>[^\"']+)[\"'])"
 )
 
 Declared = Mapping[str, str]
 """Package -> specifier, as it is written."""
 
 
-def declared(path: Path) -> Declared:
+def declared(path: str) -> Declared:
     """The versions that the file at ``path`` asks for; empty where it cannot be read."""
     for pattern, _, reader in _MANIFESTS:
-        if fnmatchcase(path.name, pattern):
+        if fnmatchcase(os.path.basename(path), pattern):
             text = _text(path)
             return reader(text, path) if text else {}
     return {}
@@ -73,19 +68,20 @@ def manifests(names: list[str]) -> list[str]:
     return [name for _, name in sorted(found)]
 
 
-def _text(path: Path) -> str:
+def _text(path: str) -> str:
     try:
-        if path.stat().st_size > _LARGEST_BYTES:
+        if os.path.getsize(path) > _LARGEST_BYTES:
             return ""
-        return path.read_text(encoding="utf-8", errors="replace")
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
     except OSError:
         return ""
 
 
-def _locked(text: str, path: Path) -> Declared:
+def _locked(text: str, path: str) -> Declared:
     found: dict[str, str] = {}
-    pattern = _PIPENV if path.name == "Pipfile.lock" else _LOCKED
-    for match in pattern.finditer(text):
+    pattern = _PIPENV if os.path.basename(path) == "Pipfile.lock" else _LOCKED
+    for match in re.finditer(pattern, text):
         name, version = match["name"], match["version"]
         # One lock file may hold a version for each platform: the highest is meant.
         if name not in found or parse_version(version) > parse_version(found[name][2:]):
@@ -93,34 +89,34 @@ def _locked(text: str, path: Path) -> Declared:
     return found
 
 
-def _requirements(text: str, path: Path, depth: int = 3) -> Declared:
+def _requirements(text: str, path: str, depth: int = 3) -> Declared:
     found = _collected(_REQUIREMENT, text)
     if depth:
-        for match in _INCLUDED.finditer(text):
-            other = path.parent / match["path"]
+        for match in re.finditer(_INCLUDED, text):
+            other = os.path.join(os.path.dirname(path), match["path"])
             for name, specifier in _requirements(_text(other), other, depth - 1).items():
                 found.setdefault(name, specifier)
     return found
 
 
-def _conda(text: str, path: Path) -> Declared:
+def _conda(text: str, path: str) -> Declared:
     found = _collected(_CONDA, text)
     # `transformers=4.36.2=py311_0` ends in a build number.
     return {name: re.sub(r"(?<=[\w*])=[\w.*]+$", "", text) for name, text in found.items()}
 
 
-def _quoted(text: str, path: Path) -> Declared:
+def _quoted(text: str, path: str) -> Declared:
     return _collected(_QUOTED, text)
 
 
-def _pyproject(text: str, path: Path) -> Declared:
+def _pyproject(text: str, path: str) -> Declared:
     found: dict[str, str] = {}
     # [what stands before any section, name, body, name, body, ...]
-    parts = _SECTION.split(text)
+    parts = re.split(_SECTION, text)
     for name, body in zip(parts[1::2], parts[2::2], strict=True):
         name = name.strip()
         if name.startswith("tool.poetry") and name.endswith("dependencies"):
-            for line in _POETRY.finditer(body):
+            for line in re.finditer(_POETRY, body):
                 specifier = line["specifier"] or line["inner"]
                 # A bare number means "compatible with" there.
                 found.setdefault(
@@ -132,9 +128,9 @@ def _pyproject(text: str, path: Path) -> Declared:
     return found
 
 
-def _collected(pattern: re.Pattern[str], text: str) -> dict[str, str]:
+def _collected(pattern: str, text: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for match in pattern.finditer(text):
+    for match in re.finditer(pattern, text):
         groups = match.groupdict()
         specifier = groups.get("specifier") or f"=={groups['tag']}"
         specifier = re.split(r"\s--|\s@\s|\)", specifier)[0]
@@ -147,7 +143,7 @@ def _known(name: str) -> str:
     return "torch" if name == "pytorch" else name
 
 
-_Reader = Callable[[str, Path], Declared]
+_Reader = Callable[[str, str], Declared]
 
 _MANIFESTS: tuple[tuple[str, int, _Reader], ...] = (
     ("uv.lock", 0, _locked),

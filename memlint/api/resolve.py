@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from memlint.api.environments import installed, site_folders
 from memlint.api.manifests import declared, manifests
@@ -45,7 +44,7 @@ class Resolver:
         self._declared: dict[str, dict[str, tuple[str, str]]] = {}
         self._installed: dict[str, Mapping[str, str]] = {}
 
-    def resolve(self, folder: str | Path) -> Target:
+    def resolve(self, folder: str | os.PathLike[str]) -> Target:
         """The target of scripts in ``folder``."""
         start = os.path.abspath(folder)
         known = self._targets.get(start)
@@ -90,10 +89,10 @@ class Resolver:
         if known is None:
             known = {}
             for name in manifests(list(self._names(folder))):
-                path = Path(folder, name)
+                path = os.path.join(folder, name)
                 for package, specifier in declared(path).items():
                     if _readable(specifier):
-                        known.setdefault(package, (specifier, str(path)))
+                        known.setdefault(package, (specifier, path))
             self._declared[folder] = known
         return known
 

@@ -8,9 +8,9 @@ decoded: some twenty comparisons and one small JSON object each. The format is t
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 from memlint.api.versions import Version, parse_version
@@ -126,4 +126,6 @@ class Table:
 @cache
 def table(name: str) -> Table:
     """The shipped table ``name``. Raises FileNotFoundError where there is none."""
-    return Table(name, (Path(__file__).parent / "data" / f"{name}.table").read_bytes())
+    path = os.path.join(os.path.dirname(__file__), "data", f"{name}.table")
+    with open(path, "rb") as file:
+        return Table(name, file.read())

@@ -90,7 +90,7 @@ def _assumed(name: str, day: str | None) -> Resolved:
     return Resolved(version, f"newest of {day}", assumed=True)
 
 
-_PART = re.compile(r"\s*([A-Za-z]+)\s*((?:[=<>~!^]+).*)?", re.S)
+_PART = r"(?s)\s*([A-Za-z]+)\s*((?:[=<>~!^]+).*)?"
 
 
 def parse_target(text: str, source: str = "--target") -> Target:
@@ -114,7 +114,7 @@ def parse_target(text: str, source: str = "--target") -> Target:
 def _add(found: dict[str, Resolved], text: str, source: str) -> None:
     if not text.strip():
         return
-    match = _PART.fullmatch(text)
+    match = re.fullmatch(_PART, text)
     if match is None or match[1].lower() not in PACKAGES or not match[2]:
         known = ", ".join(PACKAGES)
         raise ValueError(

@@ -10,11 +10,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_NUMBER = re.compile(r"\s*v?(?:\d+!)?(\d+(?:\.\d+)*)(.*)", re.S)
-_PRE = re.compile(r"[-_.]?(a|alpha|b|beta|c|rc|pre|preview|dev)[-_.]?(\d*)", re.I)
-_CLAUSE = re.compile(
-    r"\s*(===|==|~=|!=|<=|>=|<|>|\^|~|=)?\s*v?([0-9][0-9A-Za-z.+!_-]*(?:\.\*)?|\*)\s*"
-)
+_NUMBER = r"(?s)\s*v?(?:\d+!)?(\d+(?:\.\d+)*)(.*)"
+_PRE = r"(?i)[-_.]?(a|alpha|b|beta|c|rc|pre|preview|dev)[-_.]?(\d*)"
+_CLAUSE = r"\s*(===|==|~=|!=|<=|>=|<|>|\^|~|=)?\s*v?([0-9][0-9A-Za-z.+!_-]*(?:\.\*)?|\*)\s*"
 
 
 class Version(NamedTuple):
@@ -35,18 +33,27 @@ FINAL = (9, 0)
 
 def parse_version(text: str) -> Version:
     """Raises ValueError where ``text`` does not begin with a number."""
-    match = _NUMBER.fullmatch(text)
+    parts = text.split(".")
+    if text.isascii() and all(part.isdigit() for part in parts):
+        return Version(_numbers(parts), FINAL)  # nearly all, without a pattern
+    match = re.fullmatch(_NUMBER, text)
     if match is None:
         raise ValueError(f"expected a version such as 1.16.0, got {text!r}")
-    numbers = [int(part) for part in match[1].split(".")]
+    numbers = _numbers(match[1].split("."))
+    rest = match[2].partition("+")[0].strip()
+    pre = re.match(_PRE, rest)
+    if pre is None:
+        return Version(numbers, FINAL)
+    order = 0 if pre[1].lower() == "dev" else "abcrp".index(pre[1][0].lower()) + 1
+    return Version(numbers, (order, int(pre[2] or 0)))
+
+
+def _numbers(parts: list[str]) -> tuple[int, ...]:
+    """Without trailing zeros, of which one stays."""
+    numbers = [int(part) for part in parts]
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
-    rest = match[2].partition("+")[0].strip()
-    pre = _PRE.match(rest)
-    if pre is None:
-        return Version(tuple(numbers), FINAL)
-    order = 0 if pre[1].lower() == "dev" else "abcrp".index(pre[1][0].lower()) + 1
-    return Version(tuple(numbers), (order, int(pre[2] or 0)))
+    return tuple(numbers)
 
 
 def satisfies(version: str, specifier: str) -> bool:
@@ -66,14 +73,14 @@ def exact(specifier: str) -> str | None:
     clauses = [clause for clause in re.split(r"[,\s]+", specifier.strip()) if clause]
     if len(clauses) != 1:
         return None
-    match = _CLAUSE.fullmatch(clauses[0])
+    match = re.fullmatch(_CLAUSE, clauses[0])
     if match and match[1] in ("==", "===", "=") and not match[2].endswith("*"):
         return match[2]
     return None
 
 
 def _admits(version: str, clause: str) -> bool:
-    match = _CLAUSE.fullmatch(clause)
+    match = re.fullmatch(_CLAUSE, clause)
     if match is None or match[2] == "*":
         return True
     operator, text = match[1] or "==", match[2]

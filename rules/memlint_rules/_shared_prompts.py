@@ -22,12 +22,11 @@ from memlint.rule import (
 _HOME = "memlint_runtime.trl"
 # Checkpoints whose layers keep a state that a branch of the prompt would have to copy, and
 # checkpoints whose configuration drops out: the runtime's trainers refuse both.
-_STATEFUL = re.compile(
-    r"mamba|jamba|zamba|bamba|rwkv|lfm2|recurrentgemma|kimi-linear|nemotron-h|falcon-h1|"
-    r"granite-4\.\d-h|qwen3-next|qwen3\.[5-9]",
-    re.I,
+_STATEFUL = (
+    r"(?i)mamba|jamba|zamba|bamba|rwkv|lfm2|recurrentgemma|kimi-linear|nemotron-h|falcon-h1|"
+    r"granite-4\.\d-h|qwen3-next|qwen3\.[5-9]"
 )
-_DROPS_OUT = re.compile(r"gpt-?2|gpt-neo|(^|/)opt-|phi-?[12](\b|_)|codegen|bloom", re.I)
+_DROPS_OUT = r"(?i)gpt-?2|gpt-neo|(^|/)opt-|phi-?[12](\b|_)|codegen|bloom"
 
 
 class Obstacle(NamedTuple):
@@ -144,10 +143,10 @@ def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
     if config is not None and config.setting("torch_compile").value is True:
         yield Obstacle("it refuses `torch_compile=True`")
     name = trainer.model.name
-    if isinstance(name, str) and _STATEFUL.search(name):
+    if isinstance(name, str) and re.search(_STATEFUL, name):
         yield Obstacle("it refuses layers that are not attention")
     if config is None or config.effective("disable_dropout").value is not True:
-        if isinstance(name, str) and _DROPS_OUT.search(name):
+        if isinstance(name, str) and re.search(_DROPS_OUT, name):
             yield Obstacle("it wants the model's dropouts at 0")
         yield from _adapter_dropout(script, trainer)
 

@@ -14,11 +14,12 @@ _METHODS = frozenset(
 )
 _MAPS = frozenset({"map", "with_transform", "set_transform"})
 # ``load_tokenizer(...)`` returns one, ``tokenizer.as_target_tokenizer()`` changes it.
-_MAKES_ONE = re.compile(
-    r"as_|get_|load_|build_|create_|make_|init|setup_|prepare_|train_|save_|add_"
+_MAKES_ONE = (
+    *("as_", "get_", "load_", "build_", "create_", "make_"),
+    *("init", "setup_", "prepare_", "train_", "save_", "add_"),
 )
 _SHOWING = frozenset({"print", "pprint", "len", "display", "keys", "type"})
-_HELD_OUT = re.compile(r"test|eval|valid|dev(?!ice)|infer|predict|bench", re.I)
+_HELD_OUT = r"(?i)test|eval|valid|dev(?!ice)|infer|predict|bench"
 
 
 def tokenizer_calls(script: Script) -> Iterator[Call]:
@@ -42,7 +43,7 @@ def _is_tokenizer(script: Script, call: Call, holder: ast.expr) -> bool:
     if "Processor" in kind or call.name.endswith(".from_pretrained"):
         return False
     name = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", "")
-    if _MAKES_ONE.match(name):
+    if name.startswith(_MAKES_ONE):
         return False
     if name.lower() in ("tok", "tokenizer") or name.lower().endswith("_tokenizer"):
         # A function of the script that is called so is none.
@@ -70,7 +71,7 @@ def trains(script: Script) -> bool:
 
 
 def _for_training(text: str) -> bool:
-    return "train" in text or _HELD_OUT.search(text) is None
+    return "train" in text or re.search(_HELD_OUT, text) is None
 
 
 def _mapped(script: Script, function: FunctionNode, depth: int = 2) -> Iterator[str]:
@@ -135,7 +136,7 @@ def _item_of_data_set(script: Script, function: FunctionNode) -> bool:
         return False
     if not any(ast.unparse(base).endswith("Dataset") for base in owner.bases):
         return False
-    return makes_labels(function) and _HELD_OUT.search(owner.name) is None
+    return makes_labels(function) and re.search(_HELD_OUT, owner.name) is None
 
 
 def makes_labels(function: FunctionNode) -> bool:

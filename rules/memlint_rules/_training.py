@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from memlint.rule import Call, Object, Script
 from memlint_rules._models import is_trained
 
 # Families of decoders that have had sdpa since before the oldest version of the tables.
-DECODERS = re.compile(
+DECODERS = (
     r"llama|mistral|mixtral|qwen(1\.5|2|3)|phi-?(1|2|3|4)|smollm|pythia|gpt-?neox|starcoder2|olmo"
     r"|gpt2|zephyr|vicuna|falcon-?(7b|40b|3|180b)"
 )

@@ -36,7 +36,7 @@ from memlint_rules._tokenization import FunctionNode, prepared_in, tokenizer_cal
 _LIMIT = 1024
 _TOKENIZES = frozenset({"__call__", "encode", "encode_plus", "batch_encode_plus"})
 # Checkpoints whose tokenizers know no limit, or the model's whole context (131,072 for Qwen3).
-_LONG_CONTEXT = re.compile(r"(?<!tiny)llama|qwen|mistral|mixtral|gemma|deepseek", re.I)
+_LONG_CONTEXT = r"(?i)(?<!tiny)llama|qwen|mistral|mixtral|gemma|deepseek"
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -211,7 +211,7 @@ def _knows_no_limit(script: Script, call: Call) -> bool:
     if load is None or load.open_ended or load.setting("model_max_length").given is not False:
         return False
     name = script.model_facts(receiver).name
-    return isinstance(name, str) and _LONG_CONTEXT.search(name) is not None
+    return isinstance(name, str) and re.search(_LONG_CONTEXT, name) is not None
 
 
 def _truncating_fix(script: Script, call: Call, truncation: Setting) -> Fix | None:

@@ -106,7 +106,7 @@ def _is_decoder(script: Script, trainer: Trainer) -> bool:
     """Whether documents can be kept apart in the model: it surely is a decoder."""
     if trainer.kind == "trl.DPOTrainer":
         return trainer.model.by_name or trainer.model.causal_lm is True
-    return bool(DECODERS.search(_checkpoint(script, trainer)))
+    return bool(re.search(DECODERS, _checkpoint(script, trainer)))
 
 
 def _where_known(script: Script, trainer: Trainer, fix: Fix) -> Fix:
@@ -114,7 +114,7 @@ def _where_known(script: Script, trainer: Trainer, fix: Fix) -> Fix:
 
     One that tells positions by a bias on the scores (BLOOM) does not.
     """
-    if not fix.edits or re.search(rf"{DECODERS.pattern}|gemma", _checkpoint(script, trainer)):
+    if not fix.edits or re.search(rf"{DECODERS}|gemma", _checkpoint(script, trainer)):
         return fix
     message = f"{fix.message}, if the model is one whose attention can keep documents apart"
     return Fix(message, (), Applicability.DISPLAY)

@@ -10,6 +10,7 @@ layer's at a time. PyTorch's fused attention (sdpa) keeps a number per head and 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -97,7 +98,7 @@ def _finding(script: Script, node: ast.AST, name: str, edits: tuple[Edit, ...] |
         advice = f'Compare with `{_OPTION}="flex_attention"`, which caps and masks as eager does'
         return Finding(span, _MESSAGE, Fix(advice, (), Applicability.DISPLAY), Level.HINT)
     message = f'Set `{_OPTION}="sdpa"`'
-    if not edits or not DECODERS.search(name):
+    if not edits or not re.search(DECODERS, name):
         advice = f"{message}, if the model supports it"
         return Finding(span, _MESSAGE, Fix(advice, (), Applicability.DISPLAY))
     return Finding(span, _MESSAGE, Fix(message, edits))

@@ -19,7 +19,7 @@ from memlint_rules._training import checkpoint
 
 _CALL = "memlint_runtime.step_trainer_in_backward"
 # Billions of parameters, as checkpoints write them: ``Llama-3.1-8B``, not ``8x7B`` or ``A3B``.
-_BILLIONS = re.compile(r"(?<![\dxa.])(\d+(?:\.\d+)?)b(?![a-z])")
+_BILLIONS = r"(?<![\dxa.])(\d+(?:\.\d+)?)b(?![a-z])"
 _LARGE = 6.0
 
 
@@ -50,7 +50,7 @@ def _billions(script: Script, trainer: Trainer) -> float | None:
     name = str(facts.name).lower() if facts.by_name else ""
     if facts.load is not None:
         name = checkpoint(script, facts.load)
-    found = [float(one) for one in _BILLIONS.findall(name)]
+    found = [float(one) for one in re.findall(_BILLIONS, name)]
     return found[0] if len(found) == 1 and found[0] >= _LARGE else None
 
 

@@ -27,7 +27,7 @@ from memlint_rules._libraries import LIBRARIES
 
 _OPTION = "ds3_gather_for_generation"
 # How people call such a file: ``ds_zero3.json``, ``configs/z3-offload.json``.
-_STAGE_3_FILE = re.compile(r"(?<![a-z])(zero|z|stage|ds)[ _-]?(stage)?[ _-]?3(?!\.?\d)", re.I)
+_STAGE_3_FILE = r"(?i)(?<![a-z])(zero|z|stage|ds)[ _-]?(stage)?[ _-]?3(?!\.?\d)"
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -47,7 +47,7 @@ def _without_vllm(config: Config) -> bool:
 def _shards_weights(script: Script, deepspeed: Setting) -> bool:
     """Whether a ``deepspeed=`` setting surely is ZeRO-3: a dict of that stage, or a file's name."""
     if isinstance(deepspeed.value, str):
-        return _STAGE_3_FILE.search(deepspeed.value) is not None
+        return re.search(_STAGE_3_FILE, deepspeed.value) is not None
     stage = _item(script, _item(script, deepspeed.value, "zero_optimization"), "stage")
     return type(stage) is int and stage == 3
 
