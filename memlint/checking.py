@@ -38,13 +38,22 @@ _COLLECTED = 200
 
 
 class Job(NamedTuple):
-    """One file to check with the rules of ``codes`` for the versions of ``target``."""
+    """One file to check with the rules of ``codes`` for the versions of ``target``.
+
+    absolute: its path from the root, where it is at hand.
+    """
 
     path: str
     codes: frozenset[str]
     target: str
     named: bool = False
     unsafe_fixes: bool = False
+    absolute: str = ""
+
+    @property
+    def place(self) -> str:
+        """The path from the root."""
+        return self.absolute or os.path.abspath(self.path)
 
 
 class Progress(NamedTuple):
@@ -71,7 +80,16 @@ def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
             dropped = [code for globs, more in per_file if globs.ignores(relative) for code in more]
             if dropped:
                 codes = codes - rule_files.selected(dropped)
-        jobs.append(Job(file.path, codes, settings.target, file.named, settings.unsafe_fixes))
+        jobs.append(
+            Job(
+                file.path,
+                codes,
+                settings.target,
+                file.named,
+                settings.unsafe_fixes,
+                file.absolute,
+            )
+        )
     return jobs
 
 
@@ -165,11 +183,11 @@ class _Sorting:
     def _is_known(self, cache: Cache, index: int, key: str) -> bool:
         job = self._jobs[index]
         known = cache.get(
-            os.path.abspath(job.path),
+            job.place,
             job.path,
             key,
             self._render,
-            partial(self._targets.key, job.path, job.target),
+            partial(self._targets.key, job.place, job.target),
         )
         if known is None:
             self._keys[index] = key
@@ -185,8 +203,8 @@ class _Sorting:
         for index, key in self._keys.items():
             job, result = self._jobs[index], self.results[index]
             if not _is_defect(result):
-                target = self._targets.key(job.path, job.target) if index in asked else None
-                self._cache.put(os.path.abspath(job.path), key, self._render, target, result)
+                target = self._targets.key(job.place, job.target) if index in asked else None
+                self._cache.put(job.place, key, self._render, target, result)
         self._cache.save()
 
 
@@ -229,7 +247,7 @@ class Checker:
             job.path,
             None,
             rules,
-            partial(self._targets.api, job.path, job.target),
+            partial(self._targets.api, job.place, job.target),
             named=job.named,
             render=self._render,
             unused_suppressions=rule_files.UNUSED_SUPPRESSION in job.codes,

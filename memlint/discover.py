@@ -38,11 +38,13 @@ class Found(NamedTuple):
 
     path: as shown, beginning with what the user gave.
     named: the user named the file itself, not a folder above it.
+    absolute: the path from the root, where it is at hand.
     """
 
     path: str
     settings: Settings
     named: bool = False
+    absolute: str = ""
 
 
 class Skipped(NamedTuple):
@@ -95,13 +97,12 @@ def discover(
         elif force_exclude and _excluded(folder, absolute):
             continue
         else:
-            found = iter((Found(path, settings, named=True),))
+            found = iter((Found(path, settings, True, absolute),))
         for each in found:
             if isinstance(each, Found):
-                key = os.path.abspath(each.path)
-                if key in seen:
+                if each.absolute in seen:
                     continue
-                seen.add(key)
+                seen.add(each.absolute)
             yield each
 
 
@@ -117,14 +118,15 @@ def _walk(folder: _Folder, configurable: bool) -> Iterator[Found | Skipped | Dia
         return
     folder = _enter(folder, names, configurable)
     below: list[_Folder] = []
+    before = os.path.join(folder.shown, "")
     for entry in ordered:
         name = entry.name
-        shown = os.path.join(folder.shown, name)
-        absolute = os.path.join(folder.absolute, name)
         is_link = entry.is_symlink()
         is_script = name.endswith(SUFFIXES)
         if not is_script and not is_link and not entry.is_dir(follow_symlinks=False):
             continue
+        shown = f"{before}{name}"
+        absolute = os.path.join(folder.absolute, name)
         if is_link and not is_script:
             problem = _loop(shown, absolute)
             if problem and not _ignored(folder, absolute, True):
@@ -146,7 +148,7 @@ def _walk(folder: _Folder, configurable: bool) -> Iterator[Found | Skipped | Dia
                 yield Diagnostic(shown, _why_not(error))
                 continue
             if entry.is_file():
-                yield Found(shown, folder.settings)
+                yield Found(shown, folder.settings, False, absolute)
     for each in below:
         yield from _walk(each, configurable)
 

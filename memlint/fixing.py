@@ -100,7 +100,9 @@ def fix_file(job: Job, data: bytes | None, targets: Targets) -> Change:
         source = read_source(job.path, before)
     except ReadError as error:
         return Change(job.path, diagnostics=(error.diagnostic,))
-    check = partial(_check, rules=rule_files.load(job.codes), api=targets.api(job.path, job.target))
+    check = partial(
+        _check, rules=rule_files.load(job.codes), api=targets.api(job.place, job.target)
+    )
     try:
         fixed = fix_source(
             source,

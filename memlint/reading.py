@@ -51,11 +51,12 @@ class Read(NamedTuple):
 def read_bytes(path: str) -> bytes:
     """The bytes of ``path``; raises ``ReadError`` if it is unreadable or too large."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             if size > MAX_BYTES:
                 raise ReadError(_too_large(path, size))
-            data = file.read(MAX_BYTES + 1)
+            # A pipe has no size, and may have no end.
+            data = file.readall() if size else file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ReadError(Diagnostic(path, f"cannot be read: {_reason(error)}")) from None
     if len(data) > MAX_BYTES:  # a pipe or a growing file

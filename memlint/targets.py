@@ -19,44 +19,56 @@ class Targets:
 
     def __init__(self) -> None:
         self._resolver: Resolver | None = None
-        self._targets: dict[tuple[str, str], Target] = {}
-        self._apis: dict[Target, Api] = {}
+        self._found: dict[tuple[str, str], _Opened] = {}
+        self._opened: dict[Target, _Opened] = {}
 
     def of(self, path: str, said: str = "") -> Target:
         """The versions for the script at ``path``; ``said``: the user's words, which go first.
 
         Raises ``ValueError`` if those cannot be understood.
         """
-        key = ("", said) if said else (os.path.dirname(os.path.abspath(path)), "")
-        target = self._targets.get(key)
-        if target is None:
-            if said:
-                from memlint.api import parse_target
-
-                target = parse_target(said)
-            else:
-                target = self._resolve(key[0])
-            self._targets[key] = target
-        return target
+        return self._at(path, said).target
 
     def api(self, path: str, said: str = "") -> Api:
         """The tables of those versions."""
-        target = self.of(path, said)
-        api = self._apis.get(target)
-        if api is None:
+        opened = self._at(path, said)
+        if opened.api is None:
             from memlint.api import Api
 
-            api = self._apis[target] = Api(target)
-        return api
+            opened.api = Api(opened.target)
+        return opened.api
 
     def key(self, path: str, said: str = "") -> str:
         """What of the versions a result depends on, as text."""
-        target = self.of(path, said)
-        return f"{target}{' assumed' if target.assumed else ''}"
+        return self._at(path, said).key
 
-    def _resolve(self, folder: str) -> Target:
+    def _at(self, path: str, said: str) -> _Opened:
+        place = ("", said) if said else (os.path.dirname(path), "")
+        opened = self._found.get(place)
+        if opened is None:
+            target = self._resolve(*place)
+            opened = self._opened.get(target)
+            if opened is None:
+                opened = self._opened[target] = _Opened(target)
+            self._found[place] = opened
+        return opened
+
+    def _resolve(self, folder: str, said: str) -> Target:
+        if said:
+            from memlint.api import parse_target
+
+            return parse_target(said)
         if self._resolver is None:
             from memlint.api.resolve import Resolver
 
             self._resolver = Resolver()
         return self._resolver.resolve(folder)
+
+
+class _Opened:
+    """A target, and its tables once they are asked."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.key = f"{target}{' assumed' if target.assumed else ''}"
+        self.api: Api | None = None

@@ -61,11 +61,18 @@ def manifests(names: list[str]) -> list[str]:
     """Those of a folder's file names that are manifests, the more exact kinds first."""
     found: list[tuple[int, str]] = []
     for name in names:
-        for pattern, rank, _ in _MANIFESTS:
-            if fnmatchcase(name, pattern):
+        if name.endswith(_SUFFIXES) or name == "setup.py":
+            rank = _rank(name)
+            if rank is not None:
                 found.append((rank, name))
-                break
     return [name for _, name in sorted(found)]
+
+
+def _rank(name: str) -> int | None:
+    for pattern, rank, _ in _MANIFESTS:
+        if fnmatchcase(name, pattern):
+            return rank
+    return None
 
 
 def _text(path: str) -> str:
@@ -162,3 +169,5 @@ _MANIFESTS: tuple[tuple[str, int, _Reader], ...] = (
     ("setup.cfg", 5, _requirements),
     ("setup.py", 6, _quoted),
 )
+# Most files of a folder are none: told by their names' ends.
+_SUFFIXES = (".lock", ".toml", ".txt", ".yml", ".yaml", ".cfg")
