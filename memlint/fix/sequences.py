@@ -254,7 +254,11 @@ class Layout:
 
     def _empty(self, entry: _Entry) -> None:
         """The last of the items goes: nothing but comments may stay between the brackets."""
-        _, rest = _first_line(entry.gap)
+        _, rest = _first_line(entry.before)
+        if entry.comma and not rest:
+            _, rest = _first_line(entry.after)
+        elif entry.comma:
+            rest += entry.after  # The comma stands on a later line, and goes too.
         if "#" in self.lead or "#" in rest:
             lead = self.lead
             self.lead = (_without_last_line(lead) if _LINE.search(lead) else lead) + (

@@ -112,6 +112,8 @@ REMOVED = [
     ("f(\n    k={\n        'a': 1,\n    },  # gone\n    b=3,\n)\n", "f(\n    b=3,\n)\n"),
     ("f(\r\n    a,\r\n    k=1,\r\n)\r\n", "f(\r\n    a,\r\n)\r\n"),
     ("f(a, k=1, **o)\n", "f(a, **o)\n"),
+    ("f(k=1  # gone\n  # keep\n  ,)\n", "f(\n  # keep\n  )\n"),
+    ("f(k=1\n  , # keep\n)\n", "f(\n   # keep\n)\n"),
 ]  # fmt: skip
 
 
