@@ -12,6 +12,7 @@ from memlint.rule import (
     Call,
     Finding,
     Fix,
+    How,
     InsertStatement,
     Object,
     RemoveStatement,
@@ -21,6 +22,7 @@ from memlint.rule import (
     Replace,
     ReplaceCallee,
     ReplaceExpression,
+    Runtime,
     Script,
     Span,
     Symbol,
@@ -46,13 +48,19 @@ def removed_attributes(script: Script) -> Iterator[Finding]:
         value = script.value(node.value)
         if isinstance(value, Object) and value.type is not None:
             if value.cls is None:
-                yield from _attribute(script, node, value.type, called.get(node))
+                yield from _attribute(script, node, value, value.type, called.get(node))
         elif isinstance(value, Symbol) and value.name.partition(".")[0] in PACKAGES:
             yield from removed_member(script, node, value)
 
 
+def _is_assigned(script: Script, value: Object, name: str) -> bool:
+    """Whether the script itself gives the object such an attribute."""
+    slot = script.final_slots(value).get(name)
+    return slot is not None and slot.how is How.ATTRIBUTE
+
+
 def _attribute(
-    script: Script, node: ast.Attribute, kind: str, call: Call | None
+    script: Script, node: ast.Attribute, value: Object, kind: str, call: Call | None
 ) -> Iterator[Finding]:
     owner = _INSTANCES.get(script.api.canonical(kind), script.api.canonical(kind))
     if owner.partition(".")[0] not in PACKAGES or is_guarded(script, node):
@@ -71,6 +79,8 @@ def _attribute(
         history = script.api.history(owner, node.attr)
         if history is None or not script.api.is_a(owner, "transformers.TrainingArguments"):
             return
+        if isinstance(option, Runtime) and _is_assigned(script, value, node.attr):
+            return
         note = getattr(option, "note", "")
         new = getattr(option, "parameter", None)
         fix = Fix(note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
@@ -78,7 +88,7 @@ def _attribute(
             edit = RenameAttribute(script.span(node), option.parameter)
             fix = Fix(f"Read `{new}`", (edit,))
         else:
-            fix = _asked_of_value(script, node, owner) or fix
+            fix = _asked_of_value(script, node, owner) or _told(script, node, value) or fix
     else:
         fix = (
             _target_mode(script, node, call)
@@ -128,6 +138,18 @@ def _asked_of_value(script: Script, node: ast.Attribute, owner: str) -> Fix | No
     return Fix(f"Ask for `{way.parameter} == {way.source}`", (edit,))
 
 
+def _told(script: Script, node: ast.Attribute, value: Object) -> Fix | None:
+    """What the script itself gave the option is known without asking for it."""
+    config = script.config_of(value)
+    setting = config.setting(node.attr) if config is not None else None
+    if setting is None or not setting.given or setting.by_default:
+        return None
+    if setting.value is not None and not isinstance(setting.value, bool | int | float | str):
+        return None
+    edit = ReplaceExpression(script.span(node), repr(setting.value))
+    return Fix(f"Write its value, {setting.value!r}", (edit,))
+
+
 def _target_mode(script: Script, node: ast.Attribute, call: Call | None) -> Fix | None:
     """What is tokenized ``with tokenizer.as_target_tokenizer()`` becomes a ``text_target``."""
     around = script.enclosing(node, ast.With)
@@ -135,22 +157,53 @@ def _target_mode(script: Script, node: ast.Attribute, call: Call | None) -> Fix 
         return None
     if around.items[0].context_expr is not call.node or around.items[0].optional_vars is not None:
         return None
-    match around.body:
-        case [ast.Assign(value=ast.Call(func=func, args=[text]) as inner) as body]:
-            pass
-        case _:
-            return None
-    same = script.text(func) == script.text(node.value)
-    target = any(keyword.arg in (None, "text_target", "text_pair") for keyword in inner.keywords)
-    if not same or target or isinstance(text, ast.Starred) or "#" in script.text(around):
+    texts = _tokenized(script, node, around)
+    if not texts or "#" in script.text(around):
         return None
-    span, at = script.span(body), script.span(text).start
-    written = script.source.data[span.start : span.end]
-    cut = at - span.start
-    line = b" " * body.col_offset + written[:cut] + b"text_target=" + written[cut:]
-    source = textwrap.dedent(line.decode())
+    first, last = script.span(around.body[0]), script.span(around.body[-1])
+    written = script.source.data[first.start : last.end]
+    for at in sorted((script.span(one).start - first.start for one in texts), reverse=True):
+        written = written[:at] + b"text_target=" + written[at:]
+    source = textwrap.dedent((b" " * around.body[0].col_offset + written).decode())
     place = script.span(around)
     return Fix(
-        f"Write `{script.text(func)}(text_target=...)`",
+        f"Write `{script.text(node.value)}(text_target=...)`",
         (InsertStatement(place, source, "before"), RemoveStatement(place)),
+    )
+
+
+def _tokenized(script: Script, node: ast.Attribute, around: ast.With) -> list[ast.expr] | None:
+    """The texts that are tokenized within; None where the tokenizer does anything else there."""
+    name = script.text(node.value)
+    texts: list[ast.expr] = []
+    called: set[ast.expr] = set()
+    for inner in (one for statement in around.body for one in ast.walk(statement)):
+        if isinstance(inner, ast.JoinedStr) or _spans_lines(inner):
+            # Lines of text are not moved.
+            return None
+        if isinstance(inner, ast.Call) and script.text(inner.func) == name:
+            given = {keyword.arg for keyword in inner.keywords}
+            match inner.args:
+                case [text] if not isinstance(text, ast.Starred):
+                    pass
+                case _:
+                    return None
+            if not given.isdisjoint(("text", "text_target", "text_pair")):
+                return None
+            texts.append(text)
+            called.add(inner.func)
+        elif (
+            isinstance(inner, ast.Name | ast.Attribute)
+            and inner not in called
+            and script.text(inner) == name
+        ):
+            return None
+    return texts
+
+
+def _spans_lines(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str | bytes)
+        and node.end_lineno != node.lineno
     )

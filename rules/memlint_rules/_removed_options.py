@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Advice, Build, Call, Config, Finding, Script, Setting
+from memlint.rule import Advice, Build, Call, Config, Finding, How, Runtime, Script, Setting
 from memlint_rules._removal import since, without
 from memlint_rules._succession import (
     PACKAGES,
@@ -13,6 +13,7 @@ from memlint_rules._succession import (
     option_fix,
     option_span,
     successor_of,
+    takers,
     written,
 )
 
@@ -59,6 +60,15 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
     if way is None and (history is None or open_ended or call.name in _TAKE_ANY):
         # Never an option of this class: a misspelling, or something that we do not know. Or what
         # it no longer names is taken all the same, among ``**kwargs``.
+        return
+    if (
+        setting.how is How.ATTRIBUTE
+        and isinstance(way, Runtime)
+        and isinstance(call, Config)
+        and not script.trainers_with(call)
+        and takers(script, call)
+    ):
+        # Set for a trainer of the project's own, which may read it.
         return
     owner = call.name.removesuffix(".from_pretrained").rpartition(".")[2]
     span = option_span(script, call, setting)

@@ -9,7 +9,8 @@ there is advice instead.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from memlint.rule import (
     UNSURE,
@@ -79,16 +80,24 @@ def _message(name: str, way: Successor) -> str:
 
 
 def _is_read_back(script: Script, call: Call, setting: Setting) -> bool:
-    """Whether the option stands in a dictionary from which the script reads it by its old name."""
-    if setting.how is How.ATTRIBUTE or setting.owner is call.node:
+    """Whether the option stands in a dictionary from which the script reads it by its old name.
+
+    What is read while the dictionary is made (``{"packing": recipe["packing"]}``) is another's.
+    """
+    owner = setting.owner
+    if setting.how is How.ATTRIBUTE or owner is call.node or owner is None:
         return False
+    made = script.span(owner)
     for node in script.nodes(ast.Subscript):
         key = node.slice
         reads = isinstance(node.ctx, ast.Load) and isinstance(key, ast.Constant)
-        if reads and getattr(key, "value", None) == setting.name:
+        named = reads and getattr(key, "value", None) == setting.name
+        if named and not made.contains(script.span(node)):
             return True
     return any(
-        isinstance(one.node.args[0], ast.Constant) and one.node.args[0].value == setting.name
+        isinstance(one.node.args[0], ast.Constant)
+        and one.node.args[0].value == setting.name
+        and not made.contains(one.span)
         for one in script.method_calls("get", "pop", "setdefault")
         if one.node.args
     )
@@ -155,8 +164,9 @@ def _rename(script: Script, call: Call, setting: Setting, new: str, source: str)
         return None
     present = call.setting(new)
     unseen = call.open_ended and new not in call.keywords
-    if present.given is not False and not (unseen and setting.how is How.KEYWORD):
-        # (What ``**`` may bring in beside the old name is no new name of the same thing.)
+    if present.given is not False and not (unseen and setting.how in (How.KEYWORD, How.ATTRIBUTE)):
+        # (What ``**`` or a command line may bring in beside the old name is no new name of the
+        # same thing; what is assigned after it counts.)
         gone = _remove(script, call, setting)
         if gone is None or not present.given:
             return None
@@ -323,9 +333,17 @@ def _move(script: Script, call: Call, setting: Setting, new: str, source: str) -
         made = SetKeyword(call.span, "args", f"{reference.text}({new}={text})")
         return (*gone, made, *reference.edits)
     config = call.config
-    if config is not None and config.fed_by_parser and kind is not None:
-        return _converted(script, call, config, kind)
-    if config is None or config.fed_by_parser or not config.has_option(new):
+    if config is None:
+        return _extended(script, call, kind) if kind is not None else None
+    if config.fed_by_parser and kind is not None:
+        if not script.api.is_a(config.kind, kind):
+            return _converted(script, call, config, kind)
+        if setting.value is None:
+            return gone if not setting.by_default else None
+        # What the trainer was told counted for more than the command line.
+        assigned = _assigned(script, call, config, new, source.format(value=script.text(value)))
+        return (*gone, *assigned) if assigned is not None else None
+    if config.fed_by_parser or not config.has_option(new):
         return None
     present = config.setting(new)
     if present.given is not False:
@@ -366,8 +384,7 @@ def _assigned(
 def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> Edits | None:
     """Plain arguments from a command line become the trainer's own, all its keywords with them.
 
-    The conversion is the one that TRL's trainers make of plain arguments themselves. Every moving
-    keyword of the trainer gets these same edits.
+    The conversion is the one that TRL's trainers make of plain arguments themselves.
     """
     plain = "transformers.TrainingArguments"
     made = trainer.keyword_node("args")
@@ -379,6 +396,46 @@ def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> E
     if script.api.accepts(plain, "push_to_hub_token") is not False:
         # The dictionary of older versions holds a name that their configurations refuse.
         return None
+    moving = _moving(script, trainer)
+    if moving is None or any(script.api.accepts(plain, one) is not False for one in moving[1]):
+        return None
+    if any(one.value is None and one.by_default for one in trainer.settings()):
+        # A flag that may say nothing.
+        return _extended(script, trainer, kind)
+    edits, options = moving
+    name = script.text(made.value)
+    given = ", ".join(f"{option}={source}" for option, source in options.items())
+    unpacked = f'**{{**{name}.to_dict(), "hub_token": {name}.hub_token}}'
+    source = f"{reference.text}({unpacked}, {given})" if given else f"{reference.text}({unpacked})"
+    return (*edits, SetKeyword(trainer.span, "args", source), *reference.edits)
+
+
+def _extended(script: Script, trainer: Trainer, kind: str) -> Edits | None:
+    """Arguments made out of sight get the options when the script runs, whatever they are then."""
+    made = trainer.keyword_node("args")
+    if made is None or trainer.open_ended or trainer.subclass is not None:
+        return None
+    if not kind.startswith("trl.") or trainer.args.value is None:
+        return None
+    moving = _moving(script, trainer)
+    extend = script.reference("memlint_runtime.extend_arguments", trainer.node)
+    reference = script.reference(kind, trainer.node)
+    if moving is None or extend is None or reference is None:
+        return None
+    edits, options = moving
+    if not options or any(script.api.accepts(kind, one) is not True for one in options):
+        return edits if not options else None
+    given = ", ".join(f"{option}={source}" for option, source in options.items())
+    source = f"{extend.text}({script.text(made.value)}, {reference.text}, {given})"
+    made_so = SetKeyword(trainer.span, "args", source)
+    return (*edits, made_so, *extend.edits, *reference.edits)
+
+
+def _moving(script: Script, trainer: Trainer) -> tuple[Edits, dict[str, str]] | None:
+    """All keywords of a trainer that are its configuration's: their removal, and the options.
+
+    One fix is made of them, which every one of them gets.
+    """
     options: dict[str, str] = {}
     edits: list[Edit] = []
     for setting in trainer.settings():
@@ -388,16 +445,12 @@ def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> E
         if not isinstance(way, Move):
             continue
         value = value_node(script, trainer, setting)
-        if value is None or script.api.accepts(plain, way.parameter) is not False:
+        if value is None or setting.how is not How.KEYWORD or setting.owner is not trainer.node:
             return None
         edits.append(RemoveKeyword(trainer.span, setting.name))
-        if setting.value is not None:
+        if setting.value is not None or setting.by_default:
             options[way.parameter] = way.source.format(value=script.text(value))
-    name = script.text(made.value)
-    given = ", ".join(f"{option}={source}" for option, source in options.items())
-    unpacked = f'**{{**{name}.to_dict(), "hub_token": {name}.hub_token}}'
-    source = f"{reference.text}({unpacked}, {given})" if given else f"{reference.text}({unpacked})"
-    return (*edits, SetKeyword(trainer.span, "args", source), *reference.edits)
+    return tuple(edits), options
 
 
 def _readable_at(script: Script, value: ast.expr, config: Config) -> str | None:
@@ -414,12 +467,12 @@ def _readable_at(script: Script, value: ast.expr, config: Config) -> str | None:
 def _environment(script: Script, call: Call, setting: Setting, variable: str) -> Edits | None:
     value = value_node(script, call, setting)
     gone = _remove(script, call, setting)
-    if value is None or gone is None or setting.how is not How.KEYWORD:
+    if value is None or gone is None or setting.how not in (How.KEYWORD, How.ITEM):
         return None
-    if not script.is_bound_before(value, script.statement(call.node)):
+    statement = script.statement(setting.owner or call.node)
+    if not script.is_bound_before(value, statement):
         return None
-    reference = script.reference("os.environ", call.node)
-    statement = script.statement(call.node)
+    reference = script.reference("os.environ", statement)
     if reference is None or not isinstance(statement, ast.Assign | ast.Expr | ast.AnnAssign):
         return None
     if setting.value is None:
@@ -453,47 +506,146 @@ def _runtime(script: Script, call: Call, setting: Setting, way: Runtime) -> Edit
     if setting.value is None:
         return gone if not setting.by_default else None
     value = value_node(script, call, setting)
-    trainers = script.trainers_with(call) if isinstance(call, Config) else (call,)
-    if value is None or gone is None or len(trainers) != 1:
+    if value is None or gone is None:
         return None
-    trainer = trainers[0]
-    dataset = trainer.keyword_node(way.argument)
-    tokenizer = _tokenizer(script, trainer) if isinstance(trainer, Trainer) else None
-    reference = script.reference(way.function, trainer.node)
-    text = _constant_or_bound(script, value, trainer)
-    if dataset is None or tokenizer is None or reference is None or text is None:
+    trainers: tuple[Call, ...] = (call,)
+    kept: Edits = ()
+    if isinstance(call, Config):
+        trainers = script.trainers_with(call)
+        if not trainers:
+            trainers = takers(script, call)
+            assigned = _kept_attribute(script, call, setting, value) if trainers else None
+            if assigned is None:
+                return None
+            kept = assigned
+    if len(trainers) != 1:
         return None
-    inner = script.text(dataset.value)
-    if not isinstance(dataset.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-        inner = f"({inner})"
-    source = way.source.format(dataset=inner, tokenizer=tokenizer[0], value=text).replace(
-        way.function.rpartition(".")[2], reference.text
+    cut = _cut(script, trainers[0], value, way)
+    return (*gone, *kept, *cut) if cut is not None else None
+
+
+def takers(script: Script, config: Config) -> tuple[Call, ...]:
+    """Calls of what is not the libraries' that get the configuration as ``args``: trainers of the
+    script's own project, most likely made after TRL's."""
+    return tuple(
+        call
+        for call in script.calls
+        if call.name.partition(".")[0] not in PACKAGES
+        and call.keyword_node("args") is not None
+        and isinstance(made := call.setting("args").value, Object)
+        and (found := script.config_of(made)) is not None
+        and found.node is config.node
     )
-    change = ReplaceExpression(script.span(dataset.value), source)
-    return (*gone, change, *reference.edits, *tokenizer[1])
 
 
-def _tokenizer(script: Script, trainer: Trainer) -> tuple[str, Edits] | None:
-    """The trainer's tokenizer: what it is given, or what it loads by itself, as source."""
+def _kept_attribute(
+    script: Script, config: Config, setting: Setting, value: ast.expr
+) -> Edits | None:
+    """``args.max_prompt_length = ...``: a trainer out of sight may well read it there."""
+    statement = script.statement(config.node)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) if statement.value is config.node:
+            pass
+        case _:
+            return None
+    if setting.how is not How.KEYWORD or setting.owner is not config.node:
+        return None
+    package = config.kind.partition(".")[0]
+    line = (
+        f"# No option of {package}'s own any more; a trainer that is not {package}'s may read it.\n"
+        f"{name}.{setting.name} = {script.text(value)}"
+    )
+    return (InsertStatement(script.span(statement), line, "after"),)
+
+
+def _cut(script: Script, trainer: Call, value: ast.expr, way: Runtime) -> Edits | None:
+    """The data that a trainer gets, cut by the runtime: what it trains and what it evaluates."""
+    train = _argument(script, trainer, way.argument)
+    reference = script.reference(way.function, trainer.node)
+    if train is None or reference is None:
+        return None
+    tokenizer = _tokenizer(script, trainer, train)
+    text = _constant_or_bound(script, value, train)
+    if tokenizer is None or text is None:
+        return None
+
+    def source(dataset: ast.expr) -> str:
+        inner = script.text(dataset)
+        if not isinstance(dataset, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+            inner = f"({inner})"
+        return way.source.format(dataset=inner, tokenizer=tokenizer[0], value=text).replace(
+            way.function.rpartition(".")[2], reference.text
+        )
+
+    edits: list[Edit] = [ReplaceExpression(script.span(train), source(train))]
+    evaluated = trainer.setting(_EVALUATED)
+    if evaluated.given is not False and evaluated.value is not None:
+        node = _argument(script, trainer, _EVALUATED)
+        cut = _maybe_none(script, node, source) if node is not None else None
+        if cut is None:
+            return None
+        edits.append(cut)
+    return (*edits, *reference.edits, *tokenizer[1])
+
+
+_EVALUATED = "eval_dataset"
+
+
+def _maybe_none(
+    script: Script, node: ast.expr, source: Callable[[ast.expr], str]
+) -> ReplaceExpression | None:
+    """The change of a dataset that may not be there, or None where it may be several."""
+    match node:
+        case ast.IfExp(body=body, orelse=ast.Constant(value=None)):
+            return _maybe_none(script, body, source)
+        case ast.Subscript() | ast.Call():
+            return ReplaceExpression(script.span(node), source(node))
+        case ast.Name() | ast.Attribute():
+            text = source(node)
+            if not isinstance(script.value(node), Object):
+                text = f"{text} if {script.text(node)} is not None else None"
+            return ReplaceExpression(script.span(node), text)
+    return None
+
+
+def _argument(script: Script, call: Call, name: str) -> ast.expr | None:
+    """The expression that a call gets under a name, wherever it is written."""
+    keyword = call.keyword_node(name)
+    if keyword is not None:
+        return keyword.value
+    setting = call.setting(name)
+    if setting.given is not True:
+        return None
+    if setting.how is How.POSITIONAL and setting.owner is call.node and name in call.positions:
+        before = call.node.args[: call.positions.index(name) + 1]
+        return None if any(isinstance(one, ast.Starred) for one in before) else before[-1]
+    return value_node(script, call, setting)
+
+
+def _tokenizer(script: Script, trainer: Call, at: ast.expr) -> tuple[str, Edits] | None:
+    """The trainer's tokenizer, what it is given or loads by itself, as source to be read ``at``."""
     for name in ("processing_class", "tokenizer"):
-        given = trainer.keyword_node(name)
+        given = _argument(script, trainer, name)
         if given is not None and trainer.setting(name).value is not None:
-            return script.text(given.value), ()
-    model, facts = trainer.keyword_node("model"), trainer.model
+            return (script.text(given), ()) if script.is_bound_before(given, at) else None
+    model = _argument(script, trainer, "model")
+    facts = script.model_facts(trainer.setting("model").raw)
     reference = script.reference("transformers.AutoTokenizer", trainer.node)
     if model is None or reference is None or trainer.open_ended:
         return None
-    text = script.text(model.value)
+    if not script.is_bound_before(model, at):
+        return None
+    text = script.text(model)
     if not facts.by_name:
-        if facts.load is None or not isinstance(model.value, ast.Name | ast.Attribute):
+        if facts.load is None or not isinstance(model, ast.Name | ast.Attribute):
             return None
         # Where the trainer looks for it, too.
         text = f"{text}.config._name_or_path"
     return f"{reference.text}.from_pretrained({text})", reference.edits
 
 
-def _constant_or_bound(script: Script, value: ast.expr, at: Call) -> str | None:
-    if script.is_bound_before(value, at.node):
+def _constant_or_bound(script: Script, value: ast.expr, at: ast.expr) -> str | None:
+    if script.is_bound_before(value, at):
         return script.text(value)
     known = script.python(value)
     return repr(known) if isinstance(known, int | str) else None

@@ -171,7 +171,15 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_confi
 from trl import GRPOConfig, GRPOTrainer
 
 args = GRPOConfig("out", max_prompt_length=512)
-trainer = GRPOTrainer("Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_dataset=dataset)
+trainer = GRPOTrainer("Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_dataset=dataset, eval_dataset=held_out)
+""",
+            good="""\
+from trl import GRPOConfig, GRPOTrainer
+from memlint_runtime import truncate_text
+from transformers import AutoTokenizer
+
+args = GRPOConfig("out")
+trainer = GRPOTrainer("Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_dataset=dataset.map(truncate_text, fn_kwargs={"tokenizer": AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"), "max_length": 512}), eval_dataset=held_out.map(truncate_text, fn_kwargs={"tokenizer": AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"), "max_length": 512}) if held_out is not None else None)
 """,
         ),
         Example(
