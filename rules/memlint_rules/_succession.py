@@ -565,7 +565,7 @@ def _cut(script: Script, trainer: Call, value: ast.expr, way: Runtime) -> Edits 
     if train is None or reference is None:
         return None
     tokenizer = _tokenizer(script, trainer, train)
-    text = _constant_or_bound(script, value, train)
+    text = _constant_or_bound(script, value, train, trainer)
     if tokenizer is None or text is None:
         return None
 
@@ -627,13 +627,13 @@ def _tokenizer(script: Script, trainer: Call, at: ast.expr) -> tuple[str, Edits]
     for name in ("processing_class", "tokenizer"):
         given = _argument(script, trainer, name)
         if given is not None and trainer.setting(name).value is not None:
-            return (script.text(given), ()) if script.is_bound_before(given, at) else None
+            return (script.text(given), ()) if _means_same(script, given, at, trainer) else None
     model = _argument(script, trainer, "model")
     facts = script.model_facts(trainer.setting("model").raw)
     reference = script.reference("transformers.AutoTokenizer", trainer.node)
     if model is None or reference is None or trainer.open_ended:
         return None
-    if not script.is_bound_before(model, at):
+    if not _means_same(script, model, at, trainer):
         return None
     text = script.text(model)
     if not facts.by_name:
@@ -644,8 +644,15 @@ def _tokenizer(script: Script, trainer: Call, at: ast.expr) -> tuple[str, Edits]
     return f"{reference.text}.from_pretrained({text})", reference.edits
 
 
-def _constant_or_bound(script: Script, value: ast.expr, at: ast.expr) -> str | None:
-    if script.is_bound_before(value, at):
+def _means_same(script: Script, value: ast.expr, at: ast.expr, call: Call) -> bool:
+    """Whether an expression is in ``at`` what it is where it stands: of one call, both are read
+    when it is made."""
+    here = call.span.contains(script.span(value)) and call.span.contains(script.span(at))
+    return here or script.is_bound_before(value, at)
+
+
+def _constant_or_bound(script: Script, value: ast.expr, at: ast.expr, call: Call) -> str | None:
+    if _means_same(script, value, at, call):
         return script.text(value)
     known = script.python(value)
     return repr(known) if isinstance(known, int | str) else None
