@@ -438,7 +438,8 @@ def _moving(script: Script, trainer: Trainer) -> tuple[Edits, dict[str, str]] | 
     """
     options: dict[str, str] = {}
     edits: list[Edit] = []
-    for setting in trainer.settings():
+    for found in trainer.settings():
+        setting = written(trainer, found)
         if script.api.accepts(trainer.kind, setting.name) is not False:
             continue
         way = successor_of(script, trainer, setting)
@@ -503,8 +504,8 @@ _MAKE_STRINGS = frozenset({"builtins.str", "str", "os.path.join", "os.path.abspa
 def _runtime(script: Script, call: Call, setting: Setting, way: Runtime) -> Edits | None:
     """A limit that the configuration lost: our runtime cuts the data instead."""
     gone = _remove(script, call, setting)
-    if setting.value is None:
-        return gone if not setting.by_default else None
+    if setting.value is None and not setting.by_default:
+        return gone
     value = value_node(script, call, setting)
     if value is None or gone is None:
         return None

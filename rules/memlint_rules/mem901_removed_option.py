@@ -200,6 +200,181 @@ trainer = GRPOTrainer(model="Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, t
 """,
         ),
         Example(
+            title="a limit that a trainer of the project's own may read",
+            bad="""\
+from trl import GRPOConfig
+from project.trainer import PairwiseTrainer
+
+args = GRPOConfig("out", max_prompt_length=512)
+trainer = PairwiseTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
+""",
+            good="""\
+from trl import GRPOConfig
+from project.trainer import PairwiseTrainer
+from memlint_runtime import truncate_text
+from transformers import AutoTokenizer
+
+args = GRPOConfig("out")
+# No option of trl's own any more; a trainer that is not trl's may read it.
+args.max_prompt_length = 512
+trainer = PairwiseTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=dataset.map(truncate_text, fn_kwargs={"tokenizer": AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"), "max_length": 512}))
+""",
+        ),
+        Example(
+            title="a limit that the script reads again",
+            findings=2,
+            bad="""\
+from trl import GRPOConfig, GRPOTrainer
+
+args = GRPOConfig("out", max_prompt_length=512)
+trainer = GRPOTrainer(model, reward_funcs=reward, args=args, train_dataset=dataset, processing_class=tokenizer)
+print("prompts of", args.max_prompt_length, "tokens")
+""",
+            good="""\
+from trl import GRPOConfig, GRPOTrainer
+from memlint_runtime import truncate_text
+
+args = GRPOConfig("out")
+trainer = GRPOTrainer(model, reward_funcs=reward, args=args, train_dataset=dataset.map(truncate_text, fn_kwargs={"tokenizer": tokenizer, "max_length": 512}), processing_class=tokenizer)
+print("prompts of", 512, "tokens")
+""",
+        ),
+        Example(
+            title="a trainer whose arguments are in a dictionary",
+            bad="""\
+from trl import DPOConfig, DPOTrainer
+
+args = DPOConfig("out", max_prompt_length=512)
+parts = {
+    "model": model,
+    "args": args,
+    "train_dataset": data["train"],
+    "eval_dataset": data["test"],
+    "processing_class": tokenizer,
+}
+trainer = DPOTrainer(**parts)
+""",
+            good="""\
+from trl import DPOConfig, DPOTrainer
+from memlint_runtime import truncate_text
+
+args = DPOConfig("out")
+parts = {
+    "model": model,
+    "args": args,
+    "train_dataset": data["train"].map(truncate_text, fn_kwargs={"tokenizer": tokenizer, "max_length": 512}),
+    "eval_dataset": data["test"].map(truncate_text, fn_kwargs={"tokenizer": tokenizer, "max_length": 512}),
+    "processing_class": tokenizer,
+}
+trainer = DPOTrainer(**parts)
+""",
+        ),
+        Example(
+            title="arguments that another function makes",
+            findings=3,
+            bad="""\
+from trl import SFTTrainer
+
+def make(model, args, tokenizer, length):
+    return SFTTrainer(
+        model,
+        args=args,
+        max_seq_length=length,
+        packing=True,
+        tokenizer=tokenizer,
+    )
+""",
+            good="""\
+from trl import SFTConfig, SFTTrainer
+from memlint_runtime import extend_arguments
+
+def make(model, args, tokenizer, length):
+    return SFTTrainer(
+        model,
+        args=extend_arguments(args, SFTConfig, max_length=length, packing=True),
+        processing_class=tokenizer,
+    )
+""",
+        ),
+        Example(
+            title="arguments of TRL's own from the command line",
+            findings=2,
+            bad="""\
+from trl import SFTConfig, SFTTrainer, TrlParser
+
+(args,) = TrlParser(SFTConfig).parse_args_and_config()
+args.max_seq_length = 4096
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset, dataset_text_field="body")
+""",
+            good="""\
+from trl import SFTConfig, SFTTrainer, TrlParser
+
+(args,) = TrlParser(SFTConfig).parse_args_and_config()
+args.max_length = 4096
+args.dataset_text_field = "body"
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
+""",
+        ),
+        Example(
+            title="responses found by what stands before them",
+            bad="""\
+from trl import SFTTrainer, DataCollatorForCompletionOnlyLM
+
+collator = DataCollatorForCompletionOnlyLM("### Answer:", tokenizer=tokenizer)
+trainer = SFTTrainer(model, train_dataset=dataset, data_collator=collator)
+""",
+            good="""\
+from trl import SFTTrainer
+from memlint_runtime import DataCollatorForCompletionOnlyLM
+
+collator = DataCollatorForCompletionOnlyLM("### Answer:", tokenizer=tokenizer)
+trainer = SFTTrainer(model, train_dataset=dataset, data_collator=collator)
+""",
+        ),
+        Example(
+            title="a chat format for a base model",
+            bad="""\
+import trl
+
+model, tokenizer = trl.setup_chat_format(model, tokenizer)
+trainer = trl.SFTTrainer(model, train_dataset=dataset, processing_class=tokenizer)
+""",
+            good="""\
+import trl
+from memlint_runtime import setup_chat_format
+
+model, tokenizer = setup_chat_format(model, tokenizer)
+trainer = trl.SFTTrainer(model, train_dataset=dataset, processing_class=tokenizer)
+""",
+        ),
+        Example(
+            title="options that are made of a recipe",
+            findings=2,
+            bad="""\
+from transformers import TrainingArguments
+
+def arguments(recipe):
+    options = {
+        "output_dir": "out",
+        "warmup_ratio": float(recipe["warmup_ratio"]),
+        "logging_dir": str(recipe["logs"]),
+    }
+    return TrainingArguments(**options)
+""",
+            good="""\
+from transformers import TrainingArguments
+from os import environ
+
+def arguments(recipe):
+    environ["TENSORBOARD_LOGGING_DIR"] = str(recipe["logs"])
+    options = {
+        "output_dir": "out",
+        "warmup_steps": float(recipe["warmup_ratio"]),
+    }
+    return TrainingArguments(**options)
+""",
+        ),
+        Example(
             title="a class with other defaults",
             bad="""\
 from transformers import AdamW
@@ -298,6 +473,24 @@ def tokenized(rows):
     )
     inputs["labels"] = labels["input_ids"]
     return inputs
+""",
+        ),
+        Example(
+            title="targets, more than one",
+            bad="""\
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("t5-small")
+with tokenizer.as_target_tokenizer():
+    print(tokenizer(["one", "two"]))
+    labels = tokenizer(targets, **options)
+""",
+            good="""\
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("t5-small")
+print(tokenizer(text_target=["one", "two"]))
+labels = tokenizer(text_target=targets, **options)
 """,
         ),
         Example(
@@ -459,6 +652,30 @@ try:
     args = TrainingArguments("out", eval_strategy="no")
 except TypeError:
     args = TrainingArguments("out", evaluation_strategy="no")
+""",
+        # Set for a trainer of the project's own, which may read it.
+        """\
+from trl import GRPOConfig
+from project.trainer import PairwiseTrainer
+
+args = GRPOConfig("out")
+args.max_prompt_length = 512
+trainer = PairwiseTrainer(model=model, args=args, train_dataset=dataset)
+print(args.max_prompt_length)
+""",
+        # Mended already.
+        """\
+from memlint_runtime import DataCollatorForCompletionOnlyLM, extend_arguments, setup_chat_format
+from trl import SFTConfig, SFTTrainer
+
+def make(model, tokenizer, args):
+    model, tokenizer = setup_chat_format(model, tokenizer)
+    return SFTTrainer(
+        model,
+        args=extend_arguments(args, SFTConfig, max_length=2048),
+        data_collator=DataCollatorForCompletionOnlyLM("### Answer:", tokenizer=tokenizer),
+        processing_class=tokenizer,
+    )
 """,
         # A class of the same name from elsewhere, and a dataclass of the script's own.
         """\
