@@ -603,7 +603,9 @@ def _maybe_none(
             return ReplaceExpression(script.span(node), source(node))
         case ast.Name() | ast.Attribute():
             text = source(node)
-            if not isinstance(script.value(node), Object):
+            known = script.value(node)
+            if not isinstance(known, Object) or known.type is None:
+                # A function of the script's own may well return None.
                 text = f"{text} if {script.text(node)} is not None else None"
             return ReplaceExpression(script.span(node), text)
     return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import Example, Finding, Level, Rule, Script
+from memlint_rules._batched_formatting import batched_formatting
 from memlint_rules._outdated_overrides import outdated_overrides
 from memlint_rules._removed_attributes import removed_attributes
 from memlint_rules._removed_names import removed_imports
@@ -22,6 +23,7 @@ def check(script: Script) -> Iterator[Finding]:
     yield from removed_options(script)
     yield from removed_attributes(script)
     yield from outdated_overrides(script)
+    yield from batched_formatting(script)
 
 
 RULE = Rule(
@@ -569,6 +571,52 @@ class Weighted(Trainer):
 """,
         ),
         Example(
+            title="texts of many rows",
+            bad="""\
+from trl import SFTTrainer
+
+def texts(rows):
+    made = []
+    for i in range(len(rows["question"])):
+        made.append(f"{rows['question'][i]} {rows['answer'][i]}")
+    return made
+
+trainer = SFTTrainer(model, train_dataset=dataset, formatting_func=texts)
+""",
+            good="""\
+from trl import SFTTrainer
+
+def texts(rows):
+    made = []
+    for i in range(len(rows["question"])):
+        made.append(f"{rows['question'][i]} {rows['answer'][i]}")
+    return made
+
+trainer = SFTTrainer(model, train_dataset=dataset, formatting_func=lambda row: texts({name: [value] for name, value in row.items()})[0])
+""",
+        ),
+        Example(
+            title="the first row of a thousand",
+            bad="""\
+from trl import SFTTrainer
+
+def quote(rows):
+    text = f"Quote: {rows['quote'][0]}"
+    return [text]
+
+trainer = SFTTrainer(model, train_dataset=dataset, formatting_func=quote)
+""",
+            good="""\
+from trl import SFTTrainer
+
+def quote(rows):
+    text = f"Quote: {rows['quote'][0]}"
+    return [text]
+
+trainer = SFTTrainer(model, train_dataset=dataset, formatting_func=lambda row: quote({name: [value] for name, value in row.items()})[0])
+""",
+        ),
+        Example(
             title="for an older version",
             target="trl=0.15,transformers=4.48",
             bad="""\
@@ -662,6 +710,18 @@ args = GRPOConfig("out")
 args.max_prompt_length = 512
 trainer = PairwiseTrainer(model=model, args=args, train_dataset=dataset)
 print(args.max_prompt_length)
+""",
+        # One text of one row.
+        """\
+from trl import SFTTrainer
+
+def text(row):
+    parts = [row["question"], row["answer"]]
+    for part in row["more"]:
+        parts.append(part)
+    return " ".join(parts)
+
+trainer = SFTTrainer(model, train_dataset=dataset, formatting_func=text)
 """,
         # Mended already.
         """\
