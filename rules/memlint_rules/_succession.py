@@ -9,7 +9,7 @@ there is advice instead.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from memlint.rule import (
@@ -399,10 +399,10 @@ def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> E
     moving = _moving(script, trainer)
     if moving is None or any(script.api.accepts(plain, one) is not False for one in moving[1]):
         return None
-    if any(one.value is None and one.by_default for one in trainer.settings()):
-        # A flag that may say nothing.
-        return _extended(script, trainer, kind)
     edits, options = moving
+    if any(one.value is None and one.by_default for one in _moved(script, trainer)):
+        # A flag that says nothing by its default.
+        return _extended(script, trainer, kind)
     name = script.text(made.value)
     given = ", ".join(f"{option}={source}" for option, source in options.items())
     unpacked = f'**{{**{name}.to_dict(), "hub_token": {name}.hub_token}}'
@@ -431,25 +431,30 @@ def _extended(script: Script, trainer: Trainer, kind: str) -> Edits | None:
     return (*edits, made_so, *extend.edits, *reference.edits)
 
 
+def _moved(script: Script, trainer: Trainer) -> Iterator[Setting]:
+    """The keywords of a trainer that are its configuration's now."""
+    for found in trainer.settings():
+        setting = written(trainer, found)
+        if script.api.accepts(trainer.kind, setting.name) is False and isinstance(
+            successor_of(script, trainer, setting), Move
+        ):
+            yield setting
+
+
 def _moving(script: Script, trainer: Trainer) -> tuple[Edits, dict[str, str]] | None:
-    """All keywords of a trainer that are its configuration's: their removal, and the options.
+    """What takes those keywords away, and the options that they become, as source.
 
     One fix is made of them, which every one of them gets.
     """
     options: dict[str, str] = {}
     edits: list[Edit] = []
-    for found in trainer.settings():
-        setting = written(trainer, found)
-        if script.api.accepts(trainer.kind, setting.name) is not False:
-            continue
+    for setting in _moved(script, trainer):
         way = successor_of(script, trainer, setting)
-        if not isinstance(way, Move):
-            continue
         value = value_node(script, trainer, setting)
         if value is None or setting.how is not How.KEYWORD or setting.owner is not trainer.node:
             return None
         edits.append(RemoveKeyword(trainer.span, setting.name))
-        if setting.value is not None or setting.by_default:
+        if isinstance(way, Move) and (setting.value is not None or setting.by_default):
             options[way.parameter] = way.source.format(value=script.text(value))
     return tuple(edits), options
 
@@ -598,17 +603,30 @@ def _maybe_none(
     """The change of a dataset that may not be there, or None where it may be several."""
     match node:
         case ast.IfExp(body=body, orelse=ast.Constant(value=None)):
-            return _maybe_none(script, body, source)
+            return ReplaceExpression(script.span(body), source(body))
         case ast.Subscript() | ast.Call():
             return ReplaceExpression(script.span(node), source(node))
         case ast.Name() | ast.Attribute():
             text = source(node)
-            known = script.value(node)
-            if not isinstance(known, Object) or known.type is None:
-                # A function of the script's own may well return None.
+            if not _is_dataset(script.value(node)):
+                # A function out of sight may well return None.
                 text = f"{text} if {script.text(node)} is not None else None"
             return ReplaceExpression(script.span(node), text)
     return None
+
+
+def _is_dataset(value: object) -> bool:
+    """Whether a call surely made it a dataset."""
+    if not isinstance(value, Object) or value.made_by is None:
+        return False
+    name = value.made_by.name
+    return name.startswith("datasets.") or name.rpartition(".")[2] in _MAKE_DATASETS
+
+
+# Methods of datasets that return a dataset.
+_MAKE_DATASETS = frozenset(
+    {"map", "filter", "select", "shuffle", "remove_columns", "rename_column", "select_columns"}
+)
 
 
 def _argument(script: Script, call: Call, name: str) -> ast.expr | None:
