@@ -27,9 +27,10 @@ from memlint.rule import (
     Span,
     Symbol,
 )
+from memlint_rules._option_places import PACKAGES
 from memlint_rules._removal import fitness
 from memlint_rules._removed_names import removed_member
-from memlint_rules._succession import PACKAGES, is_guarded
+from memlint_rules._version_guards import is_guarded
 
 _TOKENIZER = "transformers.PreTrainedTokenizerBase"
 # What makes instances of a class that has another name.

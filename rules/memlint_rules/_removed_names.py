@@ -25,8 +25,9 @@ from memlint.rule import (
     SetKeyword,
     Symbol,
 )
+from memlint_rules._option_places import PACKAGES
 from memlint_rules._removal import fitness, since, without
-from memlint_rules._succession import PACKAGES, is_guarded
+from memlint_rules._version_guards import is_guarded
 
 
 def removed_imports(script: Script) -> Iterator[Finding]:

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import Advice, Build, Call, Config, Finding, How, Runtime, Script, Setting
+from memlint_rules._option_places import PACKAGES, option_span, successor_of, written
+from memlint_rules._prompt_limits import takers
 from memlint_rules._removal import since, without
-from memlint_rules._succession import (
-    PACKAGES,
-    is_guarded,
-    names_looked_up,
-    option_fix,
-    option_span,
-    successor_of,
-    takers,
-    written,
-)
+from memlint_rules._succession import option_fix
+from memlint_rules._version_guards import is_guarded, names_looked_up
 
 
 def removed_options(script: Script) -> Iterator[Finding]:
