@@ -7,7 +7,6 @@ the eye and taken away in a way of its own.
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from memlint.rule import (
     UNSURE,
@@ -26,10 +25,6 @@ from memlint.rule import (
 )
 
 Edits = tuple[Edit, ...]
-
-PACKAGES = frozenset({"trl", "transformers", "peft", "accelerate"})
-# A file that imports none of them is not read: most of a repository ends there.
-IMPORTS = frozenset(f"{verb} {package}" for verb in ("from", "import") for package in PACKAGES)
 
 
 def value_node(script: Script, call: Call, setting: Setting) -> ast.expr | None:
@@ -96,6 +91,6 @@ def written(call: Call, setting: Setting) -> Setting:
     keyword = call.keyword_node(setting.name)
     if setting.given is not None or setting.owner is not None or keyword is None:
         return setting
-    return replace(
-        setting, given=True, value=UNSURE, how=How.KEYWORD, owner=call.node, node=keyword.value
+    return setting._replace(
+        given=True, value=UNSURE, how=How.KEYWORD, owner=call.node, node=keyword.value
     )

@@ -17,7 +17,8 @@ from memlint.rule import (
     Script,
     Setting,
 )
-from memlint_rules._option_places import PACKAGES, Edits, value_node, without_option
+from memlint_rules._libraries import PACKAGES
+from memlint_rules._option_places import Edits, value_node, without_option
 
 
 def kept_limit(script: Script, call: Call, setting: Setting, way: Runtime) -> Edits | None:

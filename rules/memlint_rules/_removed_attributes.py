@@ -27,7 +27,7 @@ from memlint.rule import (
     Span,
     Symbol,
 )
-from memlint_rules._option_places import PACKAGES
+from memlint_rules._libraries import PACKAGES
 from memlint_rules._removal import fitness
 from memlint_rules._removed_names import removed_member
 from memlint_rules._version_guards import is_guarded

@@ -25,7 +25,7 @@ from memlint.rule import (
     SetKeyword,
     Symbol,
 )
-from memlint_rules._option_places import PACKAGES
+from memlint_rules._libraries import PACKAGES
 from memlint_rules._removal import fitness, since, without
 from memlint_rules._version_guards import is_guarded
 

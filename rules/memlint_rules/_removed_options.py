@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import Advice, Build, Call, Config, Finding, How, Runtime, Script, Setting
-from memlint_rules._option_places import PACKAGES, option_span, successor_of, written
+from memlint_rules._libraries import PACKAGES
+from memlint_rules._option_places import option_span, successor_of, written
 from memlint_rules._prompt_limits import takers
 from memlint_rules._removal import since, without
 from memlint_rules._succession import option_fix

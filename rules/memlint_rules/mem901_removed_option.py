@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from memlint.rule import Example, Finding, Level, Rule, Script
 from memlint_rules._batched_formatting import batched_formatting
-from memlint_rules._option_places import IMPORTS
+from memlint_rules._libraries import LIBRARIES
 from memlint_rules._outdated_overrides import outdated_overrides
 from memlint_rules._removed_attributes import removed_attributes
 from memlint_rules._removed_names import removed_imports
