@@ -115,8 +115,6 @@ def test_script_of_2023_fails_as_it_was_written(script: str, surroundings: Path)
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_fixed_script_trains_three_steps(script: str, surroundings: Path) -> None:
     copy = fixed(script, surroundings)
-    if script == "sft_completion_only.py":
-        follow_the_advice(copy)
     assert left(copy) == []
 
     ran = runpy.run_path(str(copy))
@@ -129,29 +127,6 @@ def test_fixed_script_trains_three_steps(script: str, surroundings: Path) -> Non
     else:
         assert len(ran["losses"]) == 3
         assert all(0 < loss < 10 for loss in ran["losses"])
-
-
-def follow_the_advice(script: Path) -> None:
-    """Do by hand what no fix can: learn from a prompt and a completion, not from a collator."""
-    findings = left(script)
-    assert [finding["code"] for finding in findings] == ["MEM901"]
-    assert "DataCollatorForCompletionOnlyLM" in findings[0]["message"]
-    assert "prompt and completion columns" in findings[0]["fix"]["message"]
-    text = script.read_text()
-    for old, new in (
-        ("DataCollatorForCompletionOnlyLM, ", ""),
-        (
-            '    data_collator=DataCollatorForCompletionOnlyLM("answer:", tokenizer=tokenizer),\n',
-            "",
-        ),
-        (
-            "train_dataset=dataset,",
-            'train_dataset=dataset.select_columns(["prompt", "completion"]),',
-        ),
-    ):
-        assert old in text
-        text = text.replace(old, new)
-    script.write_text(text)
 
 
 def test_four_bit_loading_becomes_a_quantization_config(surroundings: Path) -> None:

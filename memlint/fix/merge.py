@@ -201,8 +201,11 @@ def _reimport(
             splices.append(Splice(tree.span(alias), clause))
             continue
         target = earlier_import(tree, one.statement, one.new_module)
-        whole = len(together) == 1 and len(statement.names) == sum(
-            other.statement is statement for other in requests
+        # A statement that another fix adds a name to stays what it is.
+        whole = (
+            len(together) == 1
+            and len(statement.names) == sum(other.statement is statement for other in requests)
+            and not any(added.node is statement for added in additions)
         )
         if target is None and whole:
             splices.append(Splice(tree.span(alias), clause))

@@ -16,18 +16,15 @@ from memlint.rule import (
     Applicability,
     Build,
     Call,
-    Config,
     Edit,
     Environment,
     Fix,
     How,
     InsertStatement,
     Move,
-    Object,
     Remove,
     RemoveItem,
     RemoveKeyword,
-    RemoveStatement,
     Rename,
     RenameAttribute,
     RenameItem,
@@ -38,13 +35,11 @@ from memlint.rule import (
     SetItem,
     SetKeyword,
     Setting,
-    Span,
     Successor,
-    Symbol,
-    Trainer,
 )
-
-Edits = tuple[Edit, ...]
+from memlint_rules._option_places import Edits, value_node, without_option
+from memlint_rules._prompt_limits import kept_limit
+from memlint_rules._relocation import moved_to_config
 
 
 def option_fix(script: Script, call: Call, setting: Setting, way: Successor | None) -> Fix | None:
@@ -79,16 +74,24 @@ def _message(name: str, way: Successor) -> str:
 
 
 def _is_read_back(script: Script, call: Call, setting: Setting) -> bool:
-    """Whether the option stands in a dictionary from which the script reads it by its old name."""
-    if setting.how is How.ATTRIBUTE or setting.owner is call.node:
+    """Whether the option stands in a dictionary from which the script reads it by its old name.
+
+    What is read while the dictionary is made (``{"packing": recipe["packing"]}``) is another's.
+    """
+    owner = setting.owner
+    if setting.how is How.ATTRIBUTE or owner is call.node or owner is None:
         return False
+    made = script.span(owner)
     for node in script.nodes(ast.Subscript):
         key = node.slice
         reads = isinstance(node.ctx, ast.Load) and isinstance(key, ast.Constant)
-        if reads and getattr(key, "value", None) == setting.name:
+        named = reads and getattr(key, "value", None) == setting.name
+        if named and not made.contains(script.span(node)):
             return True
     return any(
-        isinstance(one.node.args[0], ast.Constant) and one.node.args[0].value == setting.name
+        isinstance(one.node.args[0], ast.Constant)
+        and one.node.args[0].value == setting.name
+        and not made.contains(one.span)
         for one in script.method_calls("get", "pop", "setdefault")
         if one.node.args
     )
@@ -101,49 +104,17 @@ def _option_edits(script: Script, call: Call, setting: Setting, way: Successor) 
         case Rename(parameter=new, source=source):
             return _rename(script, call, setting, new, source)
         case Remove():
-            return _remove(script, call, setting)
+            return without_option(script, call, setting)
         case Build():
             return _build(script, call, setting, way)
         case Move(parameter=new, source=source):
-            return _move(script, call, setting, new, source)
+            return moved_to_config(script, call, setting, new, source)
         case Environment(variable=variable):
             return _environment(script, call, setting, variable)
         case Runtime():
-            return _runtime(script, call, setting, way)
+            return kept_limit(script, call, setting, way)
         case _:
             return None
-
-
-# -- where the option stands -----------------------------------------------------------------------
-
-
-def value_node(script: Script, call: Call, setting: Setting) -> ast.expr | None:
-    """The expression written for the option, in whatever form it stands."""
-    owner = setting.owner
-    match setting.how:
-        case How.KEYWORD if isinstance(owner, ast.Call):
-            return next((one.value for one in owner.keywords if one.arg == setting.name), None)
-        case How.ITEM if isinstance(owner, ast.Dict):
-            for key, value in zip(owner.keys, owner.values, strict=True):
-                if isinstance(key, ast.Constant) and key.value == setting.name:
-                    return value
-        case How.SUBSCRIPT | How.ATTRIBUTE if isinstance(owner, ast.Assign):
-            return owner.value
-    return None
-
-
-def _remove(script: Script, call: Call, setting: Setting) -> Edits | None:
-    owner = setting.owner
-    if owner is None:
-        return None
-    match setting.how:
-        case How.KEYWORD if isinstance(owner, ast.Call):
-            return (RemoveKeyword(script.span(owner), setting.name),)
-        case How.ITEM if isinstance(owner, ast.Dict):
-            return (RemoveItem(script.span(owner), setting.name),)
-        case How.SUBSCRIPT | How.ATTRIBUTE if isinstance(owner, ast.Assign):
-            return (RemoveStatement(script.span(owner)),) if len(owner.targets) == 1 else None
-    return None
 
 
 def _rename(script: Script, call: Call, setting: Setting, new: str, source: str) -> Edits | None:
@@ -155,9 +126,10 @@ def _rename(script: Script, call: Call, setting: Setting, new: str, source: str)
         return None
     present = call.setting(new)
     unseen = call.open_ended and new not in call.keywords
-    if present.given is not False and not (unseen and setting.how is How.KEYWORD):
-        # (What ``**`` may bring in beside the old name is no new name of the same thing.)
-        gone = _remove(script, call, setting)
+    if present.given is not False and not (unseen and setting.how in (How.KEYWORD, How.ATTRIBUTE)):
+        # (What ``**`` or a command line may bring in beside the old name is no new name of the
+        # same thing; what is assigned after it counts.)
+        gone = without_option(script, call, setting)
         if gone is None or not present.given:
             return None
         if present.by_default and (present.is_none or present.is_value(0)):
@@ -192,36 +164,6 @@ def _rename(script: Script, call: Call, setting: Setting, new: str, source: str)
     return None
 
 
-def option_span(script: Script, call: Call, setting: Setting) -> Span:
-    """Where the option is named, for the eye."""
-    keyword = next(
-        (one for one in getattr(setting.owner, "keywords", ()) if one.arg == setting.name), None
-    )
-    if keyword is not None:
-        start = script.span(keyword)
-        return Span(start.start, start.start + len(setting.name.encode()))
-    if isinstance(setting.owner, ast.Dict):
-        for key in setting.owner.keys:
-            if isinstance(key, ast.Constant) and key.value == setting.name:
-                return script.span(key)
-    value = value_node(script, call, setting)
-    return script.span(value if value is not None else call.node.func)
-
-
-def successor_of(script: Script, call: Call, setting: Setting) -> Successor | None:
-    """What takes the option's place at the target, its value considered where it is known.
-
-    The default of a command line or of a parameter is not: whoever runs it may say otherwise.
-    """
-    certain = setting.known and not setting.by_default
-    if certain and not isinstance(setting.value, Object | Symbol):
-        return script.api.successor(call.name, setting.name, setting.value)
-    return script.api.successor(call.name, setting.name)
-
-
-# -- other shapes ----------------------------------------------------------------------------------
-
-
 def _build(script: Script, call: Call, setting: Setting, way: Build) -> Edits | None:
     """``load_in_4bit=True, ...`` becomes ``quantization_config=BitsAndBytesConfig(...)``."""
     owner = setting.owner
@@ -233,7 +175,7 @@ def _build(script: Script, call: Call, setting: Setting, way: Build) -> Edits | 
     if way.parameter != setting.name and present.given is not False:
         # What it would build is there already: the old option has nothing left to say.
         if present.given and present.known and present.value is not None:
-            return _remove(script, call, setting)
+            return without_option(script, call, setting)
         there = value_node(script, call, present) if present.owner is owner else None
         if (
             not isinstance(there, ast.Name | ast.Attribute)
@@ -304,122 +246,15 @@ def _names(settings: Iterable[Setting]) -> list[str]:
     return [one.name for one in settings]
 
 
-def _move(script: Script, call: Call, setting: Setting, new: str, source: str) -> Edits | None:
-    """A trainer's keyword becomes an option of its configuration."""
-    if not isinstance(call, Trainer):
-        return None
-    value = value_node(script, call, setting)
-    gone = _remove(script, call, setting)
-    if value is None or gone is None or setting.how is not How.KEYWORD:
-        return None
-    kind = script.api.config_of(call.kind)
-    if call.args.given is False and kind is not None and not call.open_ended:
-        if setting.value is None:
-            return gone if not setting.by_default else None
-        reference = script.reference(kind, call.node)
-        if reference is None:
-            return None
-        text = source.format(value=script.text(value))
-        made = SetKeyword(call.span, "args", f"{reference.text}({new}={text})")
-        return (*gone, made, *reference.edits)
-    config = call.config
-    if config is not None and config.fed_by_parser and kind is not None:
-        return _converted(script, call, config, kind)
-    if config is None or config.fed_by_parser or not config.has_option(new):
-        return None
-    present = config.setting(new)
-    if present.given is not False:
-        # Both say it: where they agree, or the trainer's says nothing, the configuration stays.
-        same = present.value is not UNSURE and present.value == setting.value
-        unsaid = setting.value is None and not setting.by_default
-        return gone if present.given and (same or unsaid) else None
-    if setting.value is None:
-        # On a trainer None meant that nothing was said; a flag may say something.
-        return gone if not setting.by_default else None
-    readable = _readable_at(script, value, config)
-    if readable is None:
-        assigned = _assigned(script, call, config, new, source.format(value=script.text(value)))
-        return (*gone, *assigned) if assigned is not None else None
-    edits = script.set_option(config, new, source.format(value=readable))
-    return (*gone, *edits) if edits is not None else None
-
-
-def _assigned(
-    script: Script, trainer: Trainer, config: Config, option: str, source: str
-) -> Edits | None:
-    """``args.max_length = ...`` before the trainer, where the configuration is made too early.
-
-    What moves from a trainer is read by the trainer, so that it is not too late there.
-    """
-    made = trainer.keyword_node("args")
-    statement = script.statement(trainer.node)
-    if made is None or not isinstance(made.value, ast.Name):
-        return None
-    if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr | ast.Return):
-        return None
-    if len(script.trainers_with(config)) != 1 or trainer.in_loop:
-        return None
-    line = f"{made.value.id}.{option} = {source}"
-    return (InsertStatement(script.span(statement), line),)
-
-
-def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> Edits | None:
-    """Plain arguments from a command line become the trainer's own, all its keywords with them.
-
-    The conversion is the one that TRL's trainers make of plain arguments themselves. Every moving
-    keyword of the trainer gets these same edits.
-    """
-    plain = "transformers.TrainingArguments"
-    made = trainer.keyword_node("args")
-    reference = script.reference(kind, trainer.node)
-    if config.kind != plain or made is None or reference is None:
-        return None
-    if not isinstance(made.value, ast.Name | ast.Attribute) or trainer.open_ended:
-        return None
-    if script.api.accepts(plain, "push_to_hub_token") is not False:
-        # The dictionary of older versions holds a name that their configurations refuse.
-        return None
-    options: dict[str, str] = {}
-    edits: list[Edit] = []
-    for setting in trainer.settings():
-        if script.api.accepts(trainer.kind, setting.name) is not False:
-            continue
-        way = successor_of(script, trainer, setting)
-        if not isinstance(way, Move):
-            continue
-        value = value_node(script, trainer, setting)
-        if value is None or script.api.accepts(plain, way.parameter) is not False:
-            return None
-        edits.append(RemoveKeyword(trainer.span, setting.name))
-        if setting.value is not None:
-            options[way.parameter] = way.source.format(value=script.text(value))
-    name = script.text(made.value)
-    given = ", ".join(f"{option}={source}" for option, source in options.items())
-    unpacked = f'**{{**{name}.to_dict(), "hub_token": {name}.hub_token}}'
-    source = f"{reference.text}({unpacked}, {given})" if given else f"{reference.text}({unpacked})"
-    return (*edits, SetKeyword(trainer.span, "args", source), *reference.edits)
-
-
-def _readable_at(script: Script, value: ast.expr, config: Config) -> str | None:
-    """The source of ``value`` where the configuration is made; None where its names are not bound
-    there yet (then a known constant stands for it)."""
-    if script.is_bound_before(value, config.node):
-        return script.text(value)
-    known = script.python(value)
-    if known is None or isinstance(known, bool | int | float | str):
-        return repr(known)
-    return None
-
-
 def _environment(script: Script, call: Call, setting: Setting, variable: str) -> Edits | None:
     value = value_node(script, call, setting)
-    gone = _remove(script, call, setting)
-    if value is None or gone is None or setting.how is not How.KEYWORD:
+    gone = without_option(script, call, setting)
+    if value is None or gone is None or setting.how not in (How.KEYWORD, How.ITEM):
         return None
-    if not script.is_bound_before(value, script.statement(call.node)):
+    statement = script.statement(setting.owner or call.node)
+    if not script.is_bound_before(value, statement):
         return None
-    reference = script.reference("os.environ", call.node)
-    statement = script.statement(call.node)
+    reference = script.reference("os.environ", statement)
     if reference is None or not isinstance(statement, ast.Assign | ast.Expr | ast.AnnAssign):
         return None
     if setting.value is None:
@@ -445,113 +280,3 @@ def _is_string(script: Script, value: ast.expr) -> bool:
 
 
 _MAKE_STRINGS = frozenset({"builtins.str", "str", "os.path.join", "os.path.abspath"})
-
-
-def _runtime(script: Script, call: Call, setting: Setting, way: Runtime) -> Edits | None:
-    """A limit that the configuration lost: our runtime cuts the data instead."""
-    gone = _remove(script, call, setting)
-    if setting.value is None:
-        return gone if not setting.by_default else None
-    value = value_node(script, call, setting)
-    trainers = script.trainers_with(call) if isinstance(call, Config) else (call,)
-    if value is None or gone is None or len(trainers) != 1:
-        return None
-    trainer = trainers[0]
-    dataset = trainer.keyword_node(way.argument)
-    tokenizer = _tokenizer(script, trainer) if isinstance(trainer, Trainer) else None
-    reference = script.reference(way.function, trainer.node)
-    text = _constant_or_bound(script, value, trainer)
-    if dataset is None or tokenizer is None or reference is None or text is None:
-        return None
-    inner = script.text(dataset.value)
-    if not isinstance(dataset.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-        inner = f"({inner})"
-    source = way.source.format(dataset=inner, tokenizer=tokenizer[0], value=text).replace(
-        way.function.rpartition(".")[2], reference.text
-    )
-    change = ReplaceExpression(script.span(dataset.value), source)
-    return (*gone, change, *reference.edits, *tokenizer[1])
-
-
-def _tokenizer(script: Script, trainer: Trainer) -> tuple[str, Edits] | None:
-    """The trainer's tokenizer: what it is given, or what it loads by itself, as source."""
-    for name in ("processing_class", "tokenizer"):
-        given = trainer.keyword_node(name)
-        if given is not None and trainer.setting(name).value is not None:
-            return script.text(given.value), ()
-    model, facts = trainer.keyword_node("model"), trainer.model
-    reference = script.reference("transformers.AutoTokenizer", trainer.node)
-    if model is None or reference is None or trainer.open_ended:
-        return None
-    text = script.text(model.value)
-    if not facts.by_name:
-        if facts.load is None or not isinstance(model.value, ast.Name | ast.Attribute):
-            return None
-        # Where the trainer looks for it, too.
-        text = f"{text}.config._name_or_path"
-    return f"{reference.text}.from_pretrained({text})", reference.edits
-
-
-def _constant_or_bound(script: Script, value: ast.expr, at: Call) -> str | None:
-    if script.is_bound_before(value, at.node):
-        return script.text(value)
-    known = script.python(value)
-    return repr(known) if isinstance(known, int | str) else None
-
-
-# -- scripts that look for themselves --------------------------------------------------------------
-
-
-def is_guarded(script: Script, node: ast.AST) -> bool:
-    """Whether the script itself minds versions here: it catches the error, or asks first."""
-    for around in script.ancestors(node):
-        if isinstance(around, ast.Try) and _within(node, around.body, script):
-            few = len(around.body) <= _FEW
-            if any(_catches(handler, anything=few) for handler in around.handlers):
-                return True
-        elif isinstance(around, ast.ExceptHandler):
-            # What is done where the new name fails.
-            if _catches(around, anything=False):
-                return True
-        elif isinstance(around, ast.If | ast.IfExp) and "ersion" in script.text(around.test):
-            return True
-    return False
-
-
-def _within(node: ast.AST, body: list[ast.stmt], script: Script) -> bool:
-    span = script.span(node)
-    return any(script.span(statement).contains(span) for statement in body)
-
-
-# A whole program under ``except Exception`` reports its errors; a few lines under it try something.
-_FEW = 3
-_OF_VERSIONS = frozenset({"ImportError", "ModuleNotFoundError", "TypeError", "AttributeError"})
-
-
-def _catches(handler: ast.ExceptHandler, *, anything: bool) -> bool:
-    if handler.type is None:
-        return anything
-    names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}
-    return not names.isdisjoint(_OF_VERSIONS) or (anything and "Exception" in names)
-
-
-def written(call: Call, setting: Setting) -> Setting:
-    """The setting as the call spells it out, where its value depends on the path.
-
-    A keyword that stands in the call is given whatever its value may be.
-    """
-    keyword = call.keyword_node(setting.name)
-    if setting.given is not None or setting.owner is not None or keyword is None:
-        return setting
-    return setting._replace(
-        given=True, value=UNSURE, how=How.KEYWORD, owner=call.node, node=keyword.value
-    )
-
-
-def names_looked_up(script: Script) -> frozenset[str]:
-    """Options that the script looks for in a signature before it passes them."""
-    if not script.calls_to("inspect.signature", "inspect.getfullargspec", "dataclasses.fields"):
-        return frozenset()
-    return frozenset(
-        node.value for node in script.nodes(ast.Constant) if isinstance(node.value, str)
-    )

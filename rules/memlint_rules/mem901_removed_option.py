@@ -7,562 +7,23 @@ took a thing's place is written down with its source in ``memlint.api``.
 
 from __future__ import annotations
 
-import ast
-import textwrap
 from collections.abc import Iterator
 
-from memlint.rule import (
-    AddParameter,
-    Advice,
-    Applicability,
-    Build,
-    Call,
-    Config,
-    Edit,
-    Example,
-    Finding,
-    Fix,
-    History,
-    Inline,
-    InsertStatement,
-    Level,
-    Object,
-    Remove,
-    RemoveImport,
-    RemoveKeyword,
-    RemoveStatement,
-    Rename,
-    RenameAttribute,
-    RenameImport,
-    RenameKeyword,
-    Replace,
-    ReplaceCallee,
-    ReplaceExpression,
-    Rule,
-    Script,
-    SetKeyword,
-    Setting,
-    Span,
-    Symbol,
-)
-from memlint_rules._libraries import LIBRARIES, PACKAGES
-from memlint_rules._succession import (
-    is_guarded,
-    names_looked_up,
-    option_fix,
-    option_span,
-    successor_of,
-    written,
-)
-
-_TOKENIZER = "transformers.PreTrainedTokenizerBase"
-# What makes instances of a class that has another name.
-_INSTANCES = {
-    "transformers.AutoTokenizer": _TOKENIZER,
-    "transformers.PreTrainedTokenizer": _TOKENIZER,
-    "transformers.PreTrainedTokenizerFast": _TOKENIZER,
-}
+from memlint.rule import Example, Finding, Level, Rule, Script
+from memlint_rules._batched_formatting import batched_formatting
+from memlint_rules._libraries import LIBRARIES
+from memlint_rules._outdated_overrides import outdated_overrides
+from memlint_rules._removed_attributes import removed_attributes
+from memlint_rules._removed_names import removed_imports
+from memlint_rules._removed_options import removed_options
 
 
 def check(script: Script) -> Iterator[Finding]:
-    yield from _imports(script)
-    looked_up = names_looked_up(script)
-    for call in (*script.configs, *script.trainers, *_other_calls(script)):
-        yield from _options(script, call, looked_up)
-    yield from _attributes(script)
-    yield from _overrides(script)
-
-
-def _other_calls(script: Script) -> Iterator[Call]:
-    known = {one.node for one in (*script.configs, *script.trainers)}
-    for call in script.calls:
-        if call.node not in known and call.name.partition(".")[0] in PACKAGES:
-            yield call
-
-
-# -- options ---------------------------------------------------------------------------------------
-
-
-def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
-    if call.subclass is not None and call.open_ended:
-        return
-    if script.uses_unsloth and call.name.startswith("trl."):
-        # Its shim takes the old keywords of TRL's trainers.
-        return
-    for found in call.settings():
-        setting = written(call, found)
-        if setting.given is False or setting.name in looked_up or setting.owner is None:
-            continue
-        if isinstance(call, Config) and call.declares(setting.name):
-            # A field of the script's own class, whatever its base has.
-            continue
-        if is_guarded(script, call.node):
-            return
-        if script.api.accepts(call.name, setting.name) is False:
-            yield from _removed_option(script, call, setting)
-        elif setting.known and not setting.by_default:
-            yield from _removed_value(script, call, setting)
-
-
-def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
-    way = successor_of(script, call, setting)
-    history = script.api.history(call.name, setting.name)
-    signature = script.api.signature(call.name)
-    open_ended = signature is not None and signature.accepts_any
-    if way is None and (history is None or open_ended or call.name in _TAKE_ANY):
-        # Never an option of this class: a misspelling, or something that we do not know. Or what
-        # it no longer names is taken all the same, among ``**kwargs``.
-        return
-    owner = call.name.removesuffix(".from_pretrained").rpartition(".")[2]
-    span = option_span(script, call, setting)
-    message = (
-        f"`{owner}` of {_target(script, call)} does not take `{setting.name}`"
-        f"{_since(script, history)}"
-    )
-    fix = option_fix(script, call, setting, way)
-    yield Finding(span, message, fix or _without(f"`{setting.name}`", history))
-
-
-# Their fields are a dataclass's; whatever else they are given becomes an attribute.
-_TAKE_ANY = frozenset({"transformers.PretrainedConfig", "transformers.PreTrainedConfig"})
-
-
-def _without(what: str, history: History | None) -> Fix:
-    """Advice where nothing is known to take a thing's place."""
-    stay = f", or stay below {history.package} {history.until}" if history and history.until else ""
-    return Fix(f"Do without {what}{stay}", (), Applicability.DISPLAY)
-
-
-def _removed_value(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
-    """An option that is still there, with a value that is not."""
-    if not isinstance(setting.value, str) or script.api.warns(
-        call.name, setting.name, setting.value
-    ):
-        return
-    way = script.api.successor(call.name, setting.name, setting.value)
-    if way is None or way == script.api.successor(call.name, setting.name):
-        return
-    replaced = isinstance(way, Build) and way.parameter == setting.name
-    if not (replaced or isinstance(way, Advice)):
-        return
-    yield Finding(
-        option_span(script, call, setting),
-        f"`{setting.name}` of {_target(script, call)} does not take {setting.value!r}",
-        option_fix(script, call, setting, way),
-    )
-
-
-def _target(script: Script, call: Call) -> str:
-    package = call.name.partition(".")[0]
-    return f"{package} {script.api.target.version(package).version}"
-
-
-def _since(script: Script, history: History | None) -> str:
-    """Since when it is gone; nothing where the target is older than what it lacks."""
-    if history is None or not history.is_over(script.api.target.version(history.package).version):
-        return ""
-    return f" (gone since {history.package} {history.until})"
-
-
-# -- names -----------------------------------------------------------------------------------------
-
-
-def _imports(script: Script) -> Iterator[Finding]:
-    for statement, alias, qualname in script.imports:
-        package = qualname.partition(".")[0]
-        if package not in PACKAGES or alias.name == "*" or is_guarded(script, statement):
-            continue
-        if script.api.exists(qualname) is not False:
-            continue
-        way = script.api.successor(qualname)
-        if way is None and script.api.history(qualname) is None:
-            continue
-        version = script.api.target.version(package).version
-        yield Finding(
-            script.span(alias),
-            f"{package} {version} has no `{qualname}`{_since(script, script.api.history(qualname))}",
-            _unused(script, statement, alias, qualname)
-            or _import_fix(script, statement, alias, qualname, way)
-            or _without(f"`{alias.name}`", script.api.history(qualname)),
-        )
-
-
-def _unused(
-    script: Script, statement: ast.Import | ast.ImportFrom, alias: ast.alias, qualname: str
-) -> Fix | None:
-    """What is imported and never used can go: with it the import fails, without it nothing is lost."""
-    if not isinstance(statement, ast.ImportFrom) or statement.module is None:
-        return None
-    if script.source.path.endswith("__init__.py") or _uses(script, alias, qualname) != []:
-        return None
-    bound = alias.asname or alias.name
-    if any(node.value == bound for node in script.nodes(ast.Constant)):
-        # An annotation in quotes, or a lookup by name.
-        return None
-    edit = RemoveImport(statement.module, alias.name)
-    return Fix(f"Remove the import of `{alias.name}`: nothing uses it", (edit,))
-
-
-def _import_fix(
-    script: Script,
-    statement: ast.Import | ast.ImportFrom,
-    alias: ast.alias,
-    qualname: str,
-    way: object,
-) -> Fix | None:
-    match way:
-        case Replace(qualname=new, arguments=(), written=()) if isinstance(
-            statement, ast.ImportFrom
-        ):
-            module, _, name = new.rpartition(".")
-            edit = RenameImport(
-                script.span(statement), statement.module or "", alias.name, module, name
-            )
-            return Fix(f"Import `{name}` from `{module}`", (edit,), _applicability(way.safe))
-        case Replace(qualname=new) if isinstance(statement, ast.ImportFrom):
-            edits = _replaced_calls(script, statement, alias, qualname, way)
-            fitness = _applicability(way.safe) if edits else Applicability.DISPLAY
-            return Fix(f"Use `{new}`", edits or (), fitness)
-        case Replace(qualname=new):
-            return Fix(f"Use `{new}`", (), Applicability.DISPLAY)
-        case Remove(note=note):
-            edits = _removed_calls(script, statement, alias, qualname)
-            fitness = _applicability(way.safe) if edits else Applicability.DISPLAY
-            return Fix(f"Remove `{alias.name}`: {note}", edits or (), fitness)
-        case Inline(source=source):
-            return _inline(script, alias, qualname, source, way.imports, way.safe)
-        case Advice(note=note):
-            return Fix(note[:1].upper() + note[1:], (), Applicability.DISPLAY)
-    return None
-
-
-def _applicability(safe: bool) -> Applicability:
-    return Applicability.SAFE if safe else Applicability.UNSAFE
-
-
-def _uses(script: Script, alias: ast.alias, qualname: str) -> list[Call] | None:
-    """The calls of what ``alias`` binds, None where it is used otherwise than by being called."""
-    bound = alias.asname or alias.name
-    if any(isinstance(node, ast.Constant) and node.value == bound for node in _exported(script)):
-        return None
-    name = script.api.canonical(qualname)
-    calls = {call.node.func: call for call in script.calls if call.name == name}
-    found = []
-    for node in script.nodes(ast.Name):
-        if node.id == bound:
-            if node not in calls:
-                return None
-            found.append(calls[node])
-    return found
-
-
-def _exported(script: Script) -> Iterator[ast.expr]:
-    for statement in script.nodes(ast.Assign):
-        match statement:
-            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List() | ast.Tuple()):
-                yield from statement.value.elts  # type: ignore[attr-defined]
-
-
-def _replaced_calls(
-    script: Script, statement: ast.ImportFrom, alias: ast.alias, qualname: str, way: Replace
-) -> tuple[Edit, ...] | None:
-    """Every call of a function or class becomes one of what took its place, as it worked before."""
-    calls = _uses(script, alias, qualname)
-    if calls is None or statement.module is None:
-        return None
-    module, _, name = way.qualname.rpartition(".")
-    edits: list[Edit] = [
-        RenameImport(script.span(statement), statement.module, alias.name, module, name)
-    ]
-    for call in calls:
-        if call.open_ended or call.subclass is not None:
-            return None
-        for old, new in way.arguments:
-            if call.keyword_node(old) is not None:
-                edits.append(
-                    RemoveKeyword(call.span, old)
-                    if new is None
-                    else RenameKeyword(call.span, old, new)
-                )
-        positions = script.api.signature(way.qualname)
-        given = positions.positional[: len(call.node.args)] if positions is not None else ()
-        if any(isinstance(one, ast.Starred) for one in call.node.args):
-            return None
-        for name, source in way.written:
-            if call.keyword_node(name) is None and name not in given:
-                edits.append(SetKeyword(call.span, name, source))
-    return tuple(edits)
-
-
-def _removed_calls(
-    script: Script, statement: ast.Import | ast.ImportFrom, alias: ast.alias, qualname: str
-) -> tuple[Edit, ...] | None:
-    """Every statement that is nothing but a call of the function goes, and its import."""
-    calls = _uses(script, alias, qualname)
-    if calls is None or not isinstance(statement, ast.ImportFrom) or statement.module is None:
-        return None
-    holders = [script.parent(call.node) for call in calls]
-    if not all(isinstance(holder, ast.Expr) for holder in holders):
-        return None
-    gone = (RemoveStatement(script.span(holder)) for holder in holders if holder is not None)
-    return (*gone, RemoveImport(statement.module, alias.name, unless_used=bool(calls)))
-
-
-def _inline(
-    script: Script,
-    alias: ast.alias,
-    qualname: str,
-    source: str,
-    imports: tuple[str, ...],
-    safe: bool,
-) -> Fix | None:
-    """Every call of the function becomes the expression that it was."""
-    calls = [call for call in script.calls if call.name == script.api.canonical(qualname)]
-    edits: list[Edit] = []
-    for call in calls:
-        text = source
-        for name in imports:
-            reference = script.reference(name, call.node)
-            if reference is None:
-                return None
-            text = text.replace(name.rpartition(".")[2], reference.text)
-            edits += reference.edits
-        edits.append(ReplaceExpression(call.span, text))
-    if not calls:
-        return None
-    module = qualname.rpartition(".")[0]
-    edits.append(RemoveImport(module, alias.name))
-    return Fix(f"Write `{source}` instead", tuple(dict.fromkeys(edits)), _applicability(safe))
-
-
-# -- attributes and methods ------------------------------------------------------------------------
-
-
-def _attributes(script: Script) -> Iterator[Finding]:
-    called = {call.node.func: call for call in script.calls}
-    for node in script.nodes(ast.Attribute):
-        if not isinstance(node.ctx, ast.Load):
-            continue
-        value = script.value(node.value)
-        if isinstance(value, Object) and value.type is not None:
-            if value.cls is None:
-                yield from _attribute(script, node, value.type, called.get(node))
-        elif isinstance(value, Symbol) and value.name.partition(".")[0] in PACKAGES:
-            yield from _module_attribute(script, node, value)
-
-
-def _attribute(
-    script: Script, node: ast.Attribute, kind: str, call: Call | None
-) -> Iterator[Finding]:
-    owner = _INSTANCES.get(script.api.canonical(kind), script.api.canonical(kind))
-    if owner.partition(".")[0] not in PACKAGES or is_guarded(script, node):
-        return
-    attributes = script.api.attributes(owner)
-    qualname = f"{owner}.{node.attr}"
-    way = script.api.successor(qualname)
-    if node.attr in (attributes or ()) or (attributes is None and way is None):
-        # Where the tables have no list of methods, those written down as gone are known.
-        return
-    if isinstance(way, Replace) and way.qualname.rpartition(".")[2] == node.attr:
-        # A function of the library by that name: the class may well have taken it over.
-        return
-    if way is None:
-        option = script.api.successor(owner, node.attr)
-        history = script.api.history(owner, node.attr)
-        if history is None or not script.api.is_a(owner, "transformers.TrainingArguments"):
-            return
-        note = getattr(option, "note", "")
-        new = getattr(option, "parameter", None)
-        fix = Fix(note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
-        if isinstance(option, Rename) and option.source == "{value}" and new in (attributes or ()):
-            edit = RenameAttribute(script.span(node), option.parameter)
-            fix = Fix(f"Read `{new}`", (edit,))
-        else:
-            fix = _asked_of_value(script, node, owner) or fix
-    else:
-        fix = (
-            _target_mode(script, node, call)
-            if node.attr == "as_target_tokenizer"
-            else _attribute_fix(script, node, way, call)
-        ) or Fix(way.note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
-    end = script.span(node).end
-    yield Finding(
-        Span(end - len(node.attr.encode()), end),
-        f"`{owner.rpartition('.')[2]}` of {owner.partition('.')[0]} "
-        f"{script.api.target.version(owner.partition('.')[0]).version} has no `{node.attr}`",
-        fix,
-    )
-
-
-def _attribute_fix(
-    script: Script, node: ast.Attribute, way: object, call: Call | None
-) -> Fix | None:
-    if not isinstance(way, Replace):
-        return None
-    new = way.qualname.rpartition(".")[2]
-    if new == "__call__":
-        if call is None:
-            return None
-        base = script.text(node.value)
-        renamed = tuple(
-            RenameKeyword(call.span, old, to)
-            for old, to in way.arguments
-            if to is not None and call.keyword_node(old) is not None
-        )
-        return Fix(
-            f"Call `{base}(...)`",
-            (ReplaceCallee(call.span, base), *renamed),
-            _applicability(way.safe),
-        )
-    edit = RenameAttribute(script.span(node), new)
-    return Fix(f"Use `{new}`", (edit,), _applicability(way.safe))
-
-
-def _asked_of_value(script: Script, node: ast.Attribute, owner: str) -> Fix | None:
-    """``args.group_by_length`` is ``args.train_sampling_strategy == "group_by_length"``."""
-    way = script.api.successor(owner, node.attr, True)
-    if not isinstance(way, Build) or way.source[:1] != '"' or way.source.count('"') != 2:
-        return None
-    source = f"{script.text(node.value)}.{way.parameter} == {way.source}"
-    edit = ReplaceExpression(script.span(node), source)
-    return Fix(f"Ask for `{way.parameter} == {way.source}`", (edit,))
-
-
-def _target_mode(script: Script, node: ast.Attribute, call: Call | None) -> Fix | None:
-    """``with tokenizer.as_target_tokenizer(): y = tokenizer(x)`` is ``y = tokenizer(text_target=x)``."""
-    around = script.enclosing(node, ast.With)
-    if call is None or not isinstance(around, ast.With) or len(around.items) != 1:
-        return None
-    if around.items[0].context_expr is not call.node or around.items[0].optional_vars is not None:
-        return None
-    match around.body:
-        case [ast.Assign(value=ast.Call(func=func, args=[text]) as inner) as body]:
-            pass
-        case _:
-            return None
-    same = script.text(func) == script.text(node.value)
-    target = any(keyword.arg in (None, "text_target", "text_pair") for keyword in inner.keywords)
-    if not same or target or isinstance(text, ast.Starred) or "#" in script.text(around):
-        return None
-    span, at = script.span(body), script.span(text).start
-    written = script.source.data[span.start : span.end]
-    cut = at - span.start
-    line = b" " * body.col_offset + written[:cut] + b"text_target=" + written[cut:]
-    source = textwrap.dedent(line.decode())
-    place = script.span(around)
-    return Fix(
-        f"Write `{script.text(func)}(text_target=...)`",
-        (InsertStatement(place, source, "before"), RemoveStatement(place)),
-    )
-
-
-def _module_attribute(script: Script, node: ast.Attribute, value: Symbol) -> Iterator[Finding]:
-    """``trl.PPOTrainer`` by its module."""
-    qualname = f"{value.name}.{node.attr}"
-    if script.api.exists(qualname) is not False or is_guarded(script, node):
-        return
-    if script.api.exists(value.name) is False:
-        return
-    way = script.api.successor(qualname)
-    history = script.api.history(qualname)
-    if way is None and history is None:
-        return
-    package = qualname.partition(".")[0]
-    fix = None
-    match way:
-        case Replace(qualname=new, arguments=(), written=()):
-            reference = script.reference(new, node)
-            if reference is not None:
-                edits = (ReplaceExpression(script.span(node), reference.text), *reference.edits)
-                fix = Fix(f"Use `{new}`", edits, _applicability(way.safe))
-        case Advice(note=note):
-            fix = Fix(note[:1].upper() + note[1:], (), Applicability.DISPLAY)
-        case _:
-            fix = _without(f"`{node.attr}`", history)
-    yield Finding(
-        script.span(node),
-        f"{package} {script.api.target.version(package).version} has no `{qualname}`"
-        f"{_since(script, history)}",
-        fix,
-    )
-
-
-# -- overrides -------------------------------------------------------------------------------------
-
-
-# Methods of Trainer that scripts override, and what the Trainer gives them since.
-_GIVEN = {
-    "compute_loss": "num_items_in_batch",
-    "training_step": "num_items_in_batch",
-    "log": "start_time",
-}
-
-
-def _overrides(script: Script) -> Iterator[Finding]:
-    """A ``compute_loss`` that cannot be called as the target's Trainer calls it."""
-    given = {
-        method: parameter
-        for method, parameter in _GIVEN.items()
-        if (signature := script.api.signature(f"transformers.Trainer.{method}")) is not None
-        and parameter in signature.parameters
-    }
-    for definition in script.nodes(ast.ClassDef) if given else ():
-        names = [script.name(base) for base in definition.bases]
-        library = [name for name in names if name and script.api.is_a(name, "transformers.Trainer")]
-        if not library:
-            continue
-        for method in definition.body:
-            if not isinstance(method, ast.FunctionDef) or method.name not in given:
-                continue
-            parameter, arguments = given[method.name], method.args
-            taken = {one.arg for one in (*arguments.args, *arguments.kwonlyargs)}
-            if parameter in taken or arguments.kwarg is not None:
-                continue
-            if arguments.vararg is not None and method.name != "compute_loss":
-                # The Trainer gives it by position.
-                continue
-            start = script.span(method).start
-            yield Finding(
-                Span(start, start + len(f"def {method.name}".encode())),
-                f"`{method.name}` is called with `{parameter}`, which it does not take",
-                _override_fix(script, definition, method, parameter, library[0]),
-            )
-
-
-def _override_fix(
-    script: Script,
-    definition: ast.ClassDef,
-    method: ast.FunctionDef,
-    parameter: str,
-    library: str,
-) -> Fix:
-    """The parameter, and where a loss is computed: that it is a mean still to be divided.
-
-    A Trainer whose model takes ``num_items_in_batch`` believes that ``compute_loss`` has divided by
-    it. A method that never saw the number has not: without a word of ours the gradients would be
-    ``gradient_accumulation_steps`` times too large.
-    """
-    edits: tuple[Edit, ...] = (AddParameter(script.span(method), parameter, "None"),)
-    message = f"Add the parameter `{parameter}=None`"
-    if method.name != "compute_loss":
-        return Fix(message, edits)
-    if any(_assigns(statement, _SCALED) for statement in definition.body):
-        return Fix(message, edits)
-    attributes = script.api.attributes("transformers.Trainer")
-    if attributes is None or _SCALED not in attributes or not library.startswith("transformers."):
-        # Which loss the target divides cannot be told it from here.
-        return Fix(message, edits, Applicability.UNSAFE)
-    line = InsertStatement(script.span(method), f"{_SCALED} = False\n", "before")
-    return Fix(f"{message}, and say that the loss is a mean of its batch", (line, *edits))
-
-
-_SCALED = "loss_is_scaled_for_ga"
-
-
-def _assigns(statement: ast.stmt, name: str) -> bool:
-    return isinstance(statement, ast.Assign) and any(
-        isinstance(target, ast.Name) and target.id == name for target in statement.targets
-    )
+    yield from removed_imports(script)
+    yield from removed_options(script)
+    yield from removed_attributes(script)
+    yield from outdated_overrides(script)
+    yield from batched_formatting(script)
 
 
 RULE = Rule(
@@ -712,7 +173,15 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_confi
 from trl import GRPOConfig, GRPOTrainer
 
 args = GRPOConfig("out", max_prompt_length=512)
-trainer = GRPOTrainer("Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_dataset=dataset)
+trainer = GRPOTrainer("Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_dataset=dataset, eval_dataset=held_out)
+""",
+            good="""\
+from trl import GRPOConfig, GRPOTrainer
+from memlint_runtime import truncate_text
+from transformers import AutoTokenizer
+
+args = GRPOConfig("out")
+trainer = GRPOTrainer("Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_dataset=dataset.map(truncate_text, fn_kwargs={"tokenizer": AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"), "max_length": 512}), eval_dataset=held_out.map(truncate_text, fn_kwargs={"tokenizer": AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"), "max_length": 512}) if held_out is not None else None)
 """,
         ),
         Example(
@@ -730,6 +199,181 @@ from transformers import AutoTokenizer
 
 args = GRPOConfig("out")
 trainer = GRPOTrainer(model="Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_dataset=dataset.map(truncate_text, fn_kwargs={"tokenizer": AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"), "max_length": 512}))
+""",
+        ),
+        Example(
+            title="a limit that a trainer of the project's own may read",
+            bad="""\
+from trl import GRPOConfig
+from project.trainer import PairwiseTrainer
+
+args = GRPOConfig("out", max_prompt_length=512)
+trainer = PairwiseTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
+""",
+            good="""\
+from trl import GRPOConfig
+from project.trainer import PairwiseTrainer
+from memlint_runtime import truncate_text
+from transformers import AutoTokenizer
+
+args = GRPOConfig("out")
+# No option of trl's own any more; a trainer that is not trl's may read it.
+args.max_prompt_length = 512
+trainer = PairwiseTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=dataset.map(truncate_text, fn_kwargs={"tokenizer": AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"), "max_length": 512}))
+""",
+        ),
+        Example(
+            title="a limit that the script reads again",
+            findings=2,
+            bad="""\
+from trl import GRPOConfig, GRPOTrainer
+
+args = GRPOConfig("out", max_prompt_length=512)
+trainer = GRPOTrainer(model, reward_funcs=reward, args=args, train_dataset=dataset, processing_class=tokenizer)
+print("prompts of", args.max_prompt_length, "tokens")
+""",
+            good="""\
+from trl import GRPOConfig, GRPOTrainer
+from memlint_runtime import truncate_text
+
+args = GRPOConfig("out")
+trainer = GRPOTrainer(model, reward_funcs=reward, args=args, train_dataset=dataset.map(truncate_text, fn_kwargs={"tokenizer": tokenizer, "max_length": 512}), processing_class=tokenizer)
+print("prompts of", 512, "tokens")
+""",
+        ),
+        Example(
+            title="a trainer whose arguments are in a dictionary",
+            bad="""\
+from trl import DPOConfig, DPOTrainer
+
+args = DPOConfig("out", max_prompt_length=512)
+parts = {
+    "model": model,
+    "args": args,
+    "train_dataset": data["train"],
+    "eval_dataset": data["test"],
+    "processing_class": tokenizer,
+}
+trainer = DPOTrainer(**parts)
+""",
+            good="""\
+from trl import DPOConfig, DPOTrainer
+from memlint_runtime import truncate_text
+
+args = DPOConfig("out")
+parts = {
+    "model": model,
+    "args": args,
+    "train_dataset": data["train"].map(truncate_text, fn_kwargs={"tokenizer": tokenizer, "max_length": 512}),
+    "eval_dataset": data["test"].map(truncate_text, fn_kwargs={"tokenizer": tokenizer, "max_length": 512}),
+    "processing_class": tokenizer,
+}
+trainer = DPOTrainer(**parts)
+""",
+        ),
+        Example(
+            title="arguments that another function makes",
+            findings=3,
+            bad="""\
+from trl import SFTTrainer
+
+def make(model, args, tokenizer, length):
+    return SFTTrainer(
+        model,
+        args=args,
+        max_seq_length=length,
+        packing=True,
+        tokenizer=tokenizer,
+    )
+""",
+            good="""\
+from trl import SFTConfig, SFTTrainer
+from memlint_runtime import extend_arguments
+
+def make(model, args, tokenizer, length):
+    return SFTTrainer(
+        model,
+        args=extend_arguments(args, SFTConfig, max_length=length, packing=True),
+        processing_class=tokenizer,
+    )
+""",
+        ),
+        Example(
+            title="arguments of TRL's own from the command line",
+            findings=2,
+            bad="""\
+from trl import SFTConfig, SFTTrainer, TrlParser
+
+(args,) = TrlParser(SFTConfig).parse_args_and_config()
+args.max_seq_length = 4096
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset, dataset_text_field="body")
+""",
+            good="""\
+from trl import SFTConfig, SFTTrainer, TrlParser
+
+(args,) = TrlParser(SFTConfig).parse_args_and_config()
+args.max_length = 4096
+args.dataset_text_field = "body"
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
+""",
+        ),
+        Example(
+            title="responses found by what stands before them",
+            bad="""\
+from trl import SFTTrainer, DataCollatorForCompletionOnlyLM
+
+collator = DataCollatorForCompletionOnlyLM("### Answer:", tokenizer=tokenizer)
+trainer = SFTTrainer(model, train_dataset=dataset, data_collator=collator)
+""",
+            good="""\
+from trl import SFTTrainer
+from memlint_runtime import DataCollatorForCompletionOnlyLM
+
+collator = DataCollatorForCompletionOnlyLM("### Answer:", tokenizer=tokenizer)
+trainer = SFTTrainer(model, train_dataset=dataset, data_collator=collator)
+""",
+        ),
+        Example(
+            title="a chat format for a base model",
+            bad="""\
+import trl
+
+model, tokenizer = trl.setup_chat_format(model, tokenizer)
+trainer = trl.SFTTrainer(model, train_dataset=dataset, processing_class=tokenizer)
+""",
+            good="""\
+import trl
+from memlint_runtime import setup_chat_format
+
+model, tokenizer = setup_chat_format(model, tokenizer)
+trainer = trl.SFTTrainer(model, train_dataset=dataset, processing_class=tokenizer)
+""",
+        ),
+        Example(
+            title="options that are made of a recipe",
+            findings=2,
+            bad="""\
+from transformers import TrainingArguments
+
+def arguments(recipe):
+    options = {
+        "output_dir": "out",
+        "warmup_ratio": float(recipe["warmup_ratio"]),
+        "logging_dir": str(recipe["logs"]),
+    }
+    return TrainingArguments(**options)
+""",
+            good="""\
+from transformers import TrainingArguments
+from os import environ
+
+def arguments(recipe):
+    environ["TENSORBOARD_LOGGING_DIR"] = str(recipe["logs"])
+    options = {
+        "output_dir": "out",
+        "warmup_steps": float(recipe["warmup_ratio"]),
+    }
+    return TrainingArguments(**options)
 """,
         ),
         Example(
@@ -834,6 +478,24 @@ def tokenized(rows):
 """,
         ),
         Example(
+            title="targets, more than one",
+            bad="""\
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("t5-small")
+with tokenizer.as_target_tokenizer():
+    print(tokenizer(["one", "two"]))
+    labels = tokenizer(targets, **options)
+""",
+            good="""\
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("t5-small")
+print(tokenizer(text_target=["one", "two"]))
+labels = tokenizer(text_target=targets, **options)
+""",
+        ),
+        Example(
             title="a folder that may be None",
             bad="""\
 import os
@@ -906,6 +568,52 @@ class Weighted(Trainer):
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         outputs = model(**inputs)
         return (outputs.loss, outputs) if return_outputs else outputs.loss
+""",
+        ),
+        Example(
+            title="texts of many rows",
+            bad="""\
+from trl import SFTTrainer
+
+def texts(rows):
+    made = []
+    for i in range(len(rows["question"])):
+        made.append(f"{rows['question'][i]} {rows['answer'][i]}")
+    return made
+
+trainer = SFTTrainer(model, train_dataset=dataset, formatting_func=texts)
+""",
+            good="""\
+from trl import SFTTrainer
+
+def texts(rows):
+    made = []
+    for i in range(len(rows["question"])):
+        made.append(f"{rows['question'][i]} {rows['answer'][i]}")
+    return made
+
+trainer = SFTTrainer(model, train_dataset=dataset, formatting_func=lambda row: texts({name: [value] for name, value in row.items()})[0])
+""",
+        ),
+        Example(
+            title="the first row of a thousand",
+            bad="""\
+from trl import SFTTrainer
+
+def quote(rows):
+    text = f"Quote: {rows['quote'][0]}"
+    return [text]
+
+trainer = SFTTrainer(model, train_dataset=dataset, formatting_func=quote)
+""",
+            good="""\
+from trl import SFTTrainer
+
+def quote(rows):
+    text = f"Quote: {rows['quote'][0]}"
+    return [text]
+
+trainer = SFTTrainer(model, train_dataset=dataset, formatting_func=lambda row: quote({name: [value] for name, value in row.items()})[0])
 """,
         ),
         Example(
@@ -992,6 +700,42 @@ try:
     args = TrainingArguments("out", eval_strategy="no")
 except TypeError:
     args = TrainingArguments("out", evaluation_strategy="no")
+""",
+        # Set for a trainer of the project's own, which may read it.
+        """\
+from trl import GRPOConfig
+from project.trainer import PairwiseTrainer
+
+args = GRPOConfig("out")
+args.max_prompt_length = 512
+trainer = PairwiseTrainer(model=model, args=args, train_dataset=dataset)
+print(args.max_prompt_length)
+""",
+        # One text of one row.
+        """\
+from trl import SFTTrainer
+
+def text(row):
+    parts = [row["question"], row["answer"]]
+    for part in row["more"]:
+        parts.append(part)
+    return " ".join(parts)
+
+trainer = SFTTrainer(model, train_dataset=dataset, formatting_func=text)
+""",
+        # Mended already.
+        """\
+from memlint_runtime import DataCollatorForCompletionOnlyLM, extend_arguments, setup_chat_format
+from trl import SFTConfig, SFTTrainer
+
+def make(model, tokenizer, args):
+    model, tokenizer = setup_chat_format(model, tokenizer)
+    return SFTTrainer(
+        model,
+        args=extend_arguments(args, SFTConfig, max_length=2048),
+        data_collator=DataCollatorForCompletionOnlyLM("### Answer:", tokenizer=tokenizer),
+        processing_class=tokenizer,
+    )
 """,
         # A class of the same name from elsewhere, and a dataclass of the script's own.
         """\

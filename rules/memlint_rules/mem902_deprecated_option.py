@@ -27,13 +27,9 @@ from memlint.rule import (
     Symbol,
 )
 from memlint_rules._libraries import LIBRARIES, PACKAGES
-from memlint_rules._succession import (
-    is_guarded,
-    names_looked_up,
-    option_fix,
-    option_span,
-    successor_of,
-)
+from memlint_rules._option_places import option_span, successor_of
+from memlint_rules._succession import option_fix
+from memlint_rules._version_guards import is_guarded, names_looked_up
 
 
 def check(script: Script) -> Iterator[Finding]:

@@ -30,12 +30,9 @@ from memlint.rule import (
     Symbol,
 )
 from memlint_rules._libraries import LIBRARIES, PACKAGES
-from memlint_rules._succession import (
-    is_guarded,
-    names_looked_up,
-    option_fix,
-    option_span,
-)
+from memlint_rules._option_places import option_span
+from memlint_rules._succession import option_fix
+from memlint_rules._version_guards import is_guarded, names_looked_up
 
 # What ``__post_init__`` reads: assigning it later changes nothing.
 _READ_ONCE = frozenset(

@@ -113,7 +113,8 @@ def _fix(script: Script, trainer: Trainer, config: Config, wanted: str) -> Fix |
     if reference is None:
         return advice
     kept = tuple(
-        SetKeyword(config.span, option, source)
+        # What a dictionary brings in is known, and this is not among it.
+        SetKeyword(config.span, option, source, beside_unpacking=True)
         for option, source in _values_to_keep(script, config, wanted)
     )
     return Fix(
@@ -206,6 +207,23 @@ import trl
 from transformers import TrainingArguments
 
 trainer = trl.DPOTrainer(model, args=trl.DPOConfig("out", learning_rate=5e-05, logging_steps=500, bf16=False), train_dataset=dataset)
+""",
+        ),
+        Example(
+            title="options in a dictionary",
+            bad="""\
+from transformers import TrainingArguments
+from trl import SFTTrainer
+
+options = {"output_dir": "out", "bf16": True}
+trainer = SFTTrainer(model, args=TrainingArguments(**options), train_dataset=dataset)
+""",
+            good="""\
+from transformers import TrainingArguments
+from trl import SFTConfig, SFTTrainer
+
+options = {"output_dir": "out", "bf16": True}
+trainer = SFTTrainer(model, args=SFTConfig(learning_rate=5e-05, logging_steps=500, **options), train_dataset=dataset)
 """,
         ),
     ),

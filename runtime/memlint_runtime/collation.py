@@ -59,11 +59,11 @@ class PaddingFreeCollator:
         labels: list[Tensor] = []
         lengths: list[int] = []
         for row in rows:
-            row_ids, row_labels, row_lengths = _read_row(row)
+            row_ids, row_labels, row_lengths = read_row(row)
             ids.append(row_ids)
             labels.append(row_labels)
             lengths.extend(row_lengths)
-        return _flatten(ids, labels, lengths, self)
+        return flatten(ids, labels, lengths, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class PreferenceCollator:
                 hidden = torch.full_like(prompt, IGNORED_LABEL)
                 labels.append(torch.cat([hidden, answer]))
         lengths = [len(x) for x in ids]
-        batch = _flatten(ids, labels, lengths, self)
+        batch = flatten(ids, labels, lengths, self)
         batch["last_tokens"] = torch.tensor(list(accumulate(lengths))) - 1
         for name, value in rows[0].items():
             if isinstance(value, int | float) and all(name in row for row in rows):
@@ -129,7 +129,7 @@ def sum_by_document(values: Tensor, cu_seqlens: Tensor) -> Tensor:
     return sums.index_add(0, document, values.to(sums.dtype))
 
 
-def _read_row(row: Row) -> tuple[Tensor, Tensor, list[int]]:
+def read_row(row: Row) -> tuple[Tensor, Tensor, list[int]]:
     """Ids and labels ``[L]`` of a row, and the lengths of the documents in it."""
     if "input_ids" not in row:
         raise ValueError(f"a row has no 'input_ids' but {_names(row)}. Tokenize first.")
@@ -171,7 +171,7 @@ def _document_lengths(row: Row, ids: Tensor) -> list[int]:
     return [len(ids)]
 
 
-def _flatten(
+def flatten(
     ids: list[Tensor],
     labels: list[Tensor],
     lengths: list[int],

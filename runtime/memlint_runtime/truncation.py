@@ -105,16 +105,19 @@ def truncate_prompt_and_completion(
 
 
 def truncate_text(
-    row: Row, *, tokenizer: Any, max_length: int, column: str = "prompt", keep: Keep = "end"
+    row: Row, *, tokenizer: Any, max_length: int | None, column: str = "prompt", keep: Keep = "end"
 ) -> dict[str, Any]:
     """The text in ``column`` cut to ``max_length`` tokens, for trainers that tokenize themselves.
 
     The cut is made in the text where a token begins or ends, so nothing is decoded and what stays
     is unchanged. Needs a fast tokenizer. A conversation passes as it is if its templated tokens
     are within the limit; ValueError if they are not, since a cut would break the template.
+    Without a limit (``max_length=None``) every row passes.
     """
-    _require_limit("max_length", max_length)
     text = row[column]
+    if max_length is None:
+        return {column: text}
+    _require_limit("max_length", max_length)
     if not isinstance(text, str):
         return {column: _require_short(text, tokenizer, max_length, column)}
     if not getattr(tokenizer, "is_fast", False):

@@ -85,6 +85,7 @@ def test_text_by_tokens() -> None:
     start = truncate_text(row, tokenizer=tokenizer, max_length=2, keep="start")
     assert start == {"prompt": "one  two"}
     assert truncate_text(row, tokenizer=tokenizer, max_length=3) == row
+    assert truncate_text(row, tokenizer=None, max_length=None) == row
     tokenizer.chat_template = "{% for m in messages %}{{ m.content }} {% endfor %}"
     talk = {"prompt": [{"role": "user", "content": "one two three"}]}
     assert truncate_text(talk, tokenizer=tokenizer, max_length=3) == talk

@@ -40,6 +40,9 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("policy-loss", "trl", "1.14", "chunked", "trl/kernels/chunked_logprob.py"),
     Behaviour("preference-loss", "trl", "", "full logits", "dpo_trainer.py, concatenated_forward"),
     Behaviour("preference-loss", "trl", "1.14", "chunked", "trl/kernels/chunked_logprob.py"),
+    # What SFTTrainer gives a ``formatting_func``: a batch of rows, or one row after the other.
+    Behaviour("sft-formatting", "trl", "", "batch", "sft_trainer.py, batched=True"),
+    Behaviour("sft-formatting", "trl", "0.21", "row", "sft_trainer.py, _prepare_dataset"),
     # Whether activation checkpointing is reentrant when nothing is said.
     Behaviour("checkpointing", "transformers", "", "reentrant", "modeling_utils.py"),
     Behaviour("checkpointing", "transformers", "5.0", "non-reentrant", "modeling_utils.py"),

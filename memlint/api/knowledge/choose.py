@@ -53,12 +53,15 @@ def successor(api: Api, qualname: str, parameter: str | None, value: object) -> 
     ):
         # The thing is still there; only this way to it is gone.
         return Replace(name, origin="the tables")
-    ways = [
-        way
-        for line in _matching(api, name, parameter, value)
-        for way in line.ways
-        if _possible(api, name, way)
-    ]
+    known = [way for line in _matching(api, name, parameter, value) for way in line.ways]
+    ways = [way for way in known if _possible(api, name, way)]
+    if not ways and parameter is not None and api.accepts(name, parameter) is False:
+        # What warns is better than what is refused.
+        ways = [
+            way
+            for way in known
+            if isinstance(way, Rename) and api.accepts(name, way.parameter) is True
+        ]
     if ways and not isinstance(ways[0], Advice):
         return ways[0]
     if parameter is None:

@@ -101,6 +101,17 @@ LINES: tuple[Line, ...] = (
     *_LOADED,
     *_HUB,
     Line(
+        "transformers.utils.default_cache_path",
+        None,
+        (
+            Replace(
+                "huggingface_hub.constants.default_cache_path",
+                origin="transformers/utils/hub.py, 4.57",
+            ),
+        ),
+        since="5.0",
+    ),
+    Line(
         f"{_TOKENIZER}.encode_plus",
         None,
         (Replace(_CALL, origin="transformers/tokenization_utils_base.py"),),

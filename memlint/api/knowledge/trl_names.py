@@ -61,17 +61,16 @@ LINES: tuple[Line, ...] = (
             ),
         ),
     ),
-    *_advice(
+    # TRL took these away without another of the kind: the runtime has them under their names.
+    _renamed(
         "trl.setup_chat_format",
-        "give the tokenizer a chat template: clone_chat_template(model, tokenizer, source), or "
-        "chat_template_path in SFTConfig",
+        "memlint_runtime.setup_chat_format",
         "trl/models/utils.py, 0.26",
     ),
-    *_advice(
+    _renamed(
         "trl.DataCollatorForCompletionOnlyLM",
-        "write the data as prompt and completion columns: SFTTrainer then learns the completion "
-        "only (completion_only_loss), or assistant_only_loss=True for conversations",
-        "trl/trainer/sft_config.py, 0.20",
+        "memlint_runtime.DataCollatorForCompletionOnlyLM",
+        "trl/trainer/utils.py, 0.20",
     ),
     *_advice(
         "trl.trainer.ConstantLengthDataset trl.trainer.utils.ConstantLengthDataset",

@@ -16,7 +16,7 @@ from memlint.edits import (
 )
 from memlint.fix import apply_edits
 
-from .places import all_of, call, fixed, refusal, spot
+from .places import all_of, call, fixed, refusal, spot, statement
 
 TORCH = AddImport("torch")
 CONFIG = AddImport("trl", "SFTConfig")
@@ -343,3 +343,14 @@ def test_import_is_renamed_and_the_bound_name_stays(
     )
     edit = RenameImport(place, "m", "old", module, name)
     assert fixed(before, edit) == after
+
+
+def test_import_that_another_fix_adds_to_stays_and_loses_its_name() -> None:
+    text = "from trl import old\nx = USE\nold()\n"
+    renamed = RenameImport(statement(text), "trl", "old", "elsewhere", "old")
+    applied = apply_edits(
+        text, [(renamed,), (CONFIG, ReplaceExpression(spot(text, "USE"), "SFTConfig()"))]
+    )
+    assert applied.text == (
+        "from trl import SFTConfig\nfrom elsewhere import old\nx = SFTConfig()\nold()\n"
+    )

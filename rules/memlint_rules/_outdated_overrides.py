@@ -1,0 +1,91 @@
+"""Methods that the target's Trainer calls with more than a script's override takes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from memlint.rule import (
+    AddParameter,
+    Applicability,
+    Edit,
+    Finding,
+    Fix,
+    InsertStatement,
+    Script,
+    Span,
+)
+
+# Methods of Trainer that scripts override, and what the Trainer gives them since.
+_GIVEN = {
+    "compute_loss": "num_items_in_batch",
+    "training_step": "num_items_in_batch",
+    "log": "start_time",
+}
+
+
+def outdated_overrides(script: Script) -> Iterator[Finding]:
+    """A ``compute_loss`` that cannot be called as the target's Trainer calls it."""
+    given = {
+        method: parameter
+        for method, parameter in _GIVEN.items()
+        if (signature := script.api.signature(f"transformers.Trainer.{method}")) is not None
+        and parameter in signature.parameters
+    }
+    for definition in script.nodes(ast.ClassDef) if given else ():
+        names = [script.name(base) for base in definition.bases]
+        library = [name for name in names if name and script.api.is_a(name, "transformers.Trainer")]
+        if not library:
+            continue
+        for method in definition.body:
+            if not isinstance(method, ast.FunctionDef) or method.name not in given:
+                continue
+            parameter, arguments = given[method.name], method.args
+            taken = {one.arg for one in (*arguments.args, *arguments.kwonlyargs)}
+            if parameter in taken or arguments.kwarg is not None:
+                continue
+            if arguments.vararg is not None and method.name != "compute_loss":
+                # The Trainer gives it by position.
+                continue
+            start = script.span(method).start
+            yield Finding(
+                Span(start, start + len(f"def {method.name}".encode())),
+                f"`{method.name}` is called with `{parameter}`, which it does not take",
+                _override_fix(script, definition, method, parameter, library[0]),
+            )
+
+
+def _override_fix(
+    script: Script,
+    definition: ast.ClassDef,
+    method: ast.FunctionDef,
+    parameter: str,
+    library: str,
+) -> Fix:
+    """The parameter, and where a loss is computed: that it is a mean still to be divided.
+
+    A Trainer whose model takes ``num_items_in_batch`` believes that ``compute_loss`` has divided by
+    it. A method that never saw the number has not: without a word of ours the gradients would be
+    ``gradient_accumulation_steps`` times too large.
+    """
+    edits: tuple[Edit, ...] = (AddParameter(script.span(method), parameter, "None"),)
+    message = f"Add the parameter `{parameter}=None`"
+    if method.name != "compute_loss":
+        return Fix(message, edits)
+    if any(_assigns(statement, _SCALED) for statement in definition.body):
+        return Fix(message, edits)
+    attributes = script.api.attributes("transformers.Trainer")
+    if attributes is None or _SCALED not in attributes or not library.startswith("transformers."):
+        # Which loss the target divides cannot be told it from here.
+        return Fix(message, edits, Applicability.UNSAFE)
+    line = InsertStatement(script.span(method), f"{_SCALED} = False\n", "before")
+    return Fix(f"{message}, and say that the loss is a mean of its batch", (line, *edits))
+
+
+_SCALED = "loss_is_scaled_for_ga"
+
+
+def _assigns(statement: ast.stmt, name: str) -> bool:
+    return isinstance(statement, ast.Assign) and any(
+        isinstance(target, ast.Name) and target.id == name for target in statement.targets
+    )

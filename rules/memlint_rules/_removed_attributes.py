@@ -1,0 +1,210 @@
+"""Attributes and methods that objects of the target's classes no longer have."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Iterator
+
+from memlint.rule import (
+    Applicability,
+    Build,
+    Call,
+    Finding,
+    Fix,
+    How,
+    InsertStatement,
+    Object,
+    RemoveStatement,
+    Rename,
+    RenameAttribute,
+    RenameKeyword,
+    Replace,
+    ReplaceCallee,
+    ReplaceExpression,
+    Runtime,
+    Script,
+    Span,
+    Symbol,
+)
+from memlint_rules._libraries import PACKAGES
+from memlint_rules._removal import fitness
+from memlint_rules._removed_names import removed_member
+from memlint_rules._version_guards import is_guarded
+
+_TOKENIZER = "transformers.PreTrainedTokenizerBase"
+# What makes instances of a class that has another name.
+_INSTANCES = {
+    "transformers.AutoTokenizer": _TOKENIZER,
+    "transformers.PreTrainedTokenizer": _TOKENIZER,
+    "transformers.PreTrainedTokenizerFast": _TOKENIZER,
+}
+
+
+def removed_attributes(script: Script) -> Iterator[Finding]:
+    called = {call.node.func: call for call in script.calls}
+    for node in script.nodes(ast.Attribute):
+        if not isinstance(node.ctx, ast.Load):
+            continue
+        value = script.value(node.value)
+        if isinstance(value, Object) and value.type is not None:
+            if value.cls is None:
+                yield from _attribute(script, node, value, value.type, called.get(node))
+        elif isinstance(value, Symbol) and value.name.partition(".")[0] in PACKAGES:
+            yield from removed_member(script, node, value)
+
+
+def _is_assigned(script: Script, value: Object, name: str) -> bool:
+    """Whether the script itself gives the object such an attribute."""
+    slot = script.final_slots(value).get(name)
+    return slot is not None and slot.how is How.ATTRIBUTE
+
+
+def _attribute(
+    script: Script, node: ast.Attribute, value: Object, kind: str, call: Call | None
+) -> Iterator[Finding]:
+    owner = _INSTANCES.get(script.api.canonical(kind), script.api.canonical(kind))
+    if owner.partition(".")[0] not in PACKAGES or is_guarded(script, node):
+        return
+    attributes = script.api.attributes(owner)
+    qualname = f"{owner}.{node.attr}"
+    way = script.api.successor(qualname)
+    if node.attr in (attributes or ()) or (attributes is None and way is None):
+        # Where the tables have no list of methods, those written down as gone are known.
+        return
+    if isinstance(way, Replace) and way.qualname.rpartition(".")[2] == node.attr:
+        # A function of the library by that name: the class may well have taken it over.
+        return
+    if way is None:
+        option = script.api.successor(owner, node.attr)
+        history = script.api.history(owner, node.attr)
+        if history is None or not script.api.is_a(owner, "transformers.TrainingArguments"):
+            return
+        if isinstance(option, Runtime) and _is_assigned(script, value, node.attr):
+            return
+        note = getattr(option, "note", "")
+        new = getattr(option, "parameter", None)
+        fix = Fix(note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
+        if isinstance(option, Rename) and option.source == "{value}" and new in (attributes or ()):
+            edit = RenameAttribute(script.span(node), option.parameter)
+            fix = Fix(f"Read `{new}`", (edit,))
+        else:
+            fix = _asked_of_value(script, node, owner) or _told(script, node, value) or fix
+    else:
+        fix = (
+            _target_mode(script, node, call)
+            if node.attr == "as_target_tokenizer"
+            else _attribute_fix(script, node, way, call)
+        ) or Fix(way.note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
+    end = script.span(node).end
+    yield Finding(
+        Span(end - len(node.attr.encode()), end),
+        f"`{owner.rpartition('.')[2]}` of {owner.partition('.')[0]} "
+        f"{script.api.target.version(owner.partition('.')[0]).version} has no `{node.attr}`",
+        fix,
+    )
+
+
+def _attribute_fix(
+    script: Script, node: ast.Attribute, way: object, call: Call | None
+) -> Fix | None:
+    if not isinstance(way, Replace):
+        return None
+    new = way.qualname.rpartition(".")[2]
+    if new == "__call__":
+        if call is None:
+            return None
+        base = script.text(node.value)
+        renamed = tuple(
+            RenameKeyword(call.span, old, to)
+            for old, to in way.arguments
+            if to is not None and call.keyword_node(old) is not None
+        )
+        return Fix(
+            f"Call `{base}(...)`",
+            (ReplaceCallee(call.span, base), *renamed),
+            fitness(way.safe),
+        )
+    edit = RenameAttribute(script.span(node), new)
+    return Fix(f"Use `{new}`", (edit,), fitness(way.safe))
+
+
+def _asked_of_value(script: Script, node: ast.Attribute, owner: str) -> Fix | None:
+    """``args.group_by_length`` is ``args.train_sampling_strategy == "group_by_length"``."""
+    way = script.api.successor(owner, node.attr, True)
+    if not isinstance(way, Build) or way.source[:1] != '"' or way.source.count('"') != 2:
+        return None
+    source = f"{script.text(node.value)}.{way.parameter} == {way.source}"
+    edit = ReplaceExpression(script.span(node), source)
+    return Fix(f"Ask for `{way.parameter} == {way.source}`", (edit,))
+
+
+def _told(script: Script, node: ast.Attribute, value: Object) -> Fix | None:
+    """What the script itself gave the option is known without asking for it."""
+    config = script.config_of(value)
+    setting = config.setting(node.attr) if config is not None else None
+    if setting is None or not setting.given or setting.by_default:
+        return None
+    if setting.value is not None and not isinstance(setting.value, bool | int | float | str):
+        return None
+    edit = ReplaceExpression(script.span(node), repr(setting.value))
+    return Fix(f"Write its value, {setting.value!r}", (edit,))
+
+
+def _target_mode(script: Script, node: ast.Attribute, call: Call | None) -> Fix | None:
+    """What is tokenized ``with tokenizer.as_target_tokenizer()`` becomes a ``text_target``."""
+    around = script.enclosing(node, ast.With)
+    if call is None or not isinstance(around, ast.With) or len(around.items) != 1:
+        return None
+    if around.items[0].context_expr is not call.node or around.items[0].optional_vars is not None:
+        return None
+    texts = _tokenized(script, node, around)
+    if not texts or "#" in script.text(around):
+        return None
+    first, last = script.span(around.body[0]), script.span(around.body[-1])
+    written = script.source.data[first.start : last.end]
+    for at in sorted((script.span(one).start - first.start for one in texts), reverse=True):
+        written = written[:at] + b"text_target=" + written[at:]
+    source = textwrap.dedent((b" " * around.body[0].col_offset + written).decode())
+    place = script.span(around)
+    return Fix(
+        f"Write `{script.text(node.value)}(text_target=...)`",
+        (InsertStatement(place, source, "before"), RemoveStatement(place)),
+    )
+
+
+def _tokenized(script: Script, node: ast.Attribute, around: ast.With) -> list[ast.expr] | None:
+    """The texts that are tokenized within; None where the tokenizer does anything else there."""
+    name = script.text(node.value)
+    texts: list[ast.expr] = []
+    called: set[ast.expr] = set()
+    for inner in (one for statement in around.body for one in ast.walk(statement)):
+        if isinstance(inner, ast.JoinedStr) or _spans_lines(inner):
+            # Lines of text are not moved.
+            return None
+        if isinstance(inner, ast.Call) and script.text(inner.func) == name:
+            given = {keyword.arg for keyword in inner.keywords}
+            match inner.args:
+                case [text] if not isinstance(text, ast.Starred):
+                    pass
+                case _:
+                    return None
+            if not given.isdisjoint(("text", "text_target", "text_pair")):
+                return None
+            texts.append(text)
+            called.add(inner.func)
+        elif (
+            isinstance(inner, ast.Name | ast.Attribute)
+            and inner not in called
+            and script.text(inner) == name
+        ):
+            return None
+    return texts
+
+
+def _spans_lines(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str | bytes)
+        and node.end_lineno != node.lineno
+    )
