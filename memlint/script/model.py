@@ -77,6 +77,11 @@ class Script(Tree):
         """What an expression may be, over all ways in which it is reached."""
         return self._run.values.get(node, UNKNOWN)
 
+    @property
+    def attributes(self) -> list[ast.Attribute]:
+        """The attribute accesses that some path reaches, in the order of the run."""
+        return [node for node in self._run.values if isinstance(node, ast.Attribute)]
+
     def python(self, node: ast.expr) -> object:
         """The Python value of an expression, or UNSURE."""
         return python_value(self.value(node))

@@ -29,7 +29,8 @@ def outdated_overrides(script: Script) -> Iterator[Finding]:
     given = {
         method: parameter
         for method, parameter in _GIVEN.items()
-        if (signature := script.api.signature(f"transformers.Trainer.{method}")) is not None
+        if f"def {method}(".encode() in script.source.data
+        and (signature := script.api.signature(f"transformers.Trainer.{method}")) is not None
         and parameter in signature.parameters
     }
     for definition in script.nodes(ast.ClassDef) if given else ():

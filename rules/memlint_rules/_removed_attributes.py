@@ -43,7 +43,7 @@ _INSTANCES = {
 
 def removed_attributes(script: Script) -> Iterator[Finding]:
     called = {call.node.func: call for call in script.calls}
-    for node in script.nodes(ast.Attribute):
+    for node in script.attributes:
         if not isinstance(node.ctx, ast.Load):
             continue
         value = script.value(node.value)
@@ -64,7 +64,7 @@ def _attribute(
     script: Script, node: ast.Attribute, value: Object, kind: str, call: Call | None
 ) -> Iterator[Finding]:
     owner = _INSTANCES.get(script.api.canonical(kind), script.api.canonical(kind))
-    if owner.partition(".")[0] not in PACKAGES or is_guarded(script, node):
+    if owner.partition(".")[0] not in PACKAGES:
         return
     attributes = script.api.attributes(owner)
     qualname = f"{owner}.{node.attr}"
@@ -82,6 +82,8 @@ def _attribute(
             return
         if isinstance(option, Runtime) and _is_assigned(script, value, node.attr):
             return
+        if is_guarded(script, node):
+            return
         note = getattr(option, "note", "")
         new = getattr(option, "parameter", None)
         fix = Fix(note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
@@ -90,6 +92,8 @@ def _attribute(
             fix = Fix(f"Read `{new}`", (edit,))
         else:
             fix = _asked_of_value(script, node, owner) or _told(script, node, value) or fix
+    elif is_guarded(script, node):
+        return
     else:
         fix = (
             _target_mode(script, node, call)

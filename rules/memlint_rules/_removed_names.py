@@ -33,9 +33,9 @@ from memlint_rules._version_guards import is_guarded
 def removed_imports(script: Script) -> Iterator[Finding]:
     for statement, alias, qualname in script.imports:
         package = qualname.partition(".")[0]
-        if package not in PACKAGES or alias.name == "*" or is_guarded(script, statement):
+        if package not in PACKAGES or alias.name == "*":
             continue
-        if script.api.exists(qualname) is not False:
+        if script.api.exists(qualname) is not False or is_guarded(script, statement):
             continue
         way = script.api.successor(qualname)
         if way is None and script.api.history(qualname) is None:

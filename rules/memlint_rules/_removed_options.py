@@ -32,6 +32,12 @@ def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
     if script.uses_unsloth and call.name.startswith("trl."):
         # Its shim takes the old keywords of TRL's trainers.
         return
+    findings = list(_of_settings(script, call, looked_up))
+    if findings and not is_guarded(script, call.node):
+        yield from findings
+
+
+def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
     for found in call.settings():
         setting = written(call, found)
         if setting.given is False or setting.name in looked_up or setting.owner is None:
@@ -39,8 +45,6 @@ def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
         if isinstance(call, Config) and call.declares(setting.name):
             # A field of the script's own class, whatever its base has.
             continue
-        if is_guarded(script, call.node):
-            return
         if script.api.accepts(call.name, setting.name) is False:
             yield from _removed_option(script, call, setting)
         elif setting.known and not setting.by_default:

@@ -55,12 +55,18 @@ def check(script: Script) -> Iterator[Finding]:
         seen.add(call.node)
         if call.subclass is not None and call.open_ended:
             continue
-        for setting in call.settings():
-            if setting.given is False or setting.owner is None or setting.name in looked_up:
-                continue
-            if not is_guarded(script, call.node):
-                yield from _thrown_away(script, call, setting)
-                yield from _too_late(script, call, setting)
+        findings = [
+            finding
+            for setting in call.settings()
+            if setting.given is not False and setting.owner is not None
+            if setting.name not in looked_up
+            for finding in (
+                *_thrown_away(script, call, setting),
+                *_too_late(script, call, setting),
+            )
+        ]
+        if findings and not is_guarded(script, call.node):
+            yield from findings
 
 
 def _thrown_away(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
