@@ -50,7 +50,7 @@ class Prefilter:
         return next(self._asked(data), None) is not None
 
     def _asked(self, data: bytes) -> Iterator[Rule]:
-        found: dict[frozenset[str], bool] = {}
+        found: dict[frozenset[str] | tuple[str, ...], bool] = {}
         for rule, triggers in self._rules:
             for words in triggers:
                 here = found.get(words)
@@ -64,8 +64,8 @@ class Prefilter:
 
 def _shortest(words: Iterable[str]) -> tuple[bytes, ...]:
     """``words`` without those that hold another: they can only be found where the other is."""
-    found = {word.encode() for word in words}
-    return tuple(sorted(w for w in found if not any(o in w and o != w for o in found)))
+    found = [word.encode() for word in words]
+    return tuple(w for w in found if not any(o in w and o != w for o in found))
 
 
 def check_source(

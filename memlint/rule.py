@@ -141,7 +141,8 @@ class Rule(Plain):
     summary: one line for tables.
     why: what it costs and why, in a paragraph or two.
     fix_safety: what the fix changes and when it is withheld.
-    triggers: the file must contain a word of each of these sets for the rule to be asked.
+    triggers: the file must contain a word of each of these sets for the rule to be asked; a tuple
+        of words is searched in its order.
     clean: scripts in which the rule stays silent (its traps), tested too.
     references: documentation or papers.
     """
@@ -152,7 +153,7 @@ class Rule(Plain):
     summary: str
     why: str
     check: Callable[[Script], Iterable[Finding]]
-    triggers: tuple[frozenset[str], ...]
+    triggers: tuple[frozenset[str] | tuple[str, ...], ...]
     examples: tuple[Example, ...]
     clean: tuple[str, ...] = ()
     fix_safety: str = ""

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from memlint.api import Api
 
 _HANDLERS = handlers()
+# Whose classes configurations and trainers are, their stand-ins included.
+_LIBRARIES = ("transformers.", "trl.", "memlint_runtime.")
 _PEFT = ("get_peft_model", "PeftModel", "PeftMixedModel", "AutoPeftModel")
 _KBIT = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
 
@@ -134,12 +136,9 @@ class Script(Tree):
     @cached_property
     def calls(self) -> tuple[Call, ...]:
         """Every call of the script that some path reaches."""
-        return tuple(
-            Call(self, records)
-            for _, records in sorted(
-                self._by_node.items(), key=lambda item: (item[0].lineno, item[0].col_offset)
-            )
-        )
+        found = [Call(self, records) for records in self._by_node.values()]
+        found.sort(key=lambda call: (call.node.lineno, call.node.col_offset))
+        return tuple(found)
 
     @cached_property
     def _call_by_node(self) -> dict[ast.Call, Call]:
@@ -174,7 +173,7 @@ class Script(Tree):
     # -- configurations and trainers -------------------------------------------------------------
 
     def _is_config(self, name: str | None) -> bool:
-        if not name or "." not in name:
+        if not name or not name.startswith(_LIBRARIES):
             return False
         kind = self.api.canonical(name)
         if kind in ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"):
@@ -185,6 +184,8 @@ class Script(Tree):
         return kind.startswith("trl.") and kind.endswith("Config") and kind not in _NOT_TRAINING
 
     def _is_trainer(self, kind: str) -> bool:
+        if not kind.startswith(_LIBRARIES):
+            return False
         if kind in ("transformers.Trainer", "transformers.Seq2SeqTrainer"):
             return True
         if "transformers.Trainer" in self.api.bases(kind):
@@ -197,7 +198,9 @@ class Script(Tree):
         made: dict[ast.AST, dict[str, list[Object]]] = defaultdict(lambda: defaultdict(list))
         for one in self._run.objects:
             # A copy (``replace(config, packing=True)``) is one more state of the same call's.
-            root = self._chain(one)[-1]
+            root = one
+            while root.base is not None:
+                root = root.base
             if root.made_by is not None and self._is_config(root.type):
                 made[root.made_by.node][self.api.canonical(root.type or "")].append(one)
         found: list[Config] = []
@@ -221,9 +224,8 @@ class Script(Tree):
         return tuple(
             Trainer(self, call.records, call.name)
             for call in self.calls
-            if (call.receiver is None or isinstance(call.receiver, Symbol))
-            and "." in call.name
-            and self._is_trainer(call.name)
+            if self._is_trainer(call.name)
+            and (call.receiver is None or isinstance(call.receiver, Symbol))
         )
 
     @cached_property

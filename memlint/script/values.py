@@ -277,7 +277,7 @@ def same(left: Value, right: Value) -> bool:
 def merge(values: Iterable[Value]) -> Value:
     """What is known when any of ``values`` may be the case."""
     values = tuple(values)
-    if len(values) == 1:
+    if len(values) == 1 or (len(values) == 2 and values[0] is values[1]):
         return values[0]
     found: list[Value] = []
     for value in values:

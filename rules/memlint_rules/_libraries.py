@@ -5,10 +5,11 @@ Most files of a repository import none of them: those are told apart by their by
 
 from __future__ import annotations
 
-PACKAGES = frozenset({"trl", "transformers", "peft", "accelerate"})
+PACKAGES = ("transformers", "trl", "peft", "accelerate")
 
 # How a file names what it imports: the beginning of a statement, or further in a list of modules.
-LIBRARIES = frozenset(
+# The usual ones come first: the search ends at the first that is found.
+LIBRARIES = tuple(
     f"{before} {package}"
     for before in ("from", "import", ",")
     for package in (*PACKAGES, "memlint_runtime")

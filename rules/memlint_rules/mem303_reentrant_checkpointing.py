@@ -231,8 +231,8 @@ RULE = Rule(
     ),
     check=check,
     triggers=(
-        LIBRARIES | {"utils.checkpoint", "utils import checkpoint"},
         frozenset({"checkpoint", "prepare_model_for_kbit_training", "Config", "Arguments"}),
+        (*LIBRARIES, "utils.checkpoint", "utils import checkpoint"),
     ),
     references=(
         "https://docs.pytorch.org/docs/stable/checkpoint.html",
