@@ -270,6 +270,8 @@ class Script(Tree):
         roots = {id(chain[-1].node): chain[-1] for chain in chains}
         root = next(iter(roots.values())) if len(roots) == 1 else None
         load = self.call_at(root.node) if root is not None else None
+        calls = [self.call_at(one.node) for one in roots.values()]
+        loads = tuple(call for call in calls if call is not None)
         name = self._checkpoint(load) if load is not None else UNSURE
         return ModelFacts(
             name,
@@ -279,6 +281,7 @@ class Script(Tree):
             _agree([_wrapped(chain, _KBIT) for chain in chains]),
             self.is_quantized(load) if load is not None else None,
             tuple(objects),
+            loads if len(loads) == len(calls) else (),
         )
 
     def _chain(self, made: Object) -> list[Object]:

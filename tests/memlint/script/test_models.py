@@ -248,3 +248,20 @@ def test_a_merged_adapter_is_none(load: str) -> None:
     assert trainer.model.peft is False
     (again,) = read(text + "Trainer(get_peft_model(model, LoraConfig()))").trainers
     assert again.model.peft is True
+
+
+def test_a_model_that_two_paths_load_is_what_both_load() -> None:
+    text = LOAD + dedent("""
+        if unknown():
+            model = {other}.from_pretrained("other", load_in_8bit=True)
+        Trainer(model=model)
+    """)
+    (same,) = read(text.format(other="AutoModelForCausalLM")).trainers
+    assert same.model.causal_lm is True
+    assert same.model.load is None
+    assert same.model.name is UNSURE
+    (differs,) = read(
+        "from transformers import AutoModelForMaskedLM\n"
+        + text.format(other="AutoModelForMaskedLM")
+    ).trainers
+    assert differs.model.causal_lm is None
