@@ -135,15 +135,20 @@ def _item_of_data_set(script: Script, function: FunctionNode) -> bool:
 
 
 def _called_for_items(script: Script, function: FunctionNode) -> bool:
-    """Whether a function of the module makes labels and a data set's class calls it for them."""
-    if not makes_labels(function) or re.search(_HELD_OUT, function.name) is not None:
+    """Whether a data set's class with labels, of its own or the function's, calls it for them."""
+    if re.search(_HELD_OUT, function.name) is not None:
         return False
     homes = {
         script.function(call.node)
         for call in script.method_calls(function.name)
         if isinstance(call.node.func, ast.Name)
     }
-    return any(home is not None and _in_data_set(script, home) for home in homes)
+    return any(
+        home is not None
+        and _in_data_set(script, home)
+        and (makes_labels(function) or makes_labels(script.enclosing(home, ast.ClassDef)))
+        for home in homes
+    )
 
 
 def _in_data_set(script: Script, function: FunctionNode) -> bool:
@@ -163,9 +168,9 @@ def _makes_pairs(function: FunctionNode) -> bool:
     return "chosen" in text and "rejected" in text
 
 
-def makes_labels(function: FunctionNode) -> bool:
-    """Whether a function gives its examples ``labels``."""
-    for node in ast.walk(function):
+def makes_labels(holder: ast.AST | None) -> bool:
+    """Whether a function, or a class, gives its examples ``labels``."""
+    for node in ast.walk(holder) if holder is not None else ():
         match node:
             case ast.Subscript(slice=ast.Constant(value="labels"), ctx=ast.Store()):
                 return True

@@ -156,7 +156,7 @@ def _preparation_finding(
     if trainers and all(_ignores_mask(trainer) for trainer in trainers):
         message += "; `SFTTrainer` ignores the mask that marks the padding, and trains on it"
         level = Level.ERROR
-    fix = Fix(_advice(script), (), Applicability.DISPLAY)
+    fix = Fix(_advice(script, function), (), Applicability.DISPLAY)
     if _may_get_ragged(function, together):
         collated = _collated_edits(script, call, function)
         if collated is not None:
@@ -165,15 +165,16 @@ def _preparation_finding(
     return Finding(script.span(keyword.value), message, fix, level)
 
 
-def _advice(script: Script) -> str:
+def _advice(script: Script, function: FunctionNode) -> str:
     """Which collator would pad, by what the labels are: a class, or a row of them."""
     names = " ".join(load.name for load in script.model_loads)
-    collator = "`DataCollatorForSeq2Seq` pads labels"
+    collator = "`DataCollatorForSeq2Seq` pads labels" if makes_labels(function) else ""
     if "TokenClassification" in names:
         collator = "`DataCollatorForTokenClassification` pads labels"
     elif any(kind in names for kind in ("SequenceClassification", "QuestionAnswering")):
         collator = "`DataCollatorWithPadding`"
-    return f"Pad in the collator, each batch to its own longest ({collator})"
+    advice = "Pad in the collator, each batch to its own longest"
+    return f"{advice} ({collator})" if collator else advice
 
 
 def _prepares_itself(trainer: Trainer) -> bool:

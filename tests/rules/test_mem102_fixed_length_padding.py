@@ -81,3 +81,25 @@ Trainer(RewardModel(), TrainingArguments("out"), train_dataset=Pairs(read())).tr
 """
     assert found(text.format(other="rejected")) == 1
     assert found(text.format(other="prompt")) == 0
+
+
+def test_a_helper_of_a_data_set_that_makes_the_labels() -> None:
+    text = """
+from torch.utils.data import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+tokenizer = AutoTokenizer.from_pretrained("gpt2")
+
+def encode(text):
+    return tokenizer(text, padding="max_length", max_length=512, return_tensors="pt")
+
+class Rows(Dataset):
+    def __init__(self, frame):
+        self.ids = frame["text"].apply(lambda text: encode(text)["input_ids"][0])
+
+    def __getitem__(self, index):
+        return {"input_ids": self.ids[index], "%s": self.classes[index]}
+
+Trainer(model, TrainingArguments("out"), train_dataset=Rows(frame)).train()
+"""
+    assert found(text % "labels") == 1
+    assert found(text % "names") == 0
