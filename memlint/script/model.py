@@ -364,7 +364,10 @@ class Script(Tree):
     @cached_property
     def uses_unsloth(self) -> bool:
         """Unsloth owns checkpointing, the loss and padding of what it trains."""
-        return self.imports_package("unsloth", "unsloth_zoo")
+        if self.imports_package("unsloth", "unsloth_zoo"):
+            return True
+        # ``experiment.load_unsloth_model()``: it is imported elsewhere.
+        return any("unsloth" in method for method in self._by_method)
 
     @cached_property
     def off_cuda(self) -> bool:

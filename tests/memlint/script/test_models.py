@@ -265,3 +265,8 @@ def test_a_model_that_two_paths_load_is_what_both_load() -> None:
         + text.format(other="AutoModelForMaskedLM")
     ).trainers
     assert differs.model.causal_lm is None
+
+
+def test_unsloth_may_be_imported_elsewhere() -> None:
+    assert read("model, tokenizer = experiment.get_unsloth_model()").uses_unsloth
+    assert not read('load("unsloth/Qwen3-4B")').uses_unsloth
