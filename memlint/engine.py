@@ -101,6 +101,8 @@ def check_source(
                 on_error(rule, error)
         script.forget()
     violations = _once(violations)
+    if violations and api.target.unknown_age:
+        violations = [_advice_only(one, api.target.unknown_age) for one in violations]
     if b"memlint:" not in source.data:
         return violations
     from memlint.suppressions import apply
@@ -109,6 +111,15 @@ def check_source(
     if unused_suppressions:
         codes.add(UNUSED_SUPPRESSION)
     return apply(source, violations, codes)
+
+
+def _advice_only(violation: Violation, version: str) -> Violation:
+    """Without edits: what they write may be unknown to a version that the tables do not reach."""
+    fix = violation.fix
+    if fix is None or not fix.edits:
+        return violation
+    message = f"{fix.message}, if {version} has it: it is older than what memlint knows"
+    return violation._replace(fix=Fix(message, (), Applicability.DISPLAY))
 
 
 def _once(violations: list[Violation]) -> list[Violation]:

@@ -52,6 +52,15 @@ class Target(Plain):
         raise ValueError(f"expected one of {', '.join(PACKAGES)}, got {package!r}")
 
     @property
+    def unknown_age(self) -> str:
+        """The library and version that is older than the tables, if one is: what exists in it, and
+        what does not, nobody can tell. Otherwise the empty string."""
+        for name, resolved in self.versions:
+            if name != "torch" and not resolved.assumed and _is_older(name, resolved.version):
+                return f"{name} {resolved.version}"
+        return ""
+
+    @property
     def assumed(self) -> bool:
         """Whether any of the versions is assumed."""
         return any(resolved.assumed for _, resolved in self.versions)
@@ -158,6 +167,11 @@ def placed(package: str, version: str, source: str) -> Resolved:
     number = parse_version(version)
     if number.minor > parse_version(releases[-1]).minor:
         return Resolved(version, source, note=f"newer than the tables: treated as {releases[-1]}")
-    if number.minor < parse_version(releases[0]).minor:
+    if _is_older(package, version):
         return Resolved(version, source, note=f"older than the tables: treated as {releases[0]}")
     return Resolved(version, source)
+
+
+def _is_older(package: str, version: str) -> bool:
+    """Whether a version is older than the oldest that the tables know."""
+    return parse_version(version).minor < parse_version(table(package).releases[0]).minor

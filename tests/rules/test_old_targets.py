@@ -1,0 +1,27 @@
+"""Targets that are older than the tables: what fixes write may not exist there."""
+
+from __future__ import annotations
+
+from memlint.api import Api, parse_target
+from memlint.engine import check_source
+from memlint.findings import Applicability
+from memlint.rules import load
+from memlint.source import Source
+
+
+def test_a_target_older_than_the_tables_gets_advice_only() -> None:
+    """What the fixes write may not exist there: nobody knows."""
+    source = Source(
+        "script.py",
+        "from transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n"
+        'model = AutoModelForCausalLM.from_pretrained("gpt2")\n'
+        'Trainer(model, TrainingArguments("out", gradient_checkpointing=True)).train()\n',
+    )
+    (known,) = check_source(source, load(["MEM303"]), Api(parse_target("transformers=4.37")))
+    assert known.fix is not None
+    assert known.fix.edits
+    (older,) = check_source(source, load(["MEM303"]), Api(parse_target("transformers=4.28")))
+    assert older.fix is not None
+    assert older.fix.edits == ()
+    assert older.fix.applicability is Applicability.DISPLAY
+    assert "if transformers 4.28 has it" in older.fix.message
