@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from memlint.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
 from memlint.findings import Applicability, Diagnostic, Finding, Fix, Violation
 from memlint.results import FileResult, Shown, ShownFix
 from memlint.rules import UNUSED_SUPPRESSION
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 # Characters up to which a file that does not parse is tried with libcst.
 _PROBED = 1_000_000
+
+# Edits that ask nothing of a library: ``del outputs``, ``with torch.no_grad():``.
+_PLAIN = (AddDecorator, AddImport, InsertStatement, WrapStatements)
 
 OnError = Callable[["Rule", Exception], None]
 
@@ -116,7 +120,7 @@ def check_source(
 def _advice_only(violation: Violation, version: str) -> Violation:
     """Without edits: what they write may be unknown to a version that the tables do not reach."""
     fix = violation.fix
-    if fix is None or not fix.edits:
+    if fix is None or all(isinstance(edit, _PLAIN) for edit in fix.edits):
         return violation
     message = f"{fix.message}, if {version} has it: it is older than what memlint knows"
     return violation._replace(fix=Fix(message, (), Applicability.DISPLAY))

@@ -25,3 +25,18 @@ def test_a_target_older_than_the_tables_gets_advice_only() -> None:
     assert older.fix.edits == ()
     assert older.fix.applicability is Applicability.DISPLAY
     assert "if transformers 4.28 has it" in older.fix.message
+
+
+def test_a_statement_that_asks_nothing_of_a_library_is_still_a_fix() -> None:
+    source = Source(
+        "script.py",
+        "from transformers import AutoModelForCausalLM\n"
+        'model = AutoModelForCausalLM.from_pretrained("gpt2")\n'
+        "for batch in loader:\n"
+        "    outputs = model(**batch)\n"
+        "    loss = outputs.loss\n"
+        "    loss.backward()\n",
+    )
+    (found,) = check_source(source, load(["MEM307"]), Api(parse_target("transformers=4.28")))
+    assert found.fix is not None
+    assert found.fix.edits
