@@ -8,6 +8,7 @@ in source order and computed when first asked for.
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -374,6 +375,8 @@ class Script(Tree):
         """Whether the script says that it trains on CPU, Apple, TPU, Trainium or Gaudi."""
         if self.imports_package("torch_xla", "optimum", "torch_neuronx", "jax", "mlx", "mlx_lm"):
             return True
+        if _INSTALLS_FOR_TPU.search(self.source.text):
+            return True
         for config in self.configs:
             for name in ("use_cpu", "no_cuda", "use_mps_device"):
                 if config.setting(name).value is True:
@@ -481,6 +484,8 @@ class Script(Tree):
         )
 
 
+# A notebook's shell line: ``!pip install cloud-tpu-client torch_xla``.
+_INSTALLS_FOR_TPU = re.compile(r"pip3? +install[^\n]*(torch[_-]xla|cloud-tpu-client)")
 _NOT_TRAINING = frozenset({"trl.ModelConfig", "trl.ScriptArguments", "trl.DatasetMixtureConfig"})
 # Models of that suffix that read text alone, or speech; the others read images.
 _TEXT_TO_TEXT = (

@@ -270,3 +270,9 @@ def test_a_model_that_two_paths_load_is_what_both_load() -> None:
 def test_unsloth_may_be_imported_elsewhere() -> None:
     assert read("model, tokenizer = experiment.get_unsloth_model()").uses_unsloth
     assert not read('load("unsloth/Qwen3-4B")').uses_unsloth
+
+
+def test_a_notebook_that_installs_for_tpus_runs_there() -> None:
+    shell = "pass  # !pip install -q cloud-tpu-client==0.10 torch_xla-1.9.whl\n"
+    assert read(shell + "import torch").off_cuda
+    assert not read("# see torch_xla\nimport torch").off_cuda
