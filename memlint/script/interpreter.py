@@ -127,10 +127,11 @@ class Interpreter:
         """Give a name another value where it is bound, as changing an object in place does."""
         scope: int | None = self.global_names.get(self.scope, {}).get(name, self.scope)
         while scope is not None:
-            slot = self.state.get((scope, name))
-            if slot is not None:
-                self.state.set((scope, name), Slot(value, slot.how, slot.owner))
-                return
+            if name in self.bound[scope]:
+                slot = self.state.get((scope, name))
+                if slot is not None:
+                    self.state.facts[scope, name] = Slot(value, slot.how, slot.owner)
+                    return
             scope = self.parents[scope]
 
     # -- objects ---------------------------------------------------------------------------------
