@@ -484,8 +484,10 @@ class Script(Tree):
         )
 
 
-# A notebook's shell line: ``!pip install cloud-tpu-client torch_xla``.
-_INSTALLS_FOR_TPU = re.compile(r"pip3? +install[^\n]*(torch[_-]xla|cloud-tpu-client)")
+# A notebook's shell line, ``!pip install cloud-tpu-client torch_xla``; often it is commented out.
+_INSTALLS_FOR_TPU = re.compile(
+    r"^(?!\s*#)[^\n]*pip3? +install[^\n]*(torch[_-]xla|cloud-tpu-client)", re.M
+)
 _NOT_TRAINING = frozenset({"trl.ModelConfig", "trl.ScriptArguments", "trl.DatasetMixtureConfig"})
 # Models of that suffix that read text alone, or speech; the others read images.
 _TEXT_TO_TEXT = (
