@@ -105,8 +105,8 @@ def check_source(
                 on_error(rule, error)
         script.forget()
     violations = _once(violations)
-    if violations and api.target.unknown_age:
-        violations = [_advice_only(one, api.target.unknown_age) for one in violations]
+    if violations and api.target.too_old:
+        violations = _of_old_targets(violations, api.target.too_old)
     if b"memlint:" not in source.data:
         return violations
     from memlint.suppressions import apply
@@ -117,13 +117,23 @@ def check_source(
     return apply(source, violations, codes)
 
 
-def _advice_only(violation: Violation, version: str) -> Violation:
-    """Without edits: what they write may be unknown to a version that the tables do not reach."""
-    fix = violation.fix
-    if fix is None or all(isinstance(edit, _PLAIN) for edit in fix.edits):
-        return violation
-    message = f"{fix.message}, if {version} has it: it is older than what memlint knows"
-    return violation._replace(fix=Fix(message, (), Applicability.DISPLAY))
+def _of_old_targets(violations: list[Violation], versions: Sequence[str]) -> list[Violation]:
+    """What can be said for a target with libraries that the tables do not reach.
+
+    What is said of such a version itself is left out, and what edits write may be unknown to it:
+    advice takes their place, unless they ask nothing of a library.
+    """
+    found = []
+    for one in violations:
+        if any(version in one.message for version in versions):
+            continue
+        if one.fix is not None and not all(isinstance(edit, _PLAIN) for edit in one.fix.edits):
+            message = (
+                f"{one.fix.message}, if {' and '.join(versions)} can: older than what memlint knows"
+            )
+            one = one._replace(fix=Fix(message, (), Applicability.DISPLAY))
+        found.append(one)
+    return found
 
 
 def _once(violations: list[Violation]) -> list[Violation]:

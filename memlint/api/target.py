@@ -52,13 +52,14 @@ class Target(Plain):
         raise ValueError(f"expected one of {', '.join(PACKAGES)}, got {package!r}")
 
     @property
-    def unknown_age(self) -> str:
-        """The library and version that is older than the tables, if one is: what exists in it, and
-        what does not, nobody can tell. Otherwise the empty string."""
-        for name, resolved in self.versions:
-            if name != "torch" and not resolved.assumed and _is_older(name, resolved.version):
-                return f"{name} {resolved.version}"
-        return ""
+    def too_old(self) -> tuple[str, ...]:
+        """The libraries, each with its version, that are older than the tables: what exists in
+        them, and what does not, nobody can tell."""
+        return tuple(
+            f"{name} {resolved.version}"
+            for name, resolved in self.versions
+            if name != "torch" and not resolved.assumed and _is_older(name, resolved.version)
+        )
 
     @property
     def assumed(self) -> bool:

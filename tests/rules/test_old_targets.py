@@ -24,7 +24,17 @@ def test_a_target_older_than_the_tables_gets_advice_only() -> None:
     assert older.fix is not None
     assert older.fix.edits == ()
     assert older.fix.applicability is Applicability.DISPLAY
-    assert "if transformers 4.28 has it" in older.fix.message
+    assert "if transformers 4.28 can" in older.fix.message
+
+
+def test_nothing_is_said_of_a_version_that_nobody_knows() -> None:
+    source = Source(
+        "script.py",
+        "from transformers import AutoConfig\n"
+        'AutoConfig.from_pretrained("gpt2", use_auth_token=True)\n',
+    )
+    assert check_source(source, load(["MEM902"]), Api(parse_target("transformers=4.37")))
+    assert not check_source(source, load(["MEM902"]), Api(parse_target("transformers=4.29")))
 
 
 def test_a_statement_that_asks_nothing_of_a_library_is_still_a_fix() -> None:
