@@ -36,7 +36,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for call in script.calls:
         if (
-            call.name.endswith(".__call__")
+            call.name.endswith((".__call__", ".forward"))
             and _OPTION not in call.keywords
             and _in_training_loop(script, call)
             and _builds_cache(script, call)
