@@ -375,7 +375,8 @@ class Script(Tree):
         """Whether the script says that it trains on CPU, Apple, TPU, Trainium or Gaudi."""
         if self.imports_package("torch_xla", "optimum", "torch_neuronx", "jax", "mlx", "mlx_lm"):
             return True
-        if _INSTALLS_FOR_TPU.search(self.source.text):
+        text = self.source.text
+        if any(word in text for word in _FOR_TPU) and re.search(_INSTALLS, text):
             return True
         for config in self.configs:
             for name in ("use_cpu", "no_cuda", "use_mps_device"):
@@ -485,9 +486,8 @@ class Script(Tree):
 
 
 # A notebook's shell line, ``!pip install cloud-tpu-client torch_xla``; often it is commented out.
-_INSTALLS_FOR_TPU = re.compile(
-    r"^(?!\s*#)[^\n]*pip3? +install[^\n]*(torch[_-]xla|cloud-tpu-client)", re.M
-)
+_FOR_TPU = ("torch_xla", "torch-xla", "cloud-tpu-client")
+_INSTALLS = r"(?m)^(?!\s*#)[^\n]*pip3? +install[^\n]*(torch[_-]xla|cloud-tpu-client)"
 _NOT_TRAINING = frozenset({"trl.ModelConfig", "trl.ScriptArguments", "trl.DatasetMixtureConfig"})
 # Models of that suffix that read text alone, or speech; the others read images.
 _TEXT_TO_TEXT = (
