@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from memlint.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
 from memlint.findings import Applicability, Diagnostic, Finding, Fix, Violation
 from memlint.results import FileResult, Shown, ShownFix
 from memlint.rules import UNUSED_SUPPRESSION
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 # Characters up to which a file that does not parse is tried with libcst.
 _PROBED = 1_000_000
+
+# Edits that ask nothing of a library: ``del outputs``, ``with torch.no_grad():``.
+_PLAIN = (AddDecorator, AddImport, InsertStatement, WrapStatements)
 
 OnError = Callable[["Rule", Exception], None]
 
@@ -101,6 +105,8 @@ def check_source(
                 on_error(rule, error)
         script.forget()
     violations = _once(violations)
+    if violations and api.target.too_old:
+        violations = _of_old_targets(violations, api.target.too_old)
     if b"memlint:" not in source.data:
         return violations
     from memlint.suppressions import apply
@@ -109,6 +115,25 @@ def check_source(
     if unused_suppressions:
         codes.add(UNUSED_SUPPRESSION)
     return apply(source, violations, codes)
+
+
+def _of_old_targets(violations: list[Violation], versions: Sequence[str]) -> list[Violation]:
+    """What can be said for a target with libraries that the tables do not reach.
+
+    What is said of such a version itself is left out, and what edits write may be unknown to it:
+    advice takes their place, unless they ask nothing of a library.
+    """
+    found = []
+    for one in violations:
+        if any(version in one.message for version in versions):
+            continue
+        if one.fix is not None and not all(isinstance(edit, _PLAIN) for edit in one.fix.edits):
+            message = (
+                f"{one.fix.message}, if {' and '.join(versions)} can: older than what memlint knows"
+            )
+            one = one._replace(fix=Fix(message, (), Applicability.DISPLAY))
+        found.append(one)
+    return found
 
 
 def _once(violations: list[Violation]) -> list[Violation]:

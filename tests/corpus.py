@@ -188,7 +188,7 @@ def lines_outside_edits(folder: Path) -> list[str]:
             (source.line(span.start), source.line(span.end))
             for number in applied.applied
             for edit in fixes[number]
-            for span in (getattr(edit, name) for name in type(edit).__dataclass_fields__)
+            for span in (getattr(edit, name) for name in edit._fields)
             if isinstance(span, Span)
         ]
         # Imports are named by what they import, not by their place.

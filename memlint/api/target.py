@@ -52,6 +52,16 @@ class Target(Plain):
         raise ValueError(f"expected one of {', '.join(PACKAGES)}, got {package!r}")
 
     @property
+    def too_old(self) -> tuple[str, ...]:
+        """The libraries, each with its version, that are older than the tables: what exists in
+        them, and what does not, nobody can tell."""
+        return tuple(
+            f"{name} {resolved.version}"
+            for name, resolved in self.versions
+            if name != "torch" and not resolved.assumed and _is_older(name, resolved.version)
+        )
+
+    @property
     def assumed(self) -> bool:
         """Whether any of the versions is assumed."""
         return any(resolved.assumed for _, resolved in self.versions)
@@ -158,6 +168,11 @@ def placed(package: str, version: str, source: str) -> Resolved:
     number = parse_version(version)
     if number.minor > parse_version(releases[-1]).minor:
         return Resolved(version, source, note=f"newer than the tables: treated as {releases[-1]}")
-    if number.minor < parse_version(releases[0]).minor:
+    if _is_older(package, version):
         return Resolved(version, source, note=f"older than the tables: treated as {releases[0]}")
     return Resolved(version, source)
+
+
+def _is_older(package: str, version: str) -> bool:
+    """Whether a version is older than the oldest that the tables know."""
+    return parse_version(version).minor < parse_version(table(package).releases[0]).minor

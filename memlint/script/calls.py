@@ -299,6 +299,7 @@ class ModelFacts(NamedTuple):
     by_name: it was handed over as a string, so that the trainer loads it.
     peft, kbit, quantized: None where only some path makes it so or nobody can tell.
     objects: the objects that it is or wraps.
+    loads: the calls of which one loaded it, where several paths do so; one where all agree.
     """
 
     name: object
@@ -308,14 +309,12 @@ class ModelFacts(NamedTuple):
     kbit: bool | None
     quantized: bool | None
     objects: tuple[Object, ...]
+    loads: tuple[Call, ...] = ()
 
     @property
     def loader(self) -> str:
         """Name of the class that loads it (``AutoModelForCausalLM``), or the empty string."""
-        if self.load is None:
-            return ""
-        parts = self.load.name.split(".")
-        return parts[-2] if len(parts) > 1 and parts[-1][:1].islower() else parts[-1]
+        return _loader(self.load) if self.load is not None else ""
 
     @property
     def is_toy(self) -> bool:
@@ -325,11 +324,19 @@ class ModelFacts(NamedTuple):
     @property
     def causal_lm(self) -> bool | None:
         """Whether it is a causal language model; None where the loader does not say."""
-        if self.load is None:
-            return None
-        if "CausalLM" in self.loader or self.loader.endswith("LMHeadModel"):
-            return True
-        return False if "For" in self.loader or self.loader == "AutoModel" else None
+        answers = {_is_causal_lm(_loader(load)) for load in self.loads}
+        return answers.pop() if len(answers) == 1 else None
+
+
+def _loader(load: Call) -> str:
+    parts = load.name.split(".")
+    return parts[-2] if len(parts) > 1 and parts[-1][:1].islower() else parts[-1]
+
+
+def _is_causal_lm(loader: str) -> bool | None:
+    if "CausalLM" in loader or loader.endswith("LMHeadModel"):
+        return True
+    return False if "For" in loader or loader == "AutoModel" else None
 
 
 _TOYS = ("internal-testing/", "tiny-random", "tiny-gpt2")

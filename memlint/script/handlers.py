@@ -7,6 +7,8 @@ leave it at "a new object made by this call".
 
 from __future__ import annotations
 
+import ast
+
 from memlint.script.functions import call_function, library_base
 from memlint.script.interpreter import Handler, Interpreter
 from memlint.script.records import Record
@@ -93,6 +95,8 @@ def _get(run: Interpreter, record: Record) -> Value | None:
 
 
 def _pop(run: Interpreter, record: Record) -> Value | None:
+    if isinstance(record.receiver, Sequence):
+        return _change(run, record)
     thing, key = _receiver(record), _key(record)
     if thing is None or thing.type != "dict" or key is None:
         return None
@@ -108,6 +112,26 @@ def _setdefault(run: Interpreter, record: Record) -> Value | None:
     if run.get_slot(thing, key) is None:
         run.set_slot(thing, key, Slot(record.arguments[1], How.OTHER, record.node))
     return _get(run, record)
+
+
+def _change(run: Interpreter, record: Record) -> Value | None:
+    """``names.append("lm_head")`` and its like: the list has other items from here on."""
+    func = record.node.func
+    before = record.receiver
+    if not isinstance(before, Sequence) or not isinstance(func, ast.Attribute):
+        return None
+    adds = func.attr == "append" and len(record.arguments) == 1 and not record.open_arguments
+    items, is_open = before.items, True
+    if adds and not before.open and run.loops == 0:
+        items, is_open = (*items, record.arguments[0]), False
+    changed = Sequence(items, before.kind, before.node, is_open)
+    if isinstance(func.value, ast.Name):
+        run.rebind(func.value.id, changed)
+    elif isinstance(func.value, ast.Attribute):
+        holder = run.values.get(func.value.value)
+        if isinstance(holder, Object):
+            run.set_slot(holder, func.value.attr, Slot(changed, How.OTHER, record.node))
+    return UNKNOWN if func.attr == "pop" else Constant(None)
 
 
 def _copy(run: Interpreter, record: Record) -> Value | None:
@@ -429,6 +453,13 @@ def handlers() -> dict[str, Handler]:
         ".update": _update,
         ".get": _get,
         ".pop": _pop,
+        ".append": _change,
+        ".extend": _change,
+        ".insert": _change,
+        ".remove": _change,
+        ".clear": _change,
+        ".add": _change,
+        ".discard": _change,
         ".setdefault": _setdefault,
         ".copy": _copy,
         ".add_argument": _add_argument,

@@ -123,6 +123,17 @@ class Interpreter:
         self.bound[scope].add(name)
         self.state.facts[scope, name] = Slot(value, How.OTHER, owner)
 
+    def rebind(self, name: str, value: Value) -> None:
+        """Give a name another value where it is bound, as changing an object in place does."""
+        scope: int | None = self.global_names.get(self.scope, {}).get(name, self.scope)
+        while scope is not None:
+            if name in self.bound[scope]:
+                slot = self.state.get((scope, name))
+                if slot is not None:
+                    self.state.facts[scope, name] = Slot(value, slot.how, slot.owner)
+                    return
+            scope = self.parents[scope]
+
     # -- objects ---------------------------------------------------------------------------------
 
     def new_object(self, **fields: Any) -> Object:

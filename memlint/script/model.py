@@ -8,6 +8,7 @@ in source order and computed when first asked for.
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -272,6 +273,8 @@ class Script(Tree):
         roots = {id(chain[-1].node): chain[-1] for chain in chains}
         root = next(iter(roots.values())) if len(roots) == 1 else None
         load = self.call_at(root.node) if root is not None else None
+        calls = [self.call_at(one.node) for one in roots.values()]
+        loads = tuple(call for call in calls if call is not None)
         name = self._checkpoint(load) if load is not None else UNSURE
         return ModelFacts(
             name,
@@ -281,6 +284,7 @@ class Script(Tree):
             _agree([_wrapped(chain, _KBIT) for chain in chains]),
             self.is_quantized(load) if load is not None else None,
             tuple(objects),
+            loads if len(loads) == len(calls) else (),
         )
 
     def _chain(self, made: Object) -> list[Object]:
@@ -363,12 +367,18 @@ class Script(Tree):
     @cached_property
     def uses_unsloth(self) -> bool:
         """Unsloth owns checkpointing, the loss and padding of what it trains."""
-        return self.imports_package("unsloth", "unsloth_zoo")
+        if self.imports_package("unsloth", "unsloth_zoo"):
+            return True
+        # ``experiment.load_unsloth_model()``: it is imported elsewhere.
+        return any("unsloth" in method for method in self._by_method)
 
     @cached_property
     def off_cuda(self) -> bool:
         """Whether the script says that it trains on CPU, Apple, TPU, Trainium or Gaudi."""
         if self.imports_package("torch_xla", "optimum", "torch_neuronx", "jax", "mlx", "mlx_lm"):
+            return True
+        text = self.source.text
+        if any(word in text for word in _FOR_TPU) and re.search(_INSTALLS, text):
             return True
         for config in self.configs:
             for name in ("use_cpu", "no_cuda", "use_mps_device"):
@@ -477,6 +487,9 @@ class Script(Tree):
         )
 
 
+# A notebook's shell line, ``!pip install cloud-tpu-client torch_xla``; often it is commented out.
+_FOR_TPU = ("torch_xla", "torch-xla", "cloud-tpu-client")
+_INSTALLS = r"(?m)^(?!\s*#)[^\n]*pip3? +install[^\n]*(torch[_-]xla|cloud-tpu-client)"
 _NOT_TRAINING = frozenset({"trl.ModelConfig", "trl.ScriptArguments", "trl.DatasetMixtureConfig"})
 # Models of that suffix that read text alone, or speech; the others read images.
 _TEXT_TO_TEXT = (

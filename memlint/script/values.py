@@ -337,7 +337,8 @@ def truth(value: Value) -> bool | None:
             return bool(constant)
         case Function() | Class():
             return True
-        case Sequence(items=items, open=False):
-            return bool(items)
+        case Sequence(items=items, open=False, kind=kind):
+            # An empty list is there to be filled, maybe by a function that is not followed.
+            return True if items else (False if kind == "tuple" else None)
         case _:
             return None

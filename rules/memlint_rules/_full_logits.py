@@ -67,6 +67,8 @@ def fuse(script: Script, trainer: Trainer) -> Fix | None:
         message += ", which leaves those that the metrics average, without a gradient"
     if script.api.behaviour("deferred-logits") != "tested" or trainer.subclass is not None:
         return None
+    if script.api.behaviour("runtime") != "tested":
+        return None
     edits = _calling(script, trainer)
     if not edits:
         return Fix(message, applicability=Applicability.DISPLAY)

@@ -17,6 +17,15 @@ from memlint.rule import (
 )
 
 _OPTION = "attn_implementation"
+_PROMPT_LEARNING = frozenset(
+    {
+        "CPTConfig",
+        "MultitaskPromptTuningConfig",
+        "PrefixTuningConfig",
+        "PromptEncoderConfig",
+        "PromptTuningConfig",
+    }
+)
 
 
 def packs(config: Config) -> str | None:
@@ -54,6 +63,15 @@ def attention(script: Script, trainer: Trainer, config: Config) -> str | None:
     if setting.given is False:
         return "default"
     return setting.value if isinstance(setting.value, str) else None
+
+
+def learns_prompts(script: Script) -> bool:
+    """Whether an adapter of learned tokens is trained: PEFT throws positions away for them, which
+    alone tell the documents of a row apart."""
+    return any(
+        full.startswith("peft.") and full.rpartition(".")[2] in _PROMPT_LEARNING
+        for _, _, full in script.imports
+    ) or bool(script.calls_to(*(f"peft.{name}" for name in _PROMPT_LEARNING)))
 
 
 def sets_attention_elsewhere(script: Script) -> bool:

@@ -44,13 +44,21 @@ def repeating_trainers(script: Script, *kinds: str) -> Iterator[Trainer]:
     if script.uses_unsloth or script.off_cuda or script.uses_vision or _has_images(script):
         return
     for trainer in script.trainers:
-        if trainer.kind in kinds and not trainer.shares_prompts and not trainer.model.is_toy:
+        if trainer.kind not in kinds or trainer.shares_prompts or trainer.model.is_toy:
+            continue
+        if not _gets_processor(trainer):
             yield trainer
 
 
 def _has_images(script: Script) -> bool:
     """Whether the script speaks of a column of images: the processor may be the trainer's own."""
     return any(node.value in ("image", "images") for node in script.nodes(ast.Constant))
+
+
+def _gets_processor(trainer: Trainer) -> bool:
+    """Whether what prepares its inputs is called a processor: more than text goes in."""
+    given = trainer.keyword_node("processing_class")
+    return given is not None and "processor" in ast.unparse(given.value).lower()
 
 
 def replacement(trainer: Trainer) -> str:
@@ -137,6 +145,8 @@ def _swapping(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
 def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
     if script.api.behaviour("shared-prompt-trainers") != "drop-in":
         yield Obstacle("it builds on a newer TRL than the target's")
+    if any(trainer.kind.rpartition(".")[2] in one for one in _asked_signatures(script)):
+        yield Obstacle("the script asks what parameters it has, and it takes them as `**kwargs`")
     if trainer.subclass is not None:
         yield Obstacle("what the script's own subclass overrides has to agree with it")
     config = trainer.config
@@ -149,6 +159,15 @@ def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
         if isinstance(name, str) and re.search(_DROPS_OUT, name):
             yield Obstacle("it wants the model's dropouts at 0")
         yield from _adapter_dropout(script, trainer)
+
+
+def _asked_signatures(script: Script) -> list[str]:
+    """What ``inspect.signature(...)`` is called on, as it is written."""
+    return [
+        ast.unparse(call.node.args[0])
+        for call in script.calls_to("inspect.signature", "inspect.getfullargspec")
+        if call.node.args
+    ]
 
 
 def _adapter_dropout(script: Script, trainer: Trainer) -> Iterator[Obstacle]:

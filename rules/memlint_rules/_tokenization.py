@@ -54,13 +54,13 @@ def _is_tokenizer(script: Script, call: Call, holder: ast.expr) -> bool:
 def prepared_in(script: Script, call: Call) -> FunctionNode | None:
     """The function around a call, where it prepares a training set; None elsewhere.
 
-    It is mapped over a data set (by itself or by a function that calls it), or an item of a
-    ``torch.utils.data.Dataset`` with labels, in a script that trains.
+    It is mapped over a data set (by itself or by a function that calls it), or makes the items of
+    a ``torch.utils.data.Dataset`` with labels or pairs, in a script that trains.
     """
     function = script.function(call.node)
     if function is None or not trains(script):
         return None
-    if _item_of_data_set(script, function):
+    if _item_of_data_set(script, function) or _called_for_items(script, function):
         return function
     return function if any(map(_for_training, _mapped(script, function))) else None
 
@@ -131,17 +131,46 @@ def _callee(call: ast.Call) -> str:
 
 
 def _item_of_data_set(script: Script, function: FunctionNode) -> bool:
+    return _in_data_set(script, function) and (makes_labels(function) or _makes_pairs(function))
+
+
+def _called_for_items(script: Script, function: FunctionNode) -> bool:
+    """Whether a data set's class with labels, of its own or the function's, calls it for them."""
+    if re.search(_HELD_OUT, function.name) is not None:
+        return False
+    homes = {
+        script.function(call.node)
+        for call in script.method_calls(function.name)
+        if isinstance(call.node.func, ast.Name)
+    }
+    return any(
+        home is not None
+        and _in_data_set(script, home)
+        and (makes_labels(function) or makes_labels(script.enclosing(home, ast.ClassDef)))
+        for home in homes
+    )
+
+
+def _in_data_set(script: Script, function: FunctionNode) -> bool:
+    """Whether a function is a data set's constructor or makes its items."""
     owner = script.parent(function)
-    if not isinstance(owner, ast.ClassDef) or function.name not in ("__getitem__", "__init__"):
-        return False
-    if not any(ast.unparse(base).endswith("Dataset") for base in owner.bases):
-        return False
-    return makes_labels(function) and re.search(_HELD_OUT, owner.name) is None
+    return (
+        isinstance(owner, ast.ClassDef)
+        and function.name in ("__getitem__", "__init__")
+        and any(ast.unparse(base).endswith("Dataset") for base in owner.bases)
+        and re.search(_HELD_OUT, owner.name) is None
+    )
 
 
-def makes_labels(function: FunctionNode) -> bool:
-    """Whether a function gives its examples ``labels``."""
-    for node in ast.walk(function):
+def _makes_pairs(function: FunctionNode) -> bool:
+    """Whether a function speaks of chosen and rejected answers: a reward model's examples."""
+    text = ast.unparse(function)
+    return "chosen" in text and "rejected" in text
+
+
+def makes_labels(holder: ast.AST | None) -> bool:
+    """Whether a function, or a class, gives its examples ``labels``."""
+    for node in ast.walk(holder) if holder is not None else ():
         match node:
             case ast.Subscript(slice=ast.Constant(value="labels"), ctx=ast.Store()):
                 return True

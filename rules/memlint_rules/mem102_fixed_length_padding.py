@@ -52,9 +52,6 @@ _COLLATORS = (_PADS_INPUTS, _PADS_LABELS, _PADS_TOKEN_LABELS)
 _NO_PADDING = ("transformers.default_data_collator", "transformers.DefaultDataCollator")
 # Labels of a few tokens (answers, classes) cost nothing, padded or not.
 _WORTH_IT = 32
-_ADVICE = (
-    "Pad in the collator, each batch to its own longest (`DataCollatorForSeq2Seq` pads labels)"
-)
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -159,13 +156,25 @@ def _preparation_finding(
     if trainers and all(_ignores_mask(trainer) for trainer in trainers):
         message += "; `SFTTrainer` ignores the mask that marks the padding, and trains on it"
         level = Level.ERROR
-    fix = Fix(_ADVICE, (), Applicability.DISPLAY)
+    fix = Fix(_advice(script, function), (), Applicability.DISPLAY)
     if _may_get_ragged(function, together):
         collated = _collated_edits(script, call, function)
         if collated is not None:
             removed = tuple(RemoveKeyword(one.span, "padding") for one in together)
             fix = Fix("Leave padding to the collator", (*removed, *collated), Applicability.UNSAFE)
     return Finding(script.span(keyword.value), message, fix, level)
+
+
+def _advice(script: Script, function: FunctionNode) -> str:
+    """Which collator would pad, by what the labels are: a class, or a row of them."""
+    names = " ".join(load.name for load in script.model_loads)
+    collator = "`DataCollatorForSeq2Seq` pads labels" if makes_labels(function) else ""
+    if "TokenClassification" in names:
+        collator = "`DataCollatorForTokenClassification` pads labels"
+    elif any(kind in names for kind in ("SequenceClassification", "QuestionAnswering")):
+        collator = "`DataCollatorWithPadding`"
+    advice = "Pad in the collator, each batch to its own longest"
+    return f"{advice} ({collator})" if collator else advice
 
 
 def _prepares_itself(trainer: Trainer) -> bool:

@@ -31,6 +31,7 @@ from memlint.rule import (
     Trainer,
 )
 from memlint_rules._libraries import LIBRARIES
+from memlint_rules._packing import learns_prompts
 
 _TRAINER = "trl.SFTTrainer"
 _CONFIG = "trl.SFTConfig"
@@ -39,7 +40,7 @@ _BATCH = "per_device_train_batch_size"
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.uses_unsloth or script.uses_vision or script.off_cuda:
+    if script.uses_unsloth or script.uses_vision or script.off_cuda or learns_prompts(script):
         return
     seen: set[ast.AST] = set()
     for trainer in script.trainers:
@@ -144,7 +145,8 @@ RULE = Rule(
         "a batch of 4, 63 % of a batch of 8. Packing fills each row with whole examples up to "
         "`max_length`. With one sequence in the micro-batch nothing is padded, so there, and where "
         "the size of the micro-batch is not known, it is a hint. Silent for images, for Unsloth "
-        "(which packs by itself), for collators of the script's own and for data that the trainer "
+        "(which packs by itself), for learned prompts (for which PEFT drops the positions that keep "
+        "documents apart), for collators of the script's own and for data that the trainer "
         "does not prepare."
     ),
     fix_safety=(
@@ -281,6 +283,14 @@ from trl import SFTConfig, SFTTrainer
 
 model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Qwen3-4B")
 SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset, processing_class=tokenizer)
+""",
+        # PEFT throws the positions away that keep packed documents apart.
+        """\
+from peft import PromptTuningConfig, get_peft_model
+from trl import SFTConfig, SFTTrainer
+
+model = get_peft_model(base, PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=16))
+SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset)
 """,
         # Images cannot be packed.
         """\

@@ -26,7 +26,7 @@ from memlint.rule import (
     Trainer,
 )
 from memlint_rules._libraries import LIBRARIES
-from memlint_rules._packing import call_after_trainer, sets_attention_elsewhere
+from memlint_rules._packing import call_after_trainer, learns_prompts, sets_attention_elsewhere
 from memlint_rules._training import DECODERS, checkpoint
 from memlint_rules.mem103_unpacked_short_sequences import padded_share
 
@@ -40,7 +40,7 @@ _PAIRED = ("trl.DPOTrainer", "trl.RewardTrainer")
 def check(script: Script) -> Iterator[Finding]:
     if script.uses_unsloth or script.uses_vision or script.off_cuda:
         return
-    if sets_attention_elsewhere(script) or _has_no_padding(script):
+    if sets_attention_elsewhere(script) or learns_prompts(script) or _has_no_padding(script):
         return
     for trainer in script.trainers:
         if trainer.subclass is None and trainer.config is not None and not trainer.model.is_toy:
@@ -243,6 +243,16 @@ trainer = DPOTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
         ),
     ),
     clean=(
+        # PEFT throws the positions away that keep documents apart.
+        """\
+from peft import PromptTuningConfig, get_peft_model
+from transformers import AutoModelForCausalLM, DataCollatorForSeq2Seq, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+model = get_peft_model(model, PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=16))
+args = TrainingArguments("out", per_device_train_batch_size=4)
+Trainer(model, args, train_dataset=dataset, data_collator=DataCollatorForSeq2Seq(tokenizer))
+""",
         # Nothing is padded at one row; evaluation wants rows; a masked language model.
         """\
 from transformers import (

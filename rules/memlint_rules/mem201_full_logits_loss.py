@@ -14,6 +14,7 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
+    Applicability,
     Example,
     Finding,
     Fix,
@@ -84,6 +85,16 @@ def _fix(script: Script, trainer: Trainer) -> Fix | None:
     given = trainer.keyword_node("model")
     node = given.value if given is not None else next(iter(trainer.node.args), None)
     advice = "Compute the loss without the logits: `memlint_runtime.fuse_causal_lm_loss(model)`"
+    if trainer.kind == "trl.SFTTrainer":
+        # Those of its versions that keep the logits read them for their metrics.
+        option = "use_liger_kernel"
+        config = trainer.config
+        if config is None or not config.has_option(option):
+            return None
+        return Fix(f"Set `{option}=True`", applicability=Applicability.DISPLAY)
+    if script.api.behaviour("runtime") != "tested":
+        advice += "; it builds on a newer transformers than the target's"
+        return Fix(advice, applicability=Applicability.DISPLAY)
     if not isinstance(node, ast.Name):
         return Fix(advice)
     reference = script.reference("memlint_runtime.fuse_causal_lm_loss", trainer.node)
@@ -114,7 +125,9 @@ RULE = Rule(
     ),
     fix_safety=(
         "Safe: the same loss and gradients up to rounding. `fuse_causal_lm_loss` comes with "
-        "`pip install 'torch-memlint[runtime]'`. Withheld where the script brings a loss of its own."
+        "`pip install 'torch-memlint[runtime]'`: advice only for versions that it is not tested "
+        "with, and for `SFTTrainer` before TRL 1.15, which reads the logits for its metrics. Silent "
+        "where the script brings a loss of its own."
     ),
     check=check,
     triggers=(LIBRARIES, frozenset({"Trainer"})),
@@ -159,6 +172,19 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
 args = TrainingArguments("out", bf16=True, activation_checkpointing=True)
 fuse_causal_lm_loss(model, fuse_evaluation=False)
 trainer = Trainer(model=model, args=args, train_dataset=dataset, compute_metrics=accuracy)
+""",
+        ),
+        Example(
+            title="advice only: older versions of the runtime's libraries",
+            target="trl=0.29,transformers=4.57",
+            findings=2,
+            bad="""\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+Trainer(model=model, args=TrainingArguments("out"), train_dataset=dataset).train()
+SFTTrainer(model=model, args=SFTConfig("out"), train_dataset=dataset).train()
 """,
         ),
     ),

@@ -108,7 +108,7 @@ trainer = DPOTrainer("Qwen/Qwen3-4B", args=DPOConfig("out"), train_dataset=pairs
 fuse_trl_losses(trainer)
 trainer.train()
 """,
-            target="trl=1.12",
+            target="trl=1.12,transformers=5.17",
         ),
         Example(
             title="DPO long before its chunks",

@@ -21,6 +21,7 @@ from memlint.rule import (
     Fix,
     Function,
     Level,
+    Object,
     ReplaceExpression,
     Rule,
     Script,
@@ -30,6 +31,7 @@ from memlint.rule import (
 from memlint_rules._libraries import LIBRARIES
 from memlint_rules._models import loads_language_model
 
+_COLLATOR = "transformers.DataCollatorForLanguageModeling"
 _REDUCE = "preprocess_logits_for_metrics"
 _ARGMAX = "lambda logits, labels: logits.argmax(dim=-1)"
 
@@ -54,6 +56,9 @@ def _keeps_vocabulary(script: Script, trainer: Trainer) -> bool:
         return True
     if not trainer.kind.startswith("transformers."):
         return False
+    collator = trainer.setting("data_collator").value
+    if isinstance(collator, Object) and script.api.canonical(collator.type or "") == _COLLATOR:
+        return True
     load = trainer.model.load
     return load is not None and (loads_language_model(load) or "MaskedLM" in load.name)
 
@@ -260,8 +265,27 @@ trainer = Trainer(model, TrainingArguments("out"), compute_metrics=perplexity)
 print(trainer.evaluate(test))
 """,
         ),
+        Example(
+            title="a model from elsewhere, whose collator makes labels of its tokens",
+            bad="""\
+from elsewhere import model, tokenizer
+from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
+
+args = TrainingArguments("out", eval_strategy="epoch", activation_checkpointing=True)
+collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
+Trainer(model, args, data_collator=collator, compute_metrics=accuracy).train()
+""",
+        ),
     ),
     clean=(
+        # Nobody knows what the model is.
+        """\
+from elsewhere import model
+from transformers import Trainer, TrainingArguments
+
+args = TrainingArguments("out", eval_strategy="epoch")
+Trainer(model, args, compute_metrics=accuracy).train()
+""",
         # Reduced already.
         """\
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments

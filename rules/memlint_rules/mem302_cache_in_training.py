@@ -36,10 +36,11 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for call in script.calls:
         if (
-            call.name.endswith(".__call__")
+            call.name.endswith((".__call__", ".forward"))
             and _OPTION not in call.keywords
             and _in_training_loop(script, call)
             and _builds_cache(script, call)
+            and not _lets_go_at_once(script, call)
         ):
             yield _finding(call)
 
@@ -91,6 +92,17 @@ def _callee(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
+def _lets_go_at_once(script: Script, call: Call) -> bool:
+    """Whether only the loss or the logits outlive the call: autograd keeps the rest anyway.
+
+    Without gradients the cache is the only one that keeps them, through the whole forward.
+    """
+    parent = script.parent(call.node)
+    taken = isinstance(parent, ast.Attribute) and parent.attr in ("loss", "logits")
+    taken |= isinstance(parent, ast.Subscript) and parent.value is call.node
+    return taken and not any("no_grad" in one or "inference" in one for one in call.contexts)
+
+
 def _builds_cache(script: Script, call: Call) -> bool:
     """Whether the model surely is one whose forward builds a cache when given labels, too.
 
@@ -133,8 +145,8 @@ RULE = Rule(
         "deleted, into the next forward pass, where memory peaks. That is 2 x layers x kv width x "
         "2 bytes per token in bf16, 128 KiB for Llama 3 8B. Packed sequences are hurt more: where "
         "a cache is built, no mask keeps documents apart. Silent where the script decides about "
-        "`use_cache` anywhere, checkpoints activations (which turns the cache off) or reads "
-        "`past_key_values`."
+        "`use_cache` anywhere, checkpoints activations (which turns the cache off), reads "
+        "`past_key_values`, or keeps nothing of the outputs but the loss or the logits."
     ),
     fix_safety=(
         "Safe: the logits do not change. The call gets `use_cache=False`; batches of a data "
@@ -176,11 +188,11 @@ from transformers import T5ForConditionalGeneration
 
 def train(accelerator, model, optimizer, loader):
     for batch in loader:
-        loss = model(
+        outputs = model(
             input_ids=batch["input_ids"],
             labels=batch["labels"],
-        ).loss
-        accelerator.backward(loss)
+        )
+        accelerator.backward(outputs.loss)
         optimizer.step()
 
 
@@ -196,12 +208,12 @@ from transformers import T5ForConditionalGeneration
 
 def train(accelerator, model, optimizer, loader):
     for batch in loader:
-        loss = model(
+        outputs = model(
             input_ids=batch["input_ids"],
             labels=batch["labels"],
             use_cache=False,
-        ).loss
-        accelerator.backward(loss)
+        )
+        accelerator.backward(outputs.loss)
         optimizer.step()
 
 
@@ -213,6 +225,14 @@ train(accelerator, model, optimizer, loader)
         ),
     ),
     clean=(
+        # The outputs are let go at once, and autograd keeps the keys and values anyway.
+        """\
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+for batch in loader:
+    model(**batch).loss.backward()
+""",
         # Turned off in the configuration.
         """\
 from transformers import AutoModelForCausalLM

@@ -29,7 +29,7 @@ from memlint.rule import (
 from memlint_rules._libraries import LIBRARIES
 
 _WITHOUT_LOGITS = ("fuse_causal_lm_loss", "apply_liger_kernel", "cce_patch")
-_LOADERS = ("CausalLM", "LMHead", "Seq2SeqLM")
+_LOADERS = ("CausalLM", "LMHead", "Seq2SeqLM", "ForConditionalGeneration")
 # Methods whose result is the same memory, or as much of it.
 _KEEPS = frozenset(
     {"contiguous", "view", "reshape", "float", "to", "detach", "transpose", "clone", "flatten"}
@@ -128,28 +128,60 @@ def _assigned(body: list[ast.stmt]) -> set[str]:
 def _is_forward(script: Script, node: ast.Call) -> bool:
     """Whether a call is a forward pass of what surely is a language model."""
     call = script.call_at(node)
-    if call is None or not (call.name == "?" or call.name.endswith(".__call__")):
+    if call is None:
         return False
-    if isinstance(call.receiver, Object):
+    direct = call.name.endswith((".__call__", ".forward")) and isinstance(call.receiver, Object)
+    if direct and isinstance(call.receiver, Object):
         load = script.model_facts(call.receiver).load
         if load is not None and load.name.startswith("transformers."):
             return any(part in load.name for part in _LOADERS)
         if call.receiver.cls is not None or call.receiver.type is not None:
             return False
+    elif not call.name.startswith("?"):
+        return False
     # A parameter, or what a helper made, called as models are where all models are such ones.
     if any(
         "Module" in ast.unparse(base) for one in script.nodes(ast.ClassDef) for base in one.bases
     ):
         return False
-    last = node.func.attr if isinstance(node.func, ast.Attribute) else None
-    name = node.func.id if isinstance(node.func, ast.Name) else last
     loads = [load.name for load in script.model_loads]
     return (
-        name is not None
-        and (name == "model" or name.endswith("_model"))
+        _is_called_model(script, node)
         and bool(loads)
         and all(any(part in load for part in _LOADERS) for load in loads)
     )
+
+
+def _is_called_model(script: Script, node: ast.Call) -> bool:
+    """Whether the name of what is called is a model's; of an attribute, what comes out, too."""
+    called = node.func
+    if isinstance(called, ast.Attribute) and called.attr == "forward":
+        called = called.value
+    match called:
+        case ast.Name(id=name):
+            return name == "model" or name.endswith("_model")
+        case ast.Attribute(attr="model"):
+            return _gives_outputs(script, node)
+        case _:
+            return False
+
+
+def _gives_outputs(script: Script, node: ast.Call) -> bool:
+    """Whether the loss or the logits are taken from what a call returns."""
+    match script.parent(node):
+        case ast.Attribute(attr="loss" | "logits"):
+            return True
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            function = script.function(node)
+            return any(
+                isinstance(one.value, ast.Name)
+                and one.value.id == name
+                and one.attr in ("loss", "logits")
+                and script.function(one) is function
+                for one in script.nodes(ast.Attribute)
+            )
+        case _:
+            return False
 
 
 def _is_logits(script: Script, node: ast.expr, held: set[str], outputs: set[str]) -> bool:
@@ -454,8 +486,53 @@ for batch in loader:
         result.loss.backward()
 """,
         ),
+        Example(
+            title="a model held by an object, and `forward` called by its name",
+            findings=2,
+            bad="""\
+from transformers import T5ForConditionalGeneration
+
+
+def train(parts, loader):
+    for batch in loader:
+        outputs = parts.model(**batch)
+        outputs.loss.backward()
+
+
+model = T5ForConditionalGeneration.from_pretrained("google-t5/t5-base")
+for batch in loader:
+    output = model.forward(batch["input_ids"], labels=batch["labels"])
+    output.loss.backward()
+""",
+            good="""\
+from transformers import T5ForConditionalGeneration
+
+
+def train(parts, loader):
+    for batch in loader:
+        outputs = parts.model(**batch)
+        outputs.loss.backward()
+        del outputs
+
+
+model = T5ForConditionalGeneration.from_pretrained("google-t5/t5-base")
+for batch in loader:
+    output = model.forward(batch["input_ids"], labels=batch["labels"])
+    output.loss.backward()
+    del output
+""",
+        ),
     ),
     clean=(
+        # What the object's model returns is not what language models return.
+        """\
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+for batch in loader:
+    scores = judge.model(batch)
+    scores.sum().backward()
+""",
         # Let go of; never named; only the loss is.
         """\
 from transformers import AutoModelForCausalLM

@@ -115,6 +115,10 @@ def _check_string_model(script: Script, trainer: Trainer) -> Iterator[Finding]:
         return
     if script.api.behaviour("string-model-dtype") != "float32":
         return
+    moved = trainer.setting("model_init_kwargs")
+    if moved.given is not False and moved.value is not None:
+        # Where older versions had the option.
+        return
     config = trainer.config
     if trainer.args.given is False:
         kwargs: Setting | None = None
@@ -230,6 +234,13 @@ from trl import SFTConfig, SFTTrainer
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="float32")
 SFTTrainer(model, args=SFTConfig(packing=True, fp16=True))
 SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig(packing=True, fp16=True))
+""",
+        # The trainer had the option before its configuration did.
+        """\
+from transformers import TrainingArguments
+from trl import SFTTrainer
+
+SFTTrainer("Qwen/Qwen3-8B", TrainingArguments("out"), model_init_kwargs={"torch_dtype": "auto"})
 """,
         # Since transformers 5 no dtype means the checkpoint's own.
         """\

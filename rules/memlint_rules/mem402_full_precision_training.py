@@ -96,10 +96,14 @@ def _finding(script: Script, config: Config) -> Finding:
     span = script.span(node) if node is not None and given else script.span(config.node.func)
     edits = script.set_option(config, "bf16", "True")
     fix = Fix("Set `bf16=True`", edits, Applicability.UNSAFE) if edits else None
+    outside = next((one for one in given if one.by_default), None)
+    if config.setting("fp16").by_default:
+        # Both at once are refused, and the command line may give the other.
+        fix = Fix("Set `bf16=True`, unless fp16 is asked for", applicability=Applicability.DISPLAY)
     return Finding(
         span,
         "trains in float32, with neither bf16 nor fp16: every activation takes 4 bytes where 2 "
-        "would do",
+        "would do" + (f" ({outside.origin})" if outside else ""),
         fix,
     )
 
@@ -114,7 +118,10 @@ RULE = Rule(
         "are float32, activations and logits take twice the memory of mixed precision and the "
         "tensor cores stand idle. Silent where the weights may be half precision already."
     ),
-    fix_safety="Unsafe: training runs in bfloat16, which needs an Ampere GPU or newer.",
+    fix_safety=(
+        "Unsafe: training runs in bfloat16, which needs an Ampere GPU or newer. Advice only where a "
+        "command line may ask for fp16: both at once are refused."
+    ),
     check=check,
     triggers=(LIBRARIES, frozenset({"Trainer"})),
     references=(
@@ -136,6 +143,20 @@ from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
 
 model = AutoModelForCausalLM.from_pretrained("gpt2")
 args = TrainingArguments("out", per_device_train_batch_size=4, bf16=True)
+Trainer(model=model, args=args, train_dataset=dataset).train()
+""",
+        ),
+        Example(
+            title="advice only: fp16 is the command line's to ask for",
+            bad="""\
+import argparse
+from transformers import AutoModelForSeq2SeqLM, Trainer, TrainingArguments
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fp16", action="store_true")
+flags = parser.parse_args()
+model = AutoModelForSeq2SeqLM.from_pretrained("google/flan-t5-base")
+args = TrainingArguments("out", fp16=flags.fp16)
 Trainer(model=model, args=args, train_dataset=dataset).train()
 """,
         ),

@@ -34,6 +34,8 @@ _STATIC = frozenset({"CUDAGraph", "graph", "make_graphed_callables"})
 def check(script: Script) -> Iterator[Finding]:
     if not script.imports_package("torch", "accelerate", "transformers") or _is_static(script):
         return
+    if _adds_by_hand(script):
+        return
     for call in script.method_calls("zero_grad"):
         if not isinstance(call.node.func, ast.Attribute):
             continue
@@ -54,6 +56,14 @@ def _is_static(script: Script) -> bool:
     return any(
         node.attr in _STATIC and ast.unparse(node.value).endswith("cuda")
         for node in script.nodes(ast.Attribute)
+    )
+
+
+def _adds_by_hand(script: Script) -> bool:
+    """Whether the script adds into gradients by itself: there have to be some, then."""
+    return any(
+        isinstance(node.target, ast.Attribute) and node.target.attr == "grad"
+        for node in script.nodes(ast.AugAssign)
     )
 
 
@@ -98,7 +108,8 @@ RULE = Rule(
         "pass, which is when activations pile up: 2 bytes a trained parameter in bf16, 4 in "
         "float32, for 8 billion parameters 15 or 30 GiB. Set to None, the default since PyTorch "
         "2.0, they are gone until backward makes them anew. Silent where CUDA graphs are captured: "
-        "they need gradients that stay where they are."
+        "they need gradients that stay where they are; and where the script adds into `.grad` by "
+        "itself."
     ),
     fix_safety=(
         "Safe: where every trained parameter takes part in every step, the steps are the same. "
@@ -156,6 +167,15 @@ import torch
 optimizer.zero_grad()
 optimizer.zero_grad(set_to_none=True)
 optimizer.zero_grad(set_to_none=flag)
+""",
+        # Gradients that arrive from elsewhere are added into those that are there.
+        """\
+import torch
+
+for parameter, gradient in zip(model.parameters(), received):
+    parameter.grad += gradient
+optimizer.step()
+optimizer.zero_grad(set_to_none=False)
 """,
         # A captured graph writes into the gradients that are there.
         """\

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from memlint.api import Target
 from memlint.edits import ReplaceExpression
 from memlint.findings import Applicability, Finding, Fix, Level
 from memlint.rule import Rule
@@ -64,6 +65,10 @@ GAMMA = word_rule("MEM401", "gamma", level=Level.HINT)
 RULES = (ALPHA, BETA, GAMMA)
 
 
+# Tables of which nothing is asked but their target, which is not too old.
+TABLES: Any = SimpleNamespace(target=Target())
+
+
 def install(monkeypatch: Any, rules: tuple[Rule, ...] = RULES) -> None:
     """Put the fakes in the place of the rules, the script model and the tables."""
     ids = tuple(RuleId(rule.code, rule.name, "") for rule in rules)
@@ -73,6 +78,6 @@ def install(monkeypatch: Any, rules: tuple[Rule, ...] = RULES) -> None:
     )
     monkeypatch.setattr("memlint.script.build_script", build_script)
     monkeypatch.setattr("memlint.targets.Targets.of", lambda self, path, said="": said)
-    monkeypatch.setattr("memlint.targets.Targets.api", lambda self, path, said="": object())
+    monkeypatch.setattr("memlint.targets.Targets.api", lambda self, path, said="": TABLES)
     monkeypatch.setattr("memlint.targets.Targets.key", lambda self, path, said="": said)
     monkeypatch.setattr("memlint.commands.inputs.check_targets", lambda targets: None)

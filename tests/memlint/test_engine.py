@@ -14,7 +14,7 @@ from memlint.engine import Prefilter, check_file, check_source, first_sentence
 from memlint.findings import Level
 from memlint.reading import read_source
 from memlint.results import FileResult
-from tests.memlint.fakes import ALPHA, BETA, GAMMA, RULES, install
+from tests.memlint.fakes import ALPHA, BETA, GAMMA, RULES, TABLES, install
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(data: bytes, path: str = "a.py", **options: Any) -> FileResult:
-    return check_file(path, data, RULES, lambda: object(), **options)  # type: ignore[arg-type,return-value]
+    return check_file(path, data, RULES, lambda: TABLES, **options)
 
 
 def test_only_rules_with_a_trigger_are_asked() -> None:
@@ -45,11 +45,11 @@ def test_a_word_of_each_set_is_needed() -> None:
 def test_no_model_is_built_if_no_rule_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memlint.script.build_script", lambda *_: 1 / 0)
     source = read_source("a.py", b"def broken(:\n")
-    assert check_source(source, RULES, object()) == []  # type: ignore[arg-type]
+    assert check_source(source, RULES, TABLES) == []
 
 
 def test_findings_come_in_order_of_place_with_rule_and_level() -> None:
-    found = check_source(read_source("a.py", b"gamma\nbeta + alpha\n"), RULES, object())  # type: ignore[arg-type]
+    found = check_source(read_source("a.py", b"gamma\nbeta + alpha\n"), RULES, TABLES)
     assert [(each.code, each.level, each.span.start) for each in found] == [
         ("MEM401", Level.HINT, 0),
         ("MEM302", Level.ERROR, 6),
@@ -66,7 +66,7 @@ def test_what_is_said_twice_of_one_place_is_said_once() -> None:
             yield finding._replace(message="another reason")
 
     rule = ALPHA._replace(check=twice)
-    found = check_source(read_source("a.py", b"alpha\n"), [rule], object())  # type: ignore[arg-type]
+    found = check_source(read_source("a.py", b"alpha\n"), [rule], TABLES)
     assert [each.message for each in found] == ["alpha is wasteful", "another reason"]
     assert all(each.fix is not None for each in found)
 
@@ -86,8 +86,8 @@ def test_a_failing_rule_is_one_diagnostic_and_others_speak() -> None:
     broken = ALPHA._replace(check=fail)
     source = read_source("a.py", b"alpha beta".replace(b" ", b"\n"))
     with pytest.raises(KeyError):
-        check_source(source, (broken, BETA), object())  # type: ignore[arg-type]
-    result = check_file("a.py", source.raw, (broken, BETA), lambda: object())  # type: ignore[arg-type,return-value]
+        check_source(source, (broken, BETA), TABLES)
+    result = check_file("a.py", source.raw, (broken, BETA), lambda: TABLES)
     assert [each.code for each in result.findings] == ["MEM302"]
     (diagnostic,) = result.diagnostics
     assert "rule MEM301 failed (KeyError: 'oops' at test_engine.py:" in diagnostic.message

@@ -116,3 +116,28 @@ DPOTrainer("Qwen/Qwen3-4B", args=DPOConfig("out", max_prompt_length=3072, max_le
     (violation,) = found(text, "MEM605", "trl=0.19")
     assert "1.60 times" in violation.message  # 2 (3072 + 1024) / (3072 + 2 x 1024)
     assert violation.level is Level.HINT
+
+
+def test_a_script_that_asks_for_the_parameters_gets_advice() -> None:
+    text = """
+import inspect
+from trl import DPOConfig, DPOTrainer
+args = DPOConfig("out", max_length=1024, max_prompt_length=768)
+options = {"model": "Qwen/Qwen3-4B", "args": args}
+if "processing_class" in inspect.signature(DPOTrainer.__init__).parameters:
+    options["processing_class"] = tokenizer
+trainer = DPOTrainer(**options)
+"""
+    (violation,) = found(text, "MEM605", "trl=1.16,transformers=5.23")
+    assert violation.fix is not None
+    assert violation.fix.applicability is Applicability.DISPLAY
+    (plain,) = found(text.replace("inspect.signature", "print"), "MEM605")
+    assert plain.fix is not None
+    assert plain.fix.applicability is Applicability.SAFE
+
+
+@pytest.mark.parametrize("code", ["MEM601", "MEM108"])
+def test_a_processor_brings_more_than_text(code: str) -> None:
+    options = "num_generations=8, per_device_train_batch_size=8, gradient_accumulation_steps=4"
+    assert found(grpo(options, "processing_class=tokenizer"), code)
+    assert not found(grpo(options, "processing_class=processor"), code)

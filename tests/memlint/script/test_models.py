@@ -248,3 +248,31 @@ def test_a_merged_adapter_is_none(load: str) -> None:
     assert trainer.model.peft is False
     (again,) = read(text + "Trainer(get_peft_model(model, LoraConfig()))").trainers
     assert again.model.peft is True
+
+
+def test_a_model_that_two_paths_load_is_what_both_load() -> None:
+    text = LOAD + dedent("""
+        if unknown():
+            model = {other}.from_pretrained("other", load_in_8bit=True)
+        Trainer(model=model)
+    """)
+    (same,) = read(text.format(other="AutoModelForCausalLM")).trainers
+    assert same.model.causal_lm is True
+    assert same.model.load is None
+    assert same.model.name is UNSURE
+    (differs,) = read(
+        "from transformers import AutoModelForMaskedLM\n"
+        + text.format(other="AutoModelForMaskedLM")
+    ).trainers
+    assert differs.model.causal_lm is None
+
+
+def test_unsloth_may_be_imported_elsewhere() -> None:
+    assert read("model, tokenizer = experiment.get_unsloth_model()").uses_unsloth
+    assert not read('load("unsloth/Qwen3-4B")').uses_unsloth
+
+
+def test_a_notebook_that_installs_for_tpus_runs_there() -> None:
+    shell = "pass  # !pip install -q cloud-tpu-client==0.10 torch_xla-1.9.whl\n"
+    assert read(shell + "import torch").off_cuda
+    assert not read("# !pip install cloud-tpu-client\nimport torch_xla_free").off_cuda

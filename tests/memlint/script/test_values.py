@@ -292,3 +292,47 @@ def test_the_place_of_a_value_is_where_it_is_written() -> None:
     node = config.setting("packing").node
     assert isinstance(node, ast.Constant)
     assert node.lineno == 2
+
+
+def test_a_list_that_is_filled_decides_nothing() -> None:
+    script = read(
+        """
+        import sys
+
+        def load():
+            rows = []
+            for line in open("data"):
+                rows.append(line)
+            return rows
+
+        def fill(rows):
+            rows.extend(open("data"))
+
+        rows, more = load(), []
+        fill(more)
+        if not rows or not more:
+            sys.exit(1)
+        loss.backward()
+        """
+    )
+    assert script.method_calls("backward")
+
+
+def test_what_is_appended_is_seen() -> None:
+    text = """
+        from peft import LoraConfig
+
+        names = ["q_proj"]
+        names.append("lm_head")
+        LoraConfig(target_modules=names)
+        if unknown():
+            names.append("embed_tokens")
+        LoraConfig(target_modules=names)
+        for name in unknown():
+            names.append(name)
+        LoraConfig(target_modules=names)
+        """
+    values = [
+        call.setting("target_modules").value for call in read(text).calls_to("peft.LoraConfig")
+    ]
+    assert values == [["q_proj", "lm_head"], UNSURE, UNSURE]
