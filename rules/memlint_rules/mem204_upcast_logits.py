@@ -198,7 +198,11 @@ RULE = Rule(
         "copied, compiled, or sharded by DeepSpeed."
     ),
     check=check,
-    triggers=(frozenset({"logits"}), frozenset({".backward", "Trainer"})),
+    triggers=(
+        frozenset({"logits"}),
+        frozenset({"log_softmax", "cross_entropy"}),
+        frozenset({".backward", "Trainer"}),
+    ),
     references=("https://arxiv.org/abs/2411.09009",),
     examples=(
         Example(
