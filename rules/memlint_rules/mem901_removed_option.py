@@ -39,8 +39,10 @@ RULE = Rule(
         "`trl.experimental`, quantization flags to `BitsAndBytesConfig`."
     ),
     fix_safety=(
-        "Safe where the successor means the same; unsafe where a limit or an option is lost; advice "
-        "where nothing took its place or the value cannot be read where it has to go."
+        "Safe where the successor means the same; unsafe where a limit or an option is lost, or a "
+        "formatting function made one text of a whole batch; advice where nothing took its place "
+        "or the value cannot be read where it has to go. A limit that a trainer of your own may "
+        "read stays an attribute of the arguments, and the data are cut as well."
     ),
     check=check,
     triggers=(LIBRARIES,),
