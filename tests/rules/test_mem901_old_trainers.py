@@ -165,3 +165,13 @@ print(options["warmup_ratio"])
 TrainingArguments(**options)
 """
     assert fixed(text) == text
+
+
+def test_classes_of_another_framework_have_a_like_to_go_to() -> None:
+    (finding,) = check("from transformers import TFAutoModelForCausalLM as Auto\nAuto()\n")
+    assert finding.fix is not None
+    assert finding.fix.edits == ()
+    assert finding.fix.message == (
+        "Train with PyTorch, `AutoModelForCausalLM`: transformers has no models of TensorFlow any "
+        "more, or stay below transformers 5.0"
+    )
