@@ -46,8 +46,26 @@ def removed_imports(script: Script) -> Iterator[Finding]:
             f"{package} {version} has no `{qualname}`{since(script, script.api.history(qualname))}",
             _unused(script, statement, alias, qualname)
             or _import_fix(script, statement, alias, qualname, way)
+            or _of_pytorch(script, qualname)
             or without(f"`{alias.name}`", script.api.history(qualname)),
         )
+
+
+def _of_pytorch(script: Script, qualname: str) -> Fix | None:
+    """Advice for a class of TensorFlow or Flax whose like for PyTorch is there."""
+    module, _, name = qualname.rpartition(".")
+    for prefix in ("TF", "Flax"):
+        like = name.removeprefix(prefix)
+        if like != name and script.api.exists(f"{module}.{like}"):
+            framework = "TensorFlow" if prefix == "TF" else prefix
+            stay = without("", script.api.history(qualname)).message.removeprefix("Do without ")
+            return Fix(
+                f"Train with PyTorch, `{like}`: transformers has no models of {framework} any "
+                f"more{stay}",
+                (),
+                Applicability.DISPLAY,
+            )
+    return None
 
 
 def _unused(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from memlint.rule import Example, Finding, Level, Rule, Script
 from memlint_rules._batched_formatting import batched_formatting
 from memlint_rules._libraries import LIBRARIES
+from memlint_rules._lost_limits import lost_limits
 from memlint_rules._outdated_overrides import outdated_overrides
 from memlint_rules._removed_attributes import removed_attributes
 from memlint_rules._removed_names import removed_imports
@@ -24,6 +25,7 @@ def check(script: Script) -> Iterator[Finding]:
     yield from removed_attributes(script)
     yield from outdated_overrides(script)
     yield from batched_formatting(script)
+    yield from lost_limits(script)
 
 
 RULE = Rule(
@@ -37,8 +39,10 @@ RULE = Rule(
         "`trl.experimental`, quantization flags to `BitsAndBytesConfig`."
     ),
     fix_safety=(
-        "Safe where the successor means the same; unsafe where a limit or an option is lost; advice "
-        "where nothing took its place or the value cannot be read where it has to go."
+        "Safe where the successor means the same; unsafe where a limit or an option is lost, or a "
+        "formatting function made one text of a whole batch; advice where nothing took its place "
+        "or the value cannot be read where it has to go. A limit that a trainer of your own may "
+        "read stays an attribute of the arguments, and the data are cut as well."
     ),
     check=check,
     triggers=(LIBRARIES,),
@@ -220,6 +224,28 @@ args = GRPOConfig("out")
 # No option of trl's own any more; a trainer that is not trl's may read it.
 args.max_prompt_length = 512
 trainer = PairwiseTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=dataset.map(truncate_text, fn_kwargs={"tokenizer": AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"), "max_length": 512}))
+""",
+        ),
+        Example(
+            title="a limit that a trainer of the script's own reads",
+            findings=2,
+            bad="""\
+from trl import GRPOTrainer
+
+class Paired(GRPOTrainer):
+    def cut(self, ids):
+        if self.max_prompt_length is not None:
+            ids = ids[:, -self.max_prompt_length :]
+        return ids
+""",
+            good="""\
+from trl import GRPOTrainer
+
+class Paired(GRPOTrainer):
+    def cut(self, ids):
+        if getattr(self.args, "max_prompt_length", None) is not None:
+            ids = ids[:, -getattr(self.args, "max_prompt_length", None) :]
+        return ids
 """,
         ),
         Example(
@@ -710,6 +736,18 @@ args = GRPOConfig("out")
 args.max_prompt_length = 512
 trainer = PairwiseTrainer(model=model, args=args, train_dataset=dataset)
 print(args.max_prompt_length)
+""",
+        # The trainer's own limit.
+        """\
+from trl import GRPOTrainer
+
+class Paired(GRPOTrainer):
+    def __init__(self, *args, limit, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.max_prompt_length = limit
+
+    def cut(self, ids):
+        return ids[:, -self.max_prompt_length :]
 """,
         # One text of one row.
         """\

@@ -145,7 +145,8 @@ class DataCollatorForCompletionOnlyLM:
         """Where responses begin ``[B, T + 1]``, and which rows ``[B]`` have no template."""
         width = len(self._response_ids)
         begins = torch.zeros(table.shape[0], table.shape[1] + 1, dtype=torch.bool)
-        begins[:, width:] = _matches(table, self._response_ids)[:, : table.shape[1] + 1 - width]
+        room = max(0, begins.shape[1] - width)
+        begins[:, width:] = _matches(table, self._response_ids)[:, :room]
         for at in self._to_search(self.response_template, ids, begins):
             spans = _in_text(self.tokenizer, ids[at], str(self.response_template))
             if len(spans) > int(begins[at].sum()):

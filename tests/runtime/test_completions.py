@@ -94,7 +94,7 @@ def by_offsets(
 
 
 ROWS = st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=14), min_size=1, max_size=4)
-TEMPLATE = st.lists(st.integers(1, 4), min_size=1, max_size=2)
+TEMPLATE = st.lists(st.integers(1, 4), min_size=1, max_size=2) | st.just([1, 2, 3, 4, 1, 2])
 
 
 @given(ROWS, TEMPLATE, TEMPLATE | st.none(), st.booleans(), st.sampled_from([None, 4]))

@@ -1,0 +1,177 @@
+"""What trainers of old scripts are given: formatting functions, arguments and limits.
+
+Which versions ask for what, and where a fix must hold back.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from memlint.api import Api, newest, parse_target
+from memlint.engine import check_source
+from memlint.findings import Violation
+from memlint.fix import fix_source
+from memlint.rules import load
+from memlint.source import Source
+
+
+def check(text: str, target: str = "") -> list[Violation]:
+    api = Api(parse_target(target) if target else newest())
+    return check_source(Source("a.py", text), load(["MEM901"]), api)
+
+
+def fixed(text: str, *, unsafe: bool = False) -> str:
+    result = fix_source(
+        Source("a.py", text),
+        unsafe=unsafe,
+        check=lambda one: check(one.text),
+        reread=lambda new: Source("a.py", new),
+    )
+    assert result.error is None
+    assert result.refused == ()
+    return result.source.text
+
+
+FORMATTING = """
+from trl import SFTTrainer
+def texts(rows):
+{body}
+SFTTrainer(model, train_dataset=dataset, formatting_func=texts)
+"""
+LOOP = "    made = []\n    for text in rows['text']:\n        made.append(text)\n    return made"
+
+
+@pytest.mark.parametrize(("target", "found"), [("", 1), ("trl=0.21", 1), ("trl=0.20", 0)])
+def test_one_text_is_wanted_since_the_version_that_dropped_batches(target: str, found: int) -> None:
+    assert len(check(FORMATTING.format(body=LOOP), target)) == found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    return [text for text in rows['text']][0]",
+        "    made = [rows['text']]\n    made = made[0]\n    return made",
+        "    if rows['text']:\n        return [rows['text']]\n    return rows['other']",
+        "    def inner():\n        return []\n    return str(inner())",
+        "    return make(rows)",
+    ],
+)
+def test_functions_that_may_return_one_text_are_left_alone(body: str) -> None:
+    assert check(FORMATTING.format(body=body)) == []
+
+
+def test_a_list_of_one_text_is_an_unsafe_change() -> None:
+    text = FORMATTING.format(body="    return [f\"{rows['question']} {rows['answer']}\"]")
+    assert fixed(text) == text
+    assert "formatting_func=lambda row: texts(row)[0])" in fixed(text, unsafe=True)
+
+
+def test_either_function_of_a_choice_gets_a_batch_of_one() -> None:
+    text = f"""
+from trl import SFTTrainer
+def texts(rows):
+{LOOP}
+def others(rows):
+    return [str(one) for one in rows["other"]]
+chosen = texts if options.plain else others
+SFTTrainer(model, train_dataset=dataset, formatting_func=chosen)
+"""
+    batch = "{name: [value] for name, value in row.items()}"
+    assert f"formatting_func=lambda row: chosen({batch})[0])" in fixed(text)
+
+
+EVALUATED = """
+from datasets import load_dataset
+from trl import GRPOConfig, GRPOTrainer
+def make(model, tokenizer, data, held_out):
+    args = GRPOConfig("out", max_prompt_length=512)
+    return GRPOTrainer(
+        model,
+        reward_funcs=reward,
+        args=args,
+        train_dataset=data,
+        eval_dataset={evaluated},
+        processing_class=tokenizer,
+    )
+"""
+CUT = '.map(truncate_text, fn_kwargs={"tokenizer": tokenizer, "max_length": 512})'
+
+
+@pytest.mark.parametrize(
+    ("evaluated", "after"),
+    [
+        ("held_out", f"held_out{CUT} if held_out is not None else None"),
+        ("held_out['a']", f"held_out['a']{CUT}"),
+        ("load_dataset('x')", f"load_dataset('x'){CUT}"),
+        ("held_out if held_out else None", f"held_out{CUT} if held_out else None"),
+        ("None", "None"),
+    ],
+)
+def test_evaluated_data_are_cut_where_there_are_any(evaluated: str, after: str) -> None:
+    text = fixed(EVALUATED.format(evaluated=evaluated))
+    assert f"eval_dataset={after}," in text
+    assert f"train_dataset=data{CUT}," in text
+
+
+def test_several_evaluated_datasets_are_left_to_their_owner() -> None:
+    text = EVALUATED.format(evaluated="{'a': held_out, 'b': data}")
+    assert fixed(text) == text
+    (finding,) = check(text)
+    assert finding.fix is not None
+    assert "truncate_text" in finding.fix.message
+
+
+ELSEWHERE = """
+from trl import SFTTrainer
+class Mine(SFTTrainer):
+    pass
+def make(args, more):
+    return {trainer}
+"""
+
+
+@pytest.mark.parametrize(
+    "trainer",
+    [
+        "SFTTrainer(model, args=args, packing=True, **more)",
+        "SFTTrainer(model, args, packing=True)",
+        "Mine(model, args=args, packing=True)",
+    ],
+)
+def test_arguments_out_of_sight_are_left_where_more_is_unknown(trainer: str) -> None:
+    text = ELSEWHERE.format(trainer=trainer)
+    assert fixed(text) == text
+
+
+def test_a_command_line_that_may_say_nothing_keeps_saying_nothing() -> None:
+    text = """
+import argparse
+from transformers import HfArgumentParser, TrainingArguments
+from trl import SFTTrainer
+parser = argparse.ArgumentParser()
+parser.add_argument("--length", type=int, default=None)
+options = parser.parse_args()
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+SFTTrainer(model, args=args, max_seq_length=options.length)
+"""
+    assert "args=extend_arguments(args, SFTConfig, max_length=options.length)" in fixed(text)
+
+
+def test_a_dictionary_that_is_read_by_the_old_name_keeps_it() -> None:
+    text = """
+from transformers import TrainingArguments
+options = {"output_dir": "out", "warmup_ratio": 0.1}
+print(options["warmup_ratio"])
+TrainingArguments(**options)
+"""
+    assert fixed(text) == text
+
+
+def test_classes_of_another_framework_have_a_like_to_go_to() -> None:
+    (finding,) = check("from transformers import TFAutoModelForCausalLM as Auto\nAuto()\n")
+    assert finding.fix is not None
+    assert finding.fix.edits == ()
+    assert finding.fix.message == (
+        "Train with PyTorch, `AutoModelForCausalLM`: transformers has no models of TensorFlow any "
+        "more, or stay below transformers 5.0"
+    )
