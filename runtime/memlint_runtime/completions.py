@@ -9,9 +9,10 @@ what stands before it. Data with prompt and completion columns needs no collator
 Cost: a template may be tokenized differently within a text than alone. Where the ids are not found
 the text is searched, by decoding the row: a millisecond or two a row.
 
-What is better than it was: the end-of-sequence token of a response is learned even where it pads,
-too, since padding goes by length and not by id; templates given as text need no care for the
-tokens at their borders; turns are told apart without a loop over tokens.
+What is better than it was: templates given as text need no care for the tokens at their borders;
+turns are told apart without a loop over tokens; and the end-of-sequence token can be learned where
+it pads, too (``learn_padding_token``): as the collator was, a model whose tokenizer pads with it
+never learns to stop.
 
 B rows, T tokens.
 """
@@ -52,6 +53,8 @@ class DataCollatorForCompletionOnlyLM:
     ignore_index: the label of what is not learned.
     padding_free: flatten the rows to one of ``[1, T]`` as `PaddingFreeCollator` does.
     pad_to_multiple_of: T is filled up to a multiple of this.
+    learn_padding_token: learn the padding token where a response itself has it, as it has its
+        end where the end-of-sequence token pads. Padding is never learned.
 
     Returns `input_ids`, `attention_mask` and `labels` ``[B, T]``; with ``padding_free`` what
     `PaddingFreeCollator` returns. What a row's own `labels`, `completion_mask` or
@@ -67,6 +70,7 @@ class DataCollatorForCompletionOnlyLM:
     padding_free: bool = False
     pad_to_multiple_of: int | None = None
     return_tensors: str = "pt"
+    learn_padding_token: bool = False
 
     def __post_init__(self) -> None:
         if self.tokenizer is None:
@@ -106,8 +110,11 @@ class DataCollatorForCompletionOnlyLM:
                 )
             ids.append(row_ids)
             labels.append(row_labels)
-        for row_labels, learned in zip(labels, self._learned(ids), strict=True):
+        padding = None if self.learn_padding_token else self._padding()
+        for row_ids, row_labels, learned in zip(ids, labels, self._learned(ids), strict=True):
             row_labels[~learned] = IGNORED_LABEL
+            if padding is not None:
+                row_labels[row_ids == padding] = IGNORED_LABEL
         if self.padding_free:
             batch = self._flattened(ids, labels)
         else:

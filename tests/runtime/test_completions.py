@@ -151,10 +151,16 @@ def test_what_is_hidden_stays_hidden_and_other_marks_are_used() -> None:
     assert batch["attention_mask"].tolist() == [[1, 1, 1, 1], [1, 1, 1, 0]]
 
 
-def test_end_of_sequence_is_learned_though_it_pads() -> None:
+def test_a_response_learns_the_padding_token_only_if_asked() -> None:
+    rows = [[1, 2, 7, 99], [2, 99]]
     collator = DataCollatorForCompletionOnlyLM([2], tokenizer=Ids(pad=None))
-    batch = collator([[1, 2, 7, 99], [2, 99]])
+    batch = collator(rows)
     assert batch["input_ids"].tolist() == [[1, 2, 7, 99], [2, 99, 99, 99]]
+    assert batch["labels"].tolist() == [[HIDDEN, HIDDEN, 7, HIDDEN], [HIDDEN] * 4]
+    collator = DataCollatorForCompletionOnlyLM(
+        [2], tokenizer=Ids(pad=None), learn_padding_token=True
+    )
+    batch = collator(rows)
     assert batch["labels"].tolist() == [[HIDDEN, HIDDEN, 7, 99], [HIDDEN, 99, HIDDEN, HIDDEN]]
 
 
