@@ -103,6 +103,13 @@ class Api:
             self._signatures[name] = self._signature(name)
         return self._signatures[name]
 
+    def last_signature(self, qualname: str) -> Signature | None:
+        """That of a function, in the newest release that has it where the target has not."""
+        record, release = self._at(self.canonical(qualname))
+        if record is None or "function" not in record:
+            return None
+        return _made(parameters(record["function"], release))
+
     def bases(self, qualname: str) -> tuple[str, ...]:
         """Canonical names of all base classes, nearest first. A class that the target does not
         have is answered for by the newest release that has it."""

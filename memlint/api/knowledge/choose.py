@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memlint.api.knowledge import loading, training_arguments, trl_configs, trl_names
 from memlint.api.knowledge.lines import Line
-from memlint.api.signatures import Unset
+from memlint.api.signatures import Signature, Unset
 from memlint.api.successors import (
     Advice,
     Build,
@@ -151,6 +151,19 @@ def _moved_name(api: Api, name: str) -> Successor | None:
         homes = api.homes(package, f"{last.removesuffix('FeatureExtractor')}ImageProcessor")
     else:
         homes = api.homes(package, last)
-    if len(homes) == 1 and homes[0] != name:
+    if len(homes) == 1 and homes[0] != name and not _is_another(api, name, homes[0]):
         return Replace(homes[0], origin="the tables")
     return None
+
+
+def _is_another(api: Api, gone: str, found: str) -> bool:
+    """Whether what has the name of a function that is gone is not known to be called as it was."""
+    was = api.last_signature(gone)
+    if was is None:
+        return False
+    now = api.last_signature(found)
+    return now is None or _required(was) != _required(now)
+
+
+def _required(signature: Signature) -> list[str]:
+    return [one.name for one in signature.parameters.values() if one.required]

@@ -214,6 +214,11 @@ LINES: tuple[Line, ...] = (
         for name in ("TextDataset", "LineByLineTextDataset", "LineByLineWithRefDataset")
     ),
     Line(
+        "transformers.infer_device",
+        None,
+        (Advice(note="torch.accelerator.current_accelerator() says what there is"),),
+    ),
+    Line(
         "peft.prepare_model_for_int8_training",
         None,
         (Replace("peft.prepare_model_for_kbit_training", origin="peft/utils/other.py, 0.7"),),

@@ -230,3 +230,13 @@ def test_warnings_and_leftovers_are_about_something_that_was() -> None:
         assert line.origin
         minors = {table(line.package).minor(n) for n in range(len(table(line.package).releases))}
         assert not line.since or line.since in minors
+
+
+def test_a_function_of_the_same_name_that_is_called_otherwise_takes_nobodys_place() -> None:
+    api = Api(parse_target(NEW))
+    moved = api.successor("trl.trainer.utils.pad_to_length")
+    assert isinstance(moved, Replace)
+    assert moved.qualname == "trl.experimental.utils.pad_to_length"
+    # What has this name today wants a model.
+    assert isinstance(api.successor("transformers.infer_device"), Advice)
+    assert api.successor("trl.trainer.utils.prepare_deepspeed") is None
