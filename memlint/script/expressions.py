@@ -57,10 +57,6 @@ _BUILTIN_NAMES = frozenset(
 )
 
 
-def _constant(run: Interpreter, node: ast.Constant) -> Value:
-    return run.values.get(node) or Constant(node.value, node)
-
-
 def _name(run: Interpreter, node: ast.Name) -> Value:
     slot = run.lookup(node.id)
     if slot is not None:
@@ -307,7 +303,6 @@ def _is_something(value: Value) -> bool:
 
 
 EXPRESSIONS: dict[type[ast.expr], Callable[[Interpreter, Any], Value]] = {
-    ast.Constant: _constant,
     ast.Name: _name,
     ast.Attribute: _attribute,
     ast.Subscript: _subscript,

@@ -54,6 +54,7 @@ class Interpreter:
         self.values: dict[ast.expr, Value] = {}
         self.objects: list[Object] = []
         self.imports: list[tuple[ast.Import | ast.ImportFrom, ast.alias, str]] = []
+        self.classes: list[ast.ClassDef] = []
         self.scope = 0
         self.parents: dict[int, int | None] = {0: None}
         # The names that each scope ever bound: where a name is not among them, no state has it.
@@ -190,6 +191,11 @@ class Interpreter:
         base.join(branches)
 
     def eval(self, node: ast.expr) -> Value:
+        if isinstance(node, ast.Constant):
+            known = self.values.get(node)
+            if known is None:
+                known = self.values[node] = Constant(node.value, node)
+            return known
         handler = EXPRESSIONS.get(type(node))
         if handler is None:
             for child in ast.iter_child_nodes(node):

@@ -81,6 +81,11 @@ class Script(Tree):
         return self._run.values.get(node, UNKNOWN)
 
     @property
+    def classes(self) -> list[ast.ClassDef]:
+        """The class definitions that some path reaches, in the order of the run, each once."""
+        return list(dict.fromkeys(self._run.classes))
+
+    @property
     def attributes(self) -> list[ast.Attribute]:
         """The attribute accesses that some path reaches, in the order of the run."""
         return [node for node in self._run.values if isinstance(node, ast.Attribute)]

@@ -215,6 +215,7 @@ def _define_function(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunction
 
 
 def _define_class(run: Interpreter, node: ast.ClassDef) -> None:
+    run.classes.append(node)
     bases = tuple(run.eval(base) for base in node.bases)
     for keyword in node.keywords:
         run.eval(keyword.value)

@@ -277,8 +277,15 @@ def same(left: Value, right: Value) -> bool:
 def merge(values: Iterable[Value]) -> Value:
     """What is known when any of ``values`` may be the case."""
     values = tuple(values)
-    if len(values) == 1 or (len(values) == 2 and values[0] is values[1]):
+    if len(values) == 1:
         return values[0]
+    if len(values) == 2:
+        # Nearly all merges are of two: an arm and another, what was and what is.
+        one, other = values
+        if one is other:
+            return one
+        if not isinstance(one, Choice) and not isinstance(other, Choice):
+            return _merge_same(one, other) if same(one, other) else Choice(values)
     found: list[Value] = []
     for value in values:
         for option in options(value):

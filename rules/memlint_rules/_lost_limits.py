@@ -15,7 +15,7 @@ from memlint_rules._version_guards import is_guarded
 
 def lost_limits(script: Script) -> Iterator[Finding]:
     """``self.max_prompt_length`` in a trainer made after TRL's, which set it until its end."""
-    for definition in script.nodes(ast.ClassDef):
+    for definition in script.classes:
         for base in definition.bases:
             trainer = script.name(base)
             config = script.api.config_of(trainer) if trainer is not None else None

@@ -29,11 +29,11 @@ def outdated_overrides(script: Script) -> Iterator[Finding]:
     given = {
         method: parameter
         for method, parameter in _GIVEN.items()
-        if f"def {method}(".encode() in script.source.data
+        if script.says(f"def {method}(")
         and (signature := script.api.signature(f"transformers.Trainer.{method}")) is not None
         and parameter in signature.parameters
     }
-    for definition in script.nodes(ast.ClassDef) if given else ():
+    for definition in script.classes if given else ():
         names = [script.name(base) for base in definition.bases]
         library = [name for name in names if name and script.api.is_a(name, "transformers.Trainer")]
         if not library:

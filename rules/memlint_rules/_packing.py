@@ -80,7 +80,10 @@ def sets_attention_elsewhere(script: Script) -> bool:
         script.method_calls(
             "set_attn_implementation", "use_variable_length_attention", "train_without_padding"
         )
-    ) or any("_attn_implementation" in node.attr for node in script.nodes(ast.Attribute))
+    ) or (
+        script.says("_attn_implementation")
+        and any("_attn_implementation" in node.attr for node in script.nodes(ast.Attribute))
+    )
 
 
 def call_after_trainer(script: Script, trainer: Trainer, qualname: str, what: str) -> Fix:

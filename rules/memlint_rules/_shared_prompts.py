@@ -52,7 +52,9 @@ def repeating_trainers(script: Script, *kinds: str) -> Iterator[Trainer]:
 
 def _has_images(script: Script) -> bool:
     """Whether the script speaks of a column of images: the processor may be the trainer's own."""
-    return any(node.value in ("image", "images") for node in script.nodes(ast.Constant))
+    return script.says("image") and any(
+        node.value in ("image", "images") for node in script.nodes(ast.Constant)
+    )
 
 
 def _gets_processor(trainer: Trainer) -> bool:

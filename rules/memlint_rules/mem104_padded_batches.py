@@ -40,11 +40,16 @@ _PAIRED = ("trl.DPOTrainer", "trl.RewardTrainer")
 def check(script: Script) -> Iterator[Finding]:
     if script.uses_unsloth or script.uses_vision or script.off_cuda:
         return
-    if sets_attention_elsewhere(script) or learns_prompts(script) or _has_no_padding(script):
+    if sets_attention_elsewhere(script) or learns_prompts(script):
         return
-    for trainer in script.trainers:
-        if trainer.subclass is None and trainer.config is not None and not trainer.model.is_toy:
-            yield from _in_trainer(script, trainer)
+    findings = [
+        finding
+        for trainer in script.trainers
+        if trainer.subclass is None and trainer.config is not None and not trainer.model.is_toy
+        for finding in _in_trainer(script, trainer)
+    ]
+    if findings and not _has_no_padding(script):
+        yield from findings
 
 
 def _has_no_padding(script: Script) -> bool:

@@ -32,10 +32,14 @@ _STATIC = frozenset({"CUDAGraph", "graph", "make_graphed_callables"})
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if not script.imports_package("torch", "accelerate", "transformers") or _is_static(script):
+    if not script.imports_package("torch", "accelerate", "transformers"):
         return
-    if _adds_by_hand(script):
-        return
+    findings = list(_kept(script))
+    if findings and not _is_static(script) and not _adds_by_hand(script):
+        yield from findings
+
+
+def _kept(script: Script) -> Iterator[Finding]:
     for call in script.method_calls("zero_grad"):
         if not isinstance(call.node.func, ast.Attribute):
             continue
