@@ -101,6 +101,7 @@ class Interpreter:
         number = len(self.parents)
         self.parents[number] = parent
         self.bound[number] = set()
+        self.state.born.add(number)
         return number
 
     def lookup(self, name: str) -> Slot | None:
@@ -140,6 +141,7 @@ class Interpreter:
     def new_object(self, **fields: Any) -> Object:
         thing = Object(**fields)
         self.objects.append(thing)
+        self.state.born.add(id(thing))
         return thing
 
     def set_slot(self, thing: Object, name: str, slot: Slot) -> None:

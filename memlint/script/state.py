@@ -16,13 +16,18 @@ Key = tuple[int, str]
 
 
 class State:
-    """An overlay over ``parent``. ``facts``: what was set since they parted."""
+    """An overlay over ``parent``.
 
-    __slots__ = ("dead", "facts", "parent")
+    facts: what was set since they parted. born: the scopes and objects that were made since: other
+    branches know nothing of them, so that what is known of them needs no joining.
+    """
+
+    __slots__ = ("born", "dead", "facts", "parent")
 
     def __init__(self, parent: State | None = None) -> None:
         self.parent = parent
         self.facts: dict[Key, Slot] = {}
+        self.born: set[int] = set()
         self.dead = False
 
     def get(self, key: Key) -> Slot | None:
@@ -41,21 +46,12 @@ class State:
             self.dead = True
             # Objects of dead branches stay known: what was built before a ``return`` was built.
             alive = list(branches)
-        if len(alive) == 1:
-            self.facts.update(alive[0].facts)
-            return
-        joined = {}
-        if len(alive) == 2:
-            # Nearly all: an arm and what happens without it.
-            first, second = alive
-            for key, slot in first.facts.items():
-                other = second.get(key)
-                joined[key] = slot if slot is other else merge_slots((slot, other))
-            for key, slot in second.facts.items():
-                if key not in joined:
-                    other = first.get(key)
-                    joined[key] = slot if slot is other else merge_slots((other, slot))
-        else:
-            for key in dict.fromkeys(key for branch in alive for key in branch.facts):
-                joined[key] = merge_slots([branch.get(key) for branch in alive])
+        joined: dict[Key, Slot] = {}
+        for branch in alive:
+            self.born |= branch.born
+            for key, slot in branch.facts.items():
+                if key[0] in branch.born or len(alive) == 1:
+                    joined[key] = slot
+                elif key not in joined:
+                    joined[key] = merge_slots([other.get(key) for other in alive])
         self.facts.update(joined)

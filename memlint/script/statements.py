@@ -167,7 +167,8 @@ def _try(run: Interpreter, node: Any) -> None:
         # The body may have failed anywhere: what it bound may or may not be there.
         run.state = State(base)
         for key, slot in body.facts.items():
-            run.state.facts[key] = merge_slots((slot, base.get(key)))
+            new = key[0] in body.born
+            run.state.facts[key] = slot if new else merge_slots((slot, base.get(key)))
         if handler.type is not None:
             run.eval(handler.type)
         if handler.name:
