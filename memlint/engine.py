@@ -37,8 +37,8 @@ OnError = Callable[["Rule", Exception], None]
 class Prefilter:
     """Tells from a file's bytes which of ``rules`` to ask; for most files, none.
 
-    Rules share most of their sets of trigger words: each is looked for at most once a file, and
-    only if the sets before it were found.
+    Rules share most of their trigger words: each is looked for at most once a file, and only if the
+    sets before its own were found.
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
@@ -54,13 +54,22 @@ class Prefilter:
         return next(self._asked(data), None) is not None
 
     def _asked(self, data: bytes) -> Iterator[Rule]:
-        found: dict[frozenset[str] | tuple[str, ...], bool] = {}
+        sets: dict[frozenset[str] | tuple[str, ...], bool] = {}
+        seen: dict[bytes, bool] = {}
         for rule, triggers in self._rules:
             for words in triggers:
-                here = found.get(words)
-                if here is None:
-                    here = found[words] = any(word in data for word in self._words[words])
-                if not here:
+                found = sets.get(words)
+                if found is None:
+                    found = False
+                    for word in self._words[words]:
+                        here = seen.get(word)
+                        if here is None:
+                            here = seen[word] = word in data
+                        if here:
+                            found = True
+                            break
+                    sets[words] = found
+                if not found:
                     break
             else:
                 yield rule

@@ -213,7 +213,7 @@ class Api:
         is known. ``value``: the literal that is given now, where it is known."""
         from memlint.api.knowledge.choose import successor
 
-        key = (qualname, parameter, repr(value))
+        key = (qualname, parameter, "" if value is Unset else repr(value))
         if key not in self._successors:
             self._successors[key] = successor(self, qualname, parameter, value)
         return self._successors[key]

@@ -193,23 +193,24 @@ class Interpreter:
         base.join(branches)
 
     def eval(self, node: ast.expr) -> Value:
+        values = self.values
         if isinstance(node, ast.Constant):
-            known = self.values.get(node)
+            known = values.get(node)
             if known is None:
-                known = self.values[node] = Constant(node.value, node)
+                known = values[node] = Constant(node.value, node)
             return known
-        handler = EXPRESSIONS.get(type(node))
+        handler = EXPRESSIONS.get(node.__class__)
         if handler is None:
             for child in ast.iter_child_nodes(node):
                 if isinstance(child, ast.expr):
                     self.eval(child)
             return UNKNOWN
         value = handler(self, node)
-        before = self.values.get(node)
+        before = values.get(node)
         if before is None:
-            self.values[node] = value
+            values[node] = value
         elif before is not value:
-            self.values[node] = merge([before, value])
+            values[node] = merge((before, value))
         return value
 
     def attribute(self, thing: Object, name: str) -> Value:

@@ -67,9 +67,10 @@ def _attribute(
     if owner.partition(".")[0] not in PACKAGES:
         return
     attributes = script.api.attributes(owner)
-    qualname = f"{owner}.{node.attr}"
-    way = script.api.successor(qualname)
-    if node.attr in (attributes or ()) or (attributes is None and way is None):
+    if attributes is not None and node.attr in attributes:
+        return
+    way = script.api.successor(f"{owner}.{node.attr}")
+    if attributes is None and way is None:
         # Where the tables have no list of methods, those written down as gone are known.
         return
     if isinstance(way, Replace) and way.qualname.rpartition(".")[2] == node.attr:

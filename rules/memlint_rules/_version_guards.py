@@ -9,6 +9,8 @@ from memlint.rule import Script
 
 def is_guarded(script: Script, node: ast.AST) -> bool:
     """Whether the script itself minds versions here: it catches the error, or asks first."""
+    if not script.says("except", "ersion"):
+        return False
     for around in script.ancestors(node):
         if isinstance(around, ast.Try) and _within(node, around.body, script):
             few = len(around.body) <= _FEW

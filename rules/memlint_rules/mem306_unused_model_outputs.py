@@ -45,17 +45,23 @@ _ASKED = {
 
 def check(script: Script) -> Iterator[Finding]:
     for option, (name, why) in _ASKED.items():
-        if _is_read(script, name):
+        if not script.says(option):
             continue
-        for load in script.model_loads:
-            asked = load.setting(option).value is True
-            if asked and is_trained_anywhere(script, load) and not _gathered(script):
-                yield _in_call(script, load, option, why, outlives=False)
-        for call in script.calls:
-            if call.setting(option).value is True and _is_training_forward(script, call):
-                named = isinstance(script.parent(call.node), ast.Assign)
-                yield _in_call(script, call, option, why, outlives=named)
-        yield from _in_assignments(script, option, why)
+        findings = list(_asked_for(script, option, why))
+        if findings and not _is_read(script, name):
+            yield from findings
+
+
+def _asked_for(script: Script, option: str, why: str) -> Iterator[Finding]:
+    for load in script.model_loads:
+        asked = load.setting(option).value is True
+        if asked and is_trained_anywhere(script, load) and not _gathered(script):
+            yield _in_call(script, load, option, why, outlives=False)
+    for call in script.calls:
+        if call.setting(option).value is True and _is_training_forward(script, call):
+            named = isinstance(script.parent(call.node), ast.Assign)
+            yield _in_call(script, call, option, why, outlives=named)
+    yield from _in_assignments(script, option, why)
 
 
 def _is_read(script: Script, name: str) -> bool:
