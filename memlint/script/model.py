@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,6 +66,7 @@ class Script(Tree):
         super().__init__(source, tree)
         self.api = api
         self._run = run
+        self._made: dict[ast.Call, Call] = {}
 
     def forget(self) -> None:
         """Let go of all that was read, so that it is freed at once: a script, its calls and the
@@ -85,10 +87,17 @@ class Script(Tree):
         """The class definitions that some path reaches, in the order of the run, each once."""
         return list(dict.fromkeys(self._run.classes))
 
-    @property
-    def attributes(self) -> list[ast.Attribute]:
-        """The attribute accesses that some path reaches, in the order of the run."""
-        return [node for node in self._run.values if isinstance(node, ast.Attribute)]
+    def attribute_reads(self) -> Iterator[tuple[ast.Attribute, Object | Symbol]]:
+        """The attributes that some path reads off something known by its type or name, and off
+        what."""
+        values = self._run.values
+        for node in values:
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                value = values.get(node.value)
+                if isinstance(value, Symbol) or (
+                    isinstance(value, Object) and value.type is not None
+                ):
+                    yield node, value
 
     def python(self, node: ast.expr) -> object:
         """The Python value of an expression, or UNSURE."""
@@ -140,41 +149,65 @@ class Script(Tree):
         return grouped
 
     @cached_property
+    def _by_name(self) -> dict[str, list[ast.Call]]:
+        """The call nodes of each canonical name: few names are asked for, of many calls."""
+        canonical = self.api.canonical
+        grouped: dict[str, list[ast.Call]] = defaultdict(list)
+        for node, records in self._by_node.items():
+            grouped[canonical(records[0].name)].append(node)
+        return grouped
+
+    @cached_property
+    def _by_method(self) -> dict[str, list[ast.Call]]:
+        grouped: dict[str, list[ast.Call]] = defaultdict(list)
+        for name, nodes in self._by_name.items():
+            grouped[name.rpartition(".")[2]] += nodes
+        return grouped
+
+    def _call(self, node: ast.Call) -> Call:
+        call = self._made.get(node)
+        if call is None:
+            call = self._made[node] = Call(self, self._by_node[node])
+        return call
+
+    def _in_order(self, nodes: list[ast.Call]) -> list[Call]:
+        ordered = nodes
+        if len(nodes) > 1:
+            ordered = sorted(nodes, key=lambda node: (node.lineno, node.col_offset))
+        return [self._call(node) for node in ordered]
+
+    @cached_property
     def calls(self) -> tuple[Call, ...]:
         """Every call of the script that some path reaches."""
-        found = [Call(self, records) for records in self._by_node.values()]
-        found.sort(key=lambda call: (call.node.lineno, call.node.col_offset))
-        return tuple(found)
-
-    @cached_property
-    def _call_by_node(self) -> dict[ast.Call, Call]:
-        return {call.node: call for call in self.calls}
-
-    @cached_property
-    def _by_name(self) -> dict[str, list[Call]]:
-        grouped: dict[str, list[Call]] = defaultdict(list)
-        for call in self.calls:
-            grouped[call.name].append(call)
-        return grouped
-
-    @cached_property
-    def _by_method(self) -> dict[str, list[Call]]:
-        grouped: dict[str, list[Call]] = defaultdict(list)
-        for call in self.calls:
-            grouped[call.method].append(call)
-        return grouped
+        return tuple(self._in_order(list(self._by_node)))
 
     def calls_to(self, *names: str) -> tuple[Call, ...]:
         """Calls of callees by canonical qualified name (instances of subclasses included)."""
-        return tuple(call for name in names for call in self._by_name.get(name, ()))
+        return tuple(call for name in names for call in self._in_order(self._by_name.get(name, [])))
 
     def method_calls(self, *methods: str) -> tuple[Call, ...]:
         """Calls whose name ends in one of ``methods``, whatever it is called on."""
-        return tuple(call for method in methods for call in self._by_method.get(method, ()))
+        return tuple(
+            call for method in methods for call in self._in_order(self._by_method.get(method, []))
+        )
+
+    def library_calls(self, *packages: str) -> tuple[Call, ...]:
+        """Calls of what is in one of the top-level ``packages``, by canonical name."""
+        beginnings = tuple(f"{package}." for package in packages)
+        return tuple(
+            self._in_order(
+                [
+                    node
+                    for name, nodes in self._by_name.items()
+                    if name.startswith(beginnings)
+                    for node in nodes
+                ]
+            )
+        )
 
     def call_at(self, node: ast.AST | None) -> Call | None:
         """The call that a node is."""
-        return self._call_by_node.get(node) if isinstance(node, ast.Call) else None
+        return self._call(node) if isinstance(node, ast.Call) and node in self._by_node else None
 
     # -- configurations and trainers -------------------------------------------------------------
 
@@ -227,11 +260,12 @@ class Script(Tree):
     @cached_property
     def trainers(self) -> tuple[Trainer, ...]:
         """Trainers of transformers and TRL, instances of the script's own subclasses included."""
+        names = [name for name in self._by_name if self._is_trainer(name)]
+        nodes = [node for name in names for node in self._by_name[name]]
         return tuple(
             Trainer(self, call.records, call.name)
-            for call in self.calls
-            if self._is_trainer(call.name)
-            and (call.receiver is None or isinstance(call.receiver, Symbol))
+            for call in self._in_order(nodes)
+            if call.receiver is None or isinstance(call.receiver, Symbol)
         )
 
     @cached_property
@@ -407,9 +441,9 @@ class Script(Tree):
     def uses_vision(self) -> bool:
         """Whether images go into what it trains."""
         return any(
-            word in call.name
-            for call in self.calls
-            if call.name.startswith("transformers.")
+            word in name
+            for name in self._by_name
+            if name.startswith("transformers.")
             for word in ("AutoProcessor", "ImageProcessor", "Vision2Seq", "ImageTextToText")
         ) or any("Vision" in full or _sees(full) for _, _, full in self.imports)
 

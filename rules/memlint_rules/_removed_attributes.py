@@ -42,16 +42,12 @@ _INSTANCES = {
 
 
 def removed_attributes(script: Script) -> Iterator[Finding]:
-    called = {call.node.func: call for call in script.calls}
-    for node in script.attributes:
-        if not isinstance(node.ctx, ast.Load):
-            continue
-        value = script.value(node.value)
-        if isinstance(value, Object) and value.type is not None:
-            if value.cls is None:
-                yield from _attribute(script, node, value, value.type, called.get(node))
-        elif isinstance(value, Symbol) and value.name.partition(".")[0] in PACKAGES:
-            yield from removed_member(script, node, value)
+    for node, value in script.attribute_reads():
+        if isinstance(value, Symbol):
+            if value.name.partition(".")[0] in PACKAGES:
+                yield from removed_member(script, node, value)
+        elif value.cls is None and value.type is not None:
+            yield from _attribute(script, node, value, value.type)
 
 
 def _is_assigned(script: Script, value: Object, name: str) -> bool:
@@ -60,9 +56,7 @@ def _is_assigned(script: Script, value: Object, name: str) -> bool:
     return slot is not None and slot.how is How.ATTRIBUTE
 
 
-def _attribute(
-    script: Script, node: ast.Attribute, value: Object, kind: str, call: Call | None
-) -> Iterator[Finding]:
+def _attribute(script: Script, node: ast.Attribute, value: Object, kind: str) -> Iterator[Finding]:
     owner = _INSTANCES.get(script.api.canonical(kind), script.api.canonical(kind))
     if owner.partition(".")[0] not in PACKAGES:
         return
@@ -96,6 +90,8 @@ def _attribute(
     elif is_guarded(script, node):
         return
     else:
+        calls = script.method_calls(node.attr)
+        call = next((one for one in calls if one.node.func is node), None)
         fix = (
             _target_mode(script, node, call)
             if node.attr == "as_target_tokenizer"

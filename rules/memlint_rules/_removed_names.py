@@ -123,7 +123,7 @@ def _uses(script: Script, alias: ast.alias, qualname: str) -> list[Call] | None:
     if any(isinstance(node, ast.Constant) and node.value == bound for node in _exported(script)):
         return None
     name = script.api.canonical(qualname)
-    calls = {call.node.func: call for call in script.calls if call.name == name}
+    calls = {call.node.func: call for call in script.calls_to(name)}
     found = []
     for node in script.nodes(ast.Name):
         if node.id == bound:
@@ -194,7 +194,7 @@ def _inline(
     safe: bool,
 ) -> Fix | None:
     """Every call of the function becomes the expression that it was."""
-    calls = [call for call in script.calls if call.name == script.api.canonical(qualname)]
+    calls = list(script.calls_to(script.api.canonical(qualname)))
     edits: list[Edit] = []
     for call in calls:
         text = source

@@ -21,8 +21,8 @@ def removed_options(script: Script) -> Iterator[Finding]:
 
 def _other_calls(script: Script) -> Iterator[Call]:
     known = {one.node for one in (*script.configs, *script.trainers)}
-    for call in script.calls:
-        if call.node not in known and call.name.partition(".")[0] in PACKAGES:
+    for call in script.library_calls(*PACKAGES):
+        if call.node not in known:
             yield call
 
 

@@ -35,7 +35,7 @@ from memlint_rules._version_guards import is_guarded, names_looked_up
 def check(script: Script) -> Iterator[Finding]:
     looked_up = names_looked_up(script)
     seen = set()
-    for call in (*script.configs, *script.trainers, *script.calls):
+    for call in (*script.configs, *script.trainers, *script.library_calls(*PACKAGES)):
         if call.node in seen or call.name.partition(".")[0] not in PACKAGES:
             continue
         seen.add(call.node)

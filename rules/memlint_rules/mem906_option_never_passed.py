@@ -43,7 +43,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     read = {node.id for node in script.nodes(ast.Name) if isinstance(node.ctx, ast.Load | ast.Del)}
     strings = {node.value for node in script.nodes(ast.Constant) if isinstance(node.value, str)}
-    exported = any(call.method in ("globals", "locals", "vars") for call in script.calls)
+    exported = bool(script.method_calls("globals", "locals", "vars"))
     if exported:
         return
     for statement in script.nodes(ast.Assign):
