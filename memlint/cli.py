@@ -36,6 +36,12 @@ def run(arguments: list[str] | None = None) -> int:
         # The reader (``| head``) has gone; what is still buffered must not fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        click.echo(f"error: the output could not be written: {error.strerror or error}", err=True)
+        return BROKEN
     return status if isinstance(status, int) else CLEAN
 
 

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 def assign(run: Interpreter, target: ast.expr, value: Value, owner: ast.AST) -> None:
+    if isinstance(target, ast.Name):
+        run.bind(target.id, value, owner)
+        return
     match target:
-        case ast.Name(id=name):
-            run.bind(name, value, owner)
         case ast.Attribute(value=inner, attr=attribute):
             for thing in options(run.eval(inner)):
                 if isinstance(thing, Object):

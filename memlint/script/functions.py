@@ -141,16 +141,16 @@ def _take(run: Interpreter, record: Record) -> None:
 
 def apply(run: Interpreter, callee: Value, record: Record) -> Value:
     """Call ``callee``: record it, and say what comes out."""
+    if isinstance(callee, Symbol):
+        record.name = callee.name
+        _take(run, record)
+        handler = run.handlers.get(callee.name)
+        if handler is not None:
+            value = handler(run, record)
+            if value is not None:
+                return value
+        return made_by(run, record, callee.name)
     match callee:
-        case Symbol(name=name):
-            record.name = name
-            _take(run, record)
-            handler = run.handlers.get(name)
-            if handler is not None:
-                value = handler(run, record)
-                if value is not None:
-                    return value
-            return made_by(run, record, name)
         case Class():
             return _instantiate(run, callee, record)
         case Function():
@@ -191,7 +191,7 @@ def made_by(run: Interpreter, record: Record, kind: str | None) -> Object:
             kind = head
         elif not last[:1].isupper():
             kind = None
-    made = run.new_object(type=kind, made_by=record, node=record.node)
+    made = run.new_object(kind, record, node=record.node)
     for name, slot in record.keywords.items():
         run.set_slot(made, name, slot)
     made.open = record.open_keywords

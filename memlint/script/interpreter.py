@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from memlint.script.expressions import EXPRESSIONS
 from memlint.script.functions import call_function
@@ -111,9 +110,13 @@ class Interpreter:
             scope = declared.get(name, scope)
         while scope is not None:
             if name in self.bound[scope]:
-                slot = self.state.get((scope, name))
-                if slot is not None:
-                    return slot
+                key = (scope, name)
+                state: State | None = self.state
+                while state is not None:  # State.get, which is asked most of all here
+                    slot = state.facts.get(key)
+                    if slot is not None:
+                        return slot
+                    state = state.parent
             scope = self.parents[scope]
         return None
 
@@ -138,8 +141,17 @@ class Interpreter:
 
     # -- objects ---------------------------------------------------------------------------------
 
-    def new_object(self, **fields: Any) -> Object:
-        thing = Object(**fields)
+    def new_object(
+        self,
+        type: str | None = None,  # noqa: A002
+        made_by: Record | None = None,
+        base: Object | None = None,
+        cls: Class | None = None,
+        node: ast.AST | None = None,
+        *,
+        fed_by_parser: bool = False,
+    ) -> Object:
+        thing = Object(type, made_by, base, cls, node, fed_by_parser)
         self.objects.append(thing)
         self.state.born.add(id(thing))
         return thing
@@ -229,20 +241,19 @@ class Interpreter:
         return UNKNOWN
 
     def attribute_of(self, value: Value, node: ast.Attribute) -> Value:
-        match value:
-            case Symbol(name=name):
-                name = f"{name}.{node.attr}"
-                before = self.values.get(node)
-                # One value a place: the same again is no news.
-                again = isinstance(before, Symbol) and before.name == name
-                return before if again and before is not None else Symbol(name, node)
-            case Object():
-                return self.attribute(value, node.attr)
-            case Class():
-                slot = self.class_slot(value, node.attr)
-                return slot.value if slot is not None else UNKNOWN
-            case _:
-                return UNKNOWN
+        if isinstance(value, Symbol):
+            name = f"{value.name}.{node.attr}"
+            before = self.values.get(node)
+            # One value a place: the same again is no news.
+            if isinstance(before, Symbol) and before.name == name:
+                return before
+            return Symbol(name, node)
+        if isinstance(value, Object):
+            return self.attribute(value, node.attr)
+        if isinstance(value, Class):
+            slot = self.class_slot(value, node.attr)
+            return slot.value if slot is not None else UNKNOWN
+        return UNKNOWN
 
     def class_slot(self, cls: Class, name: str) -> Slot | None:
         slot = self.state.get((cls.scope, name)) if name in self.bound[cls.scope] else None

@@ -401,3 +401,19 @@ def test_a_closed_pipe_is_no_error() -> None:
     )  # fmt: skip
     assert done.stderr == ""
     assert done.stdout.startswith("error: f0.py:1:7: does not parse")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_output_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("x = 1\n")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "memlint", "rules"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "error: the output could not be written: No space left on device\n"
