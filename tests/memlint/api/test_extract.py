@@ -12,7 +12,7 @@ import pytest
 
 from memlint.api.extract.build import encode, read
 from memlint.api.extract.releases import FLOORS, fetch, released, releases
-from memlint.api.lookup import parameters
+from memlint.api.records import parameters
 from memlint.api.tables import PACKAGES, Table, table
 
 _FIRST = {
