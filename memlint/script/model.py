@@ -14,24 +14,22 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from memlint.edits import Edit, ReplaceExpression, SetItem, SetKeyword
+from memlint.edits import Edit
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
+from memlint.script.changes import add_option, set_option
 from memlint.script.handlers import handlers
 from memlint.script.interpreter import Interpreter
+from memlint.script.models import chain_of, is_quantized, model_facts
 from memlint.script.records import Record
 from memlint.script.references import Reference, reference
-from memlint.script.settings import UNSURE, Setting, python_value, setting_of
+from memlint.script.settings import python_value, setting_of
 from memlint.script.tree import Tree
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
-    Absent,
-    Constant,
-    How,
     Object,
     Slot,
     Symbol,
-    Unknown,
     Value,
     options,
 )
@@ -43,8 +41,6 @@ if TYPE_CHECKING:
 _HANDLERS = handlers()
 # Whose classes configurations and trainers are, their stand-ins included.
 _LIBRARIES = ("transformers.", "trl.", "memlint_runtime.")
-_PEFT = ("get_peft_model", "PeftModel", "PeftMixedModel", "AutoPeftModel")
-_KBIT = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
 
 
 class Loop(NamedTuple):
@@ -295,64 +291,11 @@ class Script(Tree):
 
     def model_facts(self, value: Value) -> ModelFacts:
         """What the script says of the model that ``value`` is."""
-        found = [one for one in options(value) if not isinstance(one, Absent)]
-        objects: list[Object] = []
-        for one in found:
-            while isinstance(one, Object):
-                if one not in objects:
-                    objects.append(one)
-                if one.base is None:
-                    break
-                one = one.base
-        if len(found) == 1 and isinstance(found[0], Constant) and isinstance(found[0].value, str):
-            return ModelFacts(found[0].value, None, True, False, False, False, ())
-        if not objects or any(isinstance(one, Unknown) for one in found):
-            return ModelFacts(UNSURE, None, False, None, None, None, tuple(objects))
-        chains = [self._chain(one) for one in found if isinstance(one, Object)]
-        roots = {id(chain[-1].node): chain[-1] for chain in chains}
-        root = next(iter(roots.values())) if len(roots) == 1 else None
-        load = self.call_at(root.node) if root is not None else None
-        calls = [self.call_at(one.node) for one in roots.values()]
-        loads = tuple(call for call in calls if call is not None)
-        name = self._checkpoint(load) if load is not None else UNSURE
-        return ModelFacts(
-            name,
-            load,
-            False,
-            _agree([_wrapped(chain, _PEFT) for chain in chains]),
-            _agree([_wrapped(chain, _KBIT) for chain in chains]),
-            self.is_quantized(load) if load is not None else None,
-            tuple(objects),
-            loads if len(loads) == len(calls) else (),
-        )
-
-    def _chain(self, made: Object) -> list[Object]:
-        chain = [made]
-        while chain[-1].base is not None:
-            chain.append(chain[-1].base)
-        return chain
-
-    def _checkpoint(self, load: Call) -> object:
-        slot = load.setting("pretrained_model_name_or_path")
-        if slot.given:
-            return slot.value
-        value = python_value(load.argument(0))
-        return value if isinstance(value, str) else UNSURE
+        return model_facts(self, value)
 
     def is_quantized(self, load: Call) -> bool | None:
         """Whether a ``from_pretrained`` call loads quantized weights."""
-        found: list[bool | None] = []
-        for name in ("quantization_config", "load_in_4bit", "load_in_8bit"):
-            setting = load.setting(name)
-            if setting.given is False:
-                found.append(False)
-            elif setting.given is None or setting.value is UNSURE:
-                found.append(None)
-            else:
-                found.append(_is_something(setting.value))
-        if True in found:
-            return True
-        return None if None in found else False
+        return is_quantized(load)
 
     @cached_property
     def model_loads(self) -> tuple[Call, ...]:
@@ -376,7 +319,7 @@ class Script(Tree):
                 id(inner) in objects
                 for one in options(call.receiver)
                 if isinstance(one, Object)
-                for inner in self._chain(one)
+                for inner in chain_of(one)
             )
         )
 
@@ -470,63 +413,13 @@ class Script(Tree):
 
         None where it cannot be done surely: an unknown value is never overwritten.
         """
-        setting = call.setting(name)
-        if setting.given is None or (isinstance(call, Config) and call.fed_by_parser):
-            return self._set_default(setting, source) if setting.by_default else None
-        if call.subclass is not None and call.open_ended:
-            return None
-        if setting.given is False:
-            # What ``**`` brings in is known, and this is not among it.
-            return (SetKeyword(call.span, name, source, beside_unpacking=True),)
-        if setting.by_default:
-            return self._set_default(setting, source)
-        return self._set_given(call, setting, source)
+        return set_option(self, call, name, source)
 
     def add_option(self, call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
         """Edits that write ``name=source`` into the call itself, which must not have it yet."""
-        if call.open_ended or call.keyword_node(name) is not None or call.subclass is not None:
-            return None
-        return (SetKeyword(call.span, name, source),)
-
-    def _set_default(self, setting: Setting, source: str) -> tuple[Edit, ...] | None:
-        node = setting.node
-        if node is None or isinstance(node, ast.Call):
-            return None
-        return (ReplaceExpression(self.span(node), source),)
-
-    def _set_given(self, call: Call, setting: Setting, source: str) -> tuple[Edit, ...] | None:
-        owner = setting.owner
-        if owner is None:
-            return None
-        if setting.how is How.KEYWORD and owner is call.node:
-            keyword = call.keyword_node(setting.name)
-            if keyword is None:
-                return None
-            if isinstance(keyword.value, ast.Name) and self._sole_use(keyword.value, setting.node):
-                assert setting.node is not None
-                return (ReplaceExpression(self.span(setting.node), source),)
-            return (SetKeyword(call.span, setting.name, source),)
-        if setting.how is How.ITEM and isinstance(owner, ast.Dict):
-            return (SetItem(self.span(owner), setting.name, source),)
-        if setting.how is How.KEYWORD and isinstance(owner, ast.Call):
-            return (SetKeyword(self.span(owner), setting.name, source),)
-        if setting.how in (How.SUBSCRIPT, How.ATTRIBUTE) and isinstance(owner, ast.Assign):
-            return (ReplaceExpression(self.span(owner.value), source),)
-        if setting.how is How.POSITIONAL and setting.node is not None:
-            inside = call.span.contains(self.span(setting.node))
-            return (ReplaceExpression(self.span(setting.node), source),) if inside else None
-        return None
-
-    def _sole_use(self, name: ast.Name, node: ast.expr | None) -> bool:
-        """Whether a constant's name is read at this one place only, and bound once."""
-        return (
-            node is not None
-            and self.is_read_once(name.id)
-            and isinstance(self.parent(node), ast.Assign)
-        )
+        return add_option(call, name, source)
 
 
-# A notebook's shell line, ``!pip install cloud-tpu-client torch_xla``; often it is commented out.
 _FOR_TPU = ("torch_xla", "torch-xla", "cloud-tpu-client")
 _INSTALLS = r"(?m)^(?!\s*#)[^\n]*pip3? +install[^\n]*(torch[_-]xla|cloud-tpu-client)"
 _NOT_TRAINING = frozenset({"trl.ModelConfig", "trl.ScriptArguments", "trl.DatasetMixtureConfig"})
@@ -550,13 +443,6 @@ _TEXT_TO_TEXT = (
 _NOT_MODELS = ("Tokenizer", "Processor", "Config", "FeatureExtractor")
 
 
-def _is_something(value: object) -> bool | None:
-    """Whether an option that takes an object or None is given one; None where a call decides."""
-    if isinstance(value, Object) and value.type is None:
-        return None
-    return value is not None and value is not False
-
-
 def _sees(name: str) -> bool:
     """Whether a class is a multimodal model: ``Mistral3ForConditionalGeneration``."""
     model = name.rpartition(".")[2]
@@ -565,27 +451,6 @@ def _sees(name: str) -> bool:
         and model.endswith("ForConditionalGeneration")
         and not any(part.lower() in model.lower() for part in _TEXT_TO_TEXT)
     )
-
-
-def _wrapped(chain: list[Object], names: tuple[str, ...]) -> bool | None:
-    """Whether what begins with one of ``names`` is in the chain (``PeftModelForCausalLM``).
-
-    None where what an unknown call made ends it.
-    """
-    for one in chain:
-        if one.made_by is not None:
-            parts = one.made_by.name.split(".")
-            if names is _PEFT and parts[-1] in ("merge_and_unload", "unload"):
-                return False
-            if any(part.startswith(names) for part in parts):
-                return True
-    return False if chain[-1].type is not None else None
-
-
-def _agree(answers: list[bool | None]) -> bool | None:
-    if not answers:
-        return None
-    return answers[0] if len(set(answers)) == 1 else None
 
 
 def build_script(source: Source, api: Api) -> Script:

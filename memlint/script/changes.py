@@ -1,0 +1,88 @@
+"""Edits that give a call a setting, made where its value lives.
+
+A default of a command line is changed there, a key of a dict in the dict. What cannot be done
+surely is not done: an unknown value is never overwritten.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from memlint.edits import Edit, ReplaceExpression, SetItem, SetKeyword
+from memlint.script.calls import Call, Config
+from memlint.script.settings import Setting
+from memlint.script.values import How
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+
+
+def set_option(script: Script, call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
+    """Edits that give ``call`` the setting ``name=source`` where its value lives.
+
+    None where it cannot be done surely: an unknown value is never overwritten.
+    """
+    setting = call.setting(name)
+    if setting.given is None or (isinstance(call, Config) and call.fed_by_parser):
+        return _set_default(script, setting, source) if setting.by_default else None
+    if call.subclass is not None and call.open_ended:
+        return None
+    if setting.given is False:
+        # What ``**`` brings in is known, and this is not among it.
+        return (SetKeyword(call.span, name, source, beside_unpacking=True),)
+    if setting.by_default:
+        return _set_default(script, setting, source)
+    return _set_given(script, call, setting, source)
+
+
+def add_option(call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
+    """Edits that write ``name=source`` into the call itself, which must not have it yet."""
+    if call.open_ended or call.keyword_node(name) is not None or call.subclass is not None:
+        return None
+    return (SetKeyword(call.span, name, source),)
+
+
+def _set_default(script: Script, setting: Setting, source: str) -> tuple[Edit, ...] | None:
+    node = setting.node
+    if node is None or isinstance(node, ast.Call):
+        return None
+    return (ReplaceExpression(script.span(node), source),)
+
+
+def _set_given(
+    script: Script, call: Call, setting: Setting, source: str
+) -> tuple[Edit, ...] | None:
+    owner = setting.owner
+    if owner is None:
+        return None
+    if setting.how is How.KEYWORD and owner is call.node:
+        keyword = call.keyword_node(setting.name)
+        if keyword is None:
+            return None
+        if isinstance(keyword.value, ast.Name) and _sole_use(script, keyword.value, setting.node):
+            assert setting.node is not None
+            return (ReplaceExpression(script.span(setting.node), source),)
+        return (SetKeyword(call.span, setting.name, source),)
+    if setting.how is How.ITEM and isinstance(owner, ast.Dict):
+        return (SetItem(script.span(owner), setting.name, source),)
+    if setting.how is How.KEYWORD and isinstance(owner, ast.Call):
+        return (SetKeyword(script.span(owner), setting.name, source),)
+    if setting.how in (How.SUBSCRIPT, How.ATTRIBUTE) and isinstance(owner, ast.Assign):
+        return (ReplaceExpression(script.span(owner.value), source),)
+    if setting.how is How.POSITIONAL and setting.node is not None:
+        inside = call.span.contains(script.span(setting.node))
+        return (ReplaceExpression(script.span(setting.node), source),) if inside else None
+    return None
+
+
+def _sole_use(script: Script, name: ast.Name, node: ast.expr | None) -> bool:
+    """Whether a constant's name is read at this one place only, and bound once."""
+    return (
+        node is not None
+        and script.is_read_once(name.id)
+        and isinstance(script.parent(node), ast.Assign)
+    )
+
+
+# A notebook's shell line, ``!pip install cloud-tpu-client torch_xla``; often it is commented out.
