@@ -52,7 +52,7 @@ def declared(path: str) -> Declared:
     """The versions that the file at ``path`` asks for; empty where it cannot be read."""
     for pattern, _, reader in _MANIFESTS:
         if fnmatchcase(os.path.basename(path), pattern):
-            text = _text(path)
+            text = text_of(path)
             return reader(text, path) if text else {}
     return {}
 
@@ -75,7 +75,8 @@ def _rank(name: str) -> int | None:
     return None
 
 
-def _text(path: str) -> str:
+def text_of(path: str) -> str:
+    """What the file says; nothing where it cannot be read or is too large to be a manifest."""
     try:
         if os.path.getsize(path) > _LARGEST_BYTES:
             return ""
@@ -101,7 +102,7 @@ def _requirements(text: str, path: str, depth: int = 3) -> Declared:
     if depth:
         for match in re.finditer(_INCLUDED, text):
             other = os.path.join(os.path.dirname(path), match["path"])
-            for name, specifier in _requirements(_text(other), other, depth - 1).items():
+            for name, specifier in _requirements(text_of(other), other, depth - 1).items():
                 found.setdefault(name, specifier)
     return found
 

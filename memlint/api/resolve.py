@@ -1,10 +1,11 @@
 """Finds the versions that a script is meant for.
 
-For each library by itself, the first that tells: the file nearest to the script, going up to the
-root of its repository (in one folder: lock files, requirement files, ``environment.yml``,
-``pyproject.toml``, ``setup.cfg``, ``setup.py``); the project's environment (``.venv`` or ``venv``
-on the same way up, ``VIRTUAL_ENV``, ``CONDA_PREFIX``); what is installed beside this program; and
-at last the newest release known, which is then said to be assumed.
+For each library by itself, the first that tells: its own source tree, where the script stands in
+it; the file nearest to the script, going up to the root of its repository (in one folder: lock
+files, requirement files, ``environment.yml``, ``pyproject.toml``, ``setup.cfg``, ``setup.py``); the
+project's environment (``.venv`` or ``venv`` on the same way up, ``VIRTUAL_ENV``, ``CONDA_PREFIX``);
+what is installed beside this program; and at last the newest release known, which is then said to
+be assumed.
 
 A pin decides. A range (``trl>=0.8``) means what the environment has, if the range admits it, else
 the newest release that it admits. Cost: one listing a folder and the files that it reads; folders
@@ -17,6 +18,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from memlint.api.checkouts import own_version
 from memlint.api.environments import installed, site_folders
 from memlint.api.manifests import declared, manifests
 from memlint.api.tables import PACKAGES
@@ -56,14 +58,27 @@ class Resolver:
         way = self._way_up(start)
         found: dict[str, Resolved] = {}
         has = self._environment(way)
+        own = self._own(way)
         for package in PACKAGES:
-            resolved = self._told(package, way, has)
+            resolved = own.get(package) or self._told(package, way, has)
             if resolved is None and package in has:
                 version, where = has[package]
                 resolved = placed(package, version, where)
             if resolved is not None:
                 found[package] = resolved
         return Target.of(found)
+
+    def _own(self, way: list[str]) -> Mapping[str, Resolved]:
+        """The libraries whose own source trees the folders of ``way`` are."""
+        found: dict[str, Resolved] = {}
+        for folder in way:
+            told = own_version(folder, self._names(folder))
+            if told is not None and _readable(told[1]):
+                package, version, source = told
+                resolved = placed(package, version, source)
+                note = resolved.note or f"this is {package} itself"
+                found.setdefault(package, Resolved(version, source, note=note))
+        return found
 
     def _told(
         self, package: str, way: list[str], has: Mapping[str, tuple[str, str]]

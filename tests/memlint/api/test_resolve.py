@@ -158,3 +158,41 @@ def test_a_folder_is_resolved_once(project: Path) -> None:
     first = resolver.resolve(project)
     (project / "requirements.txt").write_text("trl==0.9.6\n")
     assert resolver.resolve(project) is first
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"pyproject.toml": '[project]\nname = "trl"\nversion = "0.13.0.dev0"\n'},
+        {
+            "pyproject.toml": '[project]\nname = "trl"\ndynamic = ["version"]\n'
+            '[tool.x]\nversion = "9"\n',
+            "VERSION": "0.13.0.dev0\n",
+        },
+        {"setup.py": 'setup(\n    name="trl",\n    version="0.13.0.dev0",\n)\n'},
+        {"setup.py": 'VERSION = "0.13.0.dev0"\nsetup(name="trl", version=VERSION)\n'},
+        {"pyproject.toml": "[tool.ruff]\n", "setup.py": 'setup(name="trl", version="0.13.0.dev0")'},
+    ],
+)
+def test_scripts_of_a_librarys_own_source_tree_are_for_that_version(
+    project: Path, files: dict[str, str]
+) -> None:
+    for name, text in files.items():
+        (project / name).write_text(text)
+    (project / "requirements.txt").write_text("trl==0.9.6\ntransformers==4.57.6\n")
+    resolved = _version(project / "scripts")
+    assert resolved.version == "0.13.0.dev0"
+    assert resolved.note == "this is trl itself"
+    assert not resolved.assumed
+    assert _version(project / "scripts", "transformers").version == "4.57.6"
+
+
+def test_a_project_that_merely_asks_for_a_library_is_not_it(project: Path) -> None:
+    (project / "pyproject.toml").write_text(
+        '[project]\nname = "trl-tools"\nversion = "3.0"\ndependencies = ["trl==0.9.6"]\n'
+        '[tool.uv.sources.trl]\nname = "trl"\n'
+    )
+    assert _version(project / "scripts").version == "0.9.6"
+    (project / "pyproject.toml").write_text('[project]\nname = "trl"\ndynamic = ["version"]\n')
+    (project / "VERSION").write_text("unknown\n")
+    assert _version(project / "scripts").assumed
