@@ -200,7 +200,11 @@ def check_file(
         diagnostics.append(Diagnostic(path, "is nested too deeply to be read"))
     except Exception as error:
         diagnostics.append(_defect(path, "the script model", error))
-    shown = shown_violations(source, violations, render=render, rules=rules)
+    shown: list[Shown] = []
+    try:
+        shown = shown_violations(source, violations, render=render, rules=rules)
+    except Exception as error:
+        diagnostics.append(_defect(path, "showing what was found", error))
     return FileResult(path, tuple(shown), tuple(diagnostics))
 
 

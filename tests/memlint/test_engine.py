@@ -180,3 +180,11 @@ def test_suppressed_findings_are_left_out(tmp_path: Path) -> None:
     text = b"alpha  # memlint: ignore[MEM301]\nbeta  # memlint: ignore[MEM301]\n"
     assert [each.code for each in check(text).findings] == ["MEM302", "MEM001"]
     assert [each.code for each in check(text, unused_suppressions=False).findings] == ["MEM302"]
+
+
+def test_findings_that_cannot_be_shown_are_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memlint.engine.shown_violations", lambda *_, **__: 1 / 0)
+    result = check(b"alpha\n")
+    assert result.findings == ()
+    (diagnostic,) = result.diagnostics
+    assert "showing what was found failed (ZeroDivisionError" in diagnostic.message
