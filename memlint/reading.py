@@ -33,6 +33,10 @@ _OTHER_BOMS = {
 _COOKIE = rb"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))??[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)"
 
 
+# Without an object for every file: some thousand are read to find none changed.
+_OPEN = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
 class ReadError(Exception):
     """A file that cannot be read as a script; ``diagnostic`` says where and why."""
 
@@ -51,17 +55,29 @@ class Read(NamedTuple):
 def read_bytes(path: str) -> bytes:
     """The bytes of ``path``; raises ``ReadError`` if it is unreadable or too large."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
+        file = os.open(path, _OPEN)
+        try:
+            size = os.fstat(file).st_size
             if size > MAX_BYTES:
                 raise ReadError(_too_large(path, size))
-            # A pipe has no size, and may have no end.
-            data = file.readall() if size else file.read(MAX_BYTES + 1)
+            data = os.read(file, size + 1)
+            if len(data) != size:  # a pipe, a growing file, or a read that was cut short
+                data += _rest(file, MAX_BYTES + 1 - len(data))
+        finally:
+            os.close(file)
     except OSError as error:
         raise ReadError(Diagnostic(path, f"cannot be read: {_reason(error)}")) from None
     if len(data) > MAX_BYTES:  # a pipe or a growing file
         raise ReadError(_too_large(path, len(data)))
     return data
+
+
+def _rest(file: int, limit: int) -> bytes:
+    parts: list[bytes] = []
+    while limit > 0 and (part := os.read(file, min(limit, 1 << 20))):
+        parts.append(part)
+        limit -= len(part)
+    return b"".join(parts)
 
 
 def read_source(path: Path | str, data: bytes | None = None) -> Source:

@@ -88,9 +88,7 @@ def call(run: Interpreter, node: ast.Call) -> Value:
             else:
                 results.append(UNKNOWN)
         return merge([*results, UNKNOWN])
-    value = apply(run, target, record)
-    record.result = value
-    return value
+    return apply(run, target, record)
 
 
 def _arguments(run: Interpreter, record: Record) -> None:

@@ -67,8 +67,6 @@ class Script(Tree):
     def forget(self) -> None:
         """Let go of all that was read, so that it is freed at once: a script, its calls and the
         run behind them know each other, and the garbage collector would search all of them."""
-        for record in self._run.records:
-            record.result = UNKNOWN
         vars(self._run).clear()
         vars(self).clear()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from memlint.script.values import UNKNOWN, Object, Slot, Value
+from memlint.script.values import Object, Slot, Value
 
 
 class Record:
@@ -34,7 +34,6 @@ class Record:
         "open_keywords",
         "order",
         "receiver",
-        "result",
         "snapshots",
         "subclass",
     )
@@ -63,7 +62,6 @@ class Record:
         self.conditional = conditional
         self.in_loop = in_loop
         self.function = function
-        self.result: Value = UNKNOWN
         self.snapshots: dict[int, dict[str, Slot]] = {}
         self.subclass: ast.ClassDef | None = None
 

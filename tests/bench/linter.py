@@ -58,7 +58,7 @@ class Tool(NamedTuple):
 PEERS = (
     Tool("ruff", "ruff", ("check", "--isolated", "--no-cache", "--output-format", "concise")),
     Tool("flake8", "flake8", ("--isolated", "-j", "2", "--select", "F"), slow=True),
-    Tool("Fixit", "fixit", ("-q", "lint"), slow=True),
+    Tool("Fixit", "fixit", ("--quiet", "lint"), slow=True),
     Tool("TorchFix", "torchfix", (), slow=True),
     Tool("torch-preflight", "torch-preflight", (), slow=True),
 )

@@ -213,14 +213,14 @@ def test_an_unreadable_file_is_told(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("a.py", "alpha\n")
-    opened = open
+    opened = os.open
 
-    def refuse(path: str, *arguments: object, **options: object) -> object:
-        if str(path) == "a.py":
+    def refuse(path: str, flags: int) -> int:
+        if path == "a.py":
             raise PermissionError(13, "Permission denied")
-        return opened(path, *arguments, **options)  # type: ignore[call-overload]
+        return opened(path, flags)
 
-    monkeypatch.setattr("builtins.open", refuse)
+    monkeypatch.setattr("memlint.reading.os.open", refuse)
     assert run(["check", "a.py"]) == 2
     assert "a.py: cannot be read: permission denied" in capsys.readouterr().out
 
