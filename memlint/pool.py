@@ -40,6 +40,7 @@ def in_processes(
     make: called in each process, gives what it does with a chunk.
     lost: the result for an item whose process died, with a message that says so.
     """
+    others = set(multiprocessing.active_children())
     pool = _executor(processes, make)
     done = False
     try:
@@ -57,8 +58,11 @@ def in_processes(
                     yield _alone(make, item, lost)
         done = True
     finally:
-        # Whoever is interrupted does not wait for the others.
         pool.shutdown(wait=done, cancel_futures=True)
+        if not done:
+            # Whoever is interrupted does not wait for the others, and leaves none behind.
+            for worker in set(multiprocessing.active_children()) - others:
+                worker.terminate()
 
 
 def _submitted(pool: ProcessPoolExecutor, chunk: Sequence[Any]) -> Future[list[Any]] | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,6 +83,44 @@ def test_a_process_that_dies_costs_one_diagnostic(monkeypatch: pytest.MonkeyPatc
     results = check_jobs(jobs_for(*["alpha\n"] * 6), processes=2)
     assert [len(result.findings) for result in results] == [1, 1, 1, 0, 1, 1]
     assert "the process that did so died" in results[3].diagnostics[0].message
+
+
+_INTERRUPTED = """
+import multiprocessing, signal, time
+from memlint.pool import in_processes
+
+def make():
+    def work(chunk):
+        time.sleep(60)
+        return list(chunk)
+    return work
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+signal.setitimer(signal.ITIMER_REAL, 0.5)
+start = time.monotonic()
+try:
+    list(in_processes(make, range(32), 2, None))
+except KeyboardInterrupt:
+    workers = multiprocessing.active_children()
+    for worker in workers:
+        worker.join(5)
+    print(len(multiprocessing.active_children()), time.monotonic() - start < 20)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="interrupts itself by an alarm")
+def test_whoever_is_interrupted_leaves_no_process_behind() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.stdout.split() == ["0", "True"], done.stderr
 
 
 def test_unreadable_file_among_others() -> None:
