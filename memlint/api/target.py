@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from memlint.api.tables import PACKAGES, table
 from memlint.api.versions import exact, parse_version, satisfies
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class Resolved(Plain):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from memlint.reports import Report
 from memlint.reports.style import LEVEL_COLOURS, Style, printable, width
 from memlint.reports.text import diagnostic_line, finding_place, headline
-from memlint.results import Shown, ShownFix
+from memlint.run.results import Shown, ShownFix
 
 _NOTES = {
     "safe": "",

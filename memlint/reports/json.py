@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from json import dumps
 from typing import Any
 
-from memlint.findings import Diagnostic
 from memlint.reports import Report
-from memlint.results import Shown, ShownFix
+from memlint.run.results import Shown, ShownFix
 from memlint.source import Location
+from memlint.source.diagnostics import FileError
 
 
 def render(report: Report) -> Iterator[str]:
@@ -57,7 +57,7 @@ def _fix(fix: ShownFix) -> dict[str, Any]:
     }
 
 
-def _diagnostic(diagnostic: Diagnostic) -> dict[str, Any]:
+def _diagnostic(diagnostic: FileError) -> dict[str, Any]:
     here = _location(Location(diagnostic.row or 1, diagnostic.column or 1))
     return {
         "cell": diagnostic.cell,

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import memlint
-from memlint.findings import Diagnostic
 from memlint.reports import Report
-from memlint.results import Shown, TextEdit
+from memlint.run.results import Shown, TextEdit
+from memlint.source.diagnostics import FileError
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "waste": "warning", "hint": "note"}
@@ -102,7 +102,7 @@ def _replacement(edit: TextEdit) -> dict[str, Any]:
     }
 
 
-def _notification(diagnostic: Diagnostic) -> dict[str, Any]:
+def _notification(diagnostic: FileError) -> dict[str, Any]:
     place: dict[str, Any] = {"artifactLocation": {"uri": _uri(diagnostic.path)}}
     if diagnostic.row is not None:
         place["region"] = {"startLine": diagnostic.row, "startColumn": diagnostic.column or 1}

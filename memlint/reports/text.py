@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.findings import Diagnostic
 from memlint.reports import Report
 from memlint.reports.style import LEVEL_COLOURS, Style
-from memlint.results import Shown
+from memlint.run.results import Shown
+from memlint.source.diagnostics import FileError
 
 
 def place(path: str, row: int | None, column: int | None, cell: int | None) -> str:
@@ -30,7 +30,7 @@ def headline(finding: Shown, style: Style) -> str:
     return " ".join([*parts, finding.message])
 
 
-def diagnostic_line(diagnostic: Diagnostic, style: Style) -> str:
+def diagnostic_line(diagnostic: FileError, style: Style) -> str:
     where = place(diagnostic.path, diagnostic.row, diagnostic.column, diagnostic.cell)
     return f"{style('error', 'bold', 'red')}: {where}: {diagnostic.message}"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.api.signatures import Expression
 from memlint.api.stand_ins import stands_in
-from memlint.script.records import Record
+from memlint.script.invocations import Record
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of
 from memlint.script.values import (
     ABSENT,

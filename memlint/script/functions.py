@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script.records import Record
+from memlint.script.invocations import Record
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 
 from memlint.script.expressions import EXPRESSIONS
 from memlint.script.functions import call_function
-from memlint.script.records import Record
+from memlint.script.invocations import Record
 from memlint.script.state import State
 from memlint.script.statements import STATEMENTS
 from memlint.script.values import (

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from memlint.edits import Edit
+from memlint.rule.edits import Edit
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.changes import add_option, set_option
-from memlint.script.handlers import handlers
+from memlint.script.checkpoints import chain_of, is_quantized, model_facts
+from memlint.script.effects import handlers
 from memlint.script.interpreter import Interpreter
-from memlint.script.models import chain_of, is_quantized, model_facts
-from memlint.script.records import Record
+from memlint.script.invocations import Record
 from memlint.script.references import Reference, reference
 from memlint.script.settings import python_value, setting_of
 from memlint.script.tree import Tree

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memlint.script.records import Record
+    from memlint.script.invocations import Record
 
 
 class Origin(StrEnum):

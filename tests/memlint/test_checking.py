@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from memlint.cache import FOLDER, Cache, fingerprint
-from memlint.checking import Job, Progress, check_jobs, plan
-from memlint.config import Settings
-from memlint.discover import Found
-from memlint.engine import check_file
-from memlint.results import FileResult
-from memlint.rules import Choice
+from memlint.project.config import Settings
+from memlint.project.discover import Found
+from memlint.rule.registry import Choice
+from memlint.run.cache import FOLDER, Cache, fingerprint
+from memlint.run.checking import Job, Progress, check_jobs, plan
+from memlint.run.engine import check_file
+from memlint.run.results import FileResult
 from tests.memlint.fakes import RULES, install
 
 CODES = frozenset({"MEM001", "MEM301", "MEM302", "MEM401"})
@@ -79,7 +79,7 @@ def test_a_process_that_dies_costs_one_diagnostic(monkeypatch: pytest.MonkeyPatc
             os._exit(9)
         return check_file(path, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("memlint.checking.check_file", deadly)
+    monkeypatch.setattr("memlint.run.checking.check_file", deadly)
     results = check_jobs(jobs_for(*["alpha\n"] * 6), processes=2)
     assert [len(result.findings) for result in results] == [1, 1, 1, 0, 1, 1]
     assert "the process that did so died" in results[3].diagnostics[0].message
@@ -87,7 +87,7 @@ def test_a_process_that_dies_costs_one_diagnostic(monkeypatch: pytest.MonkeyPatc
 
 _INTERRUPTED = """
 import multiprocessing, signal, time
-from memlint.pool import in_processes
+from memlint.run.pool import in_processes
 
 def make():
     def work(chunk):
@@ -140,7 +140,7 @@ class Counter:
             self.paths.append(path)
             return check_file(path, *arguments, **options)  # type: ignore[arg-type]
 
-        monkeypatch.setattr("memlint.checking.check_file", counted)
+        monkeypatch.setattr("memlint.run.checking.check_file", counted)
 
     def take(self) -> list[str]:
         taken, self.paths = self.paths, []
@@ -215,7 +215,7 @@ def test_fingerprint_follows_the_sources(tmp_path: Path, monkeypatch: pytest.Mon
     (folder / "data").mkdir(parents=True)
     rule = folder / "mem301_x.py"
     rule.write_text("A = 1")
-    monkeypatch.setattr("memlint.rules.rules_folder", lambda: str(folder))
+    monkeypatch.setattr("memlint.rule.registry.rules_folder", lambda: str(folder))
     before = fingerprint()
     assert fingerprint() == before
     rule.write_text("A = 2")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memlint import __version__
-from memlint.cli import run
+from memlint.cli.main import run
 from tests.memlint.fakes import install
 from tests.memlint.test_notebook import as_bytes, notebook
 
@@ -220,7 +220,7 @@ def test_an_unreadable_file_is_told(
             raise PermissionError(13, "Permission denied")
         return opened(path, flags)
 
-    monkeypatch.setattr("memlint.reading.os.open", refuse)
+    monkeypatch.setattr("memlint.source.reading.os.open", refuse)
     assert run(["check", "a.py"]) == 2
     assert "a.py: cannot be read: permission denied" in capsys.readouterr().out
 
@@ -237,7 +237,7 @@ def test_second_run_comes_from_the_cache(
     write("a.py", "alpha\nbeta\n")
     assert run(["check"]) == 1
     first = capsys.readouterr().out
-    monkeypatch.setattr("memlint.checking.check_file", None)
+    monkeypatch.setattr("memlint.run.checking.check_file", None)
     assert run(["check"]) == 1
     assert capsys.readouterr().out == first
     with pytest.raises(TypeError):
@@ -342,7 +342,7 @@ def test_a_file_that_changes_meanwhile_is_left(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write("a.py", "alpha\n")
-    monkeypatch.setattr("memlint.commands.fix.read_bytes", lambda path: b"something else")
+    monkeypatch.setattr("memlint.cli.fix.read_bytes", lambda path: b"something else")
     assert run(["fix"]) == 2
     assert "changed while it was being fixed" in capsys.readouterr().err
     assert path.read_text() == "alpha\n"
@@ -363,7 +363,7 @@ def test_fix_of_standard_input(
 
 
 def test_fix_over_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlint.fixing.usable_processes", lambda size: 2)
+    monkeypatch.setattr("memlint.run.fixing.usable_processes", lambda size: 2)
     paths = [write(f"f{number}.py", "alpha\n") for number in range(20)]
     assert run(["fix", "-q"]) == 0
     assert all(path.read_text() == "omega\n" for path in paths)
@@ -376,7 +376,7 @@ def test_interrupt_is_told_in_one_line(
         raise KeyboardInterrupt
 
     write("a.py", "alpha\n")
-    monkeypatch.setattr("memlint.checking.check_file", interrupt)
+    monkeypatch.setattr("memlint.run.checking.check_file", interrupt)
     assert run(["check", "--no-cache"]) == 130
     assert capsys.readouterr().err.strip() == "interrupted; no file was left half-written"
 

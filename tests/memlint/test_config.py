@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memlint.config import ConfigError, Settings, in_folder, load, nearest, override
+from memlint.project.config import ConfigError, Settings, in_folder, load, nearest, override
 
 
 def write(path: Path, text: str) -> str:

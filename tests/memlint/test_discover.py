@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from memlint.config import Settings
-from memlint.discover import Found, Skipped, discover
-from memlint.findings import Diagnostic
+from memlint.project.config import Settings
+from memlint.project.discover import Found, Skipped, discover
+from memlint.source.diagnostics import FileError
 
 
 def make(root: Path, *names: str) -> None:
@@ -26,7 +26,7 @@ def taken(*paths: str, **options: bool) -> list[str]:
 
 def told(*paths: str) -> list[str]:
     found = discover(paths or (".",))
-    return [f"{each.path} {each.message}" for each in found if isinstance(each, Diagnostic)]
+    return [f"{each.path} {each.message}" for each in found if isinstance(each, FileError)]
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from memlint import docs, rules
-from memlint.cli import run
-from memlint.rule import Example
+from memlint.cli.main import run
+from memlint.rule import Example, docs
+from memlint.rule import registry as rules
 from tests.memlint.fakes import ALPHA, BETA
 
 RULE = ALPHA._replace(

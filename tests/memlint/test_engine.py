@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from memlint.engine import Prefilter, check_file, check_source, first_sentence
-from memlint.findings import Level
-from memlint.reading import read_source
-from memlint.results import FileResult
+from memlint.rule.findings import Level
+from memlint.run.engine import Prefilter, check_file, check_source, first_sentence
+from memlint.run.results import FileResult
+from memlint.source.reading import read_source
 from tests.memlint.fakes import ALPHA, BETA, GAMMA, RULES, TABLES, install
 
 
@@ -183,7 +183,7 @@ def test_suppressed_findings_are_left_out(tmp_path: Path) -> None:
 
 
 def test_findings_that_cannot_be_shown_are_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlint.engine.shown_violations", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("memlint.run.engine.shown_violations", lambda *_, **__: 1 / 0)
     result = check(b"alpha\n")
     assert result.findings == ()
     (diagnostic,) = result.diagnostics

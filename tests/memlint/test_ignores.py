@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlint.ignores import Patterns
+from memlint.project.ignores import Patterns
 
 PATTERNS = [
     "*.pyc", "*.py[cod]", "build/", "/dist", "docs/_build/", "**/cache", "data/**", "a/**/b.py",

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlint.masking import Masks, mask, unmask
-from memlint.notebook import cell_texts
-from memlint.reading import ReadError, encode, read, read_source
+from memlint.source.diagnostics import ReadError
+from memlint.source.masking import Masks, mask, unmask
+from memlint.source.notebook import cell_texts
+from memlint.source.reading import encode, read, read_source
 
 MASKS = Masks("memlint-magic")
 

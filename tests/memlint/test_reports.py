@@ -9,12 +9,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from memlint.findings import Diagnostic
 from memlint.reports import FORMATS, Report, RuleWords, render
 from memlint.reports.statistics import render_statistics
 from memlint.reports.text import summary
-from memlint.results import DiffLine, FileResult, Shown, ShownFix, TextEdit
+from memlint.run.results import DiffLine, FileResult, Shown, ShownFix, TextEdit
 from memlint.source import Location
+from memlint.source.diagnostics import FileError
 from tests.memlint.sarif_schema import SCHEMA
 
 WORDS = {
@@ -54,9 +54,9 @@ NOTEBOOK = FileResult(
             Location(1, 2, 3), Location(1, 4, 3), "x=y", FIX, WHY,
         ),
     ),
-    (Diagnostic("n.ipynb", "cell 4 does not parse", 2, 3, 4),),
+    (FileError("n.ipynb", "cell 4 does not parse", 2, 3, 4),),
 )  # fmt: skip
-BROKEN = FileResult("b.py", (), (Diagnostic("b.py", "cannot be read"),))
+BROKEN = FileResult("b.py", (), (FileError("b.py", "cannot be read"),))
 REPORT = Report((SCRIPT, NOTEBOOK, BROKEN), WORDS)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from memlint.findings import Level, Violation
-from memlint.reading import read_source
+from memlint.rule.findings import Level, Violation
+from memlint.run.suppressions import apply
 from memlint.source import Source, Span
-from memlint.suppressions import apply
+from memlint.source.reading import read_source
 from tests.memlint.fakes import install
 from tests.memlint.test_notebook import as_bytes, notebook
 

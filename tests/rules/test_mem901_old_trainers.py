@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from memlint.api import Api, newest, parse_target
-from memlint.engine import check_source
-from memlint.findings import Violation
 from memlint.fix import fix_source
-from memlint.rules import load
+from memlint.rule.findings import Violation
+from memlint.rule.registry import load
+from memlint.run.engine import check_source
 from memlint.source import Source
 
 

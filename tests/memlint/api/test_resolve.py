@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memlint.api.resolve import Resolver
 from memlint.api.target import Resolved
 from memlint.api.versions import parse_version
+from memlint.project.resolve import Resolver
 
 
 def _resolver(**environ: str) -> Resolver:

@@ -1,0 +1,174 @@
+"""What the commands have in common: paths to jobs, colours, progress, the cache's place."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+import click
+
+from memlint.cli.options import Common
+from memlint.project.config import ConfigError, Settings, load, nearest, override
+from memlint.project.discover import Found, Skipped, discover
+from memlint.run.checking import Job, Progress, chosen_codes, plan
+from memlint.source.diagnostics import FileError
+
+if TYPE_CHECKING:
+    from memlint.run.cache import Cache
+
+# Below this many files to parse a progress bar would be gone before it is seen.
+_LONG_WORK = 200
+
+
+class Inputs(NamedTuple):
+    """What is to be done, and the folders or links that could not be walked."""
+
+    jobs: list[Job]
+    diagnostics: list[FileError]
+    settings: Settings  # of the working folder
+
+
+class Usage(click.ClickException):
+    """A user's mistake in one line."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"memlint: {self.message}", err=True, file=file)
+
+
+def settings_here(options: Common, folder: str = ".") -> Settings:
+    """The configuration that holds in ``folder``, with the command line's target over it."""
+    try:
+        if options.config is None:
+            found = nearest(os.path.abspath(folder))
+        else:
+            loaded = load(options.config)
+            if loaded is None:
+                raise ConfigError(f"{options.config}: has no [tool.memlint] section")
+            found = loaded
+    except ConfigError as error:
+        raise Usage(str(error)) from None
+    return override(found, target=options.target)
+
+
+def gather(paths: Sequence[str], options: Common) -> Inputs:
+    """The jobs for ``paths``; raises ``Usage`` for a configuration that cannot be used."""
+    here = settings_here(options)
+    found: list[Found] = []
+    diagnostics: list[FileError] = []
+    try:
+        for each in discover(
+            paths or (".",),
+            config=here if options.config is not None else None,
+            force_exclude=options.force_exclude,
+        ):
+            if isinstance(each, Found):
+                found.append(each)
+            elif isinstance(each, FileError):
+                diagnostics.append(each)
+            elif isinstance(each, Skipped) and options.verbose:
+                click.echo(f"skipped {each.path}: {each.reason}", err=True)
+    except ConfigError as error:
+        raise Usage(str(error)) from None
+    if options.target is not None:
+        overridden = {id(each.settings): each.settings for each in found}
+        changed = {key: override(value, target=options.target) for key, value in overridden.items()}
+        found = [each._replace(settings=changed[id(each.settings)]) for each in found]
+    jobs = plan(found, options.choice)
+    check_targets({job.target for job in jobs} | {here.target})
+    return Inputs(jobs, diagnostics, here)
+
+
+def stdin_job(options: Common, filename: str | None) -> tuple[Job, bytes, Settings]:
+    """The job for a script on standard input, and its bytes."""
+    name = filename or "stdin.py"
+    settings = settings_here(options, os.path.dirname(os.path.abspath(name)))
+    check_targets({settings.target})
+    job = plan([Found(name, settings, named=True)], options.choice)[0]
+    return job, sys.stdin.buffer.read(), settings
+
+
+def check_targets(targets: set[str]) -> None:
+    """Raises ``Usage`` if one of them cannot be understood."""
+    for target in targets - {""}:
+        from memlint.api import parse_target
+
+        try:
+            parse_target(target)
+        except ValueError as error:
+            raise Usage(str(error)) from None
+
+
+def warn_if_empty(inputs: Inputs, paths: Sequence[str]) -> None:
+    if not inputs.jobs and not inputs.diagnostics:
+        where = ", ".join(paths) or "."
+        click.echo(f"memlint: no Python files or notebooks found under {where}", err=True)
+
+
+def make_cache(inputs: Inputs, options: Common) -> Cache | None:
+    """The cache beside the configuration that holds here; None if it is not wanted."""
+    if not options.cache or not inputs.jobs:
+        return None
+    from memlint.run.cache import Cache
+
+    root = inputs.settings.root if inputs.settings.origin else os.getcwd()
+    return Cache(root)
+
+
+def colours(wanted: bool | None, stream: TextIO) -> bool:
+    """Whether to colour: as the option says, else as the environment and the terminal do."""
+    if wanted is not None:
+        return wanted
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+class progress_bar:  # noqa: N801 - a context manager, used like a function
+    """A bar on standard error while much is parsed; nothing if that is not a terminal."""
+
+    def __init__(self, wanted: bool = True) -> None:
+        self._wanted = wanted and sys.stderr.isatty()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Progress:
+        return Progress(self._start, self._step)
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _start(self, total: int) -> None:
+        if not self._wanted or total < _LONG_WORK:
+            return
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+
+        self._bar = Bar(console=Console(stderr=True), transient=True)
+        self._bar.start()
+        self._task = self._bar.add_task("Checking", total=total)
+
+    def _step(self) -> None:
+        if self._bar is not None:
+            self._bar.advance(self._task)
+
+
+__all__ = [
+    "Inputs",
+    "Usage",
+    "check_targets",
+    "chosen_codes",
+    "colours",
+    "gather",
+    "make_cache",
+    "progress_bar",
+    "settings_here",
+    "stdin_job",
+    "warn_if_empty",
+]

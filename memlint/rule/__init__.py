@@ -1,0 +1,134 @@
+"""The rule interface: all that a rule may import, besides the standard library.
+
+A rule is a pure function from a script to findings, with the words that explain it. It lives in
+one file of ``memlint_rules`` as ``RULE``; its examples are its tests and its documentation page.
+
+The names are imported with the first one that is used: what only needs a finding or an edit does
+not pay for the script model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memlint.api.signatures import History
+    from memlint.api.successors import (
+        Advice,
+        Build,
+        Environment,
+        Inline,
+        Move,
+        Remove,
+        Rename,
+        Replace,
+        Runtime,
+        Successor,
+    )
+    from memlint.rule.edits import (
+        AddDecorator,
+        AddImport,
+        AddParameter,
+        Edit,
+        InsertStatement,
+        RemoveArgument,
+        RemoveImport,
+        RemoveItem,
+        RemoveKeyword,
+        RemoveStatement,
+        RenameAttribute,
+        RenameImport,
+        RenameItem,
+        RenameKeyword,
+        ReplaceCallee,
+        ReplaceExpression,
+        SetItem,
+        SetKeyword,
+        WrapStatements,
+    )
+    from memlint.rule.findings import Applicability, Finding, Fix, Level
+    from memlint.rule.interface import Example, Rule
+    from memlint.script import (
+        MISSING,
+        UNSURE,
+        Call,
+        Config,
+        Function,
+        How,
+        Loop,
+        ModelFacts,
+        Object,
+        Origin,
+        Reference,
+        Script,
+        Setting,
+        Symbol,
+        Trainer,
+    )
+    from memlint.source import Span
+
+__all__ = [
+    "MISSING",
+    "UNSURE",
+    "AddDecorator",
+    "AddImport",
+    "AddParameter",
+    "Advice",
+    "Applicability",
+    "Build",
+    "Call",
+    "Config",
+    "Edit",
+    "Environment",
+    "Example",
+    "Finding",
+    "Fix",
+    "Function",
+    "History",
+    "How",
+    "Inline",
+    "InsertStatement",
+    "Level",
+    "Loop",
+    "ModelFacts",
+    "Move",
+    "Object",
+    "Origin",
+    "Reference",
+    "Remove",
+    "RemoveArgument",
+    "RemoveImport",
+    "RemoveItem",
+    "RemoveKeyword",
+    "RemoveStatement",
+    "Rename",
+    "RenameAttribute",
+    "RenameImport",
+    "RenameItem",
+    "RenameKeyword",
+    "Replace",
+    "ReplaceCallee",
+    "ReplaceExpression",
+    "Rule",
+    "Runtime",
+    "Script",
+    "SetItem",
+    "SetKeyword",
+    "Setting",
+    "Span",
+    "Successor",
+    "Symbol",
+    "Trainer",
+    "WrapStatements",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from memlint.rule import interface
+
+    names = globals()
+    for each in __all__:
+        names[each] = getattr(interface, each)
+    return names[name]

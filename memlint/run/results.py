@@ -1,0 +1,103 @@
+"""What checking one file comes to, as reports show it and the cache keeps it.
+
+Places are rows and columns, source lines and fixes are text: nothing here needs the file again.
+Plain named tuples, because making a dataclass costs start-up time and JSON writes tuples as lists.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from memlint.rule.findings import Level
+from memlint.source import Location
+from memlint.source.diagnostics import FileError
+
+
+class TextEdit(NamedTuple):
+    """Put ``content`` where the text from ``start`` to ``end`` stands."""
+
+    start: Location
+    end: Location
+    content: str
+
+
+class DiffLine(NamedTuple):
+    """A line of a fix's diff: ``sign`` is ``-`` or ``+``, ``row`` counts in that version."""
+
+    sign: str
+    row: int
+    text: str
+
+
+class ShownFix(NamedTuple):
+    """A fix as text. Without ``edits`` it is advice."""
+
+    message: str
+    applicability: str
+    edits: tuple[TextEdit, ...] = ()
+    diff: tuple[DiffLine, ...] = ()
+
+
+class Shown(NamedTuple):
+    """A finding as it is shown.
+
+    line: the source line that it begins on. why: a sentence on what the fault costs. url: where to
+    read on. Both are the rule's, kept here so that a report from the cache imports no rule.
+    """
+
+    path: str
+    code: str
+    name: str
+    level: str
+    message: str
+    start: Location
+    end: Location
+    line: str
+    fix: ShownFix | None = None
+    why: str = ""
+    url: str | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether the exit status counts it."""
+        return self.level != Level.HINT
+
+
+class FileResult(NamedTuple):
+    """All that was found in one file."""
+
+    path: str
+    findings: tuple[Shown, ...] = ()
+    diagnostics: tuple[FileError, ...] = ()
+
+    def to_json(self) -> list[Any]:
+        """Lists and plain values; the path is the cache's key and left out."""
+        return [
+            [finding[1:] for finding in self.findings],
+            [(d.message, d.row, d.column, d.cell) for d in self.diagnostics],
+        ]
+
+    @staticmethod
+    def from_json(path: str, value: list[Any]) -> FileResult:
+        """The inverse of ``to_json``; raises ``TypeError`` or ``ValueError`` on anything else."""
+        findings, diagnostics = value
+        return FileResult(
+            path,
+            tuple(
+                Shown(
+                    path, code, name, level, message, Location(*start), Location(*end), line,
+                    None if fix is None else _fix(*fix), why, url,
+                )
+                for code, name, level, message, start, end, line, fix, why, url in findings
+            ),
+            tuple(FileError(path, *each) for each in diagnostics),
+        )  # fmt: skip
+
+
+def _fix(message: str, applicability: str, edits: list[Any], diff: list[Any]) -> ShownFix:
+    return ShownFix(
+        message,
+        applicability,
+        tuple(TextEdit(Location(*start), Location(*end), text) for start, end, text in edits),
+        tuple(DiffLine(*line) for line in diff),
+    )
