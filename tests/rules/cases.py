@@ -1,11 +1,11 @@
 """Cases of rules as files: ``tests/cases/MEM301/name.py``, and what a fix makes of them.
 
-A case is a script. Its first lines may say for which versions it holds (``# target: trl=0.15``, one
-line each; else the newest) and what is to be known (``# about: ...``). A line that ends in
-``# expect: MEM301`` has that finding, ``# expect: MEM301 hint`` at that level; a script without such
-marks is clean. ``name.fixed.py`` beside it is what all fixes of the rule make of it; a case with
-findings and without such a file is changed by no fix. Marks and header are taken off before the
-script is read.
+A case is a script. Its first lines may say for which versions it holds (``# target: trl=0.15``,
+one line each; else the newest) and what is to be known (``# about: ...``). A line that ends in
+``# expect: MEM301`` has that finding, ``# expect: MEM301 hint`` at that level; a script without
+such marks is clean. ``name.fixed.py`` beside it is what all fixes of the rule make of it; a case
+with findings and without such a file is changed by no fix. Marks and header are taken off before
+the script is read.
 """
 
 from __future__ import annotations
