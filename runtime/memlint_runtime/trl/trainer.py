@@ -65,8 +65,7 @@ class SharedPrompts:
         reason = reason_against(inside, training=True)
         if reason is not None:
             raise ValueError(
-                f"{name} cannot share prompts: {reason}. Use trl.{name} for this model, or set its "
-                "dropouts to 0 (lora_dropout=0.0, disable_dropout=True) if it is those"
+                f"{name} cannot share prompts: {reason}. Use trl.{name} for this model as it is"
             )
         if args.torch_compile:
             raise ValueError(

@@ -11,6 +11,7 @@ from memlint_runtime import use_variable_length_attention
 from memlint_runtime.attention import dispatch, integration
 from memlint_runtime.attention.kernels.flex import document_block_mask
 from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from tests.runtime.attention.models import (
     FAMILIES,
@@ -280,6 +281,20 @@ def test_models_that_bypass_the_hook_are_an_error_not_a_mixture(family: str) -> 
         del FAMILIES[family]
     with pytest.raises(ValueError, match="was not told where documents begin"):
         model(**flattened(documents(3, 4)))
+
+
+def test_documents_beyond_a_window_in_the_mask_alone_are_refused() -> None:
+    common = {**FAMILIES["qwen3_moe"], "shared_expert_intermediate_size": 16}
+    windowed = {"sliding_window": 6, "layer_types": ["sliding_attention"] * 2}
+    torch.manual_seed(0)
+    config = AutoConfig.for_model("qwen2_moe", use_sliding_window=True, **common, **windowed)
+    model = AutoModelForCausalLM.from_config(config)
+    ids = torch.randint(3, 97, (2, 6))
+    plain = model(ids).logits
+    use_variable_length_attention(model)
+    torch.testing.assert_close(model(ids).logits, plain)
+    with pytest.raises(ValueError, match="sliding window of 6 tokens in its mask alone.* has 7"):
+        model(torch.randint(3, 97, (1, 7)))
 
 
 def test_wrong_use_is_named() -> None:
