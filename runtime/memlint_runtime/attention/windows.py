@@ -30,8 +30,8 @@ def require_within_window(model: Any, window: int | None, tokens: int) -> None:
     """Raise ValueError where a sequence of so many tokens outgrows a window in the mask alone."""
     if window is not None and tokens > window:
         raise ValueError(
-            f"{type(model).__name__} gives its sliding window of {window} tokens in its mask alone, "
-            f"which is not made here, and a sequence has {tokens}: cut sequences to {window} "
+            f"{type(model).__name__} gives its sliding window of {window} tokens in its mask "
+            f"alone, which is not made here, and a sequence has {tokens}: cut sequences to {window} "
             "tokens, or train it on padded batches with TRL's or transformers' own classes"
         )
 

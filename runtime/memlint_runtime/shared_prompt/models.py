@@ -158,7 +158,8 @@ def through_backbone(
     returns goes through `on_output` before the model sees it.
 
     trusted: refuse rows beyond a window that attention is not told of (ValueError); the first look
-    at a model is what finds that window. Raises RuntimeError on leaving where some layer's attention never came by.
+    at a model is what finds that window. Raises RuntimeError on leaving where some layer's
+    attention never came by.
     """
     backbone = model.base_model
     switch = switch_of(model)

@@ -293,7 +293,7 @@ def test_documents_beyond_a_window_in_the_mask_alone_are_refused() -> None:
     plain = model(ids).logits
     use_variable_length_attention(model)
     torch.testing.assert_close(model(ids).logits, plain)
-    with pytest.raises(ValueError, match="sliding window of 6 tokens in its mask alone.* has 7"):
+    with pytest.raises(ValueError, match=r"sliding window of 6 tokens in its mask alone.* has 7"):
         model(torch.randint(3, 97, (1, 7)))
 
 

@@ -363,7 +363,7 @@ def test_an_error_of_the_device_is_no_reason(monkeypatch: pytest.MonkeyPatch) ->
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(probe, "through_backbone", full)
-    with pytest.raises(torch.OutOfMemoryError, match="^CUDA out of memory$"):
+    with pytest.raises(torch.OutOfMemoryError, match=r"^CUDA out of memory$"):
         shared_prompt_logprobs(tiny("llama"), *batch([2]))
 
 
