@@ -62,8 +62,8 @@ def main(
         raise click.ClickException(str(error)) from None
     except ModuleNotFoundError as error:
         raise click.ClickException(
-            f"this needs {error.name.split('.')[0]}, which is not installed: pip install "
-            "'torch-memlint[runtime]'"
+            f"this needs {str(error.name).split('.')[0]}, which is not installed: pip "
+            "install 'torch-memlint[runtime]'"
         ) from None
 
 

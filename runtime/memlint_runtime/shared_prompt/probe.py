@@ -46,6 +46,8 @@ def disagreement(model: PreTrainedModel) -> str | None:
         wanted = _plain(model, ids)
         try:
             share = _share_of_error(model, ids, wanted)
+            if share is None:
+                return "its forward does not call its trunk as a whole"
         except _NO_REASON:
             raise
         except (RuntimeError, ValueError) as error:
@@ -64,7 +66,8 @@ def window_not_told(model: PreTrainedModel) -> int | None:
         if not windows:
             return None
         wanted = _plain(model, ids)
-        if _share_of_error(model, ids, wanted) <= _tolerated(wanted):
+        share = _share_of_error(model, ids, wanted)
+        if share is None or share <= _tolerated(wanted):
             return None
     return min(windows)
 
@@ -103,8 +106,11 @@ def _plain(model: PreTrainedModel, ids: Tensor) -> Tensor:
     return hidden
 
 
-def _share_of_error(model: PreTrainedModel, ids: Tensor, wanted: Tensor) -> float:
-    """The median token's error, relative, of the packed rows against the repeated batch."""
+def _share_of_error(model: PreTrainedModel, ids: Tensor, wanted: Tensor) -> float | None:
+    """The median token's error, relative, of the packed rows against the repeated batch.
+
+    None where the model's forward goes past its trunk, so that nothing of ours was reached.
+    """
     mask = torch.ones_like(ids)
     scored = mask.bool()
     scored[:, 0] = False
@@ -121,7 +127,9 @@ def _share_of_error(model: PreTrainedModel, ids: Tensor, wanted: Tensor) -> floa
         torch.autocast(ids.device.type, enabled=False),
         through_backbone(model, tree_pass, keep, trusted=False),
     ):
-        model.base_model(input_ids=tree.take(ids), position_ids=positions)
+        model(input_ids=tree.take(ids), position_ids=positions)
+    if not shared:
+        return None
     wanted_TD = wanted[tree.row, tree.column].float()
     error_T = (shared[0].float() - wanted_TD).norm(dim=-1) / wanted_TD.norm(dim=-1)
     return float(error_T.median())

@@ -358,6 +358,15 @@ def test_functional_dropout_is_seen() -> None:
     shared_prompt_logprobs(model.eval(), *batch([2]))
 
 
+def test_a_forward_past_the_trunk_is_refused() -> None:
+    config = OPTConfig(
+        vocab_size=64, hidden_size=32, word_embed_proj_dim=32, num_hidden_layers=2, ffn_dim=32,
+        num_attention_heads=4, dropout=0.0, attention_dropout=0.0, layerdrop=0.0,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="does not call its trunk as a whole"):
+        shared_prompt_logprobs(AutoModelForCausalLM.from_config(config).train(), *batch([2]))
+
+
 def test_an_error_of_the_device_is_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
