@@ -17,6 +17,7 @@ passes with a given cache (generation) and with a 4D mask of the caller run as o
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -41,6 +42,9 @@ from memlint_runtime.attention.unpadding import PaddedShape, repad_output, unpad
 from memlint_runtime.attention.windows import require_within_window, window_in_mask_alone
 
 ATTENTION_NAME = "memlint_variable_length"
+
+# Inputs of a model that are no text.
+_SEEN = re.compile(r"pixel_values|image_(?!token)|video_(?!token)|input_features|audio_(?!token)")
 
 # Marks a trunk on which the hook is installed, by how it treats padding.
 _INSTALLED = "_memlint_variable_length"
@@ -74,9 +78,16 @@ def use_variable_length_attention(model: _M, *, remove_padding: bool = False) ->
         )
     AttentionInterface.register(ATTENTION_NAME, variable_length_attention)
     AttentionMaskInterface.register(ATTENTION_NAME, sdpa_mask)
-    transformer.set_attn_implementation(ATTENTION_NAME)
+    _select(transformer)
     _install(transformer.base_model, remove_padding, window_in_mask_alone(transformer))
     return model
+
+
+def _select(model: PreTrainedModel) -> None:
+    """Attention by document for the layers that read tokens; towers for images keep theirs."""
+    text = model.config.get_text_config()
+    parts = [name for name in model.config.sub_configs if getattr(model.config, name, None) is text]
+    model.set_attn_implementation({parts[0]: ATTENTION_NAME} if parts else ATTENTION_NAME)
 
 
 def _install(trunk: torch.nn.Module, remove_padding: bool, mask_window: int | None) -> None:
@@ -105,6 +116,11 @@ def _describe_documents(
 ) -> tuple[tuple[()], dict[str, Any]]:
     """Forward pre-hook: documents of the batch as keywords for the attention function."""
     inputs = dict(zip(names, args, strict=False)) | kwargs
+    if seen := [name for name in inputs if _SEEN.match(name) and inputs[name] is not None]:
+        raise ValueError(
+            f"variable-length attention is for batches of text, got {', '.join(seen)}: images and "
+            f"audio attend both ways. Train on them in padded batches with sdpa."
+        )
     mask = inputs.get("attention_mask")
     if mask is not None and not (isinstance(mask, Tensor) and mask.ndim == 2):
         return (), inputs | {"whole_rows": True}
