@@ -99,7 +99,7 @@ def shrunk(settings: dict[str, Any], *, sections: bool = False) -> dict[str, Any
 
 
 def tiny(model_type: str) -> Any:
-    """The model of a type, in training mode, its weights drawn large enough for mistakes to show."""
+    """The model of a type, in training mode, its weights large enough for mistakes to show."""
     default = AutoConfig.for_model(model_type)
     sections = any(part in model_type for part in ("vl", "4v", "omni"))
     config = type(default).from_dict(shrunk(default.to_dict(), sections=sections))
@@ -250,7 +250,8 @@ def main(chosen: list[str]) -> None:
     table = json.loads(TABLE.read_text()) if TABLE.exists() and chosen else {}
     for model_type in chosen or types():
         table[model_type] = tried(model_type)
-        print(model_type, *table[model_type].values(), sep=" | ", flush=True)
+        sys.stdout.write(" | ".join((model_type, *table[model_type].values())) + "\n")
+        sys.stdout.flush()
         TABLE.write_text(json.dumps(dict(sorted(table.items())), indent=1) + "\n")
 
 

@@ -32,7 +32,8 @@ def require_within_window(model: Any, window: int | None, tokens: int) -> None:
         raise ValueError(
             f"{type(model).__name__} gives its sliding window of {window} tokens in its mask "
             f"alone, which is not made here, and a sequence has {tokens}: cut sequences to "
-            f"{window} tokens, or train it on padded batches with TRL's or transformers' own classes"
+            f"{window} tokens, or train it on padded batches with TRL's or transformers' own "
+            "classes"
         )
 
 
