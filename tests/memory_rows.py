@@ -95,7 +95,10 @@ def trainer_of(row: Row) -> str:
 
 
 def accumulation_of(row: Row) -> int:
-    match = re.match(r"\d+", str(row["grad_accum"]))
+    text = str(row["grad_accum"])
+    if match := re.match(r"global (\d+) / \(4 x", text):
+        return max(int(match.group(1)) // 4 // int(row["world_size"]), 1)
+    match = re.match(r"\d+", text)
     return max(int(match.group()), 1) if match else 1
 
 
@@ -155,7 +158,7 @@ def offload_of(row: Row) -> str:
     text = str(row["offload"]).lower()
     if "optimizer" in text:
         return "optimizer"
-    if "streamed" in text:
+    if "streamed" in text or "cpu offload" in str(row["optimizer"]).lower():
         return "parameters"
     return "none"
 
@@ -260,7 +263,18 @@ def _peft(method: str) -> dict[str, Any]:
         return {"method": "lora", "lora": {
             "r": config["r"], "target_modules": config["target_modules"],
             "dropout": config.get("lora_dropout", 0.0)}}
+    if kind in _LIKE_LORA:
+        rank = config.get("r") or config.get("init_r") or 8
+        return {"method": "lora", "lora": {
+            "r": min(int(rank), 64), "target_modules": config.get("target_modules") or [
+                "q_proj", "v_proj"], "dropout": 0.0}}
     raise Inexpressible("an adapter that is not LoRA")
+
+
+# Adapters of linear maps whose memory is that of LoRA, nearly: a product beside the base's.
+_LIKE_LORA = ("ADALORA", "LOHA", "LOKR", "OFT", "BOFT", "ROAD", "VERA", "PVERA", "MISS", "IA3",
+              "RANDLORA", "UNILORA", "VBLORA", "C3A", "SHIRA", "WAVEFT", "FROD", "DEFT", "PSOFT",
+              "ADAMSS", "PEANUT", "GLORA", "TINYLORA", "FOURIERFT")
 
 
 def sharding_of(row: Row) -> dict[str, Any]:

@@ -29,6 +29,7 @@ class Weight(Plain):
     rank: int = 0
     adapter_width: int = 4
     adapter_dropout: float = 0.0
+    keeps_input: bool = False
 
 
 class Work(Plain):
@@ -55,6 +56,7 @@ class Work(Plain):
     norm_trainable: bool = True
     norm_width: int = 2
     grouped_experts: bool = True
+    fused_activations: bool = False
     compile: bool = False
 
     @property
@@ -97,21 +99,25 @@ def _base(tape: Tape, x: Value, layer: Linear, weight: Weight, work: Work, out: 
         source = cast(tape, x, work.compute, f"{layer.name} input")
         scratch = matrix * weight.dequantized
         result = tape.op(layer.name, (source,), out, work.compute, scratch=scratch,
+                         saves=(source,) if weight.keeps_input else (),
                          backward_scratch=scratch)
         return cast(tape, result, x.width, f"{layer.name} output")
     width = work.compute if work.autocast else x.width
     source = cast(tape, x, width, f"{layer.name} input")
-    recast = weight.trainable and weight.stored > width
-    return tape.op(
+    recast = weight.stored > width
+    output = tape.op(
         layer.name,
         (source,),
         out,
         width,
         saves=(source,) if weight.trainable else (),
         weight_bytes=matrix * weight.gradient if weight.trainable else 0,
-        backward_scratch=matrix * width if recast else 0,
-        scratch=matrix * width if weight.stored > width and not weight.trainable else 0,
+        backward_scratch=matrix * width if recast and weight.trainable else 0,
     )
+    if recast and output.grad:
+        # The cast weight is what backward multiplies with, so autograd keeps it.
+        tape.keep(f"{layer.name} weight in the compute dtype", matrix * width, "weight copies")
+    return output
 
 
 def _adapter(
@@ -374,6 +380,8 @@ def _short_convolution(
 def mlp(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> Value:
     """The feed-forward part, dense or with experts; x [T, D] -> [T, D]."""
     if spec.experts:
+        if not work.grouped_experts:
+            return _looped_mixture(tape, x, spec, weights, work)
         return _mixture(tape, x, spec, weights, work)
     return _dense(tape, x, spec.projections, spec, weights, work)
 
@@ -389,7 +397,7 @@ def _dense(
             product = tape.op("gated product", (gate, up), gate.elements, gate.width,
                               saves=(gate, up))
         else:
-            active = _activation(tape, gate, spec.activation)
+            active = _activation(tape, gate, spec.activation, work)
             up = linear(tape, x, maps[1], weights.of(maps[1]), work)
             product = tape.op("gated product", (active, up), up.elements, up.width,
                               saves=(active, up))
@@ -403,7 +411,7 @@ def _dense(
         tape.touch(both)
     else:
         inner = linear(tape, x, maps[0], weights.of(maps[0]), work)
-        product = _activation(tape, inner, spec.activation)
+        product = _activation(tape, inner, spec.activation, work)
     tape.touch(x)
     return linear(tape, product, down, weights.of(down), work)
 
@@ -411,9 +419,9 @@ def _dense(
 _UNFUSED = {"gelu_new": 3, "gelu_fast": 3, "quick_gelu": 1, "relu2": 1, "xielu": 3}
 
 
-def _activation(tape: Tape, x: Value, name: str) -> Value:
+def _activation(tape: Tape, x: Value, name: str, work: Work) -> Value:
     """The activation; those written in Python keep their intermediate tensors."""
-    extra = _UNFUSED.get(name, 0)
+    extra = 0 if work.fused_activations else _UNFUSED.get(name, 0)
     if name == "relu":
         return tape.op("activation", (x,), x.elements, x.width, saves_output=True)
     return tape.op("activation", (x,), x.elements, x.width, saves=(x,), keeps=extra * x.bytes)
@@ -428,12 +436,43 @@ def _mixture(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> V
     gathered = tape.op("tokens by expert", (x,), routed * hidden, x.width)
     gate_map, up_map, down_map = spec.projections
     gate = _expert(tape, gathered, gate_map, weights, work, routed)
-    active = _activation(tape, gate, spec.activation)
+    active = _activation(tape, gate, spec.activation, work)
     up = _expert(tape, gathered, up_map, weights, work, routed)
     product = tape.op("gated product", (active, up), up.elements, up.width, saves=(active, up))
     down = _expert(tape, product, down_map, weights, work, routed)
     weighted = tape.op("weighted outputs", (down,), down.elements, down.width, saves=(down,))
     result = tape.op("combined outputs", (weighted,), x.elements, x.width)
+    return _shared_expert(tape, x, result, spec, weights, work)
+
+
+def _looped_mixture(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> Value:
+    """The experts of transformers before 5: one after another, each with its tokens.
+
+    What one expert saves is counted for all; what it needs meanwhile only once.
+    """
+    routed = -(-work.tokens * spec.experts_per_token // spec.experts)
+    hidden = x.elements // work.tokens
+    scores = tape.op("router", (x,), work.tokens * spec.experts, x.width)
+    tape.op("router softmax", (scores,), scores.elements, 4, saves_output=True)
+    result = tape.op("combined outputs", (x,), x.elements, x.width)
+    gate_map, up_map, down_map = spec.projections
+    tape.start_repeat()
+    gathered = tape.op("tokens of an expert", (x,), routed * hidden, x.width)
+    gate = _expert(tape, gathered, gate_map, weights, work, routed)
+    active = _activation(tape, gate, spec.activation, work)
+    up = _expert(tape, gathered, up_map, weights, work, routed)
+    product = tape.op("gated product", (active, up), up.elements, up.width, saves=(active, up))
+    down = _expert(tape, product, down_map, weights, work, routed)
+    weighted = tape.op("weighted outputs", (down,), down.elements, down.width, saves=(down,))
+    tape.touch(gathered)
+    tape.repeat(spec.experts)
+    result = tape.add("sum of experts", result, tape.view(weighted, x.elements), fresh=False)
+    return _shared_expert(tape, x, result, spec, weights, work)
+
+
+def _shared_expert(
+    tape: Tape, x: Value, result: Value, spec: Mlp, weights: Weights, work: Work
+) -> Value:
     if spec.shared:
         beside = _dense(tape, x, spec.shared, spec, weights, work)
         result = tape.add("with the shared expert", result, beside)
@@ -451,7 +490,8 @@ def _expert(
     return tape.op(
         layer.name, (source,), routed * layer.outputs, width,
         saves=(source,) if weight.trainable else (),
-        weight_bytes=layer.weights * weight.gradient if weight.trainable else 0,
+        weight_bytes=(layer.weights if work.grouped_experts else matrix) * weight.gradient
+        if weight.trainable else 0,
         scratch=matrix * weight.dequantized,
         backward_scratch=matrix * weight.dequantized,
     )

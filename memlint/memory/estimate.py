@@ -150,6 +150,7 @@ class _Run:
         self.length = -(-self.length // self.sharding.sequence)
         self.head_tokens = -(-self.head_tokens // self.sharding.sequence)
         self.compute = dtype_width(settings.compute_dtype or "bfloat16")
+        self.own_loop = facts.own_loop(settings.versions, settings.trainer or "loop")
         self.work = self._work()
         self.stacks = self._stacks()
         self.head_replay = self._head()
@@ -158,7 +159,7 @@ class _Run:
 
     def _work(self) -> Work:
         settings = self.settings
-        liger = settings.loss == "liger"
+        liger = settings.loss == "liger" and "liger_kernel" in settings.versions
         compute = max(self.compute, 2)
         autocast = bool(settings.autocast)
         padded = not settings.packed and self.rows > 1
@@ -177,6 +178,8 @@ class _Run:
             norm_trainable=self.holding.full,
             norm_width=self.holding.other_width if not autocast or self.holding.prepared
             else min(self.holding.other_width, 4),
+            grouped_experts=facts.reaches(settings.versions, facts.GROUPED_EXPERTS),
+            fused_activations=bool(settings.compile) or self.own_loop,
             compile=bool(settings.compile),
         )
 
@@ -247,7 +250,12 @@ class _Run:
                 hidden=architecture.hidden,
                 tokens=tokens,
                 path=settings.loss or "full_logits",
-                upcast=facts.upcast(settings.versions),
+                upcast=facts.upcast(
+                    settings.versions, architecture.family, own=self.own_loop,
+                    pure=not settings.autocast and self.sharding.name != "fsdp2",
+                ),
+                compiled=bool(settings.compile),
+                autocast=bool(settings.autocast),
                 held=trainer == "loop",
                 one_sequence=self.rows == 1,
                 preference=trainer in ("trl.DPOTrainer", "trl.GRPOTrainer"),
@@ -700,6 +708,8 @@ class _Run:
         allocated = _around(peak, 0.04, 0.05)
         reserved, low, high = reserved_bytes(self.settings, phases, self.stacks[0].replay)
         context = self.gpu.context if self.gpu else 500 * 2**20
+        if not facts.reaches(self.settings.versions, facts.LAZY_KERNELS):
+            context = max(context, 1343 * 2**20)
         paged = 0
         if self.optimizer.paged:
             part = self.sharding.states / self.sharding.split

@@ -13,6 +13,22 @@ from collections.abc import Mapping
 # labels are padded and shifted and only the upcast remains (loss/loss_utils.py).
 UPCAST = (("transformers", (4, 49), "padded"), ("transformers", (4, 46), "shifted"))
 
+# transformers before 4.49: these models computed their loss themselves, in the logits' own dtype.
+OWN_LOSS = ("transformers", (4, 49))
+OWN_LOSS_FAMILIES = frozenset(
+    ("gpt2", "gpt_bigcode", "gpt_neox", "gptj", "bloom", "opt", "falcon", "mpt", "codegen",
+     "RefinedWeb", "RefinedWebModel")
+)
+
+# bitsandbytes before 0.42: a 4-bit matmul kept its input for backward.
+KEEPS_INPUT = ("bitsandbytes", (0, 42))
+
+# torch 2.0 loads kernels lazily; before, a context held all of them.
+LAZY_KERNELS = ("torch", (2, 0))
+
+# transformers 5.0: experts run as grouped matmuls, not in a loop over experts.
+GROUPED_EXPERTS = ("transformers", (5, 0))
+
 # transformers 5.0: activation checkpointing is non-reentrant unless the script says otherwise.
 NON_REENTRANT = ("transformers", (5, 0))
 
@@ -57,8 +73,17 @@ def reaches(versions: Mapping[str, str], fact: tuple[str, tuple[int, ...]]) -> b
     return not found or found >= least
 
 
-def upcast(versions: Mapping[str, str]) -> str:
-    """How the causal loss upcasts: ``padded``, ``shifted`` or ``model``."""
+def own_loop(versions: Mapping[str, str], trainer: str) -> bool:
+    """Whether a script computes its loss itself: versions are named, transformers is not."""
+    return trainer == "loop" and bool(versions) and "transformers" not in versions
+
+
+def upcast(versions: Mapping[str, str], family: str, *, own: bool, pure: bool) -> str:
+    """How the causal loss upcasts: ``padded``, ``shifted``, ``model`` or ``none``."""
+    if own:
+        return "none" if pure else "padded"
+    if family in OWN_LOSS_FAMILIES and not reaches(versions, OWN_LOSS):
+        return "own"
     for library, least, name in UPCAST:
         if reaches(versions, (library, least)):
             return name

@@ -27,7 +27,8 @@ class Head(Plain):
     """What the loss is computed with.
 
     tokens: with logits. path: see above. upcast: ``model`` (float32 output, shifted copy),
-    ``shifted`` (output, float32 copy, shifted copy) or ``padded`` (output, float32 copy).
+    ``shifted`` (output, float32 copy, shifted copy), ``padded`` (output, float32 copy), ``own``
+    (output, shifted copy) or ``none``. autocast: log-softmax is in float32 in any case.
     held: whether the script holds the model's output during backward.
     preference: log-probabilities of given tokens instead of a mean loss.
     """
@@ -44,7 +45,8 @@ class Head(Plain):
     softcap: bool = False
     scaled: bool = False
     tiled_by_trl: bool = False
-    gradient_width: int = 2
+    compiled: bool = False
+    autocast: bool = False
 
 
 def record(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Value:
@@ -78,21 +80,44 @@ def _logits(tape: Tape, name: str, x: Value) -> Value:
     return tape.op(name, (x,), x.elements, x.width, kind="logits")
 
 
+def _compiled(tape: Tape, logits: Value, head: Head) -> Value:
+    """A compiled loss reads the logits in place; its gradient is one tensor of their dtype."""
+    loss = tape.op("loss", (logits,), head.tokens, 4, saves=(logits,),
+                   backward_scratch=4 * logits.elements, kind="logits")
+    if head.held:
+        tape.hold(logits)
+    return loss
+
+
 def _cross_entropy(tape: Tape, logits: Value, head: Head) -> Value:
+    if head.compiled:
+        return _compiled(tape, logits, head)
     narrow = logits
-    wide = cast(tape, logits, 4, "logits in float32")
+    shift = head.upcast in ("model", "shifted", "own") and not head.one_sequence
+    if head.upcast == "own":
+        if shift:
+            logits = _logits(tape, "shifted logits", logits)
+        tape.touch(narrow)
+        shift = False
+    wide = logits
+    if head.upcast not in ("none", "own") or head.autocast:
+        wide = cast(tape, logits, 4, "logits in float32")
     wide.storage.kind = "logits"
     shifted = wide
-    if head.upcast != "padded" and not head.one_sequence:
-        shifted = tape.op("shifted logits", (wide,), wide.elements, 4, kind="logits")
+    if shift:
+        shifted = tape.op("shifted logits", (wide,), wide.elements, wide.width, kind="logits")
     if head.path == "fused":
         loss = tape.op("loss", (shifted,), head.tokens, 4, saves=(shifted,), kind="logits",
                        scratch=0)
     else:
-        chances = tape.op("log-softmax", (shifted,), shifted.elements, 4, saves_output=True,
-                          kind="logits")
+        chances = tape.op("log-softmax", (shifted,), shifted.elements, shifted.width,
+                          saves_output=True, kind="logits")
         loss = tape.op("loss", (chances,), head.tokens, 4)
-    if head.upcast == "model":
+    if head.upcast == "own":
+        tape.touch(narrow, logits)
+        if head.held:
+            tape.hold(narrow)
+    elif head.upcast == "model":
         tape.touch(wide, shifted)
         if head.held:
             tape.hold(wide)
@@ -153,7 +178,7 @@ def _liger(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Valu
     kept = x.bytes + (matrix * weight.gradient if weight.trainable else 0)
     recast = matrix * x.width if weight.stored > x.width else 0
     return tape.op(
-        "loss", (x,), head.tokens, 4, keeps=kept, scratch=piece * 2 + recast,
+        "loss", (x,), head.tokens, 4, keeps=kept, scratch=piece + recast,
         weight_bytes=matrix * weight.gradient if weight.trainable else 0,
         kind="logits",
     )

@@ -138,6 +138,7 @@ class Tape:
         self._operations: list[Operation] = []
         self._inputs: list[Value] = []
         self._held: list[Storage] = []
+        self._repeat_from = 0
 
     def input(self, name: str, elements: int, width: int, *, grad: bool = True) -> Value:
         """A tensor that exists before the block."""
@@ -205,9 +206,51 @@ class Tape:
         self._operations.append(Operation("view", (value,), output, (), 0, 0, True, 0))
         return output
 
-    def add(self, name: str, left: Value, right: Value) -> Value:
-        """left + right: keeps nothing; both get the same gradient."""
+    def keep(self, name: str, size: int, kind: str) -> None:
+        """The last operation also makes and keeps this much for backward."""
+        operation = self._operations[-1]
+        extra = Storage(name, size, kind)
+        extra.last = len(self._operations) - 1
+        operation.saves = (*operation.saves, extra)
+
+    def start_repeat(self) -> None:
+        """What follows, up to ``repeat``, happens several times in a row."""
+        self._repeat_from = len(self._operations)
+
+    def repeat(self, times: int) -> None:
+        """Count what the stretch saves, and its weights' gradients, ``times`` over.
+
+        Its other tensors die before the next turn, and are counted once.
+        """
+        stretch = self._operations[self._repeat_from :]
+        seen: set[int] = set()
+        outside = {id(value.storage) for value in self._inputs}
+        for operation in self._operations[: self._repeat_from]:
+            outside.add(id(operation.output.storage))
+        extra = 0
+        for operation in stretch:
+            extra_weights = operation.weight_bytes * (times - 1)
+            operation.weight_bytes += extra_weights
+            for storage in operation.saves:
+                if id(storage) not in seen and id(storage) not in outside:
+                    seen.add(id(storage))
+                    extra += storage.bytes * (times - 1)
+        if extra and stretch:
+            first = stretch[0]
+            kept = Storage("saved by the other experts", extra, "activations")
+            kept.last = self._repeat_from
+            first.saves = (*first.saves, kept)
+
+    def add(self, name: str, left: Value, right: Value, *, fresh: bool = True) -> Value:
+        """left + right: keeps nothing; both get the same gradient. In place if not ``fresh``."""
         width = max(left.width, right.width)
+        if not fresh:
+            output = Value(left.storage, left.elements, left.width, left.grad or right.grad)
+            index = len(self._operations)
+            left.storage.last = max(left.storage.last, index)
+            right.storage.last = max(right.storage.last, index)
+            self._operations.append(Operation(name, (left, right), output, (), 0, 0, True, 0))
+            return output
         output = Value(
             Storage(name, left.elements * width, "activations"),
             left.elements,

@@ -7,6 +7,7 @@ of 128: a 16-bit scale and a packed zero for each output; GPTQ also a group inde
 
 from __future__ import annotations
 
+from memlint.memory import facts
 from memlint.memory.architecture import Architecture, Layer, Linear
 from memlint.memory.blocks import Weight, Weights
 from memlint.memory.settings import Lora, Quantization, Settings, dtype_width
@@ -85,14 +86,17 @@ class Holding:
         self.full = settings.method == "full"
         self.lora: Lora | None = settings.lora if not self.full else None
         self.quantization = settings.quantization
+        # Sharded loaders leave the preparation out: parameters are not there yet to be cast.
+        sharded = settings.sharding in ("fsdp", "fsdp2", "zero3")
         prepared = bool(
-            self.quantization and self.quantization.kbit_preparation
+            self.quantization and self.quantization.kbit_preparation and not sharded
             and self.quantization.type in ("nf4", "fp4", "int8")
         )
         self.prepared = prepared
         # PEFT's preparation casts every 16-bit parameter that is not quantized to float32.
         self.other_width = 4 if prepared else self.width
         self.adapter_width = dtype_width((self.lora.dtype if self.lora else None) or "float32")
+        self.keeps_input = not facts.reaches(settings.versions, facts.KEEPS_INPUT)
         saved = self.lora.modules_to_save if self.lora else ()
         self.saves_embedding = any(matches("embed_tokens", (name,)) for name in saved)
         self.saves_head = any(matches("lm_head", (name,)) for name in saved)
@@ -109,13 +113,14 @@ class Holding:
         )
         experts_whole = linear.experts > 1 and quantization and quantization.type in (
             "nf4", "fp4", "int8"
-        ) and self.settings.versions.get("transformers", "4").startswith("5")
+        ) and facts.reaches(self.settings.versions, facts.GROUPED_EXPERTS)
         adapter = rank * (linear.inputs + linear.outputs) * linear.experts
         if quantization and not skipped and not experts_whole:
             kernel = quantization.type in ("gptq", "awq")
             weight = Weight(
                 trainable=False, stored=0, quantized=True,
                 dequantized=0 if kernel else self.compute, rank=rank,
+                keeps_input=not kernel and self.keeps_input,
                 adapter_width=self.adapter_width,
                 adapter_dropout=(self.lora.dropout or 0.0) if self.lora else 0.0,
             )
