@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memlint.api.signatures import Expression
 from memlint.api.stand_ins import stands_in
 from memlint.script.invocations import Record
+from memlint.script.purpose import may_train
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of
 from memlint.script.values import (
     ABSENT,
@@ -255,6 +256,11 @@ class Trainer(Call):
     def shares_prompts(self) -> bool:
         """Whether it is the runtime's, which forwards every prompt once."""
         return any(stands_in(record.name) for record in self.records)
+
+    @cached_property
+    def trains(self) -> bool:
+        """Whether it may train; False where it definitely only evaluates, predicts or saves."""
+        return may_train(self, self.script.records, self.script.method_calls("train"))
 
     @cached_property
     def args(self) -> Setting:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from memlint.api.successors import Replace
 from memlint.rule.edits import Edit
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.changes import add_option, set_option
@@ -263,6 +264,34 @@ class Script(Tree):
         )
 
     @cached_property
+    def training(self) -> tuple[Trainer, ...]:
+        """The trainers that may train at the target.
+
+        Those that definitely only evaluate are left out, and those of classes that the target does
+        not have, under this name or another.
+        """
+        return tuple(
+            trainer
+            for trainer in self.trainers
+            if self._is_at_target(trainer.kind) and trainer.trains
+        )
+
+    def _is_at_target(self, kind: str) -> bool:
+        if self.api.exists(kind) is not False:
+            return True
+        return isinstance(self.api.successor(kind), Replace)
+
+    @cached_property
+    def trains(self) -> bool:
+        """Whether anything may be trained here, by a trainer or in a hand-written loop."""
+        return bool(self.training or self.loops)
+
+    @property
+    def records(self) -> list[Record]:
+        """Every call as it was evaluated, in the order of the run."""
+        return self._run.records
+
+    @cached_property
     def trainer_records(self) -> list[Record]:
         return [record for trainer in self.trainers for record in trainer.records]
 
@@ -273,6 +302,15 @@ class Script(Tree):
             for trainer in self.trainers
             if trainer.config is not None and trainer.config.node is config.node
         )
+
+    def training_with(self, config: Config) -> tuple[Trainer, ...]:
+        """The trainers that get a configuration and may train."""
+        users = {trainer.node for trainer in self.trainers_with(config)}
+        return tuple(trainer for trainer in self.training if trainer.node in users)
+
+    def may_train_with(self, config: Config) -> bool:
+        """Whether anything may train with a configuration: a trainer out of sight may get it."""
+        return not self.trainers_with(config) or bool(self.training_with(config))
 
     def final_slots(self, made: Object) -> dict[str, Slot]:
         """The slots of an object when the script ends."""

@@ -30,7 +30,7 @@ def full_logits_trainers(script: Script, topic: str, chunked: frozenset[str]) ->
     if script.uses_unsloth or script.off_cuda or _spared(script):
         return
     without = script.api.behaviour(topic) != "full logits"
-    for trainer in script.trainers:
+    for trainer in script.training:
         name = trainer.kind.rpartition(".")[2]
         if not trainer.kind.startswith("trl.") or trainer.model.is_toy or trainer.shares_prompts:
             continue

@@ -52,5 +52,5 @@ def is_trained(script: Script, load: Call) -> bool:
         trainer.model.load is not None
         and trainer.model.load.node is load.node
         and not trainer.model.is_toy
-        for trainer in script.trainers
+        for trainer in script.training
     )

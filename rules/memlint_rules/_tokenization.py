@@ -67,7 +67,7 @@ def prepared_in(script: Script, call: Call) -> FunctionNode | None:
 
 def trains(script: Script) -> bool:
     """Whether the script trains anything."""
-    return bool(script.trainers or script.loops)
+    return script.trains
 
 
 def _for_training(text: str) -> bool:

@@ -31,7 +31,7 @@ def check(script: Script) -> Iterator[Finding]:
     if script.uses_unsloth or script.off_cuda or script.method_calls(*_ENABLERS):
         return
     for config in script.configs:
-        trainers = script.trainers_with(config)
+        trainers = script.training_with(config)
         if not trainers or not all(map(trains_language_model, trainers)):
             continue
         if any(map(_kbit, trainers)) or not _surely_off(config):

@@ -83,7 +83,7 @@ def _nobody_turns_it_on_again(script: Script) -> bool:
 
 
 def _in_config(script: Script, config: Config) -> Iterator[Finding]:
-    trainers = script.trainers_with(config)
+    trainers = script.training_with(config)
     if is_on(config) is not True or not trainers:
         return
     given = [config.setting(name) for name in ARGUMENTS]

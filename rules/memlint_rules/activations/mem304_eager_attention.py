@@ -67,7 +67,7 @@ def _needs_scores(script: Script) -> bool:
 def _in_config(script: Script, config: Config) -> Iterator[Finding]:
     """``model_init_kwargs``, with which a TRL trainer loads a model that is given by name."""
     made = config.setting("model_init_kwargs").value
-    trainers = [one for one in script.trainers_with(config) if one.model.by_name]
+    trainers = [one for one in script.training_with(config) if one.model.by_name]
     if not isinstance(made, Object) or made.type != "dict" or not trainers:
         return
     if script.item(made, _OPTION) != "eager":

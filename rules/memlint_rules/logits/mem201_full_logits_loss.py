@@ -33,7 +33,7 @@ _FUSERS = ("fuse_causal_lm_loss", "apply_liger_kernel", "cce_patch")
 def check(script: Script) -> Iterator[Finding]:
     if script.uses_unsloth or script.off_cuda or _fused_elsewhere(script):
         return
-    for trainer in script.trainers:
+    for trainer in script.training:
         if _keeps_full_logits(script, trainer):
             yield Finding(
                 script.span(trainer.node.func),

@@ -65,7 +65,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _trains(script: Script) -> bool:
     """Whether it trains anything, in code that no known path reaches too."""
-    return bool(script.trainers) or any(
+    return bool(script.training) or any(
         node.attr == "backward" for node in script.nodes(ast.Attribute)
     )
 

@@ -43,7 +43,10 @@ _INSTEAD = "`memlint_runtime.fuse_causal_lm_loss(model)` keeps no logits either,
 def check(script: Script) -> Iterator[Finding]:
     by_call = bool(script.method_calls(*_OFFLOADERS))
     by_config = [
-        config for config in script.configs if config.setting("activation_offloading").value is True
+        config
+        for config in script.configs
+        if config.setting("activation_offloading").value is True
+        if config.has_option("activation_offloading") and script.may_train_with(config)
     ]
     offloading = by_call or bool(by_config)
     if not offloading:

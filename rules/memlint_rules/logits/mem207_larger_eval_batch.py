@@ -35,7 +35,7 @@ def check(script: Script) -> Iterator[Finding]:
     if script.imports_package("liger_kernel", "cut_cross_entropy"):
         return
     seen = set()
-    for trainer in script.trainers:
+    for trainer in script.training:
         config = trainer.config
         if config is None or config.node in seen or not _keeps_full_logits(script, trainer):
             continue

@@ -41,7 +41,7 @@ def check(script: Script) -> Iterator[Finding]:
     if script.uses_unsloth:
         # Its shim turns plain arguments into the trainer's own.
         return
-    for trainer in script.trainers:
+    for trainer in script.training:
         config = trainer.config
         if config is None or config.kind not in _PLAIN or not trainer.kind.startswith("trl."):
             continue

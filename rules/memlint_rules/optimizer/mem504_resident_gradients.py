@@ -28,7 +28,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     if script.method_calls("step_trainer_in_backward", "OptimizerInBackward"):
         return
-    for trainer in script.trainers:
+    for trainer in script.training:
         config = trainer.config
         if config is None or trainer.setting("optimizers").given is not False:
             continue

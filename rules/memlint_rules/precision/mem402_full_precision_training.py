@@ -47,7 +47,7 @@ def check(script: Script) -> Iterator[Finding]:
     if script.off_cuda or script.uses_unsloth:
         return
     for config in script.configs:
-        trainers = script.trainers_with(config)
+        trainers = script.training_with(config)
         if not trainers or not all(_surely_float32(script, one) for one in trainers):
             continue
         if _neither(config):

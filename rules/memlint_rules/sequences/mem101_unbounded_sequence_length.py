@@ -43,9 +43,9 @@ def check(script: Script) -> Iterator[Finding]:
     if script.uses_vision or script.uses_diffusion:
         return
     for config in script.configs:
-        if config.kind.startswith("trl."):
+        if config.kind.startswith("trl.") and script.may_train_with(config):
             yield from _config_findings(script, config)
-    if not any(trainer.kind.startswith("trl.") for trainer in script.trainers):
+    if not any(trainer.kind.startswith("trl.") for trainer in script.training):
         yield from _tokenization_findings(script)
 
 
@@ -150,8 +150,8 @@ def _tokenization_findings(script: Script) -> Iterator[Finding]:
 
 
 def _trains_language_model(script: Script) -> bool:
-    if script.trainers:
-        return all(map(trains_language_model, script.trainers))
+    if script.training:
+        return all(map(trains_language_model, script.training))
     loads = script.model_loads
     return bool(loads) and all(map(loads_language_model, loads))
 

@@ -43,7 +43,7 @@ def check(script: Script) -> Iterator[Finding]:
     if script.uses_unsloth or script.uses_vision or script.off_cuda or learns_prompts(script):
         return
     seen: set[ast.AST] = set()
-    for trainer in script.trainers:
+    for trainer in script.training:
         config = trainer.config
         if trainer.kind != _TRAINER or (config is None and trainer.args.given is not False):
             continue

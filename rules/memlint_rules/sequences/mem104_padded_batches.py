@@ -44,7 +44,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     findings = [
         finding
-        for trainer in script.trainers
+        for trainer in script.training
         if trainer.subclass is None and trainer.config is not None and not trainer.model.is_toy
         for finding in _in_trainer(script, trainer)
     ]

@@ -35,7 +35,7 @@ _LONG, _ROWS = 1024, 8
 def check(script: Script) -> Iterator[Finding]:
     if script.off_cuda or script.uses_vision or not _cuts_long_rows(script):
         return
-    for trainer in script.trainers:
+    for trainer in script.training:
         config = trainer.config
         if config is None or not _pads_pairs(trainer) or trainer.model.is_toy:
             continue
