@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.api.signatures import Expression
 from memlint.api.stand_ins import stands_in
+from memlint.script.gradients import in_evaluation_hook, is_off
 from memlint.script.invocations import Record
 from memlint.script.purpose import may_train
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of
@@ -76,6 +77,14 @@ class Call:
             common &= set(record.contexts)
         return tuple(
             self.script.api.canonical(name) for name in self.records[0].contexts if name in common
+        )
+
+    @property
+    def without_gradients(self) -> bool:
+        """Whether autograd is definitely off wherever it is evaluated."""
+        return all(
+            is_off(record.contexts) or in_evaluation_hook(record.function)
+            for record in self.records
         )
 
     @property

@@ -20,8 +20,10 @@ from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.changes import add_option, set_option
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
 from memlint.script.effects import handlers
+from memlint.script.gradients import is_off_around
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
+from memlint.script.losses import avoids_logits
 from memlint.script.references import Reference, reference
 from memlint.script.settings import python_value, setting_of
 from memlint.script.tree import Tree
@@ -441,6 +443,15 @@ class Script(Tree):
             return True in answers if len(answers) == 1 else None
         loaders = {"CausalLM" in load.name or "LMHead" in load.name for load in self.model_loads}
         return loaders.pop() if len(loaders) == 1 else None
+
+    def without_gradients(self, node: ast.Call) -> bool:
+        """Whether a call definitely runs without autograd, on paths that no run reaches too."""
+        call = self.call_at(node)
+        return call.without_gradients if call is not None else is_off_around(self.ancestors(node))
+
+    def avoids_logits(self, *calls: str) -> bool:
+        """Whether one of ``calls``, or what replaces every loss or head, spares full logits."""
+        return avoids_logits(self, calls)
 
     # -- changing settings -----------------------------------------------------------------------
 

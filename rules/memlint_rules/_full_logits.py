@@ -27,7 +27,7 @@ def full_logits_trainers(script: Script, topic: str, chunked: frozenset[str]) ->
     topic: the behaviour that tells since when the trainers named in ``chunked`` need none; all
     others that the caller looks for keep them in every version.
     """
-    if script.uses_unsloth or script.off_cuda or _spared(script):
+    if script.uses_unsloth or script.off_cuda or script.avoids_logits("fuse_trl_losses"):
         return
     without = script.api.behaviour(topic) != "full logits"
     for trainer in script.training:
@@ -37,13 +37,6 @@ def full_logits_trainers(script: Script, topic: str, chunked: frozenset[str]) ->
         if name in chunked and (without or _asks_for_own(trainer)):
             continue
         yield trainer
-
-
-def _spared(script: Script) -> bool:
-    """Whether the script replaces the output head or the loss."""
-    return script.imports_package("liger_kernel", "cut_cross_entropy") or bool(
-        script.method_calls("fuse_trl_losses", "defer_logits")
-    )
 
 
 def _asks_for_own(trainer: Trainer) -> bool:

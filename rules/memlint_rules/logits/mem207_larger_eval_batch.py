@@ -17,7 +17,7 @@ from memlint_rules._models import loads_language_model
 
 _EVAL, _TRAIN = "per_device_eval_batch_size", "per_device_train_batch_size"
 _STRATEGIES = ("eval_strategy", "evaluation_strategy")
-_SPARING = ("fuse_causal_lm_loss", "fuse_trl_losses", "defer_logits")
+_SPARING = ("fuse_causal_lm_loss", "fuse_trl_losses")
 # How TRL's trainers with losses of their own compute them, by version; others keep full logits.
 _TOPICS = {
     "trl.SFTTrainer": "sft-loss",
@@ -30,9 +30,7 @@ _PLAIN = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.uses_unsloth or script.off_cuda or script.method_calls(*_SPARING):
-        return
-    if script.imports_package("liger_kernel", "cut_cross_entropy"):
+    if script.uses_unsloth or script.off_cuda or script.avoids_logits(*_SPARING):
         return
     seen = set()
     for trainer in script.training:
