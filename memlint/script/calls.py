@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.api.signatures import Expression
 from memlint.api.stand_ins import stands_in
+from memlint.script.checkpointing import is_checkpointed_by_call
 from memlint.script.gradients import in_evaluation_hook, is_off
 from memlint.script.invocations import Record
 from memlint.script.purpose import may_train
@@ -289,6 +290,14 @@ class Trainer(Call):
         """What is known of the model that it trains."""
         setting = self.setting("model")
         return self.script.model_facts(setting.raw if setting.given is not False else ABSENT)
+
+    @cached_property
+    def checkpointed_by_call(self) -> bool | None:
+        """Whether a call of the script, not the configuration, turns checkpointing on or may.
+
+        None for a model from elsewhere, of which nobody can tell.
+        """
+        return is_checkpointed_by_call(self.script, self)
 
     @cached_property
     def peft(self) -> bool | None:

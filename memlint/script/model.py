@@ -18,6 +18,7 @@ from memlint.api.successors import Replace
 from memlint.rule.edits import Edit
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.changes import add_option, set_option
+from memlint.script.checkpointing import turns_on
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
 from memlint.script.effects import handlers
 from memlint.script.gradients import is_off_around
@@ -452,6 +453,10 @@ class Script(Tree):
     def avoids_logits(self, *calls: str) -> bool:
         """Whether one of ``calls``, or what replaces every loss or head, spares full logits."""
         return avoids_logits(self, calls)
+
+    def may_turn_on_checkpointing(self, preparation: Call) -> bool:
+        """Whether a k-bit preparation may turn activation checkpointing on."""
+        return turns_on(self, preparation) is not False
 
     # -- changing settings -----------------------------------------------------------------------
 
