@@ -26,11 +26,11 @@ from memlint.rule import (
 )
 from memlint_rules._libraries import LIBRARIES
 
+_CHECKPOINTING = "activation checkpointing"
 _PLAIN = frozenset({"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"})
 # Where the two classes' defaults differ, these keep what the script trained with. Checkpointing is
 # left to TRL's default: it changes memory, not numbers.
 _KEPT = ("learning_rate", "logging_steps", "bf16", "max_length")
-_CHECKPOINTING = "activation checkpointing"
 # What TRL's configurations turn on, and the options that decide it, the first by its default.
 _SAVINGS = {
     "bf16": ("bf16", "fp16"),
