@@ -9,8 +9,15 @@ from collections.abc import Iterator
 from memlint.rule import Call, Script
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-_METHODS = frozenset(
-    {"encode", "encode_plus", "batch_encode_plus", "prepare_for_model", "apply_chat_template"}
+METHODS = frozenset(
+    {
+        "encode",
+        "encode_plus",
+        "batch_encode_plus",
+        "prepare_for_model",
+        "apply_chat_template",
+        "pad",
+    }
 )
 _MAPS = frozenset({"map", "with_transform", "set_transform"})
 # ``load_tokenizer(...)`` returns one, ``tokenizer.as_target_tokenizer()`` changes it.
@@ -30,7 +37,7 @@ def tokenizer_calls(script: Script) -> Iterator[Call]:
     for call in script.calls:
         func = call.node.func
         holder = func
-        if isinstance(func, ast.Attribute) and func.attr in _METHODS | {"pad", "__call__"}:
+        if isinstance(func, ast.Attribute) and func.attr in METHODS | {"__call__"}:
             holder = func.value
         if _is_tokenizer(script, call, holder):
             yield call
@@ -39,7 +46,7 @@ def tokenizer_calls(script: Script) -> Iterator[Call]:
 def _is_tokenizer(script: Script, call: Call, holder: ast.expr) -> bool:
     kind = call.name.rpartition(".")[0]
     if "Tokenizer" in kind and "from_" not in call.method:
-        return call.method in _METHODS | {"pad", "__call__"}
+        return call.method in METHODS | {"__call__"}
     if "Processor" in kind or call.name.endswith(".from_pretrained"):
         return False
     name = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", "")
