@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.api.successors import Replace
 from memlint.rule.edits import Edit
+from memlint.script.branches import is_off_by_default
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.changes import add_option, set_option
 from memlint.script.checkpointing import turns_on
@@ -449,6 +450,10 @@ class Script(Tree):
         """Whether a call definitely runs without autograd, on paths that no run reaches too."""
         call = self.call_at(node)
         return call.without_gradients if call is not None else is_off_around(self.ancestors(node))
+
+    def is_off_by_default(self, node: ast.AST) -> bool:
+        """Whether the defaults of a command line or a function keep ``node`` from running."""
+        return is_off_by_default(self, node)
 
     def avoids_logits(self, *calls: str) -> bool:
         """Whether one of ``calls``, or what replaces every loss or head, spares full logits."""

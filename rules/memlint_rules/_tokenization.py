@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from memlint.rule import Call, Script
+from memlint_rules._data_roles import role_of
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 METHODS = frozenset(
@@ -62,14 +63,16 @@ def prepared_in(script: Script, call: Call) -> FunctionNode | None:
     """The function around a call, where it prepares a training set; None elsewhere.
 
     It is mapped over a data set (by itself or by a function that calls it), or makes the items of
-    a ``torch.utils.data.Dataset`` with labels or pairs, in a script that trains.
+    a ``torch.utils.data.Dataset`` with labels or pairs, in a script that trains. What the defaults
+    switch off prepares nothing.
     """
     function = script.function(call.node)
-    if function is None or not trains(script):
+    if function is None or not trains(script) or script.is_off_by_default(call.node):
         return None
     if _item_of_data_set(script, function) or _called_for_items(script, function):
         return function
-    return function if any(map(_for_training, _mapped(script, function))) else None
+    mapped = any(_for_training(script, one) for one in _mapped(script, function))
+    return function if mapped else None
 
 
 def trains(script: Script) -> bool:
@@ -77,18 +80,26 @@ def trains(script: Script) -> bool:
     return script.trains
 
 
-def _for_training(text: str) -> bool:
+def _for_training(script: Script, mapped: ast.Call) -> bool:
+    """Whether mapped rows are trained on: by where they go, else by what the data set is called."""
+    role = role_of(script, mapped)
+    if role is not None:
+        return role == "train"
+    statement = script.statement(mapped)
+    named = [mapped.func.value] if isinstance(mapped.func, ast.Attribute) else []
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    text = " ".join(script.text(one) for one in (*targets, *named))
     return "train" in text or re.search(_HELD_OUT, text) is None
 
 
-def _mapped(script: Script, function: FunctionNode, depth: int = 2) -> Iterator[str]:
-    """The statements that map a function over a data set."""
+def _mapped(script: Script, function: FunctionNode, depth: int = 2) -> Iterator[ast.Call]:
+    """The calls that map a function over a data set."""
     for node in script.nodes(ast.Call):
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         names = [part for argument in arguments for part in _names(argument)]
         if function.name in names and _callee(node) in _MAPS:
-            if not _only_looked_at(script, node):
-                yield script.text(script.statement(node))
+            if not _only_looked_at(script, node) and not script.is_off_by_default(node):
+                yield node
         elif depth and _callee(node) == function.name:
             around = script.function(node)
             if around is not None and around is not function:

@@ -24,7 +24,7 @@ from memlint.rule import (
     Trainer,
 )
 from memlint_rules._libraries import LIBRARIES
-from memlint_rules.sequences.mem103_unpacked_short_sequences import padded_share
+from memlint_rules._row_lengths import share_of_padding
 
 _COLLATOR = "transformers.DataCollatorForSeq2Seq"
 _NEW, _OLD = "train_sampling_strategy", "group_by_length"
@@ -47,8 +47,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         yield Finding(
             script.span(config.node.func),
-            f"each batch of {rows} mixes short and long rows: with widely spread lengths about "
-            f"{padded_share(rows):.0%} of it is padding",
+            f"each batch of {rows} mixes short and long rows: {share_of_padding(rows)}",
             _fix(script, config),
         )
 
