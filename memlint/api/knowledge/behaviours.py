@@ -46,6 +46,12 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     # Whether activation checkpointing is reentrant when nothing is said.
     Behaviour("checkpointing", "transformers", "", "reentrant", "modeling_utils.py"),
     Behaviour("checkpointing", "transformers", "5.0", "non-reentrant", "modeling_utils.py"),
+    # Whether flex_attention takes Gemma 2, whose soft-capped scores sdpa cannot.
+    Behaviour("gemma-2-flex", "transformers", "", "missing", "modeling_gemma2.py"),
+    Behaviour("gemma-2-flex", "transformers", "4.48", "supported", "_supports_flex_attn"),
+    # Which attention the library asks for when Gemma 2 or 3 is trained.
+    Behaviour("gemma-training", "transformers", "", "eager", "modeling_gemma3.py, forward"),
+    Behaviour("gemma-training", "transformers", "4.57", "any", "modeling_gemma3.py, forward"),
     # A PeftModel together with a peft_config.
     Behaviour("peft-model-and-config", "trl", "", "merged", "trl/models/utils.py, prepare_peft"),
     Behaviour("peft-model-and-config", "trl", "0.26", "refused", "sft_trainer.py, __init__"),

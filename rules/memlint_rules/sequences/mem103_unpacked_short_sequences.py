@@ -35,7 +35,6 @@ from memlint_rules._packing import learns_prompts
 from memlint_rules._row_lengths import lengths_may_differ, share_of_padding
 
 _TRAINER = "trl.SFTTrainer"
-_CONFIG = "trl.SFTConfig"
 _OPTIONS = ("packing", "padding_free")
 _BATCH = "per_device_train_batch_size"
 
@@ -100,10 +99,18 @@ def _finding(script: Script, holder: Call, config: Config | None) -> Finding:
 def _rows(script: Script, config: Config | None) -> int | None:
     """Sequences in a micro-batch, None where that is not known."""
     if config is None:
-        value = script.api.default(_CONFIG, _BATCH)
+        value = _default_rows(script)
     else:
         value = config.effective(_BATCH).value
     return value if type(value) is int and value > 0 else None
+
+
+def _default_rows(script: Script) -> object:
+    """The default of the arguments that the trainer makes; before `SFTConfig`, transformers'."""
+    kind = script.api.config_of("trl.SFTTrainer")
+    signature = script.api.signature(kind) if kind is not None else None
+    parameter = signature.parameters.get(_BATCH) if signature is not None else None
+    return parameter.default if parameter is not None else None
 
 
 def _message(rows: int | None) -> str:
@@ -119,7 +126,10 @@ def _message(rows: int | None) -> str:
 
 def _fix(script: Script, holder: Call) -> Fix:
     if not holder.has_option("packing"):
-        return Fix("Set `packing=True` in an `SFTConfig`", (), Applicability.DISPLAY)
+        where = (
+            "to `SFTTrainer`" if script.api.accepts(_TRAINER, "packing") else "in an `SFTConfig`"
+        )
+        return Fix(f"Set `packing=True` {where}", (), Applicability.DISPLAY)
     if holder.has_option("max_length") and holder.effective("max_length").is_none:
         return Fix("Set `max_length`, then `packing=True`", (), Applicability.DISPLAY)
     edits = script.set_option(holder, "packing", "True")
