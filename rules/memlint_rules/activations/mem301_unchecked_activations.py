@@ -71,7 +71,10 @@ def _finding(script: Script, config: Config, trainers: tuple[Trainer, ...]) -> F
         config.setting(next(filter(config.has_option, reversed(_OPTIONS)), _OPTIONS[1])),
     )
     if setting.given:
-        message = f"`{setting.name}=False` keeps the activations of all layers until backward"
+        written = f"`{setting.name}=False` keeps"
+        if setting.by_default:
+            written = f"`{setting.name}` is off by its {setting.origin}, which keeps"
+        message = f"{written} the activations of all layers until backward"
         span = script.span(setting.node) if setting.node is not None else config.span
     else:
         message = (

@@ -51,7 +51,8 @@ _FUNCTIONS = (
     "torch.utils.checkpoint.checkpoint_sequential",
 )
 _WHY = (
-    "it recomputes each layer to its end and lets nothing that a layer saves be offloaded or kept"
+    "one layer's output more is held at the peak, and offloading or selective checkpointing inside "
+    "a layer has no effect"
 )
 
 

@@ -25,6 +25,8 @@ _TOPICS = {
     "trl.KTOTrainer": "preference-loss",
     "trl.experimental.kto.KTOTrainer": "preference-loss",
 }
+# Bytes for each logit: bf16, its float32 copy and the log-softmax; training adds the gradient.
+_EVALUATED, _TRAINED = 10, 14
 _ALWAYS = ("CPOTrainer", "ORPOTrainer")
 _PLAIN = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 
@@ -40,10 +42,17 @@ def check(script: Script) -> Iterator[Finding]:
         evaluation, training = config.effective(_EVAL), config.effective(_TRAIN)
         if type(evaluation.value) is not int or type(training.value) is not int:
             continue
-        if evaluation.value <= training.value or not _evaluates(script, trainer, config):
+        if _times(evaluation.value, training.value) <= 1:
+            continue
+        if not _evaluates(script, trainer, config):
             continue
         seen.add(config.node)
         yield _finding(script, config, evaluation.value, training.value)
+
+
+def _times(evaluation: int, training: int) -> float:
+    """How many times the logits of a training step those of an evaluation step are."""
+    return _EVALUATED * evaluation / (_TRAINED * training)
 
 
 def _finding(script: Script, config: Config, evaluation: int, training: int) -> Finding:
@@ -53,8 +62,9 @@ def _finding(script: Script, config: Config, evaluation: int, training: int) -> 
     edits = script.set_option(config, _EVAL, str(training))
     return Finding(
         script.span(node) if node is not None else script.span(config.node.func),
-        f"evaluates {evaluation} rows at a time{by_default} where it trains on {training}: the "
-        "full logits of evaluation are the peak",
+        f"evaluates {evaluation} rows at a time{by_default} where it trains on {training}: its "
+        f"full logits take {_times(evaluation, training):.1f} times those of training "
+        f"({_EVALUATED} bytes a token and word against {_TRAINED})",
         Fix(f"Set `{_EVAL}={training}`", edits) if edits else None,
     )
 
@@ -110,8 +120,8 @@ RULE = Rule(
         "own batch size, 8 unless something is said. It saves no activations for a backward pass, "
         "but a loss over the logits holds them all at once, some 10 bytes for every token and word "
         "of the vocabulary: 8 rows of 2,048 tokens and 151,936 words are 23 GiB. The run then "
-        "fails in its first evaluation. Silent where the loss needs no full logits, and where "
-        "nothing is evaluated."
+        "fails in its first evaluation. Silent where the loss needs no full logits, where "
+        "training's take more (14 bytes, with the gradient), and where nothing is evaluated."
     ),
     fix_safety=(
         "Safe: what is learned does not depend on it. The evaluation loss is a mean over batches, "
