@@ -93,6 +93,40 @@ def test_an_unread_option_is_passed_by_the_name_that_the_class_has(
     assert finding.fix.message.startswith(advised)
 
 
+LOGITS = """\
+from trl import {name}Config, {name}Trainer
+args = {name}Config("out")
+trainer = {name}Trainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "target", "option"),
+    [
+        ("DPO", "MEM202", "trl=0.16", None),
+        ("DPO", "MEM202", "trl=0.24", "use_liger_loss"),
+        ("DPO", "MEM202", "trl=0.27", "use_liger_kernel"),
+        ("KTO", "MEM202", "trl=1.12,transformers=5.0", "use_liger_kernel"),
+        ("GRPO", "MEM203", "trl=0.16", None),
+        ("GRPO", "MEM203", "trl=0.17", "use_liger_loss"),
+        ("GRPO", "MEM203", "trl=1.12", "use_liger_kernel"),
+        ("GRPO", "MEM203", "trl=1.13", None),
+    ],
+)
+def test_full_logits_are_advised_the_options_of_the_release(
+    name: str, code: str, target: str, option: str | None
+) -> None:
+    (finding,) = found(LOGITS.format(name=name), code, target)
+    assert (finding.fix is None) is (option is None)
+    if finding.fix is not None:
+        assert finding.fix.message.startswith(f"Set `{option}=True`")
+
+
+@pytest.mark.parametrize(("name", "target"), [("GRPO", "trl=0.12"), ("PPO", "")])
+def test_no_loss_is_computed_by_a_trainer_that_the_target_lacks(name: str, target: str) -> None:
+    assert found(LOGITS.format(name=name), "MEM203", target) == []
+
+
 # -- over all releases ---------------------------------------------------------------------------
 
 _RELEASES = [f"trl={one}" for one in table("trl").releases]

@@ -40,6 +40,10 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("policy-loss", "trl", "1.14", "chunked", "trl/kernels/chunked_logprob.py"),
     Behaviour("preference-loss", "trl", "", "full logits", "dpo_trainer.py, concatenated_forward"),
     Behaviour("preference-loss", "trl", "1.14", "chunked", "trl/kernels/chunked_logprob.py"),
+    # Which option gives DPO, GRPO and KTO Liger's loss without logits; use_liger_loss has a field.
+    Behaviour("liger-rl-loss", "trl", "", "use_liger_loss", "trl/trainer, use_liger_loss"),
+    Behaviour("liger-rl-loss", "trl", "0.25", "use_liger_kernel", "trl/trainer, use_liger_kernel"),
+    Behaviour("liger-rl-loss", "trl", "1.13", "", "trl/trainer: layer kernels, own losses"),
     # What SFTTrainer gives a ``formatting_func``: a batch of rows, or one row after the other.
     Behaviour("sft-formatting", "trl", "", "batch", "sft_trainer.py, batched=True"),
     Behaviour("sft-formatting", "trl", "0.21", "row", "sft_trainer.py, _prepare_dataset"),
