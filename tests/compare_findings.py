@@ -1,10 +1,10 @@
 """What changed in the findings on a folder of checkouts: ``python -m tests.compare_findings``.
 
-``python -m tests.compare_findings record FOLDER OUT.json [--select CODES]`` writes every finding on
-FOLDER as this checkout sees it. ``... compare OLD.json NEW.json [--show N]`` counts what is gone and
-what is new by code, and shows N of each, with the source line. A finding is known by its file, line,
-code and message, so that a changed wording counts as one gone and one new; ``--words`` leaves the
-message out.
+``python -m tests.compare_findings record FOLDER OUT.json [--select CODES]`` writes every finding
+on FOLDER as this checkout sees it. ``... compare OLD.json NEW.json [--show N]`` counts what is
+gone and what is new by code, and shows N of each, with the source line. A finding is known by its
+file, line, code and message, so that a changed wording counts as one gone and one new;
+``--words`` leaves the message out.
 """
 
 from __future__ import annotations
