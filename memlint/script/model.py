@@ -19,10 +19,24 @@ from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.changes import add_option, set_option
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
 from memlint.script.effects import handlers
+from memlint.script.flow import Flow
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
 from memlint.script.references import Reference, reference
 from memlint.script.settings import python_value, setting_of
+from memlint.script.tensors import Tensor, Use, Width
+from memlint.script.training import (
+    Event,
+    Forward,
+    Kept,
+    Step,
+    events_of,
+    forwards_of,
+    is_language_model,
+    kept_of,
+    known_tensors,
+    steps_of,
+)
 from memlint.script.tree import Tree
 from memlint.script.values import (
     ABSENT,
@@ -341,6 +355,96 @@ class Script(Tree):
             for node, calls in inside.items()
             if isinstance(node, ast.For | ast.AsyncFor | ast.While)
         )
+
+    # -- training --------------------------------------------------------------------------------
+
+    @cached_property
+    def forwards(self) -> tuple[Forward, ...]:
+        """Forward passes of models, in source order: those in helpers, methods and wrappers too."""
+        return forwards_of(self, self._run.forwards)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """What happens in training, in the order of the run."""
+        return events_of(self, self._run.records, self._run.forwards)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """Training steps of hand-written loops, those whose backward is in a function too."""
+        return steps_of(self)
+
+    @property
+    def trains(self) -> bool:
+        """Whether the script trains anything, by a trainer or in a loop of its own."""
+        return bool(self.trainers or self.loops or self.steps)
+
+    @cached_property
+    def kept_tensors(self) -> tuple[Kept, ...]:
+        """Tensors that a loop appends to a list that outlives its turn."""
+        return kept_of(self)
+
+    @cached_property
+    def flow(self) -> Flow:
+        """Where names are bound and read."""
+        return Flow(self)
+
+    def loop_ends(self, loop: ast.AST) -> list[dict[str, Slot]]:
+        """For each run of a loop, the names that a turn leaves bound to outputs or tensors."""
+        return self._run.loop_ends.get(loop, [])
+
+    def calls_of(self, records: list[Record]) -> tuple[Call, ...]:
+        """The places where evaluations of calls took place, in source order, each once."""
+        nodes = dict.fromkeys(record.node for record in records if record.node in self._by_node)
+        return tuple(self._in_order(list(nodes)))
+
+    @cached_property
+    def loads_language_models_only(self) -> bool:
+        """Whether all models that the script loads are language models, and it defines none."""
+        loads = self.model_loads
+        if not loads or not all(map(is_language_model, loads)):
+            return False
+        return not any(
+            "Module" in base.attr if isinstance(base, ast.Attribute) else "Module" in base.id
+            for one in self.classes
+            for base in one.bases
+            if isinstance(base, ast.Attribute | ast.Name)
+        )
+
+    def forward_at(self, node: ast.AST | None) -> Forward | None:
+        """The forward pass that a call is."""
+        return next((one for one in self.forwards if one.node is node), None)
+
+    # -- tensors ---------------------------------------------------------------------------------
+
+    def tensors(self, node: ast.expr) -> tuple[Tensor, ...]:
+        """The tensors that an expression may be; empty where it may be something else, too."""
+        return known_tensors(self.value(node))
+
+    def forward_of(self, tensor: Tensor) -> Forward | None:
+        """The forward pass that a tensor comes from."""
+        run = tensor.forward
+        return self.forward_at(run.record.node) if run is not None else None
+
+    def is_vocabulary_wide(self, tensor: Tensor) -> bool | None:
+        """Whether a tensor certainly has a number for every word of a vocabulary."""
+        if tensor.width is not Width.LOGITS:
+            return None if tensor.width is Width.UNKNOWN else False
+        forward = self.forward_of(tensor)
+        return forward.language_model if forward is not None else None
+
+    @cached_property
+    def _uses(self) -> dict[ast.expr | None, list[Use]]:
+        grouped: dict[ast.expr | None, list[Use]] = defaultdict(list)
+        for use in self._run.tensor_uses:
+            grouped[use[0].node].append(use)
+        return grouped
+
+    def uses_of(self, tensor: Tensor) -> tuple[Use, ...]:
+        """What reads a tensor: (tensor, operation, node), over all runs, each place once."""
+        found: dict[tuple[str, ast.expr], Use] = {}
+        for use in self._uses.get(tensor.node, ()):
+            found.setdefault((use[1], use[2]), use)
+        return tuple(found.values())
 
     # -- facts -----------------------------------------------------------------------------------
 
