@@ -22,6 +22,15 @@ from memlint.script.effects import handlers
 from memlint.script.flow import Flow
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
+from memlint.script.owners import (
+    AttentionOwner,
+    CheckpointingOwner,
+    LossOwner,
+    owner_of_attention,
+    owner_of_checkpointing,
+    owner_of_loss,
+    patches_loss,
+)
 from memlint.script.references import Reference, reference
 from memlint.script.settings import python_value, setting_of
 from memlint.script.tensors import Tensor, Use, Width
@@ -413,6 +422,38 @@ class Script(Tree):
     def forward_at(self, node: ast.AST | None) -> Forward | None:
         """The forward pass that a call is."""
         return next((one for one in self.forwards if one.node is node), None)
+
+    # -- owners ----------------------------------------------------------------------------------
+
+    @cached_property
+    def patching_calls(self) -> tuple[Call, ...]:
+        """Calls that may replace a model's loss or head (Liger, cut cross entropy, the runtime)."""
+        names = [name for name in self._by_name if patches_loss(name)]
+        return tuple(self._in_order([node for name in names for node in self._by_name[name]]))
+
+    def owner_of_loss(self, of: Trainer | ModelFacts | Value) -> LossOwner:
+        """Who computes the loss of a trainer, or of a model that a loop calls."""
+        return owner_of_loss(self, of)
+
+    def owner_of_attention(self, facts: ModelFacts, config: Config | None = None) -> AttentionOwner:
+        """Who computes a model's attention, and by which implementation."""
+        return owner_of_attention(self, facts, config)
+
+    def owner_of_checkpointing(
+        self, facts: ModelFacts, config: Config | None = None
+    ) -> CheckpointingOwner:
+        """Who recomputes a model's activations."""
+        return owner_of_checkpointing(self, facts, config)
+
+    def is_about(self, call: Call, facts: ModelFacts) -> bool | None:
+        """Whether a method is called on a model or what it wraps; None where on what is unknown."""
+        if call.receiver is None:
+            return None
+        found = [one for one in options(call.receiver) if isinstance(one, Object)]
+        if not found:
+            return None
+        objects = set(map(id, facts.objects))
+        return any(id(inner) in objects for one in found for inner in chain_of(one))
 
     # -- tensors ---------------------------------------------------------------------------------
 

@@ -293,7 +293,7 @@ def held_after(script: Script, loop: Loop) -> tuple[Held, ...]:
         statement = owner if isinstance(owner, ast.stmt) else None
         found.append(Held(name, values, statement, sure))
     return tuple(
-        sorted(found, key=lambda one: one.statement.lineno if one.statement is not None else 0)
+        sorted(found, key=lambda one: (one.statement.lineno if one.statement else 0, one.name))
     )
 
 
