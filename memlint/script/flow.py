@@ -83,8 +83,6 @@ class Flow:
         comprehension = self._tree.enclosing(use, *_COMPREHENSIONS)
         if comprehension is not None and _binds_in_comprehension(comprehension, use.id):
             return (comprehension,)
-        if isinstance(statement, _LOOPS) and use not in set(walk(statement.body)):
-            pass  # read by the head of a loop: what reaches it from outside or from its end
         self._reaching(statement, use.id, found)
         return tuple(dict.fromkeys(found))
 
@@ -95,7 +93,7 @@ class Flow:
             block = self.block(current)
             for before in reversed(block[: block.index(current)]):
                 found += [one for one in _bindings(before, name) if one not in found]
-                if _effect(before, name).kills:
+                if _assigns_in(before, name):
                     return
             parent = self._tree.parent(current)
             if isinstance(parent, _LOOPS) and current in parent.body:
@@ -341,7 +339,9 @@ def _assigns_in(statement: ast.stmt, name: str) -> bool:
             return _assigns(last, name) or (_assigns(body, name) and arms)
         case ast.For() | ast.AsyncFor() | ast.While() | ast.Match() | ast.Delete():
             return False
-    return _effect(statement, name).kills and not isinstance(statement, ast.Return | ast.Raise)
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return statement.name == name
+    return _binds_itself(statement, name)
 
 
 def _leaves(body: Sequence[ast.stmt]) -> bool:

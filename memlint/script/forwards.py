@@ -42,7 +42,8 @@ class ForwardRun:
         the dtype that is on, ABSENT where none is. All None or UNKNOWN where not known.
     labels: whether labels are given. logits_kept: for which positions logits are computed.
     loops: the loops around it, outermost first, those of callers included.
-    called: whether the function around it is called in the script (or it is in none).
+    called: whether the script reaches it from its top.
+    guessed: whether its function ran with unknown arguments, as nothing had called it by then.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class ForwardRun:
         "certainty",
         "function",
         "gradients",
+        "guessed",
         "labels",
         "logits_kept",
         "loops",
@@ -77,6 +79,7 @@ class ForwardRun:
         self.loops = run.loop_nest
         self.function = run.function
         self.called = run.called
+        self.guessed = run.guessed
         self.order = record.order
         self.output: Output | None = None
 

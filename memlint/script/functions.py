@@ -302,7 +302,8 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
     node = function.node
     run.runs[node] = run.runs.get(node, 0) + 1
     saved = (run.scope, run.returns, run.contexts, run.function, run.branches, run.loops)
-    nest, called, mode = run.loop_nest, run.called, modes.saved(run)
+    nest, called, mode = run.loop_nest, (run.called, run.guessed), modes.saved(run)
+    run.guessed = record is None
     run.scope = run.new_scope(function.scope)
     run.returns = []
     run.function = node
@@ -337,7 +338,8 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
     run.active.discard(node)
     run.depth -= 1
     run.scope, run.returns, run.contexts, run.function, run.branches, run.loops = saved
-    run.loop_nest, run.called = nest, called
+    run.loop_nest = nest
+    run.called, run.guessed = called
     if record is None or getattr(node, "decorator_list", None):
         modes.restore(run, mode)
     return value

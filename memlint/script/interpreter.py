@@ -67,8 +67,10 @@ class Interpreter:
         self.branches = 0
         self.loops = 0
         self.loop_nest: tuple[ast.AST, ...] = ()
-        # Whether the function that runs is called in the script, or none runs.
+        # Whether the function that runs is reached from the top of the script, or none runs; and
+        # whether it runs itself because nothing had called it.
         self.called = True
+        self.guessed = False
         self.depth = 0
         self.steps = 0
         self.function: ast.AST | None = None

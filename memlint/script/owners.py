@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
+from memlint.script.checkpoints import chain_of
 from memlint.script.settings import UNSURE
 from memlint.script.values import Object, Value, options
 
@@ -107,8 +108,6 @@ def _of_weights(facts: ModelFacts) -> LossOwner:
         return LossOwner(Owner.TRANSFORMERS, True)
     if load is None:
         return LossOwner(Owner.UNKNOWN, None)
-    if "Liger" in load.name:
-        return LossOwner(Owner.LIGER, False, load)
     if load.setting("trust_remote_code").given is not False and (
         load.setting("trust_remote_code").value is not False
     ):
@@ -133,6 +132,8 @@ def _patched(script: Script, facts: ModelFacts, trainer: Trainer | None) -> Loss
             return LossOwner(Owner.CUT_CROSS_ENTROPY, False, call)
         elif call.setting("fused_linear_cross_entropy").value is not False:
             return LossOwner(Owner.LIGER, False, call)
+    if facts.load is not None and "Liger" in facts.load.name:
+        return LossOwner(Owner.LIGER, False, facts.load)
     if script.imports_package("liger_kernel", "cut_cross_entropy") and not script.patching_calls:
         # Something of it is used, and it is not known for what.
         return LossOwner(Owner.UNKNOWN, None)
@@ -161,12 +162,12 @@ def _is_about(call: Call, facts: ModelFacts, trainer: Trainer | None) -> bool | 
         nodes = {record.node for record in trainer.records}
         if any(one.made_by is not None and one.made_by.node in nodes for one in values):
             return True
-    for value in values:
-        inner: Object | None = value
-        while inner is not None:
-            if id(inner) in wanted:
-                return True
-            inner = inner.base
+    chains = [chain_of(value) for value in values]
+    if any(id(inner) in wanted for chain in chains for inner in chain):
+        return True
+    if any(chain[-1].type is None for chain in chains):
+        # What a function elsewhere returns may be this one.
+        return None
     return False if wanted or trainer is not None else None
 
 

@@ -56,7 +56,8 @@ class Forward:
 
     def __init__(self, script: Script, runs: list[ForwardRun]) -> None:
         self.script = script
-        self.runs = runs
+        # What callers do is known where there are any.
+        self.runs = [run for run in runs if not run.guessed] or runs
         self.node = runs[0].record.node
 
     def __repr__(self) -> str:
