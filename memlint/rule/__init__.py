@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from memlint.rule.findings import Applicability, Finding, Fix, Level
     from memlint.rule.interface import Example, Rule
     from memlint.script import (
+        MEASURES,
         MISSING,
         UNSURE,
         AttentionOwner,
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
         Certainty,
         CheckpointingOwner,
         Config,
+        Dataset,
+        Effect,
         Event,
         EventKind,
         Flow,
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
         Held,
         How,
         Kept,
+        Lengths,
         Loop,
         LossOwner,
         ModelFacts,
@@ -72,6 +76,8 @@ if TYPE_CHECKING:
         Output,
         Owner,
         Positions,
+        Preparation,
+        Purpose,
         Reference,
         Role,
         Script,
@@ -85,6 +91,7 @@ if TYPE_CHECKING:
     from memlint.source import Span
 
 __all__ = [
+    "MEASURES",
     "MISSING",
     "UNSURE",
     "AddDecorator",
@@ -98,7 +105,9 @@ __all__ = [
     "Certainty",
     "CheckpointingOwner",
     "Config",
+    "Dataset",
     "Edit",
+    "Effect",
     "Environment",
     "Event",
     "EventKind",
@@ -114,6 +123,7 @@ __all__ = [
     "Inline",
     "InsertStatement",
     "Kept",
+    "Lengths",
     "Level",
     "Loop",
     "LossOwner",
@@ -124,6 +134,8 @@ __all__ = [
     "Output",
     "Owner",
     "Positions",
+    "Preparation",
+    "Purpose",
     "Reference",
     "Remove",
     "RemoveArgument",

@@ -40,6 +40,7 @@ from memlint.rule.edits import (
 )
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.script import (
+    MEASURES,
     MISSING,
     UNSURE,
     AttentionOwner,
@@ -47,6 +48,8 @@ from memlint.script import (
     Certainty,
     CheckpointingOwner,
     Config,
+    Dataset,
+    Effect,
     Event,
     EventKind,
     Flow,
@@ -55,6 +58,7 @@ from memlint.script import (
     Held,
     How,
     Kept,
+    Lengths,
     Loop,
     LossOwner,
     ModelFacts,
@@ -63,6 +67,8 @@ from memlint.script import (
     Output,
     Owner,
     Positions,
+    Preparation,
+    Purpose,
     Reference,
     Role,
     Script,
@@ -77,6 +83,7 @@ from memlint.source import Span
 from memlint.source.record import Plain
 
 __all__ = [
+    "MEASURES",
     "MISSING",
     "UNSURE",
     "AddDecorator",
@@ -90,7 +97,9 @@ __all__ = [
     "Certainty",
     "CheckpointingOwner",
     "Config",
+    "Dataset",
     "Edit",
+    "Effect",
     "Environment",
     "Event",
     "EventKind",
@@ -106,6 +115,7 @@ __all__ = [
     "Inline",
     "InsertStatement",
     "Kept",
+    "Lengths",
     "Level",
     "Loop",
     "LossOwner",
@@ -116,6 +126,8 @@ __all__ = [
     "Output",
     "Owner",
     "Positions",
+    "Preparation",
+    "Purpose",
     "Reference",
     "Remove",
     "RemoveArgument",

@@ -13,6 +13,7 @@ from memlint.script.functions import call_function, library_base
 from memlint.script.interpreter import Handler, Interpreter
 from memlint.script.invocations import Record
 from memlint.script.modes import flag_of, set_gradients, set_training
+from memlint.script.rows import row_handlers
 from memlint.script.values import (
     UNKNOWN,
     Absent,
@@ -549,4 +550,4 @@ def handlers() -> dict[str, Handler]:
         "requires_grad_",
     ):
         table[f".{name}"] = _same
-    return table
+    return table | row_handlers()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memlint.script import tensors
 from memlint.script.binding import assign
 from memlint.script.functions import call
+from memlint.script.rows import Rows, split_of
 from memlint.script.tensors import Tensor
 from memlint.script.values import (
     ABSENT,
@@ -96,7 +97,10 @@ def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
     for one in options(inner):
         if isinstance(one, Object) and isinstance(key.value, str):
             slot = run.get_slot(one, key.value)
-            found.append(slot.value if slot and slot.value is not ABSENT else UNKNOWN)
+            known = slot.value if slot and slot.value is not ABSENT else UNKNOWN
+            if known is UNKNOWN and isinstance(one, Rows):
+                known = split_of(run, one, key.value)
+            found.append(known)
         elif isinstance(one, Sequence) and isinstance(key.value, int) and not one.open:
             inside = -len(one.items) <= key.value < len(one.items)
             found.append(one.items[key.value] if inside else UNKNOWN)

@@ -301,6 +301,7 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
     """Run a function of the script, with a call's arguments or (None) with unknown ones."""
     node = function.node
     run.runs[node] = run.runs.get(node, 0) + 1
+    first = run._order
     saved = (run.scope, run.returns, run.contexts, run.function, run.branches, run.loops)
     nest, called, mode = run.loop_nest, (run.called, run.guessed), modes.saved(run)
     run.guessed = record is None
@@ -335,6 +336,7 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
     run.state.dead = dead
     run._run_uncalled(start)
     value = merge(run.returns)
+    run.extents.setdefault(node, []).append((first, run._order))
     run.active.discard(node)
     run.depth -= 1
     run.scope, run.returns, run.contexts, run.function, run.branches, run.loops = saved

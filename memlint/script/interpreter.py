@@ -78,6 +78,8 @@ class Interpreter:
         self.defined: list[Function] = []
         self.runs: dict[ast.AST, int] = {}
         self.active: set[ast.AST] = set()
+        # For each function, the order of the calls that its runs make, from and to.
+        self.extents: dict[ast.AST, list[tuple[int, int]]] = {}
         self.generators: set[ast.AST] = set()
         # Modules whose names were all imported (``from trl import *``).
         self.stars: list[str] = []

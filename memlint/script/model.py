@@ -18,6 +18,7 @@ from memlint.rule.edits import Edit
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.changes import add_option, set_option
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
+from memlint.script.datasets import Dataset, datasets_of
 from memlint.script.effects import handlers
 from memlint.script.flow import Flow
 from memlint.script.interpreter import Interpreter
@@ -422,6 +423,23 @@ class Script(Tree):
     def forward_at(self, node: ast.AST | None) -> Forward | None:
         """The forward pass that a call is."""
         return next((one for one in self.forwards if one.node is node), None)
+
+    # -- data sets -------------------------------------------------------------------------------
+
+    @cached_property
+    def datasets(self) -> tuple[Dataset, ...]:
+        """The data sets that trainers and data loaders read, in source order."""
+        return datasets_of(self)
+
+    def records_between(self, first: int, last: int) -> list[Record]:
+        """The calls that were evaluated in a stretch of the run, in order."""
+        found = [one for one in self._run.records if first < one.order <= last]
+        return sorted(found, key=lambda record: record.order)
+
+    def records_in(self, function: ast.AST) -> list[Record]:
+        """The calls that the runs of a function made, those of what it calls included."""
+        extents = self._run.extents.get(function, [])
+        return [one for first, last in extents for one in self.records_between(first, last)]
 
     # -- owners ----------------------------------------------------------------------------------
 
