@@ -13,9 +13,8 @@ from memlint.rule import registry as rules
 def rule_command(word: str, colour: bool | None) -> int:
     """Print the page of one rule; the exit status."""
     from memlint.rule import docs
-    from memlint.run import suppressions
 
-    if word.upper() == rules.UNUSED_SUPPRESSION or word.lower() == suppressions.UNUSED_NAME:
+    if word.upper() == rules.UNUSED_SUPPRESSION or word.lower() == rules.UNUSED_NAME:
         text = docs.suppression_page()
     else:
         try:

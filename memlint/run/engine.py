@@ -342,7 +342,7 @@ def shown_violations(
 def _reason(code: str, rules: Mapping[str, Rule]) -> tuple[str, str | None]:
     """A sentence why, and where to read on."""
     if code == UNUSED_SUPPRESSION:
-        from memlint.run.suppressions import UNUSED_WHY
+        from memlint.rule.registry import UNUSED_WHY
 
         return first_sentence(UNUSED_WHY), None
     if code not in rules:

@@ -14,14 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from memlint.rule.findings import Applicability, Fix, Level, Violation
-from memlint.rule.registry import UNUSED_SUPPRESSION, check_specifiers, matches
+from memlint.rule.registry import UNUSED_NAME, UNUSED_SUPPRESSION, check_specifiers, matches
 from memlint.source import Source, Span
 
-UNUSED_NAME = "unused-suppression"
-UNUSED_WHY = (
-    "A suppression that suppresses nothing hides the next fault of that kind on its line. "
-    "It is left behind when the code is mended or the rule learns better."
-)
 _COMMENT = re.compile(
     r"#\s*memlint:\s*(?P<kind>ignore-file|ignore)\b(?P<codes>\s*\[[^\]]*\])?", re.IGNORECASE
 )
