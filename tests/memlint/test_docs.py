@@ -34,8 +34,9 @@ def test_page() -> None:
 
 def test_table() -> None:
     odd = BETA._replace(summary="a | b")
-    assert docs.rules_table([RULE, odd]).split("\n")[2:] == [
-        "| MEM001 | unused-suppression | waste | a suppression comment that suppresses nothing |  |",
+    first, *rows = docs.rules_table([RULE, odd]).split("\n")[2:]
+    assert first.startswith("| MEM001 | unused-suppression | waste | ")
+    assert rows == [
         "| MEM301 | alpha-used | waste | alpha is used | yes |",
         "| MEM302 | beta-used | error | a \\| b |  |",
         "",
