@@ -69,6 +69,17 @@ def suppression_page() -> str:
     )
 
 
+def suppression_row() -> tuple[str, str, str, str, str]:
+    """MEM001 in a list of rules: code, name, level, whether it has a fix, what it sees."""
+    return (
+        UNUSED_SUPPRESSION,
+        suppressions.UNUSED_NAME,
+        "waste",
+        "",
+        "a suppression comment that suppresses nothing",
+    )
+
+
 def has_fix(rule: Rule) -> bool:
     """Whether its examples show something that a fix makes of them."""
     return any(example.good is not None for example in rule.examples)
@@ -77,6 +88,8 @@ def has_fix(rule: Rule) -> bool:
 def rules_table(rules: Iterable[Rule]) -> str:
     """A Markdown table of ``rules``."""
     lines = ["| code | name | level | what it sees | fix |", "| --- | --- | --- | --- | --- |"]
+    code, name, level, _, summary = suppression_row()
+    lines.append(f"| {code} | {name} | {level} | {summary} |  |")
     for rule in rules:
         fix = "yes" if has_fix(rule) else ""
         summary = rule.summary.replace("|", "\\|")
