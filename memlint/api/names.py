@@ -53,6 +53,11 @@ class Names:
         """The target's version of ``package``, comparable."""
         return parse_version(self.target.version(package).version)
 
+    def is_beyond_tables(self, package: str) -> bool:
+        """Whether the target's ``package`` is newer than all releases that the tables describe."""
+        known = self._table(package).releases[-1]
+        return self.version(package).minor > parse_version(known).minor
+
     def _table(self, name: str) -> Table:
         if name not in self._tables:
             self._tables[name] = table(name)

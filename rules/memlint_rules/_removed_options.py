@@ -10,6 +10,7 @@ from memlint_rules._option_places import option_span, successor_of, written
 from memlint_rules._prompt_limits import takers
 from memlint_rules._removal import since, without
 from memlint_rules._succession import option_fix
+from memlint_rules._unknown_options import unknown_option
 from memlint_rules._version_guards import is_guarded, names_looked_up
 
 
@@ -56,9 +57,11 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
     history = script.api.history(call.name, setting.name)
     signature = script.api.signature(call.name)
     open_ended = signature is not None and signature.accepts_any
-    if way is None and (history is None or open_ended or call.name in _TAKE_ANY):
-        # Never an option of this class: a misspelling, or something that we do not know. Or what
-        # it no longer names is taken all the same, among ``**kwargs``.
+    if way is None and (open_ended or call.name in _TAKE_ANY):
+        # What it does not name is taken all the same, among ``**kwargs``.
+        return
+    if way is None and history is None:
+        yield from unknown_option(script, call, setting)
         return
     if (
         setting.how is How.ATTRIBUTE
