@@ -134,6 +134,31 @@ class Api(Histories):
             return Ignored(name, parameter, package, "", "", note, "the tables", harmless=True)
         return None
 
+    def choices(self, qualname: str, parameter: str) -> frozenset[str] | None:
+        """The strings that ``parameter`` may be at the target; None where anything goes, or where
+        the library's code does not say."""
+        from memlint.api.knowledge.choices import READ_ELSEWHERE
+
+        for name in self._order(self.canonical(qualname)):
+            option = f"{name}.{parameter}"
+            elsewhere = READ_ELSEWHERE.get(option)
+            package = (elsewhere or option).partition(".")[0]
+            if package not in ("transformers", "accelerate", "trl"):
+                continue
+            if self.is_beyond_tables(package):
+                continue
+            record = self._table(f"{package}_values").record(elsewhere or option)
+            release = self._release(package)
+            found = [
+                word
+                for text, words in (record or {}).items()
+                if holds(text, release)
+                for word in words.split()
+            ]
+            if found:
+                return frozenset(found)
+        return None
+
     def behaviour(self, topic: str) -> str:
         """What the target's libraries do about ``topic`` (``load-dtype``), where no signature
         shows it. Raises KeyError for a topic that nobody wrote down."""

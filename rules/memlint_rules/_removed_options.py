@@ -10,7 +10,7 @@ from memlint_rules._option_places import option_span, successor_of, written
 from memlint_rules._prompt_limits import takers
 from memlint_rules._removal import since, without
 from memlint_rules._succession import option_fix
-from memlint_rules._unknown_options import unknown_option
+from memlint_rules._unknown_options import unknown_option, unknown_values
 from memlint_rules._version_guards import is_guarded, names_looked_up
 
 
@@ -49,7 +49,8 @@ def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Itera
         if script.api.accepts(call.name, setting.name) is False:
             yield from _removed_option(script, call, setting)
         elif setting.known and not setting.by_default:
-            yield from _removed_value(script, call, setting)
+            removed = list(_removed_value(script, call, setting))
+            yield from removed or unknown_values(script, call, setting)
 
 
 def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Options that no release known ever had: misspelled, or meant for another class."""
+"""Options, and values of options, that the target does not know and no successor is known for."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ _CLASSES = (
 )
 # As alike as a name and its misspelling are.
 _ALIKE = 0.85
+_ALIKE_VALUE = 0.7
 
 
 def unknown_option(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
@@ -48,6 +49,40 @@ def unknown_option(script: Script, call: Call, setting: Setting) -> Iterator[Fin
         "before it",
         Fix(_advice(script, call, setting), (), Applicability.DISPLAY),
     )
+
+
+def unknown_values(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
+    """A string that an option cannot be: ValueError, often only after the model has been loaded."""
+    given = setting.value if isinstance(setting.value, list | tuple) else [setting.value]
+    words = [one for one in given if isinstance(one, str)]
+    if not words or setting.given is not True or _may_differ(script, call):
+        return
+    known = script.api.choices(call.name, setting.name)
+    if known is None:
+        return
+    for word in words:
+        # Names in capitals are looked up in capitals.
+        if word in known or word.upper() in known:
+            continue
+        package = call.name.partition(".")[0]
+        owner = call.name.rpartition(".")[2]
+        version = script.api.target.version(package).version
+        near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=_ALIKE_VALUE)
+        meant = f"Write {near[0]!r}, if that was meant" if near else ""
+        yield Finding(
+            option_span(script, call, setting),
+            f"`{owner}` of {package} {version} does not take `{setting.name}={word!r}`",
+            Fix(
+                meant or f"Choose one of {', '.join(repr(one) for one in sorted(known))}",
+                (),
+                Applicability.DISPLAY,
+            ),
+        )
+
+
+def _may_differ(script: Script, call: Call) -> bool:
+    """Whether the class that is called may not be the library's own."""
+    return script.uses_unsloth or (call.subclass is not None and call.open_ended)
 
 
 def _is_passed(setting: Setting) -> bool:
