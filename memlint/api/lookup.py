@@ -21,7 +21,10 @@ from memlint.api.target import Target
 from memlint.api.versions import parse_version
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from memlint.api.knowledge.lines import Ignored, Warned
+    from memlint.api.refusals import Refusal
     from memlint.api.successors import Successor
 
 
@@ -158,6 +161,20 @@ class Api(Histories):
             if found:
                 return frozenset(found)
         return None
+
+    def refusals(self, qualname: str) -> Iterator[Refusal]:
+        """The combinations of options that a class of the target refuses at run time."""
+        from memlint.api.knowledge.refusals import REFUSALS
+
+        name = self.canonical(qualname)
+        for line in REFUSALS:
+            minor = self.version(line.owner.partition(".")[0]).minor
+            if (
+                (not line.since or parse_version(line.since).minor <= minor)
+                and (not line.until or minor < parse_version(line.until).minor)
+                and self.is_about(name, line.owner)
+            ):
+                yield line
 
     def behaviour(self, topic: str) -> str:
         """What the target's libraries do about ``topic`` (``load-dtype``), where no signature

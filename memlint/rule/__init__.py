@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from memlint.api.refusals import Refusal
     from memlint.api.signatures import History
     from memlint.api.successors import (
         Advice,
@@ -95,6 +96,7 @@ __all__ = [
     "Object",
     "Origin",
     "Reference",
+    "Refusal",
     "Remove",
     "RemoveArgument",
     "RemoveImport",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from memlint.api.refusals import Refusal
 from memlint.api.signatures import History
 from memlint.api.successors import (
     Advice,
@@ -87,6 +88,7 @@ __all__ = [
     "Object",
     "Origin",
     "Reference",
+    "Refusal",
     "Remove",
     "RemoveArgument",
     "RemoveImport",
