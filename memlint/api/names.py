@@ -59,6 +59,10 @@ class Names:
         package = module.partition(".")[0]
         return tuple(self._names(module, self._release(package)) or ())
 
+    def first_release(self, package: str) -> str:
+        """The oldest minor version of ``package`` that the tables describe."""
+        return self._table(package).minor(0)
+
     def is_beyond_tables(self, package: str) -> bool:
         """Whether the target's ``package`` is newer than all releases that the tables describe."""
         known = self._table(package).releases[-1]

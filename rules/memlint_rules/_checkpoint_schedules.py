@@ -7,12 +7,19 @@ from collections.abc import Iterator
 from memlint.rule import Applicability, Config, Finding, Fix, Script
 
 
-def refused_schedules(script: Script, config: Config) -> Iterator[Finding]:
-    """``load_best_model_at_end`` wants every checkpoint evaluated: ValueError elsewhere."""
+def refused_schedules(
+    script: Script, config: Config, renamed: frozenset[str]
+) -> Iterator[Finding]:
+    """``load_best_model_at_end`` wants every checkpoint evaluated: ValueError elsewhere.
+
+    renamed: options that are given by an old name, about which another rule speaks.
+    """
     best = config.setting("load_best_model_at_end")
     if not best.given or best.value is not True:
         return
     evaluated = "eval_strategy" if config.has_option("eval_strategy") else "evaluation_strategy"
+    if evaluated in renamed:
+        return
     when = [_word(config, name) for name in (evaluated, "save_strategy")]
     if None in when or "best" in when:
         return

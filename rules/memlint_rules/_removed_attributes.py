@@ -166,9 +166,16 @@ def _gone_method(
     version = script.api.target.version(owner.partition(".")[0]).version
     if history is None or not history.is_over(version) or is_guarded(script, node):
         return
-    if value is None or _is_assigned(script, value, node.attr) or _runs_own_code(script, value):
+    if value is None or value.base is not None or not _is_called(script, node):
+        # What wraps the object, and classes below its own, may have such an attribute.
+        return
+    if _is_assigned(script, value, node.attr) or _runs_own_code(script, value):
         return
     yield _finding(script, node, owner, without(f"`{node.attr}`", history))
+
+
+def _is_called(script: Script, node: ast.Attribute) -> bool:
+    return any(call.node.func is node for call in script.method_calls(node.attr))
 
 
 def _runs_own_code(script: Script, value: Object) -> bool:

@@ -66,7 +66,8 @@ def _never_there(script: Script, alias: ast.alias, qualname: str) -> Iterator[Fi
     version = script.api.target.version(package).version
     yield Finding(
         script.span(alias),
-        f"{package} {version} has no `{qualname}`, nor had any release before it",
+        f"{package} {version} has no `{qualname}`, nor had any release since "
+        f"{script.api.first_release(package)}",
         Fix(f"Import `{near[0]}`, if that was meant", (), Applicability.DISPLAY),
     )
 

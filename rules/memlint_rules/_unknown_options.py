@@ -34,7 +34,7 @@ _ALIKE_VALUE = 0.7
 
 
 def unknown_option(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
-    """A keyword that the class does not take, and never took: TypeError when it is called."""
+    """A keyword that the class does not take, and never took as far back as is known: TypeError when it is called."""
     package = call.name.partition(".")[0]
     if not _is_passed(setting) or not _is_known_in_full(script, call):
         return
@@ -46,7 +46,7 @@ def unknown_option(script: Script, call: Call, setting: Setting) -> Iterator[Fin
     yield Finding(
         option_span(script, call, setting),
         f"`{owner}` of {package} {version} does not take `{setting.name}`, nor did any release "
-        "before it",
+        f"since {script.api.first_release(package)}",
         Fix(_advice(script, call, setting), (), Applicability.DISPLAY),
     )
 

@@ -34,6 +34,10 @@ def test_a_method_that_models_lost_is_reported() -> None:
         # A model's own code may have the method.
         LOAD.format(more=", trust_remote_code=True") + "model.to_bettertransformer()\n",
         LOAD.format(more="") + "model.of_its_own()\n",
+        # What wraps the model has one of its own.
+        LOAD.format(more="")
+        + "from peft import LoraConfig, get_peft_model\n"
+        + "get_peft_model(model, LoraConfig()).to_bettertransformer()\n",
         LOAD.format(more="")
         + "try:\n    model = model.to_bettertransformer()\n"
         + "except AttributeError:\n    model = model.eval()\n",

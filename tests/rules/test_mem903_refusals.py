@@ -86,6 +86,9 @@ def test_what_is_refused_is_reported_with_an_answer(call: str, reason: str) -> N
 
 
 TAKEN = [
+    # Another rule says that the option has another name.
+    'TrainingArguments("o", load_best_model_at_end=True, evaluation_strategy="steps")',
+    'TrainingArguments("o", lr_scheduler_type="reduce_lr_on_plateau", evaluation_strategy="epoch")',
     'SFTConfig("o", padding_free=True, packing=True)',
     'SFTConfig("o", padding_free=True, max_length=None)',
     'SFTConfig("o", padding_free=True, packing=True, packing_strategy="wrapped")',

@@ -23,17 +23,19 @@ from memlint.rule import (
 )
 from memlint_rules._checkpoint_schedules import refused_schedules
 from memlint_rules._libraries import LIBRARIES
+from memlint_rules._option_places import renamed_options
 from memlint_rules._refused_trainers import refused_trainers
 
 
 def check(script: Script) -> Iterator[Finding]:
     for config in script.configs:
-        if _is_provoked(config):
+        if any(map(_is_provoked, (config, *script.trainers_with(config)))):
             continue
+        renamed = renamed_options(script, config)
         for refusal in script.api.refusals(config.kind):
-            if _holds(config, refusal):
+            if _holds(config, refusal, renamed):
                 yield _finding(script, config, refusal)
-        yield from refused_schedules(script, config)
+        yield from refused_schedules(script, config, renamed)
     for trainer in script.trainers:
         if not _is_provoked(trainer):
             yield from refused_trainers(script, trainer)
@@ -47,10 +49,15 @@ def _is_provoked(call: Call) -> bool:
     )
 
 
-def _holds(config: Config, refusal: Refusal) -> bool:
-    """Whether all of it is certain, and at least one of it was written."""
+def _holds(config: Config, refusal: Refusal, renamed: frozenset[str]) -> bool:
+    """Whether all of it is certain, and at least one of it was written.
+
+    renamed: options that are given by an old name; another rule speaks of those.
+    """
     written = False
     for name, condition in refusal.options:
+        if name in renamed:
+            return False
         setting = config.effective(name)
         if not config.has_option(name) or not setting.known or setting.given is None:
             return False
@@ -181,6 +188,14 @@ from trl import DPOConfig, DPOTrainer
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
 with pytest.raises(ValueError):
     DPOTrainer(model, ref_model=model, args=DPOConfig("out"))
+""",
+        """\
+import pytest
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig("out", padding_free=True)
+with pytest.raises(ValueError, match="not enforced"):
+    SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
 """,
         """\
 import torch
