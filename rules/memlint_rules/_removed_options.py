@@ -47,10 +47,24 @@ def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Itera
             # A field of the script's own class, whatever its base has.
             continue
         if script.api.accepts(call.name, setting.name) is False:
+            if _is_version_switch(script, call, setting):
+                continue
             yield from _removed_option(script, call, setting)
         elif setting.known and not setting.by_default:
             removed = list(_removed_value(script, call, setting))
             yield from removed or unknown_values(script, call, setting)
+
+
+def _is_version_switch(script: Script, call: Call, setting: Setting) -> bool:
+    """Whether the old name is given on some paths, where the script may have asked for versions."""
+    if setting.given is not None or setting.owner is None or setting.owner is call.node:
+        return False
+    if is_guarded(script, setting.owner):
+        return True
+    way = script.api.successor(call.name, setting.name)
+    new = getattr(way, "parameter", None)
+    # The new name is given on the other paths.
+    return new is not None and call.setting(new).given is None and new in call.keywords
 
 
 def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
