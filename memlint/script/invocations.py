@@ -18,11 +18,13 @@ class Record:
     contexts: qualified names of the ``with`` items and decorators it runs under.
     conditional: whether some undecided condition guards it. in_loop: whether a loop repeats it.
     order: number of the evaluation; later calls have larger numbers.
+    candidates: the qualified names of which one is called, where several may be.
     snapshots: for each argument that is an object, its slots when the call was made.
     """
 
     __slots__ = (
         "arguments",
+        "candidates",
         "conditional",
         "contexts",
         "function",
@@ -64,6 +66,7 @@ class Record:
         self.function = function
         self.snapshots: dict[int, dict[str, Slot]] = {}
         self.subclass: ast.ClassDef | None = None
+        self.candidates: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<{self.name} line {self.node.lineno}>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Advice, Build, Call, Config, Finding, How, Runtime, Script, Setting
+from memlint.rule import Advice, Applicability, Build, Call, Config, Finding, How, Runtime, Script, Setting
 from memlint_rules._libraries import PACKAGES
 from memlint_rules._option_places import option_span, successor_of, written
 from memlint_rules._prompt_limits import takers
@@ -18,6 +18,25 @@ def removed_options(script: Script) -> Iterator[Finding]:
     looked_up = names_looked_up(script)
     for call in (*script.configs, *script.trainers, *_other_calls(script)):
         yield from _of_call(script, call, looked_up)
+    for calls in script.calls_of_several(*PACKAGES):
+        yield from _of_several(script, calls, looked_up)
+
+
+def _of_several(
+    script: Script, calls: tuple[Call, ...], looked_up: frozenset[str]
+) -> Iterator[Finding]:
+    """A call of one of several things: what none of them takes, with the fix that suits all."""
+    found = [list(_of_call(script, call, looked_up)) for call in calls]
+    first, others = found[0], found[1:]
+    for finding in first:
+        same = [next((one for one in more if one.span == finding.span), None) for more in others]
+        if None in same:
+            continue
+        agree = all(one is not None and one.fix == finding.fix for one in same)
+        fix = finding.fix
+        if fix is not None and not agree:
+            fix = fix._replace(edits=(), applicability=Applicability.DISPLAY)
+        yield finding._replace(fix=fix)
 
 
 def _other_calls(script: Script) -> Iterator[Call]:

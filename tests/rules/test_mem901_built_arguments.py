@@ -59,3 +59,23 @@ def test_an_option_under_a_condition_is_renamed_where_it_stands() -> None:
 )
 def test_scripts_that_choose_the_name_by_the_version_are_left_alone(text: str) -> None:
     assert check(HEAD + text) == []
+
+
+SEVERAL = (
+    "from trl import DPOTrainer, GRPOTrainer, SFTTrainer\n"
+    "from peft import LoraConfig\n"
+    "kind = {first} if tune else {second}\n"
+    "trainer = kind(model, {option}=value)\n"
+)
+
+
+def test_a_call_of_one_of_several_classes_that_all_lack_the_option() -> None:
+    text = SEVERAL.format(first="SFTTrainer", second="DPOTrainer", option="tokenizer")
+    (found,) = check(text)
+    assert "`tokenizer`" in found.message
+    assert "processing_class=value" in fixed(text)
+
+
+def test_a_call_of_which_one_class_takes_the_option_is_left_alone() -> None:
+    text = SEVERAL.format(first="SFTTrainer", second="GRPOTrainer", option="reward_funcs")
+    assert check(text) == []
