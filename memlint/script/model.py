@@ -208,10 +208,8 @@ class Script(Tree):
             records = self._by_node[node]
             names = list(dict.fromkeys(name for one in records for name in one.candidates))
             if names and all(name.startswith(beginnings) for name in names):
-                calls = tuple(Call(self, records) for _ in names)
-                for call, name in zip(calls, names, strict=True):
-                    call.name = self.api.canonical(name)
-                found.append(calls)
+                call = Call(self, records)
+                found.append(tuple(call.as_call_of(self.api.canonical(name)) for name in names))
         return tuple(found)
 
     def call_at(self, node: ast.AST | None) -> Call | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Advice, Applicability, Build, Call, Config, Finding, How, Runtime, Script, Setting
+from memlint.rule import Advice, Applicability, Build, Call, Config, Finding, How, Replace, Runtime, Script, Setting
 from memlint_rules._libraries import PACKAGES
 from memlint_rules._option_places import option_span, successor_of, written
 from memlint_rules._prompt_limits import takers
@@ -17,16 +17,41 @@ from memlint_rules._version_guards import is_guarded, names_looked_up
 def removed_options(script: Script) -> Iterator[Finding]:
     looked_up = names_looked_up(script)
     for call in (*script.configs, *script.trainers, *_other_calls(script)):
-        yield from _of_call(script, call, looked_up)
+        yield from _of_call(script, _as_at_target(script, call), looked_up)
     for calls in script.calls_of_several(*PACKAGES):
         yield from _of_several(script, calls, looked_up)
+
+
+def _as_at_target(script: Script, call: Call) -> Call:
+    """The call as one of what took its callee's place, where the target lacks the callee.
+
+    What stands in the call is then as wrong as the import, and reported in the same run.
+    """
+    name, method = call.name, ""
+    if name.rpartition(".")[2] == "from_pretrained":
+        name, _, method = name.rpartition(".")
+    if script.api.exists(name) is not False:
+        return call
+    way = script.api.successor(name)
+    if not isinstance(way, Replace) or way.arguments or way.written:
+        # Keywords that change with the callee are changed together with it.
+        return call
+    if way.qualname.partition(".")[0] not in PACKAGES or not script.api.exists(way.qualname):
+        return call
+    if any(
+        script.api.canonical(imported) == name and is_guarded(script, statement)
+        for statement, _, imported in script.imports
+    ):
+        # The script does without it.
+        return call
+    return call.as_call_of(f"{way.qualname}.{method}" if method else way.qualname)
 
 
 def _of_several(
     script: Script, calls: tuple[Call, ...], looked_up: frozenset[str]
 ) -> Iterator[Finding]:
     """A call of one of several things: what none of them takes, with the fix that suits all."""
-    found = [list(_of_call(script, call, looked_up)) for call in calls]
+    found = [list(_of_call(script, _as_at_target(script, one), looked_up)) for one in calls]
     first, others = found[0], found[1:]
     for finding in first:
         same = [next((one for one in more if one.span == finding.span), None) for more in others]
