@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from memlint.rule import Applicability, Config, Finding, Fix, Script
 
 
-def refused_schedules(
-    script: Script, config: Config, renamed: frozenset[str]
-) -> Iterator[Finding]:
+def refused_schedules(script: Script, config: Config, renamed: frozenset[str]) -> Iterator[Finding]:
     """``load_best_model_at_end`` wants every checkpoint evaluated: ValueError elsewhere.
 
     renamed: options that are given by an old name, about which another rule speaks.
@@ -53,9 +51,7 @@ def _uneven_steps(config: Config) -> tuple[int, int] | None:
     """
     found = []
     for names in (("eval_steps", "logging_steps"), ("save_steps",)):
-        setting = next(
-            (one for one in map(config.effective, names) if one.value is not None), None
-        )
+        setting = next((one for one in map(config.effective, names) if one.value is not None), None)
         if setting is None or setting.given is None or type(setting.value) is not int:
             return None
         found.append(setting.value)

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
-    UNSURE,
     Applicability,
     Call,
     Config,
@@ -331,5 +330,8 @@ def _unscalable_gradients(script: Script, trainer: Trainer) -> Iterator[Finding]
                 trainer,
                 dtype.node,
                 "the gradient scaler of `fp16=True` does not take weights in float16",
-                _advice(f"Load them in float32, or train in bfloat16: `{name}=torch.bfloat16`, `bf16=True`"),
+                _advice(
+                    "Load them in float32, or train in bfloat16: "
+                    f"`{name}=torch.bfloat16`, `bf16=True`"
+                ),
             )

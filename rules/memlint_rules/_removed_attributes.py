@@ -28,7 +28,7 @@ from memlint.rule import (
     Symbol,
 )
 from memlint_rules._libraries import PACKAGES
-from memlint_rules._removal import fitness, without
+from memlint_rules._removal import fitness
 from memlint_rules._removed_names import removed_member
 from memlint_rules._version_guards import is_guarded
 
@@ -96,8 +96,7 @@ def _attribute(
     if attributes is not None and node.attr in attributes:
         return
     way = script.api.successor(f"{owner}.{node.attr}")
-    gone = script.api.exists(f"{owner}.{node.attr}") is False
-    if attributes is None and way is None and not gone:
+    if attributes is None and way is None:
         # Where the tables have no list of methods, those written down as gone are known.
         return
     if isinstance(way, Replace) and way.qualname.rpartition(".")[2] == node.attr:
@@ -106,10 +105,7 @@ def _attribute(
     if way is None:
         option = script.api.successor(owner, node.attr)
         history = script.api.history(owner, node.attr)
-        if history is None:
-            yield from _gone_method(script, node, value, owner)
-            return
-        if attributes is None or is_guarded(script, node):
+        if history is None or attributes is None or is_guarded(script, node):
             return
         if value is None or (
             isinstance(option, Runtime) and _is_assigned(script, value, node.attr)
@@ -156,35 +152,6 @@ def _instance_of(script: Script, kind: str) -> str:
     if name in _INSTANCES:
         return _INSTANCES[name]
     return _MODEL if name.startswith("transformers.AutoModel") else name
-
-
-def _gone_method(
-    script: Script, node: ast.Attribute, value: Object | None, owner: str
-) -> Iterator[Finding]:
-    """A method of a library's class that its releases no longer have, and nothing replaces."""
-    history = script.api.history(f"{owner}.{node.attr}")
-    version = script.api.target.version(owner.partition(".")[0]).version
-    if history is None or not history.is_over(version) or is_guarded(script, node):
-        return
-    if value is None or value.base is not None or not _is_called(script, node):
-        # What wraps the object, and classes below its own, may have such an attribute.
-        return
-    if _is_assigned(script, value, node.attr) or _runs_own_code(script, value):
-        return
-    yield _finding(script, node, owner, without(f"`{node.attr}`", history))
-
-
-def _is_called(script: Script, node: ast.Attribute) -> bool:
-    return any(call.node.func is node for call in script.method_calls(node.attr))
-
-
-def _runs_own_code(script: Script, value: Object) -> bool:
-    """Whether a model may be of a class that comes with its weights, with methods of its own."""
-    load = script.model_facts(value).load
-    if load is None:
-        return False
-    trusts = load.setting("trust_remote_code")
-    return trusts.given is not False and trusts.value is not False
 
 
 def _attribute_fix(

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Advice, Applicability, Build, Call, Config, Finding, How, Replace, Runtime, Script, Setting
+from memlint.rule import (
+    Advice,
+    Applicability,
+    Build,
+    Call,
+    Config,
+    Finding,
+    How,
+    Replace,
+    Runtime,
+    Script,
+    Setting,
+)
 from memlint_rules._libraries import PACKAGES
 from memlint_rules._option_places import option_span, successor_of, written
 from memlint_rules._prompt_limits import takers
@@ -121,6 +133,9 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
         return
     if way is None and history is None:
         yield from unknown_option(script, call, setting)
+        return
+    if setting.how is How.ATTRIBUTE and setting.name.startswith("_"):
+        # Set on purpose, whatever the class makes of it.
         return
     if (
         setting.how is How.ATTRIBUTE

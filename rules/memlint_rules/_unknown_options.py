@@ -34,7 +34,7 @@ _ALIKE_VALUE = 0.7
 
 
 def unknown_option(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
-    """A keyword that the class does not take, and never took as far back as is known: TypeError when it is called."""
+    """A keyword that the class does not take, and never took in any release known: TypeError."""
     package = call.name.partition(".")[0]
     if not _is_passed(setting) or not _is_known_in_full(script, call):
         return

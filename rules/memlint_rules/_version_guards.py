@@ -19,7 +19,7 @@ def is_guarded(script: Script, node: ast.AST) -> bool:
         return False
     for around in script.ancestors(node):
         if isinstance(around, ast.Try) and _within(node, around.body, script):
-            if any(_makes_up(handler, around) for handler in around.handlers):
+            if any(_makes_up(handler, around, node) for handler in around.handlers):
                 return True
         elif isinstance(around, ast.ExceptHandler):
             # What is done where the new name fails.
@@ -40,23 +40,16 @@ _OF_VERSIONS = frozenset({"ImportError", "ModuleNotFoundError", "TypeError", "At
 _FEW = 3
 
 
-def _makes_up(handler: ast.ExceptHandler, around: ast.Try) -> bool:
+def _makes_up(handler: ast.ExceptHandler, around: ast.Try, node: ast.AST) -> bool:
     """Whether a handler catches what another version raises, and does without it."""
     if not _catches(handler, anything=len(around.body) <= _FEW):
         return False
-    if _imports_only(around.body):
+    if isinstance(node, ast.Import | ast.ImportFrom):
         # ``except ImportError: HAS_TRL = False``: what needs the name asks first.
         return not all(_only_reports(one) for one in handler.body) and not any(
             _leaves(one) for one in handler.body
         )
     return not _names(around.body).isdisjoint(_names(handler.body))
-
-
-def _imports_only(body: list[ast.stmt]) -> bool:
-    plain = ast.Import | ast.ImportFrom | ast.Assign | ast.Pass | ast.Return
-    return all(isinstance(one, plain) for one in body) and any(
-        isinstance(one, ast.Import | ast.ImportFrom) for one in body
-    )
 
 
 def _only_reports(statement: ast.stmt) -> bool:

@@ -1,5 +1,6 @@
 """Options that reach a call by dictionaries built in steps, and by names of several things."""
 
+# ruff: noqa: E501 (a script stands in one line)
 from __future__ import annotations
 
 import pytest
@@ -45,7 +46,10 @@ def test_an_option_of_a_dictionary_built_in_steps(text: str) -> None:
 
 
 def test_an_option_under_a_condition_is_renamed_where_it_stands() -> None:
-    text = HEAD + 'kw = {}\nif long:\n    kw["evaluation_strategy"] = "no"\nTrainingArguments("o", **kw)\n'
+    text = (
+        HEAD
+        + 'kw = {}\nif long:\n    kw["evaluation_strategy"] = "no"\nTrainingArguments("o", **kw)\n'
+    )
     assert fixed(text) == text.replace("evaluation_strategy", "eval_strategy")
 
 

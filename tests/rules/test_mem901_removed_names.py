@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from memlint.api import Api, newest
+from memlint.api import Api, newest, parse_target
 from memlint.rule.findings import Applicability, Violation
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
 from memlint.source import Source
 
 
-def check(text: str) -> list[Violation]:
-    return check_source(Source("a.py", text), load(["MEM901"]), Api(newest()))
+def check(text: str, target: str = "") -> list[Violation]:
+    api = Api(parse_target(target) if target else newest())
+    return check_source(Source("a.py", text), load(["MEM901"]), api)
 
 
 LOAD = (
@@ -31,13 +32,9 @@ def test_a_method_that_models_lost_is_reported() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        # A model's own code may have the method.
-        LOAD.format(more=", trust_remote_code=True") + "model.to_bettertransformer()\n",
         LOAD.format(more="") + "model.of_its_own()\n",
-        # What wraps the model has one of its own.
-        LOAD.format(more="")
-        + "from peft import LoraConfig, get_peft_model\n"
-        + "get_peft_model(model, LoraConfig()).to_bettertransformer()\n",
+        # Whatever a class below may have as an attribute is not called a method.
+        LOAD.format(more="") + "decoder = model.decoder\n",
         LOAD.format(more="")
         + "try:\n    model = model.to_bettertransformer()\n"
         + "except AttributeError:\n    model = model.eval()\n",
@@ -45,6 +42,11 @@ def test_a_method_that_models_lost_is_reported() -> None:
 )
 def test_methods_that_may_be_there_are_left_alone(text: str) -> None:
     assert check(text) == []
+
+
+def test_a_method_that_the_version_has_is_left_alone() -> None:
+    text = LOAD.format(more="") + "model = model.to_bettertransformer()\n"
+    assert check(text, "transformers=4.40") == []
 
 
 @pytest.mark.parametrize("receiver", ["tokenizer", "self.tokenizer", "tok", "self.bert_tokenizer"])

@@ -1,5 +1,6 @@
 """What trainers and configurations refuse at run time, in which versions, and what they take."""
 
+# ruff: noqa: E501 (a script stands in one line)
 from __future__ import annotations
 
 import pytest

@@ -768,6 +768,17 @@ def has_chat_format():
     except ImportError:
         return False
 """,
+        # What uses the name is left out with it.
+        """\
+def formatted(model, tokenizer):
+    try:
+        from trl import setup_chat_format
+
+        model, tokenizer = setup_chat_format(model, tokenizer)
+    except ImportError:
+        pass
+    return model, tokenizer
+""",
         # The new name is tried first.
         """\
 from transformers import TrainingArguments

@@ -57,7 +57,9 @@ def test_losses_are_those_that_a_refusing_trainer_compares_with(tmp_path: Path) 
 
 
 def test_a_value_has_its_releases() -> None:
-    data = encode_values(["1.0.0", "1.1.0"], ["a", "b"], [{"x.y": ("old", "all")}, {"x.y": ("all",)}])
+    data = encode_values(
+        ["1.0.0", "1.1.0"], ["a", "b"], [{"x.y": ("old", "all")}, {"x.y": ("all",)}]
+    )
     assert Table("x", data).record("x.y") == {"": "all", "0": "old"}
 
 
