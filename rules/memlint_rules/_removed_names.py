@@ -49,7 +49,7 @@ def removed_imports(script: Script) -> Iterator[Finding]:
             _unused(script, statement, alias, qualname)
             or _import_fix(script, statement, alias, qualname, way)
             or _of_pytorch(script, qualname)
-            or without(f"`{alias.name}`", script.api.history(qualname)),
+            or without(script, f"`{alias.name}`", script.api.history(qualname)),
         )
 
 
@@ -83,7 +83,9 @@ def _of_pytorch(script: Script, qualname: str) -> Fix | None:
         like = name.removeprefix(prefix)
         if like != name and script.api.exists(f"{module}.{like}"):
             framework = "TensorFlow" if prefix == "TF" else prefix
-            stay = without("", script.api.history(qualname)).message.removeprefix("Do without ")
+            stay = without(script, "", script.api.history(qualname)).message.removeprefix(
+                "Do without "
+            )
             return Fix(
                 f"Train with PyTorch, `{like}`: transformers has no models of {framework} any "
                 f"more{stay}",
@@ -259,7 +261,7 @@ def removed_member(script: Script, node: ast.Attribute, value: Symbol) -> Iterat
         case Advice(note=note):
             fix = Fix(note[:1].upper() + note[1:], (), Applicability.DISPLAY)
         case _:
-            fix = without(f"`{node.attr}`", history)
+            fix = without(script, f"`{node.attr}`", history)
     yield Finding(
         script.span(node),
         f"{package} {script.api.target.version(package).version} has no `{qualname}`"
