@@ -92,7 +92,7 @@ class Cache:
             entry: list[Any] = [key]
         else:
             entry = [key, target or "", rendered]
-            if result.findings or result.diagnostics:
+            if result.findings or result.diagnostics or result.assumed:
                 entry.append(result.to_json())
         self._entries[path] = entry
         self._changed = True

@@ -160,7 +160,7 @@ def check_file(
     path: str,
     data: bytes | None,
     rules: Sequence[Rule],
-    api: Callable[[], Api],
+    api: Callable[[Source], Api],
     *,
     named: bool = False,
     render: bool = False,
@@ -170,6 +170,7 @@ def check_file(
     """All that is found in the file at ``path`` (or in ``data``); never raises for bad input.
 
     named: the user named this file, so it is parsed even if no rule would be asked.
+    api: the tables for a source, which may name versions itself.
     render: fixes are shown as text, which takes libcst.
     """
     from memlint.source.diagnostics import ReadError
@@ -185,13 +186,17 @@ def check_file(
         diagnostics.append(_defect(path, f"rule {rule.code}", error))
 
     violations: list[Violation] = []
+    assumed: tuple[str, ...] = ()
+    naming = ""
     try:
         if named:
             _parse(source)
+        tables = api(source)
+        assumed, naming = _assumed(source, tables)
         violations = check_source(
             source,
             rules,
-            api(),
+            tables,
             unused_suppressions=unused_suppressions,
             on_error=failed,
             prefilter=prefilter,
@@ -207,7 +212,16 @@ def check_file(
         shown = shown_violations(source, violations, render=render, rules=rules)
     except Exception as error:
         diagnostics.append(_defect(path, "showing what was found", error))
-    return FileResult(path, tuple(shown), tuple(diagnostics))
+    return FileResult(path, tuple(shown), tuple(diagnostics), assumed, naming)
+
+
+def _assumed(source: Source, api: Api) -> tuple[tuple[str, ...], str]:
+    """Which versions that matter to ``source`` are assumed, and how they are named."""
+    from memlint.project.targets import named_in
+
+    named = named_in(source)
+    assumed = api.target.assumed_of(named)
+    return assumed, api.target.naming(named) if assumed else ""
 
 
 def shown_violations(

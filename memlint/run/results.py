@@ -64,23 +64,31 @@ class Shown(NamedTuple):
 
 
 class FileResult(NamedTuple):
-    """All that was found in one file."""
+    """All that was found in one file.
+
+    assumed: the libraries that it depends on whose version is only assumed (``trl 1.16.0``).
+    naming: what ``--target`` must be given to name the versions that it was checked for.
+    """
 
     path: str
     findings: tuple[Shown, ...] = ()
     diagnostics: tuple[FileError, ...] = ()
+    assumed: tuple[str, ...] = ()
+    naming: str = ""
 
     def to_json(self) -> list[Any]:
         """Lists and plain values; the path is the cache's key and left out."""
         return [
             [finding[1:] for finding in self.findings],
             [(d.message, d.row, d.column, d.cell) for d in self.diagnostics],
+            self.assumed,
+            self.naming,
         ]
 
     @staticmethod
     def from_json(path: str, value: list[Any]) -> FileResult:
         """The inverse of ``to_json``; raises ``TypeError`` or ``ValueError`` on anything else."""
-        findings, diagnostics = value
+        findings, diagnostics, assumed, naming = value
         return FileResult(
             path,
             tuple(
@@ -91,6 +99,8 @@ class FileResult(NamedTuple):
                 for code, name, level, message, start, end, line, fix, why, url in findings
             ),
             tuple(FileError(path, *each) for each in diagnostics),
+            tuple(map(str, assumed)),
+            str(naming),
         )  # fmt: skip
 
 
