@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _LEVELS = {
     "error": "error: breaks, leaks or trains wrongly",
     "waste": "waste: memory or time for nothing",
+    "notice": "notice: will matter later, shown and not counted in the exit status",
     "hint": "hint: a trade, shown and not counted in the exit status",
 }
 

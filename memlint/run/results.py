@@ -12,6 +12,8 @@ from memlint.rule.findings import Level
 from memlint.source import Location
 from memlint.source.diagnostics import FileError
 
+_LEVELS = tuple(Level)  # worst first
+
 
 class TextEdit(NamedTuple):
     """Put ``content`` where the text from ``start`` to ``end`` stands."""
@@ -59,8 +61,12 @@ class Shown(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Whether the exit status counts it."""
-        return self.level != Level.HINT
+        """Whether it is a finding in the summary's words, not a notice or a hint."""
+        return self.fails(Level.WASTE)
+
+    def fails(self, level: str) -> bool:
+        """Whether it is as bad as ``level`` or worse: what the exit status counts."""
+        return _LEVELS.index(self.level) <= _LEVELS.index(level)
 
 
 class FileResult(NamedTuple):
