@@ -87,7 +87,9 @@ class Target(Plain):
         """What ``--target`` must be given to name these versions of ``packages``."""
         if all(each.assumed and each.source == _NEWEST_KNOWN for _, each in self.versions):
             return NEWEST
-        return ",".join(f"{name}={each.version}" for name, each in self.versions if name in packages)
+        return ",".join(
+            f"{name}={each.version}" for name, each in self.versions if name in packages
+        )
 
     def alternatives(self, packages: Container[str]) -> Iterator[Target]:
         """Targets that could be meant instead: the assumed versions of ``packages`` as they were
@@ -207,12 +209,17 @@ def choose(package: str, specifier: str, source: str) -> Resolved:
 def placed(package: str, version: str, source: str) -> Resolved:
     """``version``, with a note where it lies outside what the tables know."""
     releases = table(package).releases
-    number = parse_version(version)
-    if number.minor > parse_version(releases[-1]).minor:
+    if is_newer(package, version):
         return Resolved(version, source, note=f"newer than the tables: treated as {releases[-1]}")
     if _is_older(package, version):
         return Resolved(version, source, note=f"older than the tables: treated as {releases[0]}")
     return Resolved(version, source)
+
+
+def is_newer(package: str, version: str) -> bool:
+    """Whether a version is newer than the newest that the shipped tables know."""
+    newest_known = table(package).releases[-1]
+    return parse_version(version).minor > parse_version(newest_known).minor
 
 
 def _is_older(package: str, version: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -68,10 +69,11 @@ def _check_stdin(options: Common, filename: str | None, rendered: bool) -> FileR
         job.path,
         data,
         load(job.codes),
-        partial(Targets().api, job.path, job.target),
+        partial(Targets().api, os.path.abspath(job.path), job.target),
         named=True,
         render=rendered,
         unused_suppressions=UNUSED_SUPPRESSION in job.codes,
+        runtime=job.runtime,
     )
 
 
@@ -103,7 +105,7 @@ def _tell_targets(jobs: Sequence[Job]) -> None:
 
     targets = Targets()
     for target in {
-        str(each): each for each in (targets.of(job.path, job.target) for job in jobs)
+        str(each): each for each in (targets.of(job.place, job.target) for job in jobs)
     }.values():
         for line in describe(target):
             click.echo(line, err=True)

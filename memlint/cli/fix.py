@@ -26,7 +26,7 @@ from memlint.rule import registry as rules
 from memlint.run.checking import check_jobs
 from memlint.run.engine import check_file
 from memlint.run.fixing import Change, candidates, fix_file, fix_jobs
-from memlint.run.results import Shown
+from memlint.run.results import FileResult, Shown
 from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.reading import read_bytes
 
@@ -59,6 +59,7 @@ def fix_command(
 
     to_fix = candidates(jobs, results)
     changed: list[Change] = []
+    tried: list[Change] = []
     left = [
         finding
         for index, result in enumerate(results)
@@ -78,6 +79,7 @@ def fix_command(
                     continue
             diagnostics += change.diagnostics
             left += change.left
+            tried.append(change)
             if change.after != change.before:
                 changed.append(change)
                 _tell_change(change, diff, only_check, options.quiet, out)
@@ -87,6 +89,7 @@ def fix_command(
         click.echo(diagnostic_line(diagnostic, err), err=True)
     if not options.quiet:
         _tell_sum(changed, left, writes=not (diff or only_check))
+        _tell_conditions(tried, results)
     return _status(diagnostics, changed, left, diff, only_check, exit_zero)
 
 
@@ -109,8 +112,9 @@ def _fix_stdin(
         job.path,
         data,
         rules.load(job.codes),
-        partial(targets.api, job.path, job.target),
+        partial(targets.api, job.place, job.target),
         named=True,
+        runtime=job.runtime,
     )
     diagnostics = [*checked.diagnostics, *change.diagnostics]
     out, err = _styles(options)
@@ -124,6 +128,7 @@ def _fix_stdin(
     changed = [change] if change.after != change.before else []
     if not options.quiet:
         _tell_sum(changed, change.left, writes=not (diff or only_check))
+        _tell_conditions([change], [checked])
     return _status(diagnostics, changed, change.left, diff, only_check, exit_zero)
 
 
@@ -177,6 +182,32 @@ def _tell_sum(changed: Sequence[Change], left: Sequence[Shown], *, writes: bool)
     click.echo(f"{text}.", err=True)
     if counted and writes:
         click.echo("`memlint check` shows what remains.", err=True)
+
+
+def _tell_conditions(changes: Sequence[Change], results: Sequence[FileResult]) -> None:
+    """What the fixed scripts now need, and what was not applied because versions are assumed."""
+    commands = {
+        finding.fix.requires
+        for change in changes
+        for finding in change.fixed
+        if finding.fix is not None and finding.fix.requires
+    }
+    for command in sorted(commands):
+        click.echo(f"The fixed code imports memlint_runtime: `{command}`.", err=True)
+    assumed = dict.fromkeys(each for result in results for each in result.assumed)
+    if not assumed:
+        return
+    text = f"Versions assumed: {', '.join(assumed)}."
+    withheld = [change for change in changes if change.withheld]
+    if withheld:
+        count = sum(change.withheld for change in withheld)
+        naming = {change.naming for change in withheld}
+        target = naming.pop() if len(naming) == 1 else "VERSIONS"
+        text += (
+            f" {plural(count, 'fix', 'fixes')} withheld, not right for every version: "
+            f"apply with `--target {target}`."
+        )
+    click.echo(text, err=True)
 
 
 def _status(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
@@ -51,7 +51,7 @@ def settings_here(options: Common, folder: str = ".") -> Settings:
             found = loaded
     except ConfigError as error:
         raise Usage(str(error)) from None
-    return override(found, target=options.target)
+    return override(found, target=options.target, runtime=options.runtime)
 
 
 def gather(paths: Sequence[str], options: Common) -> Inputs:
@@ -73,12 +73,15 @@ def gather(paths: Sequence[str], options: Common) -> Inputs:
                 click.echo(f"skipped {each.path}: {each.reason}", err=True)
     except ConfigError as error:
         raise Usage(str(error)) from None
-    if options.target is not None:
-        overridden = {id(each.settings): each.settings for each in found}
-        changed = {key: override(value, target=options.target) for key, value in overridden.items()}
-        found = [each._replace(settings=changed[id(each.settings)]) for each in found]
+    all_settings = {id(each.settings): each.settings for each in found}
+    if options.target is not None or options.runtime is not None:
+        all_settings = {
+            key: override(value, target=options.target, runtime=options.runtime)
+            for key, value in all_settings.items()
+        }
+        found = [each._replace(settings=all_settings[id(each.settings)]) for each in found]
+    check_targets([here, *all_settings.values()], options)
     jobs = plan(found, options.choice)
-    check_targets({job.target for job in jobs} | {here.target})
     return Inputs(jobs, diagnostics, here)
 
 
@@ -86,20 +89,23 @@ def stdin_job(options: Common, filename: str | None) -> tuple[Job, bytes, Settin
     """The job for a script on standard input, and its bytes."""
     name = filename or "stdin.py"
     settings = settings_here(options, os.path.dirname(os.path.abspath(name)))
-    check_targets({settings.target})
+    check_targets([settings], options)
     job = plan([Found(name, settings, named=True)], options.choice)[0]
     return job, sys.stdin.buffer.read(), settings
 
 
-def check_targets(targets: set[str]) -> None:
-    """Raises ``Usage`` if one of them cannot be understood."""
-    for target in targets - {""}:
+def check_targets(all_settings: Iterable[Settings], options: Common) -> None:
+    """Raises ``Usage`` if one of the targets cannot be understood."""
+    for target, origin in {(each.target, each.origin): None for each in all_settings}:
+        if not target:
+            continue
         from memlint.api import parse_target
 
         try:
             parse_target(target)
         except ValueError as error:
-            raise Usage(str(error)) from None
+            where = f"{origin}: " if options.target is None and origin else ""
+            raise Usage(f"{where}{error}") from None
 
 
 def warn_if_empty(inputs: Inputs, paths: Sequence[str]) -> None:

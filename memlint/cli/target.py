@@ -11,10 +11,13 @@ import click
 from memlint.cli.inputs import check_targets, settings_here
 from memlint.cli.options import Common
 from memlint.project.targets import Targets
+from memlint.reports.style import visible
 from memlint.rule.registry import Choice
+from memlint.source.diagnostics import ReadError
 
 if TYPE_CHECKING:
     from memlint.api import Target
+    from memlint.source import Source
 
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 
@@ -24,11 +27,25 @@ def target_command(path: str, target: str | None, config: str | None) -> int:
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
     options = Common(Choice(), target, config, False, False, None, False, False)
     settings = settings_here(options, folder)
-    check_targets({settings.target})
-    script = os.path.join(path, "train.py") if os.path.isdir(path) else path
-    for line in describe(Targets().of(script, settings.target)):
+    check_targets([settings], options)
+    targets = Targets("--target" if target is not None else settings.origin)
+    if os.path.isdir(path):
+        found = targets.of(os.path.join(os.path.abspath(path), "train.py"), settings.target)
+    else:
+        found = targets.of(os.path.abspath(path), settings.target, _source(path))
+    for line in describe(found):
         click.echo(line)
     return 0
+
+
+def _source(path: str) -> Source | None:
+    """The script, for the versions that it names itself; None where it cannot be read."""
+    from memlint.source.reading import read_source
+
+    try:
+        return read_source(path)
+    except ReadError:
+        return None
 
 
 def describe(target: Target) -> Iterator[str]:
@@ -37,4 +54,4 @@ def describe(target: Target) -> Iterator[str]:
         version = target.version(library)
         assumed = ", assumed" if version.assumed else ""
         note = f": {version.note}" if version.note else ""
-        yield f"{library} {version.version} ({version.source}{assumed}){note}"
+        yield visible(f"{library} {version.version} ({version.source}{assumed}){note}")

@@ -236,10 +236,8 @@ def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _docker(text: str, path: str) -> Declared:
-    found: dict[str, str] = {}
     lines = text.split("\n")
-    for package, specifier in installs(lines):
-        found[package] = specifier  # the last command is what the image has
+    found = dict(installs(lines))  # the last command is what the image has
     for line in lines:
         base = _BASE_IMAGE.match(line.strip())
         if base is not None and is_version(base["version"]):

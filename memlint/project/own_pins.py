@@ -25,8 +25,7 @@ def own_pins(source: Source) -> Mapping[str, str]:
     if b"/// script" in source.data:
         found.update(declared_in_strings(_block(source.text)))
     if source.is_notebook and b"install" in source.raw:
-        for package, specifier in installs(_shell_lines(source.raw)):
-            found[package] = specifier  # the last command holds
+        found.update(installs(_shell_lines(source.raw)))  # the last command holds
     return found
 
 

@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from memlint.api.tables import PACKAGES
-from memlint.api.target import Resolved, Target, choose, placed
+from memlint.api.target import Resolved, Target, choose, is_newer, placed
 from memlint.api.versions import exact, is_version, satisfies
 from memlint.project.checkouts import own_version
 from memlint.project.environments import (
@@ -110,7 +110,12 @@ class Resolver:
             if own is not None and is_version(own[1]):
                 package, version, source = own
                 resolved = placed(package, version, source)
-                note = resolved.note or f"this is {package} itself"
+                if is_newer(package, version) and package not in found:
+                    from memlint.api.installed import tables_of_source
+
+                    tables = tables_of_source(package, version, folder)
+                    resolved = _read_from(resolved, tables)
+                note = "; ".join(filter(None, (f"this is {package} itself", resolved.note)))
                 found.setdefault(package, resolved._replace(note=note))
         return found
 
@@ -137,7 +142,16 @@ class Resolver:
         return choose(package, specifier, source)
 
     def _placed(self, package: str, installed: _Installed) -> Resolved:
-        return placed(package, installed.version, installed.place)
+        """The installed version; read from its own files where the tables do not reach it."""
+        if not is_newer(package, installed.version):
+            return placed(package, installed.version, installed.place)
+        if installed not in self._unknown:
+            from memlint.api.installed import tables_of
+
+            found = placed(package, installed.version, installed.place)
+            tables = tables_of(package, installed.version, installed.metadata)
+            self._unknown[installed] = _read_from(found, tables)
+        return self._unknown[installed]
 
     def _manifests(self, folder: str) -> dict[str, tuple[str, str]]:
         """Package -> specifier and file, of the manifests in ``folder``."""
@@ -196,6 +210,14 @@ class Resolver:
             except OSError:
                 self._listed[folder] = frozenset()
         return self._listed[folder]
+
+
+def _read_from(resolved: Resolved, tables: str | None) -> Resolved:
+    """``resolved``, which is newer than the shipped tables, with those of its own files."""
+    if tables is None:
+        return resolved._replace(note=f"{resolved.note}, since its files could not be read")
+    note = "newer than the tables: read from its installed files"
+    return resolved._replace(note=note, tables=tables)
 
 
 def _without_environment(target: Target) -> Target:

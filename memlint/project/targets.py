@@ -26,10 +26,11 @@ class Targets:
     """Remembers what was resolved and the tables that were opened for it.
 
     ``path`` is a script's; ``said`` the user's words on versions, which go first; ``source`` the
-    script, whose own pins go before its project's.
+    script, whose own pins go before its project's. said_by: who said it, in ``memlint target``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, said_by: str = "--target") -> None:
+        self._said_by = said_by
         self._resolver: Resolver | None = None
         self._found: dict[tuple[str, str, tuple[tuple[str, str], ...]], _Opened] = {}
         self._opened: dict[Target, _Opened] = {}
@@ -80,7 +81,7 @@ class Targets:
         if said:
             from memlint.api import parse_target
 
-            return parse_target(said)
+            return parse_target(said, self._said_by)
         if self._resolver is None:
             from memlint.project.resolve import Resolver
 

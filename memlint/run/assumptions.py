@@ -5,22 +5,27 @@ the script is checked again for the other versions that may be meant, with the r
 in question only, until none of these is left or every version agrees. Edits that ask nothing of a
 library (``del outputs``, ``with torch.no_grad():``) need no second check.
 
-Cost: some ten milliseconds a check. A fix that depends on the version mostly falls at the first one,
-the oldest; one that every version agrees to takes some hundred.
+Cost: some ten milliseconds a check. A fix that depends on the version mostly falls at the first
+one, the oldest; one that every version agrees to takes some hundred.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from memlint.rule.edits import AddDecorator, AddImport, Edit, InsertStatement, WrapStatements
 from memlint.rule.findings import Applicability, Fix, Violation
-from memlint.run.engine import check_source, is_plain
+from memlint.run.engine import check_source
 
 if TYPE_CHECKING:
     from memlint.api import Api
     from memlint.rule import Rule
     from memlint.source import Source
+
+# What PyTorch has had for as long as anybody trained with it.
+_PLAIN = re.compile(r"del [\w., ]+|@?(?:with )?torch\.(?:no_grad|inference_mode)\(\)?:?")
 
 _Key = tuple[str, Fix]
 
@@ -30,15 +35,12 @@ def right_everywhere(
     violations: Sequence[Violation],
     rules: Sequence[Rule],
     others: Iterable[Api],
-    *,
-    unsafe: bool,
 ) -> tuple[list[Violation], list[Violation]]:
     """``violations`` with advice in the place of fixes that depend on the version, and those.
 
     others: the tables of all other versions that may be meant; empty where the versions are known.
-    unsafe: whether fixes that change training are in question too.
     """
-    doubtful = {_key(each) for each in violations if _is_doubtful(each, unsafe)}
+    doubtful = {_key(each) for each in violations if _is_doubtful(each)}
     if not doubtful:
         return list(violations), []
     left = set(doubtful)
@@ -59,13 +61,20 @@ def right_everywhere(
     return kept, withheld
 
 
-def _is_doubtful(violation: Violation, unsafe: bool) -> bool:
+def _is_doubtful(violation: Violation) -> bool:
     fix = violation.fix
-    if fix is None or not fix.edits or all(map(is_plain, fix.edits)):
+    if fix is None or not fix.edits or fix.applicability is Applicability.DISPLAY:
         return False
-    return fix.applicability is Applicability.SAFE or (
-        unsafe and fix.applicability is Applicability.UNSAFE
-    )
+    return not all(map(_is_plain, fix.edits))
+
+
+def _is_plain(edit: Edit) -> bool:
+    match edit:
+        case AddImport(module="torch", name=None):
+            return True
+        case InsertStatement(source=text) | AddDecorator(source=text) | WrapStatements(header=text):
+            return _PLAIN.fullmatch(text.strip()) is not None
+    return False
 
 
 def _key(violation: Violation) -> _Key:

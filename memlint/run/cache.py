@@ -61,8 +61,8 @@ class Cache:
         return blake2b(data, digest_size=16, key=conditions).hexdigest()
 
     @staticmethod
-    def conditions(codes: frozenset[str], named: bool) -> bytes:
-        text = f"{sorted(codes)} {named}"
+    def conditions(codes: frozenset[str], named: bool, runtime: bool = True) -> bytes:
+        text = f"{sorted(codes)} {named} {runtime}"
         return blake2b(text.encode(), digest_size=32).digest()
 
     def get(

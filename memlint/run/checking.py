@@ -41,6 +41,7 @@ class Job(NamedTuple):
     """One file to check with the rules of ``codes`` for the versions of ``target``.
 
     absolute: its path from the root, where it is at hand.
+    runtime: whether fixes may import the runtime package.
     """
 
     path: str
@@ -49,6 +50,7 @@ class Job(NamedTuple):
     named: bool = False
     unsafe_fixes: bool = False
     absolute: str = ""
+    runtime: bool = True
 
     @property
     def place(self) -> str:
@@ -88,6 +90,7 @@ def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
                 file.named,
                 settings.unsafe_fixes,
                 file.absolute,
+                settings.runtime,
             )
         )
     return jobs
@@ -160,7 +163,7 @@ class _Sorting:
 
     def pending(self) -> Iterator[tuple[Job, int]]:
         """Jobs that are to be checked, each with the bytes of its file."""
-        conditions: dict[tuple[frozenset[str], bool], bytes] = {}
+        conditions: dict[tuple[frozenset[str], bool, bool], bytes] = {}
         filters: dict[frozenset[str], Prefilter] = {}
         for index, job in enumerate(self._jobs):
             self.taken = index + 1
@@ -170,7 +173,7 @@ class _Sorting:
                 self.results[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
                 continue
             if self._cache is not None:
-                what = (job.codes, job.named)
+                what = (job.codes, job.named, job.runtime)
                 if what not in conditions:
                     conditions[what] = Cache.conditions(*what)
                 if self._is_known(self._cache, index, Cache.key(data, conditions[what])):
@@ -256,6 +259,7 @@ class Checker:
             render=self._render,
             unused_suppressions=rule_files.UNUSED_SUPPRESSION in job.codes,
             prefilter=prefilter,
+            runtime=job.runtime,
         )
 
 

@@ -90,11 +90,13 @@ def check_source(
     unused_suppressions: bool = True,
     on_error: OnError | None = None,
     prefilter: Prefilter | None = None,
+    runtime: bool = True,
 ) -> list[Violation]:
     """What ``rules`` find in ``source``, in order of place, suppressed findings left out.
 
     Raises ``SyntaxError`` as ``ast.parse`` does. on_error takes a rule that failed; without it the
-    exception goes through. prefilter: that of ``rules``, where it is at hand.
+    exception goes through. prefilter: that of ``rules``, where it is at hand. runtime: whether
+    fixes may import the runtime package.
     """
     violations: list[Violation] = []
     chosen = (prefilter or Prefilter(rules)).asked(source.data)
@@ -115,6 +117,10 @@ def check_source(
                 on_error(rule, error)
         script.forget()
     violations = _once(violations)
+    if any(violation.fix is not None for violation in violations):
+        from memlint.run.runtime_fixes import without_runtime
+
+        violations = without_runtime(violations, api.target, wanted=runtime)
     if violations and api.target.too_old:
         violations = _of_old_targets(violations, api.target.too_old)
     if b"memlint:" not in source.data:
@@ -166,6 +172,7 @@ def check_file(
     render: bool = False,
     unused_suppressions: bool = True,
     prefilter: Prefilter | None = None,
+    runtime: bool = True,
 ) -> FileResult:
     """All that is found in the file at ``path`` (or in ``data``); never raises for bad input.
 
@@ -200,6 +207,7 @@ def check_file(
             unused_suppressions=unused_suppressions,
             on_error=failed,
             prefilter=prefilter,
+            runtime=runtime,
         )
     except SyntaxError as error:
         diagnostics.append(syntax_diagnostic(source, error))
@@ -244,6 +252,10 @@ def shown_violations(
         fixes = preview(source, [violation.fix for violation in violations])
     else:
         fixes = [_unrendered(violation.fix) for violation in violations]
+    fixes = [
+        _with_requirement(fix, violation.fix)
+        for fix, violation in zip(fixes, violations, strict=True)
+    ]
     return [
         Shown(
             source.path,
@@ -346,6 +358,14 @@ def _unrendered(fix: Fix | None) -> ShownFix | None:
         return None
     applicability = fix.applicability if fix.edits else Applicability.DISPLAY
     return ShownFix(fix.message, applicability.value)
+
+
+def _with_requirement(shown: ShownFix | None, fix: Fix | None) -> ShownFix | None:
+    if shown is None or shown.applicability == Applicability.DISPLAY:
+        return shown
+    from memlint.run.runtime_fixes import requires
+
+    return shown._replace(requires=requires(fix))
 
 
 def _defect(path: str, what: str, error: Exception) -> FileError:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from memlint.project.targets import Targets
+from memlint.project.targets import Targets, named_in
 from memlint.rule import registry as rule_files
 from memlint.run.checking import Job, usable_processes
 from memlint.run.engine import check_source, shown_violations
@@ -19,8 +19,6 @@ from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.reading import encode, read_bytes, read_source
 
 if TYPE_CHECKING:
-    from memlint.api import Api
-    from memlint.rule import Rule
     from memlint.rule.findings import Violation
     from memlint.source import Source
 
@@ -35,6 +33,8 @@ class Change(NamedTuple):
     patch: the change as a unified diff.
     fixed: what was fixed, in the order of passes. left: what the file still has.
     refused: findings whose fix could not be applied, with the reason.
+    withheld: how many fixes are not right for every version, where the version is only assumed.
+    naming: what ``--target`` must be given to name the versions that were assumed.
     """
 
     path: str
@@ -45,14 +45,18 @@ class Change(NamedTuple):
     left: tuple[Shown, ...] = ()
     refused: tuple[tuple[Shown, str], ...] = ()
     diagnostics: tuple[FileError, ...] = ()
+    withheld: int = 0
+    naming: str = ""
 
 
 def is_wanted(finding: Shown, unsafe: bool) -> bool:
     """Whether this finding's fix is to be applied."""
-    if finding.fix is None:
-        return False
-    kind = finding.fix.applicability
-    return kind == "safe" or (unsafe and kind == "unsafe")
+    return finding.fix is not None and is_selected(finding.fix.applicability, unsafe)
+
+
+def is_selected(applicability: str, unsafe: bool) -> bool:
+    """Whether fixes of this kind are to be applied."""
+    return applicability == "safe" or (unsafe and applicability == "unsafe")
 
 
 def candidates(jobs: Sequence[Job], results: Sequence[FileResult]) -> list[int]:
@@ -100,14 +104,12 @@ def fix_file(job: Job, data: bytes | None, targets: Targets) -> Change:
         source = read_source(job.path, before)
     except ReadError as error:
         return Change(job.path, diagnostics=(error.diagnostic,))
-    check = partial(
-        _check, rules=rule_files.load(job.codes), api=targets.api(job.place, job.target)
-    )
+    check = _Check(job, source, targets)
     try:
         fixed = fix_source(
             source,
             unsafe=job.unsafe_fixes,
-            check=partial(check, unused=rule_files.UNUSED_SUPPRESSION in job.codes),
+            check=check,
             reread=partial(_reread, source.path, [source]),
         )
         after = fixed.source.raw
@@ -138,7 +140,50 @@ def fix_file(job: Job, data: bytes | None, targets: Targets) -> Change:
         tuple(_fixed_shown(source, fixed.fixed)),
         tuple(shown_violations(fixed.source, fixed.left)),
         tuple(zip(refused, reasons, strict=True)),
+        withheld=check.withheld,
+        naming=check.naming,
     )
+
+
+class _Check:
+    """Checks the file of ``job`` in each state that fixing brings it to; keeps only the fixes that
+    are right whatever the versions are, where these are assumed.
+
+    withheld: how many fixes the last state has that are not.
+    """
+
+    def __init__(self, job: Job, source: Source, targets: Targets) -> None:
+        self._job = job
+        self._targets = targets
+        self._rules = rule_files.load(job.codes)
+        self._api = targets.api(job.place, job.target, source)
+        named = named_in(source)
+        self.withheld = 0
+        self._is_assumed = bool(self._api.target.assumed_of(named))
+        self.naming = self._api.target.naming(named)
+
+    def __call__(self, source: Source) -> list[Violation]:
+        job = self._job
+        violations = check_source(
+            source,
+            self._rules,
+            self._api,
+            unused_suppressions=rule_files.UNUSED_SUPPRESSION in job.codes,
+            on_error=lambda rule, error: None,
+            runtime=job.runtime,
+        )
+        if not self._is_assumed:
+            return violations
+        from memlint.run.assumptions import right_everywhere
+
+        others = self._targets.others(job.place, job.target, source)
+        kept, withheld = right_everywhere(source, violations, self._rules, others)
+        self.withheld = sum(
+            is_selected(each.fix.applicability, job.unsafe_fixes)
+            for each in withheld
+            if each.fix is not None
+        )
+        return kept
 
 
 def _fixed_shown(source: Source, violations: Sequence[Violation]) -> list[Shown]:
@@ -148,12 +193,6 @@ def _fixed_shown(source: Source, violations: Sequence[Violation]) -> list[Shown]
 
     return shown_violations(
         source, [one._replace(span=Span(0, 0)) for one in violations], render=False
-    )
-
-
-def _check(source: Source, rules: Sequence[Rule], api: Api, unused: bool) -> list[Violation]:
-    return check_source(
-        source, rules, api, unused_suppressions=unused, on_error=lambda rule, error: None
     )
 
 

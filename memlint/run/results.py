@@ -32,12 +32,16 @@ class DiffLine(NamedTuple):
 
 
 class ShownFix(NamedTuple):
-    """A fix as text. Without ``edits`` it is advice."""
+    """A fix as text. Without ``edits`` it is advice.
+
+    requires: the command that installs what the fixed script imports, where the fix adds that.
+    """
 
     message: str
     applicability: str
     edits: tuple[TextEdit, ...] = ()
     diff: tuple[DiffLine, ...] = ()
+    requires: str = ""
 
 
 class Shown(NamedTuple):
@@ -110,10 +114,13 @@ class FileResult(NamedTuple):
         )  # fmt: skip
 
 
-def _fix(message: str, applicability: str, edits: list[Any], diff: list[Any]) -> ShownFix:
+def _fix(
+    message: str, applicability: str, edits: list[Any], diff: list[Any], requires: str
+) -> ShownFix:
     return ShownFix(
         message,
         applicability,
         tuple(TextEdit(Location(*start), Location(*end), text) for start, end, text in edits),
         tuple(DiffLine(*line) for line in diff),
+        str(requires),
     )

@@ -64,18 +64,35 @@ def project(tmp_path: Path) -> Path:
         ("setup.cfg", "[options]\ninstall_requires =\n    trl>=0.7,<0.8\n", "0.7.11"),
         ("setup.py", "setup(install_requires=['trl==0.7.4', 'x'])\n", "0.7.4"),
         ("requirements.txt", "git+https://github.com/huggingface/trl@v0.12.0\n", "0.12.0"),
-        ("requirements.txt", "-e git+https://github.com/huggingface/trl.git@v0.12.1#egg=trl\n",
-         "0.12.1"),
+        (
+            "requirements.txt",
+            "-e git+https://github.com/huggingface/trl.git@v0.12.1#egg=trl\n",
+            "0.12.1",
+        ),
         ("requirements.txt", "git+ssh://git@github.com/me/my-trl.git@v0.11.4#egg=trl\n", "0.11.4"),
-        ("requirements.txt", "https://github.com/huggingface/trl/archive/refs/tags/v0.9.6.zip\n",
-         "0.9.6"),
+        (
+            "requirements.txt",
+            "https://github.com/huggingface/trl/archive/refs/tags/v0.9.6.zip\n",
+            "0.9.6",
+        ),
         ("requirements.txt", "wheels/trl-0.10.1-py3-none-any.whl\n", "0.10.1"),
-        ("pyproject.toml", '[project]\ndependencies = ["trl>=0.8"]\n[tool.uv.sources]\n'
-         'trl = { git = "https://github.com/huggingface/trl", tag = "v0.12.0" }\n', "0.12.0"),
-        ("environment.yml", "dependencies:\n  - pip:\n    - git+https://github.com/huggingface/"
-         "trl@v0.13.0\n", "0.13.0"),
-        ("Dockerfile", "FROM x\nRUN apt update && \\\n    pip install --no-cache-dir \\\n"
-         "    # pinned\n    peft 'trl[peft]==0.12.2' \\\n    datasets && rm -rf /tmp/x\n", "0.12.2"),
+        (
+            "pyproject.toml",
+            '[project]\ndependencies = ["trl>=0.8"]\n[tool.uv.sources]\n'
+            'trl = { git = "https://github.com/huggingface/trl", tag = "v0.12.0" }\n',
+            "0.12.0",
+        ),
+        (
+            "environment.yml",
+            "dependencies:\n  - pip:\n    - git+https://github.com/huggingface/trl@v0.13.0\n",
+            "0.13.0",
+        ),
+        (
+            "Dockerfile",
+            "FROM x\nRUN apt update && \\\n    pip install --no-cache-dir \\\n"
+            "    # pinned\n    peft 'trl[peft]==0.12.2' \\\n    datasets && rm -rf /tmp/x\n",
+            "0.12.2",
+        ),
         ("train.dockerfile", "RUN uv pip install --system trl==0.15.1\n", "0.15.1"),
         ("Dockerfile", "RUN conda install -y trl=0.10.1=py_0 -c conda-forge\n", "0.10.1"),
     ],
@@ -262,7 +279,9 @@ def test_a_lock_file_of_nonsense_says_nothing(project: Path, text: str) -> None:
     assert _version(project).assumed
 
 
-@pytest.mark.parametrize("version", ["5.20.0+\x1b]0;PWN\x07", "5.20.0+\n::error::x", "5.20.0 x", "5"])
+@pytest.mark.parametrize(
+    "version", ["5.20.0+\x1b]0;PWN\x07", "5.20.0+\n::error::x", "5.20.0 x", "5"]
+)
 def test_only_versions_are_taken_for_versions(project: Path, version: str) -> None:
     _environment(project / ".venv", transformers=version, trl="0.15.1")
     (project / "requirements.txt").write_text(f"torch=={version}\n")
@@ -278,7 +297,9 @@ def test_an_environment_of_other_things_is_no_evidence(project: Path) -> None:
     assert _version(project, "peft").assumed
 
 
-@pytest.mark.parametrize("hook", ["cache/pre-commit/repo1/py_env-python3.11", "prek/hooks/python-x"])
+@pytest.mark.parametrize(
+    "hook", ["cache/pre-commit/repo1/py_env-python3.11", "prek/hooks/python-x"]
+)
 def test_the_environment_of_a_hook_is_not_the_users(tmp_path: Path, hook: str) -> None:
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True)
