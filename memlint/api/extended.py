@@ -42,6 +42,8 @@ class ExtendedTable(Table):
     def _find(self, name: bytes) -> Record | None:
         old = self._base.record(name.decode())
         new = self._added.record(name.decode())
+        if old is None and new is None:
+            return None
         number = len(self._base.releases)
         before, after = f"0-{number - 1}", f"{number}-"
         if name == b"transformers families":
@@ -82,7 +84,7 @@ def _joined_families(old: Record, new: Record, before: str, after: str) -> Recor
     """Base class -> range -> the names of the classes that have it."""
     found = {family: _closed(words, before) for family, words in old.items()}
     for family, words in new.items():
-        found.setdefault(family, {})[after] = next(iter(words.values()))
+        found.setdefault(family, {}).update(dict.fromkeys([after], *words.values()))
     return found
 
 
@@ -136,7 +138,7 @@ def _begun(record: Record, after: str) -> dict[str, Any]:
         if key in _RANGES:
             found[key] = after
         elif key in _SPREAD:
-            found[key] = {after: next(iter(value.values()))}
+            found[key] = dict.fromkeys([after], *value.values()) if value else {}
         elif key in _CALLABLES:
             found[key] = _begun_callable(value, after)
         elif key == "methods":
@@ -149,7 +151,7 @@ def _begun(record: Record, after: str) -> dict[str, Any]:
 def _begun_callable(facts: Mapping[str, Any], after: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         "at": after,
-        "p": {name: {after: next(iter(each.values()))} for name, each in facts["p"].items()},
+        "p": {name: dict.fromkeys([after], *each.values()) for name, each in facts["p"].items()},
         "order": {after: " ".join(facts["p"])},
     }
     if "deprecated" in facts:

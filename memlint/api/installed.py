@@ -75,7 +75,11 @@ def _cached(package: str, version: str, folder: str, state: bytes) -> str | None
     tables = os.path.join(home, "tables")
     out = os.path.join(tables, f"{package}-{version}-{digest}")
     if os.path.isdir(out):
-        return out if read_added(package, out) is not None else None
+        if read_added(package, out) is not None:
+            return out
+        if not os.listdir(out):
+            return None  # it could not be read before
+        shutil.rmtree(out)
     _drop_old(tables)
     _extract(package, version, folder, out)
     if read_added(package, out) is None:
