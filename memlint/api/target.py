@@ -92,16 +92,20 @@ class Target(Plain):
         )
 
     def alternatives(self, packages: Container[str]) -> Iterator[Target]:
-        """Targets that could be meant instead: the assumed versions of ``packages`` as they were
-        on each day that one of them was released, the oldest first.
-
-        Together they hold every release known of each of these libraries.
-        """
+        """Targets that could be meant instead: each release of those of ``packages`` that are
+        assumed, with the others as they were on its day; the oldest first."""
         free = [each.partition(" ")[0] for each in self.assumed_of(packages)]
-        days = sorted({day for name in free for day in table(name).days.values()})
+        releases = sorted(
+            (day, order, name, version)
+            for name in free
+            for order, (version, day) in enumerate(table(name).days.items())
+        )
         known = {name: each for name, each in self.versions if name not in free}
-        for day in days:
-            yield Target.of(known | {name: _assumed(name, day) for name in free})
+        for day, _, package, version in releases:
+            others = {name: _assumed(name, day) for name in free}
+            # Two releases may be of one day.
+            release = others[package]._replace(version=version)
+            yield Target.of(known | others | {package: release})
 
     def __str__(self) -> str:
         return ",".join(f"{name}={resolved.version}" for name, resolved in self.versions)

@@ -47,7 +47,8 @@ def summary(report: Report) -> Iterator[str]:
         yield from _fixable(report)
     elif not unread:
         yield f"Nothing found in {files}.\n"
-    yield from _assumed(report)
+    if line := assumed_line(report):
+        yield f"{line}\n"
     if unread:
         yield f"{plural(unread, 'problem')} kept files, or parts of them, from being checked.\n"
 
@@ -87,16 +88,20 @@ def _fixable(report: Report) -> Iterator[str]:
         yield f"{count} memlint_runtime: `{requirements[0]}` (`--no-runtime` leaves them out).\n"
 
 
-def _assumed(report: Report) -> Iterator[str]:
-    versions = list(dict.fromkeys(each for result in report.results for each in result.assumed))
-    if versions:
-        fixable = any(
-            finding.fix is not None and finding.fix.applicability != "display"
-            for result in report.results if result.assumed
-            for finding in result.findings
-        )  # fmt: skip
-        more = " Without it, `memlint fix` applies only what is right for every version."
-        yield f"Versions assumed: {', '.join(versions)} (`--target` names them).{more * fixable}\n"
+def assumed_line(report: Report) -> str:
+    """``Versions assumed: trl 1.16.0 ...``; empty where none is."""
+    results = [result for result in report.results if result.assumed]
+    versions = list(dict.fromkeys(each for result in results for each in result.assumed))
+    if not versions:
+        return ""
+    line = f"Versions assumed: {', '.join(versions)} (`--target` names them)."
+    if any(
+        finding.fix is not None and finding.fix.applicability != "display"
+        for result in results
+        for finding in result.findings
+    ):
+        line += " Without it, `memlint fix` applies only what is right for every version."
+    return line
 
 
 def plural(count: int, noun: str, many: str = "") -> str:

@@ -13,7 +13,7 @@ from memlint.api import Api, Target
 from memlint.api.installed import cache_folder
 from memlint.project.resolve import Resolver
 
-_CONFIG = '''
+_CONFIG = """
 from dataclasses import dataclass, field
 from transformers import TrainingArguments
 
@@ -23,7 +23,7 @@ raise SystemExit("nothing of this is run")
 class SFTConfig(TrainingArguments):
     max_length: int | None = field(default=4096)
     brand_new: bool = False
-'''
+"""
 
 
 @pytest.fixture
