@@ -27,14 +27,15 @@ def target_command(path: str, target: str | None, config: str | None) -> int:
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
     options = Common(Choice(), target, config, False, False, None, False, False)
     settings = settings_here(options, folder)
-    check_targets([settings], options)
-    targets = Targets("--target" if target is not None else settings.origin)
+    check_targets([settings], target)
+    said_by = "--target" if target is not None else os.path.basename(settings.origin)
+    targets = Targets(said_by)
     if os.path.isdir(path):
         found = targets.of(os.path.join(os.path.abspath(path), "train.py"), settings.target)
     else:
         found = targets.of(os.path.abspath(path), settings.target, _source(path))
     for line in describe(found):
-        click.echo(line)
+        click.echo(visible(line))
     return 0
 
 
@@ -54,4 +55,4 @@ def describe(target: Target) -> Iterator[str]:
         version = target.version(library)
         assumed = ", assumed" if version.assumed else ""
         note = f": {version.note}" if version.note else ""
-        yield visible(f"{library} {version.version} ({version.source}{assumed}){note}")
+        yield f"{library} {version.version} ({version.source}{assumed}){note}"

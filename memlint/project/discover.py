@@ -223,6 +223,13 @@ def _ignored(folder: _Folder, absolute: str, is_folder: bool) -> bool:
     return False
 
 
+def is_excluded(path: str, settings: Settings) -> bool:
+    """Whether a walk would pass over a file of this name."""
+    absolute = os.path.abspath(path)
+    above = os.path.dirname(absolute)
+    return _excluded(_Folder(path, above, settings, settings.excluded(), ()), absolute)
+
+
 def _excluded(folder: _Folder, absolute: str) -> bool:
     """Whether a path that was named outright is one that a walk from its root would pass over."""
     root = folder.settings.root or folder.absolute

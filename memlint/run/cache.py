@@ -61,8 +61,10 @@ class Cache:
         return blake2b(data, digest_size=16, key=conditions).hexdigest()
 
     @staticmethod
-    def conditions(codes: frozenset[str], named: bool, runtime: bool = True) -> bytes:
-        text = f"{sorted(codes)} {named} {runtime}"
+    def conditions(
+        codes: frozenset[str], by_code: frozenset[str], named: bool, runtime: bool
+    ) -> bytes:
+        text = f"{sorted(codes)} {sorted(by_code & codes)} {named} {runtime}"
         return blake2b(text.encode(), digest_size=32).digest()
 
     def get(

@@ -15,8 +15,9 @@ from memlint.project.config import Settings
 from memlint.project.discover import Found
 from memlint.rule.registry import Choice
 from memlint.run.cache import FOLDER, Cache, fingerprint
-from memlint.run.checking import Job, Progress, check_jobs, plan
+from memlint.run.checking import Progress, check_jobs
 from memlint.run.engine import check_file
+from memlint.run.jobs import Job, plan
 from memlint.run.results import FileResult
 from tests.memlint.fakes import RULES, install
 
@@ -79,7 +80,7 @@ def test_a_process_that_dies_costs_one_diagnostic(monkeypatch: pytest.MonkeyPatc
             os._exit(9)
         return check_file(path, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("memlint.run.checking.check_file", deadly)
+    monkeypatch.setattr("memlint.run.session.check_file", deadly)
     results = check_jobs(jobs_for(*["alpha\n"] * 6), processes=2)
     assert [len(result.findings) for result in results] == [1, 1, 1, 0, 1, 1]
     assert "the process that did so died" in results[3].diagnostics[0].message
@@ -140,7 +141,7 @@ class Counter:
             self.paths.append(path)
             return check_file(path, *arguments, **options)  # type: ignore[arg-type]
 
-        monkeypatch.setattr("memlint.run.checking.check_file", counted)
+        monkeypatch.setattr("memlint.run.session.check_file", counted)
 
     def take(self) -> list[str]:
         taken, self.paths = self.paths, []
