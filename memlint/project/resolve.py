@@ -137,7 +137,12 @@ class Resolver:
             resolved = self._placed(package, installed)
             note = f"admitted by {specifier} in {source}"
             return resolved._replace(note="; ".join(filter(None, (note, resolved.note))))
-        if installed is not None and pinned is not None and installed.version == pinned:
+        if (
+            installed is not None
+            and pinned is not None
+            and is_newer(package, pinned)
+            and satisfies(installed.version, f"=={pinned}")
+        ):
             return self._placed(package, installed)._replace(source=source)
         return choose(package, specifier, source)
 

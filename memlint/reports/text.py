@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -101,6 +102,10 @@ def assumed_line(report: Report) -> str:
         for finding in result.findings
     ):
         line += " Without it, `memlint fix` applies only what is right for every version."
+    from memlint.project.environments import is_hook
+
+    if is_hook(os.environ):
+        line += " The hook's own environment is not yours, and no other was found."
     return line
 
 

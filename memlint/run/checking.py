@@ -145,6 +145,10 @@ class _Pending:
             # What all workers need is imported once, before they are forked.
             import memlint.api
             import memlint.script  # noqa: F401
+
+            # What must be read of libraries that the tables do not know is read once.
+            for work in self._first:
+                self._files.resolve(work.job)
         first, self._first = self._first, []
         return chain(first, self._work)
 
@@ -176,6 +180,10 @@ class _Files:
         self.selected: list[int] = []
         self.stamps: dict[int, Stamp] = {}
         self.taken = 0
+
+    def resolve(self, job: Job) -> None:
+        """Find the versions for ``job``."""
+        self._targets.key(job.place, job.target)
 
     def pending(self, on_read: Callable[[], None]) -> Iterator[Work]:
         """The files that are to be worked on; reads every file once."""

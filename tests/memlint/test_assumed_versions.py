@@ -60,6 +60,17 @@ def test_check_says_once_what_is_assumed(form: str, capsys: pytest.CaptureFixtur
         assert "fixable with `memlint fix`" not in out
 
 
+def test_a_hook_without_the_users_environment_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("a.py").write_text(_OLD)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "pre-commit" / "repo1" / "py_env-python3"))
+    run(["check", "a.py"])
+    assert "hook's own environment is not yours, and no other was found" in capsys.readouterr().out
+    run(["target", "a.py"])
+    assert "no environment but the hook's has it" in capsys.readouterr().out
+
+
 def test_machine_formats_carry_it(capsys: pytest.CaptureFixture[str]) -> None:
     Path("a.py").write_text(_OLD)
     for _ in range(2):  # the second time from the cache
