@@ -16,6 +16,7 @@ from memlint.api.versions import is_specifier, is_version
 
 # A longer line is no requirement; hashes stand behind the version.
 _LONGEST = 2000
+_LONGEST_COMMAND = 50_000
 
 _NAMES = rf"{'|'.join(PACKAGES)}|pytorch"
 _NAMED = re.compile(
@@ -53,7 +54,7 @@ def requirement(text: str) -> tuple[str, str] | None:
 def installs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     """What the commands on ``lines`` install: ``RUN pip install trl==0.12.2 && ...``."""
     for line in _joined(lines):
-        for command in re.split(r"&&|\|\||;(?=\s)", line[:_LONGEST]):
+        for command in re.split(r"&&|\|\||;(?=\s)", line[:_LONGEST_COMMAND]):
             tool = _COMMAND.search(command)
             verb = _VERB.search(command, tool.end()) if tool else None
             if verb is None:

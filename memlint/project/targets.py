@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from memlint.source import Source
 
 
-# A script that names a library depends on what that one is built on, too.
-_BELOW = {"trl": ("transformers", "accelerate", "peft"), "transformers": ("accelerate", "torch")}
-
-
 class Targets:
     """Remembers what was resolved and the tables that were opened for it.
 
@@ -46,11 +42,13 @@ class Targets:
         """The tables of those versions."""
         return self._at(path, said, source).api
 
-    def others(self, path: str, said: str, source: Source) -> Iterator[Api]:
-        """The tables of all other versions that may be meant: none where the user named any, or
-        where nothing that the script names is assumed. Those most unlike today's come first."""
+    def others(
+        self, path: str, said: str, source: Source, libraries: frozenset[str]
+    ) -> Iterator[Api]:
+        """The tables of all other versions of ``libraries`` that may be meant: none where the user
+        named any, or where none of them is assumed. Those most unlike today's come first."""
         target = self.of(path, said, source)
-        targets = dict.fromkeys(target.alternatives(named_in(source)))
+        targets = dict.fromkeys(target.alternatives(libraries))
         for other in _coarse_to_fine(list(targets)):
             if other.versions != target.versions:
                 yield self._open(other).api
@@ -111,14 +109,12 @@ def may_pin(source: Source) -> bool:
 
 
 def named_in(source: Source) -> frozenset[str]:
-    """The libraries that a script depends on: those that its text names, and those below them."""
+    """The libraries that a script depends on: those that its text names, and transformers where
+    that is trl, whose classes are built on its."""
     from memlint.api.tables import PACKAGES
 
     found = {name for name in PACKAGES if name.encode() in source.data}
-    for name, below in _BELOW.items():
-        if name in found:
-            found.update(below)
-    return frozenset(found)
+    return frozenset(found | {"transformers"} if "trl" in found else found)
 
 
 def _coarse_to_fine(targets: list[Target]) -> list[Target]:

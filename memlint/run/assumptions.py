@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 # What PyTorch has had for as long as anybody trained with it.
 _PLAIN = re.compile(r"del [\w., ]+|@?(?:with )?torch\.(?:no_grad|inference_mode)\(\)?:?")
 
+# Scripts are smaller; a larger file would be checked for minutes.
+_LARGEST_BYTES = 300_000
+
 _Key = tuple[str, Fix]
 
 
@@ -43,8 +46,8 @@ def right_everywhere(
     doubtful = {_key(each) for each in violations if _is_doubtful(each)}
     if not doubtful:
         return list(violations), []
-    left = set(doubtful)
-    for api in others:
+    left = set(doubtful) if len(source.data) <= _LARGEST_BYTES else set()
+    for api in others if left else ():
         codes = {code for code, _ in left}
         found = check_source(
             source,

@@ -299,7 +299,6 @@ def check_data(
         if named:
             _parse(source)
         tables = api(source)
-        assumed, naming = _assumed(source, tables)
         violations = check_source(
             source,
             rules,
@@ -310,6 +309,7 @@ def check_data(
             by_code=by_code,
             runtime=runtime,
         )
+        assumed, naming = _assumed(source, violations, tables)
     except SyntaxError as error:
         diagnostics.append(syntax_diagnostic(source, error))
     except (RecursionError, MemoryError):
@@ -319,13 +319,15 @@ def check_data(
     return Checked(path, source, violations, tuple(diagnostics), assumed, naming)
 
 
-def _assumed(source: Source, api: Api) -> tuple[tuple[str, ...], str]:
+def _assumed(
+    source: Source, violations: Sequence[Violation], api: Api
+) -> tuple[tuple[str, ...], str]:
     """Which versions that matter to ``source`` are assumed, and how they are named."""
-    from memlint.project.targets import named_in
+    from memlint.run.runtime_fixes import libraries_of
 
-    named = named_in(source)
-    assumed = api.target.assumed_of(named)
-    return assumed, api.target.naming(named) if assumed else ""
+    libraries = libraries_of(source, violations)
+    assumed = api.target.assumed_of(libraries)
+    return assumed, api.target.naming(libraries) if assumed else ""
 
 
 def shown_violations(

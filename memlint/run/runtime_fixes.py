@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memlint.api.runtime import INSTALL, is_of_runtime, lacking
+from memlint.api.runtime import INSTALL, NEEDS, is_of_runtime, lacking
+from memlint.project.targets import named_in
 from memlint.rule.edits import AddImport, RenameImport
 from memlint.rule.findings import Applicability, Fix, Violation
 
 if TYPE_CHECKING:
     from memlint.api import Target
+    from memlint.source import Source
 
 
 def runtime_imports(fix: Fix | None) -> tuple[str, ...]:
@@ -27,6 +29,14 @@ def runtime_imports(fix: Fix | None) -> tuple[str, ...]:
 def requires(fix: Fix | None) -> str:
     """The command that installs what the fixed script imports; empty where nothing is added."""
     return INSTALL if runtime_imports(fix) else ""
+
+
+def libraries_of(source: Source, violations: Sequence[Violation]) -> frozenset[str]:
+    """The libraries on whose versions it depends what is found in ``source``, and fixed."""
+    found = named_in(source)
+    if any(runtime_imports(violation.fix) for violation in violations):
+        found |= NEEDS.keys()
+    return found
 
 
 def without_runtime(

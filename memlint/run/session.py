@@ -164,8 +164,10 @@ class Session:
                 )
             if checked.assumed:
                 from memlint.run.assumptions import right_everywhere
+                from memlint.run.runtime_fixes import libraries_of
 
-                others = self._targets.others(job.place, job.target, changed)
+                libraries = libraries_of(changed, violations)
+                others = self._targets.others(job.place, job.target, changed, libraries)
                 violations, withheld = right_everywhere(changed, violations, rules.rules, others)
             return violations
 

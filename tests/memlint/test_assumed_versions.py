@@ -10,10 +10,11 @@ import pytest
 from memlint.api import Api, parse_target
 from memlint.api.tables import table
 from memlint.cli.main import run
-from memlint.project.targets import Targets
+from memlint.project.targets import Targets, named_in
 from memlint.run.assumptions import right_everywhere
+from memlint.run.engine import check_source
 from memlint.source.reading import read_source
-from tests.memlint.fakes import word_rule
+from tests.memlint.fakes import build_script, word_rule
 
 # Moved to SFTConfig in one release, renamed in another.
 _OLD = """\
@@ -58,6 +59,19 @@ def test_check_says_once_what_is_assumed(form: str, capsys: pytest.CaptureFixtur
     if form != "github":
         assert "fixable with `memlint fix --target newest`" in out
         assert "fixable with `memlint fix`" not in out
+
+
+def test_a_fix_that_needs_the_runtime_depends_on_the_version_of_torch(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("requirements.txt").write_text("trl==1.16.0\ntransformers==5.23.0\n")
+    text = _OLD.replace(", max_seq_length=512", "")
+    Path("a.py").write_text(text)
+    run(["fix", "a.py", "--select", "MEM106"])
+    assert Path("a.py").read_text() == text
+    assert "1 fix withheld" in capsys.readouterr().err
+    run(["fix", "a.py", "--select", "MEM901"])
+    assert "assumed" not in capsys.readouterr().err
 
 
 def test_a_hook_without_the_users_environment_says_so(
@@ -143,17 +157,17 @@ def test_what_is_right_for_every_version_is_fixed() -> None:
 
 def test_only_the_libraries_that_a_script_names_are_in_question() -> None:
     source = read_source("a.py", b"import peft\n")
-    others = list(Targets().others("/nowhere/a.py", "", source))
+    others = list(Targets().others("/nowhere/a.py", "", source, named_in(source)))
     releases = {api.target.version("peft").version for api in others}
     assert releases | {table("peft").releases[-1]} == set(table("peft").releases)
     trl = {api.target.version("trl").version for api in others}
     assert trl == {table("trl").releases[-1]}
-    assert list(Targets().others("/nowhere/a.py", "newest", source)) == []
+    assert list(Targets().others("/nowhere/a.py", "newest", source, named_in(source))) == []
 
 
 def test_every_release_of_a_script_for_trl_is_in_question() -> None:
     source = read_source("a.py", b"import trl\n")
-    others = list(Targets().others("/nowhere/a.py", "", source))
+    others = list(Targets().others("/nowhere/a.py", "", source, named_in(source)))
     for package in ("trl", "transformers"):
         releases = {api.target.version(package).version for api in others}
         assert releases | {table(package).releases[-1]} == set(table(package).releases)
@@ -162,9 +176,6 @@ def test_every_release_of_a_script_for_trl_is_in_question() -> None:
 def test_a_fix_stays_if_every_version_comes_to_the_same_edits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from memlint.run.engine import check_source
-    from tests.memlint.fakes import build_script
-
     monkeypatch.setattr("memlint.script.build_script", build_script)
     rule = word_rule("MEM301", "alpha", replacement="omega")
     source = read_source("a.py", b"alpha\n")
@@ -176,6 +187,17 @@ def test_a_fix_stays_if_every_version_comes_to_the_same_edits(
     kept, withheld = right_everywhere(source, violations, [other], others)
     assert withheld == violations
     assert [each.fix and each.fix.edits for each in kept] == [()]
+
+
+def test_a_file_too_large_to_be_checked_so_often_keeps_its_fixes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rule = word_rule("MEM301", "alpha", replacement="omega")
+    source = read_source("a.py", b"alpha\n" + b"#" * 400_000)
+    api = Api(parse_target("trl=1.16"))
+    monkeypatch.setattr("memlint.script.build_script", build_script)
+    violations = check_source(source, [rule], api)
+    assert right_everywhere(source, violations, [rule], [api])[1] == violations
 
 
 @pytest.mark.parametrize("name", ["memlint.toml", "pyproject.toml"])
