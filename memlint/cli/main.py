@@ -234,3 +234,14 @@ def target(path: str, target: str | None, config: str | None) -> int:
     from memlint.cli.target import target_command
 
     return target_command(path, target, config)
+
+
+@main.command(short_help="Show what the script model knows of a file.")
+@click.argument("path", type=click.Path(), metavar="FILE")
+@click.option("--target", metavar="VERSIONS", help="As for check.")
+def debug(path: str, target: str | None) -> int:
+    """Show what the script model knows of FILE: configurations and where each value comes from,
+    trainers, models, loops. For those who write rules."""
+    from memlint.cli.debug import debug_command
+
+    return debug_command(path, target)

@@ -37,6 +37,9 @@ def _page(rule: Rule) -> Iterator[str]:
     if rule.fix_safety:
         yield "## What the fix does"
         yield from _paragraphs(rule.fix_safety)
+    if rule.skips:
+        yield "## Silent where"
+        yield "\n".join(f"- {skip.words}" for skip in rule.skips)
     yield "## To keep it"
     yield f"Append `# memlint: ignore[{rule.code}]` to the line, with a word why."
     if rule.references:

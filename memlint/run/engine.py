@@ -114,7 +114,7 @@ def check_source(
             script = build_script(source, api)
         for rule in chosen:
             try:
-                violations += [_violation(rule, finding) for finding in rule.check(script)]
+                violations += [_violation(rule, finding) for finding in rule.findings(script)]
             except (RecursionError, MemoryError):
                 raise
             except Exception as error:
