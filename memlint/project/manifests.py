@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from itertools import islice
 
 from memlint.api.tables import PACKAGES
 from memlint.api.versions import is_specifier, is_version, parse_version
@@ -23,8 +24,11 @@ from memlint.source.bounded import read_regular_text
 _LARGEST_BYTES = 16_000_000
 # Files that one requirements file may include, at any depth.
 _MOST_INCLUDED = 50
+# Strings on one line: a list of requirements has some dozens.
+_MOST_STRINGS = 2000
 
 _ANY_NAME = rf"(?P<name>{'|'.join(PACKAGES)}|pytorch)"
+_ANY = re.compile(_ANY_NAME, re.IGNORECASE)
 _LOCK_LINE = re.compile(r"(name|version)[ \t]*=[ \t]*[\"']([^\"']+)[\"']")
 _PIPENV = re.compile(
     rf"[\"']{_ANY_NAME}[\"']\s*:\s*\{{[^{{}}]*?[\"']version[\"']\s*:\s*[\"']==(?P<version>[^\"']+)"
@@ -182,9 +186,9 @@ def declared_in_strings(lines: list[str]) -> dict[str, str]:
     """The requirements among the strings on ``lines``."""
     found: dict[str, str] = {}
     for line in lines:
-        if "#" in line[:40] and line.lstrip().startswith("#"):
+        if line[:40].lstrip().startswith("#") or not _ANY.search(line):
             continue
-        for match in _QUOTED.finditer(line):
+        for match in islice(_QUOTED.finditer(line), _MOST_STRINGS):
             pin = requirement(match[1] or match[2] or "")
             if pin is not None:
                 found.setdefault(*pin)

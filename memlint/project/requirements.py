@@ -19,6 +19,7 @@ _LONGEST = 2000
 _LONGEST_COMMAND = 50_000
 
 _NAMES = rf"{'|'.join(PACKAGES)}|pytorch"
+_SIGNS = re.compile(r"[=<>~!@/-]")
 _NAMED = re.compile(
     rf"(?i)[ \t]*(?P<name>{_NAMES})(?![\w.-])[ \t]*(?:\[[^\]]*\])?[ \t]*"
     r"(?:\(?[ \t]*(?P<specifier>(?:===|==|~=|!=|<=|>=|<|>)[^;#\"'\\)@]*)|@[ \t]*(?P<url>\S+))"
@@ -37,6 +38,8 @@ _WORD = re.compile(r"\"([^\"]*)\"|'([^']*)'|([^\s\"';&|]+)|([;&|])")
 def requirement(text: str) -> tuple[str, str] | None:
     """Package and specifier of one requirement; None where it pins none of the libraries."""
     text = text[:_LONGEST].strip()
+    if not _SIGNS.search(text):
+        return None  # most lines and strings
     for option in ("-e", "--editable"):
         if text.startswith((f"{option} ", f"{option}=")):
             text = text[len(option) + 1 :].strip(" \t\"'")
