@@ -70,7 +70,13 @@ class Names:
 
     def _table(self, name: str) -> Table:
         if name not in self._tables:
-            self._tables[name] = table(name)
+            folder = self.target.version(name.partition("_")[0]).tables
+            if folder:
+                from memlint.api.extended import extended_table
+
+                self._tables[name] = extended_table(name, folder)
+            else:
+                self._tables[name] = table(name)
         return self._tables[name]
 
     def _release(self, package: str) -> int:

@@ -97,7 +97,7 @@ def _tell_targets(jobs: Sequence[Job]) -> None:
 
     targets = Targets()
     for target in {
-        str(each): each for each in (targets.of(job.path, job.target) for job in jobs)
+        str(each): each for each in (targets.of(job.place, job.target) for job in jobs)
     }.values():
         for line in describe(target):
             click.echo(visible(line), err=True)

@@ -57,7 +57,7 @@ def settings_here(options: Common, folder: str = ".") -> Settings:
             found = loaded
     except ConfigError as error:
         raise Usage(str(error)) from None
-    return override(found, target=options.target)
+    return override(found, target=options.target, runtime=options.runtime)
 
 
 def gather(paths: Sequence[str], options: Common, progress: Progress | None = None) -> Inputs:
@@ -81,9 +81,12 @@ def gather(paths: Sequence[str], options: Common, progress: Progress | None = No
                 click.echo(f"skipped {visible(each.path)}: {each.reason}", err=True)
     except ConfigError as error:
         raise Usage(str(error)) from None
-    if options.target is not None:
+    if options.target is not None or options.runtime is not None:
         overridden = {id(each.settings): each.settings for each in found}
-        changed = {key: override(value, target=options.target) for key, value in overridden.items()}
+        changed = {
+            key: override(value, target=options.target, runtime=options.runtime)
+            for key, value in overridden.items()
+        }
         found = [each._replace(settings=changed[id(each.settings)]) for each in found]
     jobs = plan(found, options.choice)
     check_targets([each.settings for each in found] + [here], options.target)
