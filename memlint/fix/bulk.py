@@ -17,6 +17,7 @@ _LITERAL_BYTES = 5_000
 # A file of more bytes without its literals takes minutes and gigabytes.
 _MAX_BYTES = 400_000
 _MAX_DEPTH = 1_200
+_TOO_DEEP = "its statements or expressions are nested too deeply"
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
 _DATA = (*_DISPLAYS, ast.Constant, ast.UnaryOp, ast.USub, ast.UAdd, ast.Load)
 
@@ -42,7 +43,9 @@ def _spared(data: bytes) -> bytes:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(data)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (RecursionError, MemoryError):
+        raise TooMuchError(_TOO_DEEP) from None
+    except (SyntaxError, ValueError):
         return data
     literals = _large_literals(tree)
     if not literals:
@@ -68,7 +71,7 @@ def _large_literals(tree: ast.Module) -> list[ast.expr]:
     while waiting:
         node, depth = waiting.pop()
         if depth > _MAX_DEPTH:
-            raise TooMuchError("its statements or expressions are nested too deeply")
+            raise TooMuchError(_TOO_DEEP)
         if isinstance(node, _DISPLAYS) and _is_bracketed(node) and _is_data(node):
             found.append(node)
             continue
