@@ -228,6 +228,19 @@ class Script(Tree):
             )
         )
 
+    def calls_of_several(self, *packages: str) -> tuple[tuple[Call, ...], ...]:
+        """Calls of a name that is one of several things of the top-level ``packages``: the call
+        once as a call of each (``trainer_class = SFTTrainer if tune else DPOTrainer``)."""
+        beginnings = tuple(f"{package}." for package in packages)
+        found = []
+        for node in self._by_name.get("?", ()):
+            records = self._by_node[node]
+            names = list(dict.fromkeys(name for one in records for name in one.candidates))
+            if names and all(name.startswith(beginnings) for name in names):
+                call = Call(self, records)
+                found.append(tuple(call.as_call_of(self.api.canonical(name)) for name in names))
+        return tuple(found)
+
     def call_at(self, node: ast.AST | None) -> Call | None:
         """The call that a node is."""
         return self._call(node) if isinstance(node, ast.Call) and node in self._by_node else None
