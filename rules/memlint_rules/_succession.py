@@ -237,9 +237,10 @@ _QUANTIZE = ("load_in_4bit", "load_in_8bit")
 def _grouped(source: str) -> str:
     """An expression as an operand of ``or``."""
     plain = isinstance(
-        ast.parse(source, mode="eval").body, ast.Name | ast.Attribute | ast.Call | ast.Compare
+        # In parentheses, since it may take several lines.
+        ast.parse(f"({source})", mode="eval").body, ast.Name | ast.Attribute | ast.Call | ast.Compare
     )
-    return source if plain else f"({source})"
+    return source if plain and "\n" not in source else f"({source})"
 
 
 def _names(settings: Iterable[Setting]) -> list[str]:

@@ -97,10 +97,18 @@ def _finding(script: Script, holder: Call, config: Config | None) -> Finding:
 def _rows(script: Script, config: Config | None) -> int | None:
     """Sequences in a micro-batch, None where that is not known."""
     if config is None:
-        value = script.api.default(_CONFIG, _BATCH)
+        value = _default_rows(script)
     else:
         value = config.effective(_BATCH).value
     return value if type(value) is int and value > 0 else None
+
+
+def _default_rows(script: Script) -> object:
+    """The default of the arguments that the trainer makes; before `SFTConfig`, transformers'."""
+    kind = script.api.config_of("trl.SFTTrainer")
+    signature = script.api.signature(kind) if kind is not None else None
+    parameter = signature.parameters.get(_BATCH) if signature is not None else None
+    return parameter.default if parameter is not None else None
 
 
 def padded_share(rows: int) -> float:
