@@ -163,8 +163,10 @@ def _tell_sum(changed: Sequence[Change], left: Sequence[Shown], *, writes: bool)
     """On standard error: standard output may be a patch or a script."""
     fixed = sum(len(change.fixed) for change in changed)
     counted = sum(finding.counts for finding in left)
-    unsafe = sum(finding.fix is not None and finding.fix.applicability == "unsafe"
-                 for finding in left)  # fmt: skip
+    unsafe = sum(
+        finding.counts and finding.fix is not None and finding.fix.applicability == "unsafe"
+        for finding in left
+    )
     verb = "Fixed" if writes else "Would fix"
     if changed:
         text = f"{verb} {plural(fixed, 'finding')} in {plural(len(changed), 'file')}"

@@ -42,7 +42,7 @@ def _finding(finding: Shown, style: Style) -> Iterator[str]:
     if finding.why:
         yield f"{style('why', 'bold')}: {finding.why}\n"
     if finding.fix is not None:
-        yield from _fix(finding.fix, margin, style)
+        yield from _fix(finding, finding.fix, margin, style)
     yield "\n"
 
 
@@ -55,9 +55,13 @@ def _underline(finding: Shown, style: Style) -> str:
     return " " * before + style("^" * marks, "bold", LEVEL_COLOURS[finding.level])
 
 
-def _fix(fix: ShownFix, margin: int, style: Style) -> Iterator[str]:
+def _fix(finding: Shown, fix: ShownFix, margin: int, style: Style) -> Iterator[str]:
     label = "fix" if fix.applicability != "display" else "advice"
-    yield f"{style(label, 'bold', 'cyan')}: {fix.message}{_NOTES[fix.applicability]}\n"
+    note = _NOTES[fix.applicability]
+    if label == "fix" and not finding.counts:
+        unsafe = " --unsafe-fixes" if fix.applicability == "unsafe" else ""
+        note = f" (a hint: applied with --select {finding.code}{unsafe})"
+    yield f"{style(label, 'bold', 'cyan')}: {fix.message}{note}\n"
     previous: int | None = None
     for line in fix.diff[:_DIFF_LINES]:
         if previous is not None and line.row > previous + 1 and line.sign == "-":

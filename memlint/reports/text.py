@@ -23,7 +23,7 @@ def finding_place(finding: Shown) -> str:
 def headline(finding: Shown, style: Style) -> str:
     """Code, whether it is safely fixable, a hint's word, message."""
     parts = [style(finding.code, "bold", LEVEL_COLOURS[finding.level])]
-    if finding.fix is not None and finding.fix.applicability == "safe":
+    if finding.fix is not None and finding.fix.applicability == "safe" and finding.counts:
         parts.append(f"[{style('*', 'cyan')}]")
     if not finding.counts:
         parts.append(style("(hint)", "dim"))
@@ -46,7 +46,8 @@ def summary(report: Report) -> Iterator[str]:
         affected = sum(1 for result in report.results if result.findings)
         also = f" and {plural(hints, 'hint')}" if hints else ""
         yield f"Found {plural(counted, 'finding')}{also} in {affected} of {files}.\n"
-        kinds = [finding.fix.applicability for finding in findings if finding.fix]
+        # A hint is fixed only where its rule is selected by code.
+        kinds = [one.fix.applicability for one in findings if one.fix and one.counts]
         safe, unsafe = kinds.count("safe"), kinds.count("unsafe")
         if safe:
             more = f", {unsafe} more with `--unsafe-fixes`" if unsafe else ""

@@ -119,6 +119,12 @@ def narrowed(
     return (codes | added) - (dropped - kept)
 
 
+def named(*specifiers: Iterable[str] | None) -> frozenset[str]:
+    """The codes that are selected one by one, by code or name: no prefix, not ``ALL``."""
+    given = {each.lower() for part in specifiers if part is not None for each in part}
+    return frozenset(code for code, name in _codes() if given & {code.lower(), name})
+
+
 def matches(specifier: str, code: str) -> bool:
     """Whether ``specifier`` (a code, a prefix, a name, ``ALL``) covers ``code``."""
     return any(code == each and _length(specifier, each, name) for each, name in _codes())

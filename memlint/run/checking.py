@@ -41,6 +41,7 @@ class Job(NamedTuple):
     """One file to check with the rules of ``codes`` for the versions of ``target``.
 
     absolute: its path from the root, where it is at hand.
+    hints: the codes that are selected one by one; only theirs among the hints are fixed.
     """
 
     path: str
@@ -49,6 +50,7 @@ class Job(NamedTuple):
     named: bool = False
     unsafe_fixes: bool = False
     absolute: str = ""
+    hints: frozenset[str] = frozenset()
 
     @property
     def place(self) -> str:
@@ -65,15 +67,20 @@ class Progress(NamedTuple):
 
 def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
     """A job per file: its configuration's rules, less those ignored for its path."""
-    by_settings: dict[int, tuple[frozenset[str], list[tuple[Patterns, tuple[str, ...]]]]] = {}
+    by_settings: dict[
+        int, tuple[frozenset[str], frozenset[str], list[tuple[Patterns, tuple[str, ...]]]]
+    ] = {}
     jobs = []
     for file in found:
         settings = file.settings
         known = by_settings.get(id(settings))
         if known is None:
             per_file = [(Patterns([glob]), codes) for glob, codes in settings.per_file_ignores]
-            known = by_settings[id(settings)] = (chosen_codes(settings, choice), per_file)
-        codes, per_file = known
+            hints = rule_files.named(
+                settings.select, settings.extend_select, choice.select, choice.extend_select
+            )
+            known = by_settings[id(settings)] = (chosen_codes(settings, choice), hints, per_file)
+        codes, hints, per_file = known
         if per_file:
             relative = os.path.relpath(os.path.abspath(file.path), settings.root or ".")
             relative = relative.replace(os.sep, "/")
@@ -88,6 +95,7 @@ def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
                 file.named,
                 settings.unsafe_fixes,
                 file.absolute,
+                hints,
             )
         )
     return jobs

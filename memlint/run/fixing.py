@@ -47,9 +47,9 @@ class Change(NamedTuple):
     diagnostics: tuple[FileError, ...] = ()
 
 
-def is_wanted(finding: Shown, unsafe: bool) -> bool:
-    """Whether this finding's fix is to be applied."""
-    if finding.fix is None:
+def is_wanted(finding: Shown, unsafe: bool, hints: frozenset[str]) -> bool:
+    """Whether this finding's fix is to be applied. hints: codes whose hints are fixed, too."""
+    if finding.fix is None or not (finding.counts or finding.code in hints):
         return False
     kind = finding.fix.applicability
     return kind == "safe" or (unsafe and kind == "unsafe")
@@ -60,7 +60,7 @@ def candidates(jobs: Sequence[Job], results: Sequence[FileResult]) -> list[int]:
     return [
         index
         for index, (job, result) in enumerate(zip(jobs, results, strict=True))
-        if any(is_wanted(finding, job.unsafe_fixes) for finding in result.findings)
+        if any(is_wanted(finding, job.unsafe_fixes, job.hints) for finding in result.findings)
     ]
 
 
@@ -107,6 +107,7 @@ def fix_file(job: Job, data: bytes | None, targets: Targets) -> Change:
         fixed = fix_source(
             source,
             unsafe=job.unsafe_fixes,
+            hints=job.hints,
             check=partial(check, unused=rule_files.UNUSED_SUPPRESSION in job.codes),
             reread=partial(_reread, source.path, [source]),
         )

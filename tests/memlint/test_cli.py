@@ -14,7 +14,8 @@ import pytest
 
 from memlint import __version__
 from memlint.cli.main import run
-from tests.memlint.fakes import install
+from memlint.rule.findings import Applicability, Level
+from tests.memlint.fakes import ALPHA, install, word_rule
 from tests.memlint.test_notebook import as_bytes, notebook
 
 
@@ -262,6 +263,29 @@ def test_fix_applies_what_is_safe_and_says_what_is_left(
     capsys.readouterr()
     assert run(["fix"]) == 0
     assert capsys.readouterr().err == "Nothing to fix.\n"
+
+
+def test_hints_are_fixed_only_where_their_rule_is_selected(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A hint is a trade, which nobody made by ``--unsafe-fixes`` for everything."""
+    hint = word_rule(
+        "MEM504",
+        "delta",
+        replacement="omega",
+        level=Level.HINT,
+        applicability=Applicability.UNSAFE,
+    )
+    install(monkeypatch, (ALPHA, hint))
+    path = write("a.py", "alpha, delta\n")
+    assert run(["check", "a.py"]) == 1
+    assert "(a hint: applied with --select MEM504 --unsafe-fixes)" in capsys.readouterr().out
+    run(["fix", "--unsafe-fixes", "a.py"])
+    assert path.read_text() == "omega, delta\n"
+    run(["fix", "--unsafe-fixes", "--select", "MEM5", "a.py"])
+    assert path.read_text() == "omega, delta\n"
+    run(["fix", "--unsafe-fixes", "--select", "MEM504", "a.py"])
+    assert path.read_text() == "omega, omega\n"
 
 
 def test_unsafe_fixes_by_configuration() -> None:

@@ -90,7 +90,7 @@ def test_full() -> None:
         "1 | x=y\n"
         "  |  ^^\n"
         "why: Activations of all layers stay, e.g. 40 GiB for 7B.\n"
-        "fix: turn on checkpointing (changes training: applied with --unsafe-fixes)\n"
+        "fix: turn on checkpointing (a hint: applied with --select MEM301 --unsafe-fixes)\n"
         "2 -     gc=False,\n"
         "2 +     gc=True,\n"
         "\n"
@@ -234,7 +234,7 @@ def test_nothing_found(output_format: str) -> None:
 def test_summary_counts_what_counts() -> None:
     assert list(summary(REPORT)) == [
         "Found 2 findings and 1 hint in 2 of 3 files.\n",
-        "1 fixable with `memlint fix`, 2 more with `--unsafe-fixes`.\n",
+        "1 fixable with `memlint fix`, 1 more with `--unsafe-fixes`.\n",
         "2 problems kept files, or parts of them, from being checked.\n",
     ]
     assert list(summary(Report((FileResult("a"), FileResult("b")), {}))) == [
