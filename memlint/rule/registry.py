@@ -120,9 +120,11 @@ def narrowed(
 
 
 def named(*specifiers: Iterable[str] | None) -> frozenset[str]:
-    """The codes that are selected one by one, by code or name: no prefix, not ``ALL``."""
-    given = {each.lower() for part in specifiers if part is not None for each in part}
-    return frozenset(code for code, name in _codes() if given & {code.lower(), name})
+    """The codes that are selected by code, by its beginning or by name: ``ALL`` names none."""
+    given = [each for part in specifiers if part is not None for each in part]
+    return frozenset(
+        code for code, name in _codes() if any(_length(each, code, name) > 1 for each in given)
+    )
 
 
 def matches(specifier: str, code: str) -> bool:

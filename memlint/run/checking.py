@@ -41,7 +41,7 @@ class Job(NamedTuple):
     """One file to check with the rules of ``codes`` for the versions of ``target``.
 
     absolute: its path from the root, where it is at hand.
-    hints: the codes that are selected one by one; only theirs among the hints are fixed.
+    hints: the codes that are selected by code; only theirs among the hints are fixed.
     """
 
     path: str

@@ -26,7 +26,7 @@ from memlint.rule import (
     Symbol,
 )
 from memlint_rules._libraries import PACKAGES
-from memlint_rules._removal import fitness, since, without
+from memlint_rules._removal import fitness, other_releases, since, without
 from memlint_rules._version_guards import is_guarded
 
 
@@ -47,7 +47,7 @@ def removed_imports(script: Script) -> Iterator[Finding]:
             _unused(script, statement, alias, qualname)
             or _import_fix(script, statement, alias, qualname, way)
             or _of_pytorch(script, qualname)
-            or without(f"`{alias.name}`", script.api.history(qualname)),
+            or without(script, f"`{alias.name}`", script.api.history(qualname)),
         )
 
 
@@ -58,7 +58,7 @@ def _of_pytorch(script: Script, qualname: str) -> Fix | None:
         like = name.removeprefix(prefix)
         if like != name and script.api.exists(f"{module}.{like}"):
             framework = "TensorFlow" if prefix == "TF" else prefix
-            stay = without("", script.api.history(qualname)).message.removeprefix("Do without ")
+            stay = other_releases(script, script.api.history(qualname))
             return Fix(
                 f"Train with PyTorch, `{like}`: transformers has no models of {framework} any "
                 f"more{stay}",
@@ -234,7 +234,7 @@ def removed_member(script: Script, node: ast.Attribute, value: Symbol) -> Iterat
         case Advice(note=note):
             fix = Fix(note[:1].upper() + note[1:], (), Applicability.DISPLAY)
         case _:
-            fix = without(f"`{node.attr}`", history)
+            fix = without(script, f"`{node.attr}`", history)
     yield Finding(
         script.span(node),
         f"{package} {script.api.target.version(package).version} has no `{qualname}`"

@@ -76,7 +76,7 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
         f"{since(script, history)}"
     )
     fix = option_fix(script, call, setting, way)
-    yield Finding(span, message, fix or without(f"`{setting.name}`", history))
+    yield Finding(span, message, fix or without(script, f"`{setting.name}`", history))
 
 
 # Their fields are a dataclass's; whatever else they are given becomes an attribute.

@@ -46,6 +46,8 @@ def repeating_trainers(script: Script, *kinds: str) -> Iterator[Trainer]:
     for trainer in script.trainers:
         if trainer.kind not in kinds or trainer.shares_prompts or trainer.model.is_toy:
             continue
+        if script.api.exists(trainer.kind) is False:
+            continue
         if not _gets_processor(trainer):
             yield trainer
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.rules.fixing import fixed
+import pytest
+
+from tests.rules.fixing import fixed, found
 
 
 def test_flags_over_several_lines_stay_one_expression() -> None:
@@ -15,3 +17,77 @@ model = AutoModelForCausalLM.from_pretrained("m", load_in_4bit=bits == 4
         "MEM901",
     )
     assert "if (bits == 4\n    and not on_cpu) or bits == 8 else None)" in text
+
+
+def test_a_written_false_is_a_decision() -> None:
+    """Advice, and no edit: ``False`` stands there on purpose."""
+    text = """\
+from trl import SFTConfig, SFTTrainer
+args = SFTConfig("out", gradient_checkpointing=False, packing=False)  # measured: it fits
+SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
+"""
+    assert fixed(text, "MEM103", "MEM301", unsafe=True) == text
+    assert {one.code for one in found(text, "MEM103", "MEM301")} == {"MEM103", "MEM301"}
+
+
+def messages(text: str, *codes: str, target: str) -> list[str]:
+    return [one.fix.message for one in found(text, *codes, target=target) if one.fix]
+
+
+LIGER = 'from trl import DPOConfig\nargs = DPOConfig("out", use_liger_loss=True)\n'
+
+
+def test_ligers_loss_becomes_what_the_release_has() -> None:
+    """Layer kernels are not the loss, and a deprecated option is no successor."""
+    assert 'DPOConfig("out", use_liger_kernel=True)' in fixed(LIGER, "MEM901", target="trl=1.0")
+    assert 'DPOConfig("out")' in fixed(LIGER, "MEM901", target="trl=1.15")
+    assert fixed(LIGER, "MEM901", target="trl=0.16", unsafe=True) == LIGER
+    assert messages(LIGER, "MEM901", target="trl=0.16") == [
+        "Do without `use_liger_loss`, or take trl 0.19 or newer"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "advice"),
+    [
+        ("trl=1.0", "Do without `activation_offloading`, or take trl 1.6 or newer"),
+        ("trl=0.12", "Do without `activation_offloading`, or take trl 1.8 or newer"),
+    ],
+)
+def test_advice_names_a_release_that_has_the_option(target: str, advice: str) -> None:
+    text = 'from trl import KTOConfig\nargs = KTOConfig("out", activation_offloading=True)\n'
+    assert messages(text, "MEM901", target=target) == [advice]
+
+
+@pytest.mark.parametrize(("target", "option"), [("4.50", "torch_dtype"), ("4.56", "dtype")])
+def test_a_model_given_by_name_is_loaded_as_the_target_calls_it(target: str, option: str) -> None:
+    text = """\
+from trl import SFTConfig, SFTTrainer
+args = SFTConfig("out")
+SFTTrainer("Qwen/Qwen3-8B", args=args, train_dataset=dataset).train()
+"""
+    new = fixed(text, "MEM401", target=f"trl=0.19,transformers={target}", unsafe=True)
+    assert f'model_init_kwargs={{"{option}": "bfloat16"}}' in new
+
+
+def test_options_that_the_class_lacks_are_left_to_their_own_rule() -> None:
+    offload = """\
+from trl import SFTConfig, SFTTrainer
+args = SFTConfig("out", activation_offloading=True, use_liger_kernel=True)
+SFTTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
+"""
+    assert found(offload, "MEM206", target="trl=0.24")
+    assert not found(offload, "MEM206", target="trl=0.16")
+    gather = """\
+from trl import OnlineDPOConfig
+args = OnlineDPOConfig("out", deepspeed="zero3.json", ds3_gather_for_generation=True)
+"""
+    assert found(gather, "MEM602", target="trl=0.16")
+    assert not found(gather, "MEM602", target="trl=0.12")
+    policy = """\
+from trl import GRPOConfig, GRPOTrainer
+args = GRPOConfig("out", num_generations=8)
+GRPOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, train_dataset=dataset).train()
+"""
+    assert found(policy, "MEM601", target="trl=0.14")
+    assert not found(policy, "MEM601", target="trl=0.12")

@@ -130,25 +130,29 @@ LINES: tuple[Line, ...] = (
         )
         for trainer in _TRAINERS
     ),
-    Line(
-        _DPO,
-        "use_liger_loss",
-        (Rename("use_liger_kernel", origin="trl/trainer/dpo_config.py, 0.25"),),
-    ),
-    Line(
-        _GRPO,
-        "use_liger_loss",
-        (Rename("use_liger_kernel", origin="trl/trainer/grpo_config.py, 0.25"),),
-    ),
-    Line(
-        "trl.KTOConfig",
-        "use_liger_loss",
-        (Rename("use_liger_kernel", origin="trl/trainer/kto_config.py, 0.25"),),
-    ),
-    Line(
-        "trl.experimental.kto.KTOConfig",
-        "use_liger_loss",
-        (Rename("use_liger_kernel", origin="trl/experimental/kto, 0.26"),),
+    # The loss without logits has been Liger's, then the trainers' own.
+    *(
+        line
+        for owner in (_DPO, _GRPO, "trl.KTOConfig", "trl.experimental.kto.KTOConfig")
+        for line in (
+            Line(
+                owner,
+                "use_liger_loss",
+                (Rename("use_liger_kernel", origin="trl/trainer/dpo_config.py, 0.25"),),
+                since="0.25",
+                until="1.15",
+            ),
+            Line(
+                owner,
+                "use_liger_loss",
+                (
+                    Remove(
+                        note="the trainer's own loss keeps no logits", origin="trl/trainer, 1.15"
+                    ),
+                ),
+                since="1.15",
+            ),
+        )
     ),
     # Limits of prompt and completion apart: DPO has one limit for both since 0.29.
     Line(

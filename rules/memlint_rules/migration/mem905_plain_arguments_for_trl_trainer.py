@@ -27,9 +27,9 @@ from memlint.rule import (
 from memlint_rules._libraries import LIBRARIES
 
 _PLAIN = frozenset({"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"})
-# Where the two classes' defaults differ, these keep what the script trained with. Checkpointing is
-# left to TRL's default: it changes memory, not numbers.
-_KEPT = ("learning_rate", "logging_steps", "bf16", "max_length")
+# Where the two classes' defaults differ, these keep what the script trained with. Checkpointing and
+# how often something is logged are left to TRL's defaults: they change no number.
+_KEPT = ("learning_rate", "bf16", "max_length")
 # What TRL's configurations turn on, and the options that decide it, the first by its default.
 _SAVINGS = {
     "bf16": ("bf16", "fp16"),
@@ -189,7 +189,6 @@ args = SFTConfig(
     per_device_train_batch_size=1,
     learning_rate=2e-4,
     bf16=True,
-    logging_steps=500,
 )
 trainer = SFTTrainer(model, args=args, train_dataset=dataset)
 """,
@@ -206,7 +205,7 @@ trainer = trl.DPOTrainer(model, args=TrainingArguments("out"), train_dataset=dat
 import trl
 from transformers import TrainingArguments
 
-trainer = trl.DPOTrainer(model, args=trl.DPOConfig("out", learning_rate=5e-05, logging_steps=500, bf16=False), train_dataset=dataset)
+trainer = trl.DPOTrainer(model, args=trl.DPOConfig("out", learning_rate=5e-05, bf16=False), train_dataset=dataset)
 """,
         ),
         Example(
@@ -223,7 +222,7 @@ from transformers import TrainingArguments
 from trl import SFTConfig, SFTTrainer
 
 options = {"output_dir": "out", "bf16": True}
-trainer = SFTTrainer(model, args=SFTConfig(learning_rate=5e-05, logging_steps=500, **options), train_dataset=dataset)
+trainer = SFTTrainer(model, args=SFTConfig(learning_rate=5e-05, **options), train_dataset=dataset)
 """,
         ),
     ),
