@@ -54,3 +54,13 @@ def is_trained(script: Script, load: Call) -> bool:
         and not trainer.model.is_toy
         for trainer in script.trainers
     )
+
+
+def written_checkpoint(trainer: Trainer) -> str | None:
+    """The checkpoint that the script writes for a trainer's model; None where it may be another,
+    as the default of a command line."""
+    model = trainer.model
+    given = trainer.setting("model")
+    if model.load is not None:
+        given = model.load.setting("pretrained_model_name_or_path")
+    return given.value if isinstance(given.value, str) and not given.by_default else None

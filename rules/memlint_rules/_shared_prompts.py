@@ -18,22 +18,22 @@ from memlint.rule import (
     Symbol,
     Trainer,
 )
+from memlint_rules._models import written_checkpoint
 
 _HOME = "memlint_runtime.trl"
-# Checkpoints whose layers keep a state that a branch of the prompt would have to copy, and
-# checkpoints whose configuration drops out: the runtime's trainers refuse both.
-_STATEFUL = (
-    r"(?i)mamba|jamba|zamba|bamba|rwkv|lfm2|recurrentgemma|kimi-linear|nemotron-h|falcon-h1|"
-    r"granite-4\.\d-h|qwen3-next|qwen3\.[5-9]"
-)
+# Checkpoints whose configuration drops out, which the runtime's trainers refuse.
 _DROPS_OUT = r"(?i)gpt-?2|gpt-neo|(^|/)opt-|phi-?[12](\b|_)|codegen|bloom"
 
 
 class Obstacle(NamedTuple):
-    """Why the runtime's trainer would not do as it is; ``edits`` clear it where edits can."""
+    """Why the runtime's trainer would not do as it is; ``edits`` clear it where edits can.
+
+    is_doubt: it may do, or it does and trains a little otherwise: the author decides.
+    """
 
     reason: str
     edits: tuple[Edit, ...] = ()
+    is_doubt: bool = False
 
 
 def repeating_trainers(script: Script, *kinds: str) -> Iterator[Trainer]:
@@ -120,7 +120,7 @@ def swap(script: Script, trainer: Trainer, benefit: str) -> Fix:
     if found:
         message = f"{message}; {reasons}"
     edits = _swapping(script, trainer)
-    if not edits or any(not obstacle.edits for obstacle in found):
+    if not edits or any(not (obstacle.edits or obstacle.is_doubt) for obstacle in found):
         return Fix(message, applicability=Applicability.DISPLAY)
     if not found:
         return Fix(message, edits)
@@ -157,12 +157,45 @@ def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
     if config is not None and config.setting("torch_compile").value is True:
         yield Obstacle("it refuses `torch_compile=True`")
     name = trainer.model.name
-    if isinstance(name, str) and re.search(_STATEFUL, name):
-        yield Obstacle("it refuses layers that are not attention")
+    yield from _of_model(script, written_checkpoint(trainer))
+    yield from _of_micro_batches(script, trainer)
     if config is None or config.effective("disable_dropout").value is not True:
         if isinstance(name, str) and re.search(_DROPS_OUT, name):
             yield Obstacle("it wants the model's dropouts at 0")
         yield from _adapter_dropout(script, trainer)
+
+
+def _of_model(script: Script, name: str | None) -> Iterator[Obstacle]:
+    """What the checkpoint's name says, or does not."""
+    family = script.api.family(name) if name is not None else None
+    if family is not None and family.refused:
+        yield Obstacle(family.refused)
+    elif family is None or not family.shares_prompts:
+        yield Obstacle("it takes only decoders whose layers are plain attention", is_doubt=True)
+
+
+def _of_micro_batches(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
+    """Settings under which it matters which rows are in a micro-batch: the runtime's trainers keep
+    whole groups together, where TRL mixes the rows of all prompts."""
+    if trainer.kind == "trl.DPOTrainer":
+        return
+    accumulated = number(script, trainer, "gradient_accumulation_steps")
+    steps = number(script, trainer, "steps_per_generation")
+    if steps is not None and (accumulated is None or steps > accumulated):
+        yield Obstacle(
+            "a step then sees whole groups of fewer prompts (`steps_per_generation`)", is_doubt=True
+        )
+    if accumulated == 1 or trainer.config is None:
+        return
+    name = trainer.model.name
+    if trainer.config.effective("loss_type").value == "bnpo":
+        yield Obstacle('`loss_type="bnpo"` averages each micro-batch by itself', is_doubt=True)
+    quantile = trainer.config.effective("top_entropy_quantile").value
+    if isinstance(quantile, float) and quantile < 1:
+        yield Obstacle("`top_entropy_quantile` looks at each micro-batch by itself", is_doubt=True)
+    balanced = trainer.config.effective("router_aux_loss_coef").value != 0
+    if balanced and isinstance(name, str) and script.api.family(name).experts:
+        yield Obstacle("the router's loss looks at each micro-batch by itself", is_doubt=True)
 
 
 def _asked_signatures(script: Script) -> list[str]:
@@ -184,6 +217,18 @@ def _adapter_dropout(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
         known = isinstance(dropout.value, int | float)
         edits = script.set_option(adapter, "lora_dropout", "0.0") if known else None
         yield Obstacle("it wants `lora_dropout=0.0`", edits or ())
+    if _is_loaded_adapter(script, trainer):
+        yield Obstacle("it wants an adapter whose dropout is 0", is_doubt=True)
     given = trainer.setting("peft_config")
     if not adapters and given.given is not False and given.value is not None:
         yield Obstacle("it wants an adapter without dropout")
+
+
+def _is_loaded_adapter(script: Script, trainer: Trainer) -> bool:
+    """Whether an adapter comes from a file, or may: its configuration, dropout included, is there.
+
+    A checkpoint may be an adapter too: transformers then loads its base and puts it in.
+    """
+    objects = trainer.model.objects
+    made = [one.made_by.name for one in objects if one.made_by is not None]
+    return any("peft.AutoPeftModel" in name or "peft.PeftM" in name for name in made)

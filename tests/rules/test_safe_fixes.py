@@ -91,3 +91,83 @@ GRPOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, train_dataset=datas
 """
     assert found(policy, "MEM601", target="trl=0.14")
     assert not found(policy, "MEM601", target="trl=0.12")
+
+
+def applicabilities(text: str, *codes: str, target: str = "") -> list[str]:
+    return [
+        one.fix.applicability.value for one in found(text, *codes, target=target) if one.fix
+    ]
+
+
+@pytest.mark.parametrize(
+    ("loaded", "applicability"),
+    [
+        ('AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")', "safe"),
+        ('AutoModelForCausalLM.from_pretrained("me/Llama-3.2-1B", device_map={"": 0})', "safe"),
+        ('AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", device_map="auto")', "unsafe"),
+        (
+            'AutoModelForCausalLM.from_pretrained("Qwen/Qwen-7B", trust_remote_code=True)',
+            "unsafe",
+        ),
+        ('AutoModelForCausalLM.from_pretrained("google/gemma-3-4b-it")', "unsafe"),
+        ('AutoModelForCausalLM.from_pretrained("google/gemma-3-1b-it")', "safe"),
+        ('AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-VL-3B-Instruct")', "unsafe"),
+        ('AutoModelForCausalLM.from_pretrained("baichuan-inc/Baichuan2-7B-Base")', "unsafe"),
+        ("AutoModelForCausalLM.from_pretrained(sys.argv[1])", "unsafe"),
+    ],
+)
+def test_the_fused_loss_is_safe_for_models_that_the_runtime_certainly_takes(
+    loaded: str, applicability: str
+) -> None:
+    text = f"""\
+import sys
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+model = {loaded}
+args = TrainingArguments("out", gradient_checkpointing=True)
+Trainer(model=model, args=args, train_dataset=dataset).train()
+"""
+    assert applicabilities(text, "MEM201") == [applicability]
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "applicability"),
+    [
+        ('"Qwen/Qwen3-4B"', "", "safe"),
+        ('"openai/gpt-oss-20b"', "", "display"),
+        ('"meta-llama/Llama-4-Scout-17B-16E"', "", "display"),
+        ('"tiiuae/falcon-7b"', "", "display"),
+        ('"nvidia/Minitron-4B-Base"', "", "display"),
+        ('"somebody/new-model"', "", "unsafe"),
+        ("sys.argv[1]", "", "unsafe"),
+        ('"Qwen/Qwen3-4B"', "steps_per_generation=8, gradient_accumulation_steps=4", "unsafe"),
+        ('"Qwen/Qwen3-4B"', "steps_per_generation=4, gradient_accumulation_steps=4", "safe"),
+        ('"Qwen/Qwen3-4B"', 'loss_type="bnpo", gradient_accumulation_steps=4', "unsafe"),
+        ('"Qwen/Qwen3-4B"', 'loss_type="bnpo", gradient_accumulation_steps=1', "safe"),
+        ('"Qwen/Qwen3-4B"', "top_entropy_quantile=0.2, gradient_accumulation_steps=4", "unsafe"),
+        ('"Qwen/Qwen3-30B-A3B"', "gradient_accumulation_steps=4", "unsafe"),
+        (
+            '"Qwen/Qwen3-30B-A3B"',
+            "gradient_accumulation_steps=4, router_aux_loss_coef=0.0",
+            "safe",
+        ),
+        (
+            'PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-4B"), "a")',
+            "",
+            "unsafe",
+        ),
+        ('AutoPeftModelForCausalLM.from_pretrained("Qwen/Qwen3-4B")', "", "unsafe"),
+    ],
+)
+def test_shared_prompts_are_safe_where_nothing_else_is_trained(
+    model: str, options: str, applicability: str
+) -> None:
+    text = f"""\
+import sys
+from peft import AutoPeftModelForCausalLM, PeftModel
+from transformers import AutoModelForCausalLM
+from trl import GRPOConfig, GRPOTrainer
+args = GRPOConfig("out", num_generations=8, max_completion_length=256, {options})
+model = {model}
+GRPOTrainer(model, reward_funcs=reward, args=args, train_dataset=dataset).train()
+"""
+    assert applicabilities(text, "MEM601") == [applicability]
