@@ -53,6 +53,8 @@ def moved_to_config(
         # What the trainer was told counted for more than the command line.
         assigned = _assigned(script, call, config, new, source.format(value=script.text(value)))
         return (*gone, *assigned) if assigned is not None else None
+    if needs_own_arguments(script, config):
+        return _extended(script, call, kind) if kind is not None else None
     if config.fed_by_parser or not config.has_option(new):
         return None
     present = config.setting(new)
@@ -66,10 +68,28 @@ def moved_to_config(
         return gone if not setting.by_default else None
     readable = _readable_at(script, value, config)
     if readable is None:
+        made = call.keyword_node("args")
+        if made is not None and kind is not None and script.takes_parameter(made.value):
+            # Another caller may give arguments of another class, which cannot hold it.
+            return _extended(script, call, kind)
         assigned = _assigned(script, call, config, new, source.format(value=script.text(value)))
         return (*gone, *assigned) if assigned is not None else None
     edits = script.set_option(config, new, source.format(value=readable))
     return (*gone, *edits) if edits is not None else None
+
+
+def needs_own_arguments(script: Script, config: Config) -> bool:
+    """Whether trainers that share their arguments were told different things beside them."""
+    told = [
+        {one.name: _told(one.value) for one in _moved(script, trainer)}
+        for trainer in script.trainers_with(config)
+    ]
+    return any(one != told[0] for one in told)
+
+
+def _told(value: object) -> object:
+    """A value for comparison: what is not known differs from everything."""
+    return object() if value is UNSURE else value
 
 
 def _assigned(
@@ -174,6 +194,8 @@ def _readable_at(script: Script, value: ast.expr, config: Config) -> str | None:
     there yet (then a known constant stands for it)."""
     if script.is_bound_before(value, config.node):
         return script.text(value)
+    if script.takes_parameter(value):
+        return None
     known = script.python(value)
     if known is None or isinstance(known, bool | int | float | str):
         return repr(known)

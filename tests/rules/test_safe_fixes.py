@@ -171,3 +171,67 @@ model = {model}
 GRPOTrainer(model, reward_funcs=reward, args=args, train_dataset=dataset).train()
 """
     assert applicabilities(text, "MEM601") == [applicability]
+
+
+def test_a_parameter_stays_one() -> None:
+    """Whoever calls the function next may give another length, and other arguments."""
+    text = fixed(
+        """\
+from trl import SFTConfig, SFTTrainer
+
+def train(args, max_seq_length=100):
+    return SFTTrainer("m", args=args, train_dataset=d, max_seq_length=max_seq_length)
+
+args = SFTConfig("out")
+train(args)
+""",
+        "MEM901",
+    )
+    assert "args=extend_arguments(args, SFTConfig, max_length=max_seq_length)" in text
+    assert 'args = SFTConfig("out")\n' in text
+
+
+def test_no_fix_writes_over_a_parameter() -> None:
+    text = """\
+from trl import SFTConfig, SFTTrainer
+
+def make(length):
+    return SFTConfig("out", max_length=length)
+
+SFTTrainer("m", args=make(None), train_dataset=d).train()
+"""
+    assert fixed(text, "MEM101", unsafe=True) == text
+    assert found(text, "MEM101")
+
+
+def test_trainers_that_share_plain_arguments_get_their_own() -> None:
+    """Each made its own of the plain arguments; one object for both would hold one length."""
+    text = fixed(
+        """\
+from transformers import TrainingArguments
+from trl import SFTTrainer
+
+args = TrainingArguments("out")
+one = SFTTrainer("m", args=args, train_dataset=d, max_seq_length=100)
+two = SFTTrainer("m", args=args, train_dataset=e, max_seq_length=200)
+""",
+        "MEM901",
+        "MEM905",
+    )
+    assert 'args = TrainingArguments("out")\n' in text
+    assert "one = SFTTrainer(\"m\", args=extend_arguments(args, SFTConfig, max_length=100)" in text
+    assert "two = SFTTrainer(\"m\", args=extend_arguments(args, SFTConfig, max_length=200)" in text
+
+
+def test_trainers_that_share_arguments_and_agree_share_the_option() -> None:
+    text = fixed(
+        """\
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig("out")
+one = SFTTrainer("m", args=args, train_dataset=d, max_seq_length=100)
+two = SFTTrainer("m", args=args, train_dataset=e, max_seq_length=100)
+""",
+        "MEM901",
+    )
+    assert 'args = SFTConfig("out", max_length=100)\n' in text

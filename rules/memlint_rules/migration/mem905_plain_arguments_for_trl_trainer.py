@@ -18,6 +18,7 @@ from memlint.rule import (
     Fix,
     How,
     Level,
+    Object,
     ReplaceCallee,
     Rule,
     Script,
@@ -25,6 +26,7 @@ from memlint.rule import (
     Trainer,
 )
 from memlint_rules._libraries import LIBRARIES
+from memlint_rules._relocation import needs_own_arguments
 
 _PLAIN = frozenset({"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"})
 # Where the two classes' defaults differ, these keep what the script trained with. Checkpointing and
@@ -109,6 +111,9 @@ def _fix(script: Script, trainer: Trainer, config: Config, wanted: str) -> Fix |
         return advice
     if any(one.kind != trainer.kind for one in script.trainers_with(config)):
         return advice
+    if needs_own_arguments(script, config) or _is_extended(script, config):
+        # Plain arguments become an object of each trainer's own; others would be one for all.
+        return advice
     reference = script.reference(wanted, config.node)
     if reference is None:
         return advice
@@ -121,6 +126,15 @@ def _fix(script: Script, trainer: Trainer, config: Config, wanted: str) -> Fix |
         f"Use `{name}`, with what `TrainingArguments` meant by default written out",
         (ReplaceCallee(config.span, reference.text), *kept, *reference.edits),
     )
+
+
+def _is_extended(script: Script, config: Config) -> bool:
+    """Whether ``extend_arguments`` makes another trainer's arguments of the same object."""
+    for call in script.calls_to("memlint_runtime.extend_arguments"):
+        made = call.argument(0)
+        if isinstance(made, Object) and script.config_of(made) is config:
+            return True
+    return False
 
 
 def _values_to_keep(script: Script, config: Config, wanted: str) -> Iterator[tuple[str, str]]:
