@@ -238,7 +238,8 @@ def _grouped(source: str) -> str:
     """An expression as an operand of ``or``."""
     plain = isinstance(
         # In parentheses, since it may take several lines.
-        ast.parse(f"({source})", mode="eval").body, ast.Name | ast.Attribute | ast.Call | ast.Compare
+        ast.parse(f"({source})", mode="eval").body,
+        ast.Name | ast.Attribute | ast.Call | ast.Compare,
     )
     return source if plain and "\n" not in source else f"({source})"
 

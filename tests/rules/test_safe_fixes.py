@@ -94,9 +94,7 @@ GRPOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, train_dataset=datas
 
 
 def applicabilities(text: str, *codes: str, target: str = "") -> list[str]:
-    return [
-        one.fix.applicability.value for one in found(text, *codes, target=target) if one.fix
-    ]
+    return [one.fix.applicability.value for one in found(text, *codes, target=target) if one.fix]
 
 
 @pytest.mark.parametrize(
@@ -219,8 +217,8 @@ two = SFTTrainer("m", args=args, train_dataset=e, max_seq_length=200)
         "MEM905",
     )
     assert 'args = TrainingArguments("out")\n' in text
-    assert "one = SFTTrainer(\"m\", args=extend_arguments(args, SFTConfig, max_length=100)" in text
-    assert "two = SFTTrainer(\"m\", args=extend_arguments(args, SFTConfig, max_length=200)" in text
+    assert 'one = SFTTrainer("m", args=extend_arguments(args, SFTConfig, max_length=100)' in text
+    assert 'two = SFTTrainer("m", args=extend_arguments(args, SFTConfig, max_length=200)' in text
 
 
 def test_trainers_that_share_arguments_and_agree_share_the_option() -> None:
