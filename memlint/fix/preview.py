@@ -9,7 +9,7 @@ from memlint.fix.apply import Applied, draft
 from memlint.fix.merge import merged
 from memlint.fix.notes import placed_notes
 from memlint.fix.spans import FixError, parse
-from memlint.fix.splicing import TextEdit, split_lines, spliced, text_edits
+from memlint.fix.splicing import TextEdit, spliced, split_lines
 from memlint.rule.edits import Edit
 
 

@@ -425,6 +425,11 @@ def _merge_adapter(run: Interpreter, record: Record) -> Value | None:
     return run.new_object(type=inner.type, made_by=record, base=inner, node=record.node)
 
 
+def _limited(run: Interpreter, record: Record) -> Value | None:
+    """``limit_prompts(DPOTrainer, 512)`` is a trainer's class as the one given."""
+    return record.arguments[0] if record.arguments else None
+
+
 def handlers() -> dict[str, Handler]:
     """Every handler by the name it answers to."""
     table: dict[str, Handler] = {
@@ -443,6 +448,7 @@ def handlers() -> dict[str, Handler]:
         "copy.deepcopy": _copy,
         "dataclasses.replace": _replace,
         "functools.partial": _partial,
+        "memlint_runtime.limit_prompts": _limited,
         "types.SimpleNamespace": _namespace,
         "argparse.Namespace": _namespace,
         "sys.exit": _exit,

@@ -94,3 +94,9 @@ def written(call: Call, setting: Setting) -> Setting:
     return setting._replace(
         given=True, value=UNSURE, how=How.KEYWORD, owner=call.node, node=keyword.value
     )
+
+
+def assigned(source: str) -> str:
+    """An argument's source as it may stand behind the ``=`` of a statement: without brackets around
+    it, several lines and ``:=`` want parentheses."""
+    return f"({source})" if "\n" in source or ":=" in source else source

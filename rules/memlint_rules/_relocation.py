@@ -19,7 +19,7 @@ from memlint.rule import (
     Setting,
     Trainer,
 )
-from memlint_rules._option_places import Edits, successor_of, value_node, without_option, written
+from memlint_rules._option_places import Edits, assigned, successor_of, value_node, without_option, written
 
 
 def moved_to_config(
@@ -51,8 +51,8 @@ def moved_to_config(
         if setting.value is None:
             return gone if not setting.by_default else None
         # What the trainer was told counted for more than the command line.
-        assigned = _assigned(script, call, config, new, source.format(value=script.text(value)))
-        return (*gone, *assigned) if assigned is not None else None
+        later = _assigned(script, call, config, new, source.format(value=script.text(value)))
+        return (*gone, *later) if later is not None else None
     if needs_own_arguments(script, config):
         return _extended(script, call, kind) if kind is not None else None
     if config.fed_by_parser or not config.has_option(new):
@@ -72,8 +72,8 @@ def moved_to_config(
         if made is not None and kind is not None and script.takes_parameter(made.value):
             # Another caller may give arguments of another class, which cannot hold it.
             return _extended(script, call, kind)
-        assigned = _assigned(script, call, config, new, source.format(value=script.text(value)))
-        return (*gone, *assigned) if assigned is not None else None
+        later = _assigned(script, call, config, new, source.format(value=script.text(value)))
+        return (*gone, *later) if later is not None else None
     edits = script.set_option(config, new, source.format(value=readable))
     return (*gone, *edits) if edits is not None else None
 
@@ -107,7 +107,7 @@ def _assigned(
         return None
     if len(script.trainers_with(config)) != 1 or trainer.in_loop:
         return None
-    line = f"{made.value.id}.{option} = {source}"
+    line = f"{made.value.id}.{option} = {assigned(source)}"
     return (InsertStatement(script.span(statement), line),)
 
 

@@ -14,6 +14,7 @@ from memlint.rule import (
     Object,
     RenameImport,
     ReplaceCallee,
+    ReplaceExpression,
     Script,
     Symbol,
     Trainer,
@@ -91,7 +92,11 @@ def prompt_limit(script: Script, trainer: Trainer) -> int | None:
 
 
 def _limit_in_data(script: Script) -> int | None:
-    """The limit that ``dataset.map(truncate_text, fn_kwargs={...})`` cuts prompts to."""
+    """The limit that ``limit_prompts(GRPOTrainer, ...)`` or the data's preparation,
+    ``dataset.map(truncate_text, fn_kwargs={...})``, cuts prompts to."""
+    for call in script.calls_to("memlint_runtime.limit_prompts"):
+        value = script.python(call.node.args[1]) if len(call.node.args) > 1 else None
+        return value if type(value) is int else None
     for call in script.method_calls("map"):
         function = call.argument(0)
         mapping = call.setting("fn_kwargs").value
@@ -130,6 +135,9 @@ def swap(script: Script, trainer: Trainer, benefit: str) -> Fix:
 
 def _swapping(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
     callee = trainer.node.func
+    if isinstance(callee, ast.Call) and callee.args:
+        # limit_prompts(GRPOTrainer, 512), which takes the runtime's class as well.
+        callee = callee.args[0]
     name = trainer.kind.rpartition(".")[2]
     if isinstance(callee, ast.Name):
         edits: list[Edit] = [
@@ -143,6 +151,8 @@ def _swapping(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
     reference = script.reference(f"{_HOME}.{name}", trainer.node)
     if not isinstance(callee, ast.Attribute) or reference is None:
         return ()
+    if callee is not trainer.node.func:
+        return (ReplaceExpression(script.span(callee), reference.text), *reference.edits)
     return (ReplaceCallee(script.span(trainer.node), reference.text), *reference.edits)
 
 

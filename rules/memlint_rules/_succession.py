@@ -37,7 +37,7 @@ from memlint.rule import (
     Setting,
     Successor,
 )
-from memlint_rules._option_places import Edits, value_node, without_option
+from memlint_rules._option_places import Edits, assigned, value_node, without_option
 from memlint_rules._prompt_limits import kept_limit
 from memlint_rules._relocation import moved_to_config
 
@@ -47,6 +47,12 @@ def option_fix(script: Script, call: Call, setting: Setting, way: Successor | No
     if way is None:
         return None
     message = _message(setting.name, way)
+    if isinstance(way, Runtime):
+        kept = None
+        if not _is_read_back(script, call, setting):
+            kept = kept_limit(script, call, setting, way)
+        edits, fitness = kept or ((), Applicability.DISPLAY)
+        return Fix(message, edits, fitness)
     edits = _option_edits(script, call, setting, way)
     if edits is None:
         return Fix(message, (), Applicability.DISPLAY)
@@ -111,8 +117,6 @@ def _option_edits(script: Script, call: Call, setting: Setting, way: Successor) 
             return moved_to_config(script, call, setting, new, source)
         case Environment(variable=variable):
             return _environment(script, call, setting, variable)
-        case Runtime():
-            return kept_limit(script, call, setting, way)
         case _:
             return None
 
@@ -262,7 +266,7 @@ def _environment(script: Script, call: Call, setting: Setting, variable: str) ->
     if setting.value is None:
         # None meant the library's own choice; a flag may make another.
         return gone if not setting.by_default else None
-    text = script.text(value)
+    text = assigned(script.text(value))
     line = f'{reference.text}["{variable}"] = '
     if isinstance(setting.value, str) or _is_string(script, value):
         line += text
