@@ -15,7 +15,6 @@ from memlint.fix.splicing import between, spliced
 from memlint.source import Span
 
 if TYPE_CHECKING:
-
     from memlint.fix.sequences import Sequence
     from memlint.fix.spans import Tree
 

@@ -1,4 +1,4 @@
-"""A limit that the configuration lost: the runtime's class of the trainer cuts prompts as TRL did."""
+"""A limit that the configuration lost: the runtime's trainer cuts prompts as TRL's did."""
 
 from __future__ import annotations
 

@@ -19,7 +19,14 @@ from memlint.rule import (
     Setting,
     Trainer,
 )
-from memlint_rules._option_places import Edits, assigned, successor_of, value_node, without_option, written
+from memlint_rules._option_places import (
+    Edits,
+    assigned,
+    successor_of,
+    value_node,
+    without_option,
+    written,
+)
 
 
 def moved_to_config(
@@ -68,8 +75,8 @@ def moved_to_config(
         return gone if not setting.by_default else None
     readable = _readable_at(script, value, config)
     if readable is None:
-        made = call.keyword_node("args")
-        if made is not None and kind is not None and script.takes_parameter(made.value):
+        given = call.keyword_node("args")
+        if given is not None and kind is not None and script.takes_parameter(given.value):
             # Another caller may give arguments of another class, which cannot hold it.
             return _extended(script, call, kind)
         later = _assigned(script, call, config, new, source.format(value=script.text(value)))

@@ -190,22 +190,28 @@ def _of_micro_batches(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
     if trainer.kind == "trl.DPOTrainer":
         return
     accumulated = number(script, trainer, "gradient_accumulation_steps")
-    steps = number(script, trainer, "steps_per_generation")
-    if steps is not None and (accumulated is None or steps > accumulated):
-        yield Obstacle(
-            "a step then sees whole groups of fewer prompts (`steps_per_generation`)", is_doubt=True
-        )
-    if accumulated == 1 or trainer.config is None:
+    slices = number(script, trainer, "steps_per_generation") or accumulated
+    if slices == 1 or trainer.config is None:
         return
-    name = trainer.model.name
+    if accumulated is not None and slices is not None and accumulated % slices:
+        yield Obstacle("a step then sees whole groups of fewer prompts", is_doubt=True)
+    for option, usual in _BY_MICRO_BATCH:
+        if trainer.config.has_option(option) and trainer.config.effective(option).value != usual:
+            yield Obstacle(f"`{option}` looks at each micro-batch by itself", is_doubt=True)
     if trainer.config.effective("loss_type").value == "bnpo":
         yield Obstacle('`loss_type="bnpo"` averages each micro-batch by itself', is_doubt=True)
-    quantile = trainer.config.effective("top_entropy_quantile").value
-    if isinstance(quantile, float) and quantile < 1:
-        yield Obstacle("`top_entropy_quantile` looks at each micro-batch by itself", is_doubt=True)
+    name = trainer.model.name
     balanced = trainer.config.effective("router_aux_loss_coef").value != 0
     if balanced and isinstance(name, str) and script.api.family(name).experts:
         yield Obstacle("the router's loss looks at each micro-batch by itself", is_doubt=True)
+
+
+# Options whose effect depends on which rows are in a micro-batch, and their usual value.
+_BY_MICRO_BATCH = (
+    ("top_entropy_quantile", 1.0),
+    ("entropy_coef", 0.0),
+    ("use_adaptive_entropy", False),
+)
 
 
 def _asked_signatures(script: Script) -> list[str]:

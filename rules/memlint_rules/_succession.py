@@ -51,8 +51,9 @@ def option_fix(script: Script, call: Call, setting: Setting, way: Successor | No
         kept = None
         if not _is_read_back(script, call, setting):
             kept = kept_limit(script, call, setting, way)
-        edits, fitness = kept or ((), Applicability.DISPLAY)
-        return Fix(message, edits, fitness)
+        if kept is None:
+            return Fix(message, (), Applicability.DISPLAY)
+        return Fix(message, *kept)
     edits = _option_edits(script, call, setting, way)
     if edits is None:
         return Fix(message, (), Applicability.DISPLAY)

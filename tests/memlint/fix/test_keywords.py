@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memlint.fix import apply_edits
-from memlint.rule.edits import Edit, RemoveArgument, RemoveKeyword, RenameKeyword, SetKeyword
+from memlint.rule.edits import (
+    Edit,
+    RemoveArgument,
+    RemoveKeyword,
+    RenameKeyword,
+    ReplaceExpression,
+    SetKeyword,
+)
+from memlint.source import Span
 
 from .places import all_of, call, fixed, refusal, spot
 
@@ -293,3 +301,19 @@ def test_random_edits_of_random_calls_change_the_tree_by_just_that(
     )
     same = [(SetKeyword(moved, edit.name, edit.source),) for edit in again]
     assert apply_edits(applied.text, same).text == applied.text
+
+
+def test_a_value_over_several_lines_keeps_its_levels() -> None:
+    text = "f(\n    a=1,\n)\n"
+    taken = "{\n                'b': [\n                    2,\n                ],\n            }"
+    assert fixed(text, SetKeyword(call(text), "k", taken)) == (
+        "f(\n    a=1,\n    k={\n        'b': [\n            2,\n        ],\n    },\n)\n"
+    )
+
+
+@pytest.mark.parametrize("condition", ["(x or(a))", "(not(a))", "((x)and(a))", "((x)if y else(a))"])
+def test_operators_without_spaces_are_read_as_they_are(condition: str) -> None:
+    text = f"z = {condition}\n"
+    at = text.rfind("(a)") + 1
+    result = apply_edits(text, [[ReplaceExpression(Span(at, at + 1), "b or c")]])
+    assert result.text == text.replace("(a)", "(b or c)")
