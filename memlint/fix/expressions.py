@@ -238,7 +238,7 @@ def _base(lines: Iterable[str]) -> str:
     """The indentation of the line from which text was taken, as the lines that follow it show."""
     follow = [line for line in lines if line.strip()]
     indents = [line[: len(line) - len(line.lstrip(" \t\f"))] for line in follow]
-    common = os.path.commonprefix(indents)
+    common = os.path.commonprefix(indents)  # noqa: RUF071 (of letters)
     if not common or (follow[-1].lstrip(" \t\f")[0] in ")]}" and indents[-1] == common):
         return common
     # No bracket closes on a line of its own: the lines are a level deeper than what they continue.

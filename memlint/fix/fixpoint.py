@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from memlint.fix.apply import apply_to
 from memlint.fix.spans import FixError, Tree, parse
-from memlint.rule.findings import Applicability, Level, Violation
+from memlint.rule.findings import Applicability, Violation
 from memlint.source import Source
 
 PASSES = 10
@@ -43,14 +43,12 @@ def fix_source(
     unsafe: bool,
     check: Callable[[Source], list[Violation]],
     reread: Callable[[str], Source],
-    hints: frozenset[str] | None = None,
 ) -> Fixed:
     """Fix ``source`` until ``check`` finds nothing more that a fix would change.
 
     unsafe: whether fixes that change training are applied too.
     check: the findings of a source (suppressed ones left out).
     reread: the source of a new text of the same file.
-    hints: the codes whose hints are fixed, too; None: those of all.
     """
     original = source
     seen = {source.text}
@@ -58,7 +56,7 @@ def fix_source(
     tree: Tree | None = None
     first = violations = check(source)
     for passes in range(PASSES + 1):
-        wanted = [one for one in violations if _wanted(one, unsafe, hints)]
+        wanted = [one for one in violations if _wanted(one, unsafe)]
         if not wanted:
             return Fixed(source, tuple(fixed), tuple(violations), (), passes)
         try:
@@ -93,12 +91,9 @@ def fix_source(
     raise AssertionError("every pass returns or goes on")
 
 
-def _wanted(violation: Violation, unsafe: bool, hints: frozenset[str] | None) -> bool:
+def _wanted(violation: Violation, unsafe: bool) -> bool:
     fix = violation.fix
     if fix is None or not fix.edits:
-        return False
-    if violation.level is Level.HINT and hints is not None and violation.code not in hints:
-        # A hint is a trade, for the author to make.
         return False
     return fix.applicability is Applicability.SAFE or (
         unsafe and fix.applicability is Applicability.UNSAFE

@@ -119,12 +119,10 @@ def narrowed(
     return (codes | added) - (dropped - kept)
 
 
-def named(*specifiers: Iterable[str] | None) -> frozenset[str]:
-    """The codes that are selected by code, by its beginning or by name: ``ALL`` names none."""
-    given = [each for part in specifiers if part is not None for each in part]
-    return frozenset(
-        code for code, name in _codes() if any(_length(each, code, name) > 1 for each in given)
-    )
+def named(specifiers: Iterable[str]) -> frozenset[str]:
+    """The codes that one of ``specifiers`` names outright, by code or name."""
+    words = {word.lower() for word in specifiers}
+    return frozenset(c for c, name in _codes() if c.lower() in words or name in words)
 
 
 def matches(specifier: str, code: str) -> bool:

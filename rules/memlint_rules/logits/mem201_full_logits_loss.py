@@ -31,13 +31,14 @@ from memlint_rules._libraries import LIBRARIES
 from memlint_rules._models import written_checkpoint
 
 _PLAIN = ("transformers.Trainer",)
-_FUSERS = ("fuse_causal_lm_loss", "apply_liger_kernel", "cce_patch")
+# Calls of the runtime after which the model, or the script, computes the loss without logits.
+_SPARING = ("fuse_causal_lm_loss", "token_logprobs", "sequence_logprobs")
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.uses_unsloth or script.off_cuda or _fused_elsewhere(script):
+    if script.uses_unsloth or script.off_cuda or script.avoids_logits(*_SPARING):
         return
-    for trainer in script.trainers:
+    for trainer in script.training:
         if _keeps_full_logits(script, trainer):
             yield Finding(
                 script.span(trainer.node.func),
@@ -45,13 +46,6 @@ def check(script: Script) -> Iterator[Finding]:
                 "14 bytes for every token and word of the vocabulary",
                 _fix(script, trainer),
             )
-
-
-def _fused_elsewhere(script: Script) -> bool:
-    """Whether anything that the script calls or imports may replace the loss."""
-    if script.imports_package("liger_kernel", "cut_cross_entropy"):
-        return True
-    return bool(script.method_calls(*_FUSERS))
 
 
 def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
@@ -105,7 +99,9 @@ def _fix(script: Script, trainer: Trainer) -> Fix | None:
     statement = script.statement(trainer.node)
     if reference is None or not isinstance(statement, ast.Assign | ast.Expr | ast.Return):
         return Fix(advice)
-    arguments = f"{node.id}, fuse_evaluation=True" if _wants_the_loss_alone(trainer) else node.id
+    arguments = (
+        f"{node.id}, fuse_evaluation=True" if _wants_the_loss_alone(script, trainer) else node.id
+    )
     call = f"{reference.text}({arguments})"
     message = f"Call `{call}` before the trainer is made"
     edits = (InsertStatement(script.span(statement), call), *reference.edits)
@@ -115,14 +111,12 @@ def _fix(script: Script, trainer: Trainer) -> Fix | None:
     return Fix(message, edits)
 
 
-def _wants_the_loss_alone(trainer: Trainer) -> bool:
+def _wants_the_loss_alone(script: Script, trainer: Trainer) -> bool:
     """Whether evaluation takes place and reads no logits."""
     evaluated = trainer.setting("eval_dataset")
-    if evaluated.given is not True or evaluated.value is None:
+    if evaluated.given is not True or evaluated.value is None or trainer.open_ended:
         return False
-    reads = ("compute_metrics", "preprocess_logits_for_metrics", "callbacks")
-    silent = all(trainer.setting(name).given is False for name in reads)
-    return silent and not trainer.open_ended and not trainer.script.method_calls("predict")
+    return trainer.setting("callbacks").given is False and not _reads_logits(script, trainer)
 
 
 def _doubt(script: Script, trainer: Trainer) -> str:
@@ -152,6 +146,14 @@ def _is_one_device(script: Script, placed: Setting) -> bool:
 
 # Values of ``device_map`` that may put a model on several devices.
 _SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
+
+
+def _reads_logits(script: Script, trainer: Trainer) -> bool:
+    """Whether evaluation or prediction hands logits to the script."""
+    return any(
+        trainer.setting(name).given is not False
+        for name in ("compute_metrics", "preprocess_logits_for_metrics")
+    ) or bool(script.method_calls("predict", "evaluation_loop", "prediction_step"))
 
 
 RULE = Rule(

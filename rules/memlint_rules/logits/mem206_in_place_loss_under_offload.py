@@ -53,7 +53,7 @@ def check(script: Script) -> Iterator[Finding]:
     if not offloading:
         return
     for config in script.configs:
-        if by_call or config in by_config:
+        if script.may_train_with(config) and (by_call or config in by_config):
             yield from _in_config(script, config)
     for call in script.calls:
         if _patches(call) and call.setting("cross_entropy").value is True:

@@ -35,6 +35,8 @@ def check(script: Script) -> Iterator[Finding]:
         if not config.has_option(_OPTION):
             continue
         gather = config.effective(_OPTION)
+        if not config.has_option(_OPTION) or not script.may_train_with(config):
+            continue
         if gather.value is not True or not _without_vllm(config) or script.off_cuda:
             continue
         if _shards_weights(script, config.setting("deepspeed")) or _plugin_shards(script):
