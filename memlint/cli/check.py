@@ -45,9 +45,9 @@ def check_command(
     elif "-" in paths or stdin_filename is not None:
         raise Usage("standard input (-) is the only path, or none of them")
     else:
-        inputs = gather(paths, options)
-        warn_if_empty(inputs, paths)
         with progress_bar(not options.quiet) as progress:
+            inputs = gather(paths, options, progress)
+            warn_if_empty(inputs, paths)
             results = check_jobs(
                 inputs.jobs,
                 render=rendered,

@@ -57,18 +57,19 @@ def fix_command(
         return _fix_stdin(options, stdin_filename, unsafe, mode)
     if "-" in paths or stdin_filename is not None:
         raise Usage("standard input (-) is the only path, or none of them")
-    inputs = gather(paths, options)
-    warn_if_empty(inputs, paths)
-    jobs = inputs.jobs
-    if unsafe is not None:
-        jobs = [job._replace(unsafe_fixes=unsafe) for job in jobs]
-    diagnostics = list(inputs.diagnostics)
+    diagnostics: list[FileError] = []
     changed: list[FixResult] = []
     left: list[Shown] = []
     out, err = _styles(options)
     if mode.writes:
         _end_cleanly()
     with progress_bar(not options.quiet) as progress:
+        inputs = gather(paths, options, progress)
+        warn_if_empty(inputs, paths)
+        diagnostics += inputs.diagnostics
+        jobs = inputs.jobs
+        if unsafe is not None:
+            jobs = [job._replace(unsafe_fixes=unsafe) for job in jobs]
         for result in fix_jobs(jobs, cache=make_cache(inputs, options), progress=progress):
             diagnostics += result.diagnostics
             if result.after is not None and mode.writes:

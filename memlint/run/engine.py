@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 # Characters up to which a file that does not parse is tried with libcst.
 _PROBED = 1_000_000
 
+# Characters of code that are parsed: more is generated data, and takes seconds and gigabytes.
+MAX_CODE = 2 << 20
+
 # Edits that ask nothing of a library: ``del outputs``, ``with torch.no_grad():``.
 _PLAIN = (AddDecorator, AddImport, InsertStatement, WrapStatements)
 
@@ -275,6 +278,8 @@ def check_data(
         source, left_out = read(path, data)
     except ReadError as error:
         return Checked(path, diagnostics=(error.diagnostic,))
+    if len(source.text) > MAX_CODE:
+        return Checked(path, diagnostics=(_too_much_code(source),))
     diagnostics = list(left_out)
 
     def failed(rule: Rule, error: Exception) -> None:
@@ -342,7 +347,7 @@ def shown_violations(
 def _reason(code: str, rules: Mapping[str, Rule]) -> tuple[str, str | None]:
     """A sentence why, and where to read on."""
     if code == UNUSED_SUPPRESSION:
-        from memlint.run.suppressions import UNUSED_WHY
+        from memlint.rule.registry import UNUSED_WHY
 
         return first_sentence(UNUSED_WHY), None
     if code not in rules:
@@ -425,6 +430,14 @@ def _unrendered(fix: Fix | None) -> ShownFix | None:
         return None
     applicability = fix.applicability if fix.edits else Applicability.DISPLAY
     return ShownFix(fix.message, applicability.value)
+
+
+def _too_much_code(source: Source) -> FileError:
+    message = (
+        f"holds {len(source.text) / 2**20:.0f} MiB of code, more than the {MAX_CODE >> 20} MiB "
+        "that are parsed; exclude it in the configuration"
+    )
+    return FileError(source.path, message)
 
 
 def _defect(path: str, what: str, error: Exception) -> FileError:

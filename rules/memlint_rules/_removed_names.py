@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -33,12 +34,13 @@ from memlint_rules._version_guards import is_guarded
 def removed_imports(script: Script) -> Iterator[Finding]:
     for statement, alias, qualname in script.imports:
         package = qualname.partition(".")[0]
-        if package not in PACKAGES or alias.name == "*":
+        if package not in (*PACKAGES, "torch") or alias.name == "*":
             continue
         if script.api.exists(qualname) is not False or is_guarded(script, statement):
             continue
         way = script.api.successor(qualname)
         if way is None and script.api.history(qualname) is None:
+            yield from _never_there(script, alias, qualname)
             continue
         version = script.api.target.version(package).version
         yield Finding(
@@ -49,6 +51,29 @@ def removed_imports(script: Script) -> Iterator[Finding]:
             or _of_pytorch(script, qualname)
             or without(script, f"`{alias.name}`", script.api.history(qualname)),
         )
+
+
+def _never_there(script: Script, alias: ast.alias, qualname: str) -> Iterator[Finding]:
+    """A name that no release known ever offered: a misspelling, by what it is like."""
+    package, _, rest = qualname.partition(".")
+    if package == "torch" or not rest or script.api.is_beyond_tables(package):
+        return
+    near = difflib.get_close_matches(
+        alias.name, script.api.offered(qualname.rpartition(".")[0]), n=1, cutoff=_ALIKE
+    )
+    if not near:
+        return
+    version = script.api.target.version(package).version
+    yield Finding(
+        script.span(alias),
+        f"{package} {version} has no `{qualname}`, nor had any release since "
+        f"{script.api.first_release(package)}",
+        Fix(f"Import `{near[0]}`, if that was meant", (), Applicability.DISPLAY),
+    )
+
+
+# As alike as a name and its misspelling are.
+_ALIKE = 0.85
 
 
 def _of_pytorch(script: Script, qualname: str) -> Fix | None:

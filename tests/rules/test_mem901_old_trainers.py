@@ -206,3 +206,32 @@ def test_classes_of_another_framework_have_a_like_to_go_to() -> None:
         "Train with PyTorch, `AutoModelForCausalLM`: transformers has no models of TensorFlow any "
         "more, or stay below transformers 5.0"
     )
+
+
+def test_a_lambda_that_makes_texts_of_many_rows() -> None:
+    text = (
+        "from trl import SFTTrainer\n"
+        "SFTTrainer(model, train_dataset=dataset, formatting_func=lambda rows: {body})\n"
+    )
+    (found,) = check(text.format(body="[one.strip() for one in rows['text']]"))
+    assert "returns a list" in found.message
+    assert check(text.format(body="rows['text'].strip()")) == []
+    named = (
+        "from trl import SFTTrainer\n"
+        "texts = lambda rows: [one.strip() for one in rows['text']]\n"
+        "SFTTrainer(model, train_dataset=dataset, formatting_func=texts)\n"
+    )
+    assert "formatting_func=lambda row: texts(" in fixed(named)
+
+
+def test_a_bound_method_that_makes_texts_of_many_rows() -> None:
+    text = """
+from trl import SFTTrainer
+class Run:
+    def texts(self, rows):
+        return [one for one in rows["text"]]
+    def train(self):
+        SFTTrainer(model, train_dataset=dataset, formatting_func=self.texts)
+"""
+    (found,) = check(text)
+    assert "returns a list" in found.message

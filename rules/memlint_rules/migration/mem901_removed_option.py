@@ -545,6 +545,46 @@ except Exception as error:
 """,
         ),
         Example(
+            title="a function that reports its error, however short",
+            bad="""\
+from transformers import TrainingArguments
+
+try:
+    args = TrainingArguments("out", evaluation_strategy="no")
+except TypeError as error:
+    print(error)
+    raise
+""",
+            good="""\
+from transformers import TrainingArguments
+
+try:
+    args = TrainingArguments("out", eval_strategy="no")
+except TypeError as error:
+    print(error)
+    raise
+""",
+        ),
+        Example(
+            title="an import that is only missed",
+            bad="""\
+try:
+    from trl import setup_chat_format
+except ImportError:
+    print("install trl")
+    raise SystemExit(1)
+model, tokenizer = setup_chat_format(model, tokenizer)
+""",
+            good="""\
+try:
+    from memlint_runtime import setup_chat_format
+except ImportError:
+    print("install trl")
+    raise SystemExit(1)
+model, tokenizer = setup_chat_format(model, tokenizer)
+""",
+        ),
+        Example(
             title="imported and never used",
             bad="""\
 from trl import SFTConfig, setup_chat_format
@@ -699,7 +739,28 @@ from transformers import PretrainedConfig
 
 config = PretrainedConfig(num_labels=3)
 """,
-        # A few lines that try the new name first.
+        # Whether the name is there is asked.
+        """\
+def has_chat_format():
+    try:
+        from trl import setup_chat_format
+
+        return True
+    except ImportError:
+        return False
+""",
+        # What uses the name is left out with it.
+        """\
+def formatted(model, tokenizer):
+    try:
+        from trl import setup_chat_format
+
+        model, tokenizer = setup_chat_format(model, tokenizer)
+    except ImportError:
+        pass
+    return model, tokenizer
+""",
+        # The new name is tried first.
         """\
 from transformers import TrainingArguments
 
