@@ -18,7 +18,7 @@ from memlint.api.successors import Replace
 from memlint.rule.edits import Edit
 from memlint.script.branches import is_off_by_default
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
-from memlint.script.changes import add_option, set_option
+from memlint.script.changes import add_option, set_option, takes_parameter
 from memlint.script.checkpointing import turns_on
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
 from memlint.script.datasets import Dataset, datasets_of
@@ -642,6 +642,10 @@ class Script(Tree):
         None where it cannot be done surely: an unknown value is never overwritten.
         """
         return set_option(self, call, name, source)
+
+    def takes_parameter(self, node: ast.expr) -> bool:
+        """Whether an expression reads a parameter of a function around it, which callers choose."""
+        return takes_parameter(self, node)
 
     def add_option(self, call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
         """Edits that write ``name=source`` into the call itself, which must not have it yet."""

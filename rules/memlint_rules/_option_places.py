@@ -98,6 +98,12 @@ def written(call: Call, setting: Setting) -> Setting:
     )
 
 
+def assigned(source: str) -> str:
+    """An argument's source as it may stand behind the ``=`` of a statement: without brackets around
+    it, several lines and ``:=`` want parentheses."""
+    return f"({source})" if "\n" in source or ":=" in source else source
+
+
 def renamed_options(script: Script, call: Call) -> frozenset[str]:
     """The options that the call gives by names which the target no longer knows."""
     ways = (

@@ -7,16 +7,20 @@ from memlint.rule import Applicability, Fix, History, Script
 
 def without(script: Script, what: str, history: History | None) -> Fix:
     """Advice where nothing is known to take a thing's place."""
-    return Fix(f"Do without {what}{_other_version(script, history)}", (), Applicability.DISPLAY)
+    other = other_releases(script, history)
+    return Fix(f"Do without {what}{other}", (), Applicability.DISPLAY)
 
 
-def _other_version(script: Script, history: History | None) -> str:
-    """The versions that have it: older ones where it is gone, newer ones where it is to come."""
+def other_releases(script: Script, history: History | None) -> str:
+    """Which releases have it, seen from the target; empty where none does."""
     if history is None:
         return ""
-    if history.is_over(script.api.target.version(history.package).version):
-        return f", or stay below {history.package} {history.until}"
-    return f", or take {history.package} {history.since} or newer" if history.since else ""
+    version = script.api.target.version(history.package).version
+    coming = history.next_since(version)
+    if coming is not None:
+        return f", or take {history.package} {coming} or newer"
+    gone = history.last_until(version)
+    return f", or stay below {history.package} {gone}" if gone is not None else ""
 
 
 def since(script: Script, history: History | None) -> str:

@@ -27,7 +27,7 @@ from memlint.rule import (
     Symbol,
 )
 from memlint_rules._libraries import PACKAGES
-from memlint_rules._removal import fitness, since, without
+from memlint_rules._removal import fitness, other_releases, since, without
 from memlint_rules._version_guards import is_guarded
 
 
@@ -83,9 +83,7 @@ def _of_pytorch(script: Script, qualname: str) -> Fix | None:
         like = name.removeprefix(prefix)
         if like != name and script.api.exists(f"{module}.{like}"):
             framework = "TensorFlow" if prefix == "TF" else prefix
-            stay = without(script, "", script.api.history(qualname)).message.removeprefix(
-                "Do without "
-            )
+            stay = other_releases(script, script.api.history(qualname))
             return Fix(
                 f"Train with PyTorch, `{like}`: transformers has no models of {framework} any "
                 f"more{stay}",
