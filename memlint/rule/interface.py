@@ -208,7 +208,6 @@ class Rule(Plain):
     fix_safety: what the fix changes and when it is withheld.
     triggers: the file must contain a word of each of these sets for the rule to be asked; a tuple
         of words is searched in its order.
-    clean: scripts in which the rule stays silent (its traps), tested too.
     references: documentation or papers.
     skips: scripts that the rule says nothing of, whatever is in them.
     """
@@ -221,7 +220,6 @@ class Rule(Plain):
     check: Callable[[Script], Iterable[Finding]]
     triggers: tuple[frozenset[str] | tuple[str, ...], ...]
     examples: tuple[Example, ...]
-    clean: tuple[str, ...] = ()
     fix_safety: str = ""
     references: tuple[str, ...] = ()
     skips: tuple[Skip, ...] = ()

@@ -131,30 +131,6 @@ RULE = Rule(
     references=("https://github.com/huggingface/transformers/releases",),
     examples=(
         Example(
-            title="renamed options",
-            findings=2,
-            bad="""\
-import torch
-from transformers import AutoModelForCausalLM, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained(
-    "Qwen/Qwen3-8B",
-    torch_dtype=torch.bfloat16,
-)
-args = TrainingArguments("out", gradient_checkpointing=True)
-""",
-            good="""\
-import torch
-from transformers import AutoModelForCausalLM, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained(
-    "Qwen/Qwen3-8B",
-    dtype=torch.bfloat16,
-)
-args = TrainingArguments("out", activation_checkpointing=True)
-""",
-        ),
-        Example(
             title="in a dict of options",
             bad="""\
 from transformers import AutoModelForCausalLM
@@ -184,36 +160,5 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
 model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
 """,
         ),
-        Example(
-            title="read back by its old name: advice",
-            bad="""\
-import torch
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig
-
-options = dict(torch_dtype=torch.bfloat16, device_map="auto")
-config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=options["torch_dtype"])
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=config, **options)
-""",
-        ),
-    ),
-    clean=(
-        # Assigned when it is too late to be read: no new name for what is not read.
-        """\
-from transformers import TrainingArguments
-
-args = TrainingArguments("out", activation_checkpointing=True)
-args.gradient_checkpointing_kwargs = {"use_reentrant": True}
-""",
-        # Nothing was written: the library warns of its own default.
-        """\
-from trl import SFTConfig
-
-args = SFTConfig("out")
-""",
-        """\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
-""",
     ),
 )

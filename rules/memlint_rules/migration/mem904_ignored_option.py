@@ -162,33 +162,5 @@ from transformers import TrainingArguments
 args = TrainingArguments("out", activation_checkpointing=True)
 """,
         ),
-        Example(
-            title="a leftover",
-            bad="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", low_cpu_mem_usage=True)
-""",
-            good="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
-""",
-        ),
-    ),
-    clean=(
-        """\
-from transformers import TrainingArguments
-
-args = TrainingArguments("out", activation_checkpointing=True)
-args.logging_steps = 5
-""",
-        # TRL's trainers read it when they are made.
-        """\
-from trl import SFTConfig
-
-args = SFTConfig("out")
-args.gradient_checkpointing = True
-""",
     ),
 )

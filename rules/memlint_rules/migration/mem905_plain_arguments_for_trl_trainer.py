@@ -187,33 +187,6 @@ RULE = Rule(
     references=("https://huggingface.co/docs/trl/sft_trainer",),
     examples=(
         Example(
-            title="SFT",
-            bad="""\
-from transformers import TrainingArguments
-from trl import SFTTrainer
-
-args = TrainingArguments(
-    output_dir="out",
-    per_device_train_batch_size=1,
-    learning_rate=2e-4,
-    bf16=True,
-)
-trainer = SFTTrainer(model, args=args, train_dataset=dataset)
-""",
-            good="""\
-from transformers import TrainingArguments
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(
-    output_dir="out",
-    per_device_train_batch_size=1,
-    learning_rate=2e-4,
-    bf16=True,
-)
-trainer = SFTTrainer(model, args=args, train_dataset=dataset)
-""",
-        ),
-        Example(
             title="defaults that differ",
             bad="""\
 import trl
@@ -245,38 +218,5 @@ options = {"output_dir": "out", "bf16": True}
 trainer = SFTTrainer(model, args=SFTConfig(learning_rate=5e-05, **options), train_dataset=dataset)
 """,
         ),
-    ),
-    clean=(
-        # Everything that would be cancelled is written, and no option is without a place.
-        """\
-from transformers import TrainingArguments
-from trl import SFTTrainer
-
-args = TrainingArguments("out", fp16=True, gradient_checkpointing=False)
-SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
-""",
-        """\
-from unsloth import FastLanguageModel
-from transformers import TrainingArguments
-from trl import SFTTrainer
-
-trainer = SFTTrainer(model, args=TrainingArguments("out"), train_dataset=dataset)
-""",
-        """\
-from trl import SFTConfig, SFTTrainer
-
-trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset)
-""",
-        # A class of the same name from another library.
-        """\
-from setfit import Trainer, TrainingArguments
-
-trainer = Trainer(model, args=TrainingArguments("out"), train_dataset=dataset)
-""",
-        """\
-from transformers import Trainer, TrainingArguments
-
-trainer = Trainer(model, args=TrainingArguments("out"), train_dataset=dataset)
-""",
     ),
 )

@@ -125,20 +125,4 @@ trainer = SFTTrainer(model, args=args, train_dataset=dataset)
 """,
         ),
     ),
-    clean=(
-        """\
-from trl import SFTConfig
-
-packing = True
-args = SFTConfig("out", packing=packing)
-""",
-        # Read by name.
-        """\
-from trl import SFTConfig
-
-packing = True
-options = {name: globals()[name] for name in ("packing",)}
-args = SFTConfig("out", **options)
-""",
-    ),
 )
