@@ -41,7 +41,7 @@ def settings_of(row: Row) -> dict[str, Any]:
         "model": model_of(row),
         "micro_batch": int(row["micro_batch"]),
         "seq_len": int(row["seq_len"]),
-        "packed": "pack" in str(row["seq_kind"]) or "stated" in str(row["seq_kind"]),
+        "packed": packed(row),
         "world_size": int(row["world_size"]),
         "versions": versions_of(row),
         "trainer": trainer_of(row),
@@ -51,13 +51,20 @@ def settings_of(row: Row) -> dict[str, Any]:
         "loss": loss_of(row),
         "optimizer": optimizer_of(row),
         "offload": offload_of(row),
-        "compile": bool(row["compile"]) and row["compile"] is not False,
+        "compile": bool(row["compile"]) and "eager" not in str(row["id"]),
         "gpu": gpu_of(row),
     }
     settings.update(precision_of(row))
     settings.update(method_of(method, row))
     settings.update(sharding_of(row))
     return {key: value for key, value in settings.items() if value is not None}
+
+
+def packed(row: Row) -> bool:
+    """Whether every batch has the same length: packed, or data made to be so."""
+    text = str(row["seq_kind"])
+    return bool(re.search(r"(?<!un)packed", text)) or (
+        text.startswith("exact") and "padded" not in text)
 
 
 def model_of(row: Row) -> str:
@@ -80,7 +87,8 @@ def versions_of(row: Row) -> dict[str, str]:
         match = re.search(pattern + r"[ ~=<>]*(\d+(?:\.\d+)*)", text)
         if match:
             found[name] = match.group(1)
-    if "transformers" not in found and str(row["as_of"])[:4] in ("2021", "2022", "2023"):
+    ours = trainer_of(row) != "loop"
+    if "transformers" not in found and ours and str(row["as_of"])[:4] in ("2021", "2022", "2023"):
         found["transformers"] = "4.35"
     return found
 
@@ -218,6 +226,8 @@ def method_of(method: str, row: Row) -> dict[str, Any]:
     lora["target_modules"] = _targets(method)
     if "modules_to_save" in method:
         lora["modules_to_save"] = ["embed_tokens", "lm_head"]
+    if "litgpt" in str(row["id"]):
+        lora["dropout"] = 0.05  # the default of its scripts
     if "litgpt" in str(row["id"]) or "titan" in str(row["id"]) or "torchtune" in str(row["id"]):
         lora["dtype"] = "bfloat16"
     settings: dict[str, Any] = {"method": "lora", "lora": lora}

@@ -8,7 +8,7 @@ No torch, no GPU, no download.
 from __future__ import annotations
 
 from memlint.memory.assume import Assumption
-from memlint.memory.estimate import Estimate, Interval, Phase, estimate
+from memlint.memory.timeline import Estimate, Interval, Phase, estimate
 from memlint.memory.settings import (
     Lora,
     Quantization,
