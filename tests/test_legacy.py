@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from memlint.cli import run
+from memlint.cli.main import run
 
 pytest.importorskip("trl")
 

@@ -7,7 +7,7 @@ from enum import Enum, StrEnum
 from typing import NamedTuple
 
 from memlint.api.versions import parse_version
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class Required(Enum):

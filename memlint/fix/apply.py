@@ -13,7 +13,12 @@ from typing import Any
 
 import libcst as cst
 
-from memlint.edits import (
+from memlint.fix import imports, items, keywords, parameters, replacements, statements
+from memlint.fix.draft import Draft, Splice
+from memlint.fix.merge import merged, spliced
+from memlint.fix.spans import FixError, Tree, parse
+from memlint.fix.verify import checked
+from memlint.rule.edits import (
     AddDecorator,
     AddImport,
     AddParameter,
@@ -34,11 +39,6 @@ from memlint.edits import (
     SetKeyword,
     WrapStatements,
 )
-from memlint.fix import imports, items, keywords, parameters, replacements, statements
-from memlint.fix.draft import Draft, Splice
-from memlint.fix.merge import merged, spliced
-from memlint.fix.spans import FixError, Tree, parse
-from memlint.fix.verify import checked
 from memlint.source import Span
 
 _OURS = "memlint's fix went wrong and was thrown away, please report this"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from memlint.edits import RemoveItem, RenameItem, SetItem
 from memlint.fix.draft import Addition, Draft, Removal
 from memlint.fix.expressions import check_f_string, fitted, substituted
 from memlint.fix.keywords import replace_value
 from memlint.fix.sequences import Item, Sequence
 from memlint.fix.spans import FixError, Tree
+from memlint.rule.edits import RemoveItem, RenameItem, SetItem
 from memlint.source import Span
 
 

@@ -6,11 +6,11 @@ import re
 
 import libcst as cst
 
-from memlint.edits import RemoveArgument, RemoveKeyword, RenameKeyword, SetKeyword
 from memlint.fix.draft import Addition, Draft, Removal
 from memlint.fix.expressions import check_f_string, fitted, reindented, required, substituted
 from memlint.fix.sequences import Item, Sequence
 from memlint.fix.spans import FixError, Tree
+from memlint.rule.edits import RemoveArgument, RemoveKeyword, RenameKeyword, SetKeyword
 from memlint.source import Span
 
 _OPENING = re.compile(rb"(?:[ \t\f\\\r\n]|#[^\r\n]*)*\(")

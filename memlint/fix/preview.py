@@ -6,10 +6,10 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 
-from memlint.edits import Edit
 from memlint.fix.apply import Applied, TextEdit, draft
 from memlint.fix.merge import merged, spliced
 from memlint.fix.spans import FixError, parse
+from memlint.rule.edits import Edit
 from memlint.source import Span
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import libcst as cst
 
-from memlint.edits import RenameAttribute, ReplaceCallee, ReplaceExpression
 from memlint.fix.draft import Draft
 from memlint.fix.expressions import (
     binding,
@@ -18,6 +17,7 @@ from memlint.fix.expressions import (
 )
 from memlint.fix.keywords import line_indent, refuse_comments
 from memlint.fix.spans import FixError
+from memlint.rule.edits import RenameAttribute, ReplaceCallee, ReplaceExpression
 from memlint.source import Span
 
 

@@ -10,10 +10,10 @@ import re
 
 import libcst as cst
 
-from memlint.edits import AddDecorator, InsertStatement, RemoveStatement, WrapStatements
 from memlint.fix.draft import Draft, Drop, Splice, Wrap
 from memlint.fix.expressions import fitted, reindented, substituted
 from memlint.fix.spans import FixError, Tree
+from memlint.rule.edits import AddDecorator, InsertStatement, RemoveStatement, WrapStatements
 from memlint.source import Span
 
 _BLANK = re.compile(r"[ \t\f]*")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.edits import Edit, ReplaceExpression, SetItem, SetKeyword
+from memlint.rule.edits import Edit, ReplaceExpression, SetItem, SetKeyword
 from memlint.script.calls import Call, Config
 from memlint.script.settings import Setting
 from memlint.script.values import How

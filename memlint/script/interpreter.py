@@ -15,10 +15,13 @@ import ast
 from collections.abc import Callable, Iterable
 
 from memlint.script.expressions import EXPRESSIONS
+from memlint.script.forwards import ForwardRun, is_module
 from memlint.script.functions import call_function
-from memlint.script.records import Record
+from memlint.script.invocations import Record
+from memlint.script.modes import is_known_module
 from memlint.script.state import State
 from memlint.script.statements import STATEMENTS
+from memlint.script.tensors import FIELDS, Tensor, Use, field_of, note
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
@@ -31,6 +34,7 @@ from memlint.script.values import (
     Origin,
     Slot,
     Symbol,
+    Unknown,
     Value,
     merge,
     merge_slots,
@@ -62,6 +66,11 @@ class Interpreter:
         self.contexts: tuple[str, ...] = ()
         self.branches = 0
         self.loops = 0
+        self.loop_nest: tuple[ast.AST, ...] = ()
+        # Whether the function that runs is reached from the top of the script, or none runs; and
+        # whether it runs itself because nothing had called it.
+        self.called = True
+        self.guessed = False
         self.depth = 0
         self.steps = 0
         self.function: ast.AST | None = None
@@ -69,6 +78,8 @@ class Interpreter:
         self.defined: list[Function] = []
         self.runs: dict[ast.AST, int] = {}
         self.active: set[ast.AST] = set()
+        # For each function, the order of the calls that its runs make, from and to.
+        self.extents: dict[ast.AST, list[tuple[int, int]]] = {}
         self.generators: set[ast.AST] = set()
         # Modules whose names were all imported (``from trl import *``).
         self.stars: list[str] = []
@@ -77,6 +88,13 @@ class Interpreter:
         # What each loop's body binds: a function's loops are met at each of its runs.
         self.stored_names: dict[ast.AST, frozenset[str]] = {}
         self._order = 0
+        # Forward passes, what reads their tensors, and the modules whose mode the script sets.
+        self.forwards: list[ForwardRun] = []
+        self.has_tensors = False
+        self.tensor_uses: list[Use] = []
+        self.modules: dict[int | str, Value] = {}
+        # For each loop, the names that a step leaves bound to outputs or tensors, once a run.
+        self.loop_ends: dict[ast.AST, list[dict[str, Slot]]] = {}
 
     # -- the run ---------------------------------------------------------------------------------
 
@@ -238,7 +256,18 @@ class Interpreter:
                 if isinstance(value, Function):
                     return Function(value.node, value.scope, thing, value.owner, value.options)
                 return value
+        if name == "module" and self.forwards_of(thing):
+            return thing
         return UNKNOWN
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether a forward pass was met, or a field of what may be an output."""
+        return self.has_tensors or bool(self.forwards)
+
+    def forwards_of(self, thing: Object) -> bool:
+        """Whether an object is a module that DDP and its like may wrap."""
+        return is_known_module(self, thing) or is_module(thing)
 
     def attribute_of(self, value: Value, node: ast.Attribute) -> Value:
         if isinstance(value, Symbol):
@@ -249,10 +278,18 @@ class Interpreter:
                 return before
             return Symbol(name, node)
         if isinstance(value, Object):
-            return self.attribute(value, node.attr)
+            found = self.attribute(value, node.attr)
+            if found is UNKNOWN and node.attr in FIELDS and value.type is None:
+                return field_of(self, value, node.attr, node) or UNKNOWN
+            return found
         if isinstance(value, Class):
             slot = self.class_slot(value, node.attr)
             return slot.value if slot is not None else UNKNOWN
+        if isinstance(value, Tensor):
+            note(self, value, node.attr, node)
+            return value if node.attr == "data" else UNKNOWN
+        if node.attr in FIELDS and isinstance(value, Unknown):
+            return field_of(self, value, node.attr, node) or UNKNOWN
         return UNKNOWN
 
     def class_slot(self, cls: Class, name: str) -> Slot | None:

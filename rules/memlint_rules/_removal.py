@@ -5,10 +5,18 @@ from __future__ import annotations
 from memlint.rule import Applicability, Fix, History, Script
 
 
-def without(what: str, history: History | None) -> Fix:
+def without(script: Script, what: str, history: History | None) -> Fix:
     """Advice where nothing is known to take a thing's place."""
-    stay = f", or stay below {history.package} {history.until}" if history and history.until else ""
-    return Fix(f"Do without {what}{stay}", (), Applicability.DISPLAY)
+    return Fix(f"Do without {what}{_other_version(script, history)}", (), Applicability.DISPLAY)
+
+
+def _other_version(script: Script, history: History | None) -> str:
+    """The versions that have it: older ones where it is gone, newer ones where it is to come."""
+    if history is None:
+        return ""
+    if history.is_over(script.api.target.version(history.package).version):
+        return f", or stay below {history.package} {history.until}"
+    return f", or take {history.package} {history.since} or newer" if history.since else ""
 
 
 def since(script: Script, history: History | None) -> str:

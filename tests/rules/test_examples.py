@@ -11,11 +11,11 @@ import ast
 import pytest
 
 from memlint.api import Api, newest, parse_target
-from memlint.engine import check_source
-from memlint.findings import Applicability, Violation
 from memlint.fix import fix_source
 from memlint.rule import Example, Rule
-from memlint.rules import known_rules, load
+from memlint.rule.findings import Applicability, Violation
+from memlint.rule.registry import known_rules, load
+from memlint.run.engine import check_source
 from memlint.source import Source
 
 RULES = load(rule.code for rule in known_rules())

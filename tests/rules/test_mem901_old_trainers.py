@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from memlint.api import Api, newest, parse_target
-from memlint.engine import check_source
-from memlint.findings import Violation
 from memlint.fix import fix_source
-from memlint.rules import load
+from memlint.rule.findings import Violation
+from memlint.rule.registry import load
+from memlint.run.engine import check_source
 from memlint.source import Source
 
 
@@ -175,3 +175,32 @@ def test_classes_of_another_framework_have_a_like_to_go_to() -> None:
         "Train with PyTorch, `AutoModelForCausalLM`: transformers has no models of TensorFlow any "
         "more, or stay below transformers 5.0"
     )
+
+
+def test_a_lambda_that_makes_texts_of_many_rows() -> None:
+    text = (
+        "from trl import SFTTrainer\n"
+        "SFTTrainer(model, train_dataset=dataset, formatting_func=lambda rows: {body})\n"
+    )
+    (found,) = check(text.format(body="[one.strip() for one in rows['text']]"))
+    assert "returns a list" in found.message
+    assert check(text.format(body="rows['text'].strip()")) == []
+    named = (
+        "from trl import SFTTrainer\n"
+        "texts = lambda rows: [one.strip() for one in rows['text']]\n"
+        "SFTTrainer(model, train_dataset=dataset, formatting_func=texts)\n"
+    )
+    assert "formatting_func=lambda row: texts(" in fixed(named)
+
+
+def test_a_bound_method_that_makes_texts_of_many_rows() -> None:
+    text = """
+from trl import SFTTrainer
+class Run:
+    def texts(self, rows):
+        return [one for one in rows["text"]]
+    def train(self):
+        SFTTrainer(model, train_dataset=dataset, formatting_func=self.texts)
+"""
+    (found,) = check(text)
+    assert "returns a list" in found.message

@@ -17,6 +17,7 @@ passes with a given cache (generation) and with a 4D mask of the caller run as o
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -38,8 +39,13 @@ from memlint_runtime.attention.documents import (
 from memlint_runtime.attention.kernels.dense import attend_dense
 from memlint_runtime.attention.refusals import reason_to_refuse
 from memlint_runtime.attention.unpadding import PaddedShape, repad_output, unpad
+from memlint_runtime.attention.windows import require_within_window, window_in_mask_alone
+from memlint_runtime.integrations import Patch
 
 ATTENTION_NAME = "memlint_variable_length"
+
+# Inputs of a model that are no text.
+_SEEN = re.compile(r"pixel_values|image_(?!token)|video_(?!token)|input_features|audio_(?!token)")
 
 # Marks a trunk on which the hook is installed, by how it treats padding.
 _INSTALLED = "_memlint_variable_length"
@@ -50,12 +56,15 @@ _M = TypeVar("_M", bound=torch.nn.Module)
 def use_variable_length_attention(model: _M, *, remove_padding: bool = False) -> _M:
     """Make ``model`` compute attention document by document, without a T x T mask; returns it.
 
+    `memlint_runtime.undo(model)` puts the attention back that it had.
+
     model: a transformers decoder, or a PEFT model around one. Documents are what `cu_seq_lens_q`
         says, else what `position_ids` that restart say, else rows without their padding.
     remove_padding: also take padding out of padded batches before the trunk and put it back into
         the hidden states behind it, for trainers that only collate padded batches.
 
-    ValueError for models whose layers mix documents by other means than attention.
+    ValueError for models whose layers mix documents by other means than attention; and, in the
+    forward pass, for documents longer than a sliding window that the model has in its mask alone.
     """
     transformer: Any = model
     if callable(unwrap := getattr(model, "get_base_model", None)):
@@ -72,36 +81,60 @@ def use_variable_length_attention(model: _M, *, remove_padding: bool = False) ->
         )
     AttentionInterface.register(ATTENTION_NAME, variable_length_attention)
     AttentionMaskInterface.register(ATTENTION_NAME, sdpa_mask)
-    transformer.set_attn_implementation(ATTENTION_NAME)
-    _install(transformer.base_model, remove_padding)
-    return model
-
-
-def _install(trunk: torch.nn.Module, remove_padding: bool) -> None:
+    trunk = transformer.base_model
     if (installed := getattr(trunk, _INSTALLED, None)) is not None:
         if installed != remove_padding:
             raise ValueError(
                 f"this model has variable-length attention with remove_padding={installed}; it "
-                f"cannot be changed to {remove_padding}. Load the model anew."
+                f"cannot be changed to {remove_padding}. undo(model) it first."
             )
-        return
-    setattr(trunk, _INSTALLED, remove_padding)
+        _select(transformer, ATTENTION_NAME)
+        return model
+    patch = Patch(transformer, "the model attends by document")
+    former = transformer.config.get_text_config()._attn_implementation
+    _select(transformer, ATTENTION_NAME)
+    patch.on_undo(partial(_select, transformer, former))
+    _install(trunk, remove_padding, window_in_mask_alone(transformer), patch)
+    return model
+
+
+def _select(model: PreTrainedModel, name: str) -> None:
+    """This attention for the layers that read tokens; towers for images keep theirs."""
+    text = model.config.get_text_config()
+    parts = [part for part in model.config.sub_configs if getattr(model.config, part, None) is text]
+    model.set_attn_implementation({parts[0]: name} if parts else name)
+
+
+def _install(
+    trunk: torch.nn.Module, remove_padding: bool, mask_window: int | None, patch: Patch
+) -> None:
+    patch.replace(trunk, _INSTALLED, remove_padding)
     names = tuple(inspect.signature(trunk.forward).parameters)
-    hook = partial(_describe_documents, names, remove_padding)
-    trunk.register_forward_pre_hook(hook, with_kwargs=True)
+    hook = partial(_describe_documents, names, remove_padding, mask_window)
+    patch.on_undo(trunk.register_forward_pre_hook(hook, with_kwargs=True).remove)
     if remove_padding:
-        trunk.register_forward_hook(_repad, with_kwargs=True)
+        patch.on_undo(trunk.register_forward_hook(_repad, with_kwargs=True).remove)
 
 
 def _describe_documents(
     names: tuple[str, ...],
     remove_padding: bool,
+    mask_window: int | None,
     trunk: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-) -> tuple[tuple[()], dict[str, Any]]:
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Forward pre-hook: documents of the batch as keywords for the attention function."""
+    config: Any = trunk.config
+    if config.get_text_config()._attn_implementation != ATTENTION_NAME:
+        # Another attention was selected since, which finds documents, or does not, by itself.
+        return args, kwargs
     inputs = dict(zip(names, args, strict=False)) | kwargs
+    if seen := [name for name in inputs if _SEEN.match(name) and inputs[name] is not None]:
+        raise ValueError(
+            f"variable-length attention is for batches of text, got {', '.join(seen)}: images and "
+            f"audio attend both ways. Train on them in padded batches with sdpa."
+        )
     mask = inputs.get("attention_mask")
     if mask is not None and not (isinstance(mask, Tensor) and mask.ndim == 2):
         return (), inputs | {"whole_rows": True}
@@ -117,6 +150,7 @@ def _describe_documents(
             )
         return (), inputs | {"whole_rows": True}
     documents = _documents_of(inputs, rows, slots, tokens.device)
+    require_within_window(trunk, mask_window, documents.max_length)
     shape = None
     if documents.token_indices is not None:
         shape = PaddedShape(documents.token_indices, rows, slots)
@@ -235,8 +269,9 @@ def variable_length_attention(
     if whole_rows is None or cu_seq_lens_q is None or max_length_q is None:
         raise ValueError(
             f"{type(module).__name__} was not told where documents begin: its model does not pass "
-            f"keywords of the trunk's forward on to attention, or calls its layers past the trunk. "
-            f"Documents cannot be kept apart in it; train it on padded batches with sdpa."
+            f"keywords of the trunk's forward on to attention, or calls its layers past the trunk; "
+            f"or it was made from the config of a model that use_variable_length_attention was "
+            f"called on. Documents cannot be kept apart in it; train it on padded batches with sdpa."
         )
     rows, heads, slots, _ = query.shape
     q, k, v = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))

@@ -8,30 +8,46 @@ labels, as in generation, nothing differs. `outputs.logits` is None where the lo
 Why inside the head's call: sharding (DDP, FSDP, ZeRO-3) gathers a module's weights around its
 call and hooks its output, so the head is gathered once, outside the loop over tiles, and its
 gradient is reduced as ever.
+Accepted is what is known to be the same: a loss that is transformers' `ForCausalLMLoss` (causal LMs
+and text batches of `...ForConditionalGeneration`), a head whose forward is `nn.Linear`'s. Whatever
+else is found is refused when this is called, or in the first step, with the reason.
 Cost: see `statistics`. What the model does to its logits is read from its config, and checked once
 against what it did to the statistics, which is elementwise too.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from types import TracebackType
+from dataclasses import dataclass
+from types import MethodType
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils.hooks import RemovableHandle
 
+from memlint_runtime.integrations import Patch, unwrap
+from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.losses import liger
 from memlint_runtime.losses.cross_entropy import reduce_tokens, token_cross_entropy
-from memlint_runtime.losses.output_head import check_head, logit_transform, read_head
+from memlint_runtime.losses.output_head import (
+    PATCH_MARK,
+    check_head,
+    forward_place,
+    logit_transform,
+    read_head,
+    refuse_hooks,
+)
 from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
 
 Backend = Literal["tiles", "liger"]
+
+# On a model and its head while the loss is fused.
+_MARK = "memlint_fused_loss"
 
 
 @dataclass(frozen=True)
@@ -49,42 +65,28 @@ class _Options:
 class _Request:
     """The labels of a forward pass under way, and what the head made of them."""
 
+    labels: Tensor | None
     target: Tensor
     output: Tensor | None = None
 
 
-@dataclass
-class FusedLoss:
+class FusedLoss(Patch):
     """Undoes the fusing by `undo()`, or at the end of a `with` block."""
 
-    model: nn.Module
-    head: nn.Module
-    _undo: list[Callable[[], None]] = field(default_factory=list)
+    def __init__(self, causal: Any, options: _Options) -> None:
+        super().__init__(causal, "the model's loss is fused")
+        self.options = options
+        self.head: Any = None
+        self.own_loss: Any = None
+        self.requests: list[_Request] = []
+        # Whether a batch has shown that the logits' transform is the config's, and whether any
+        # training step has come to the loss.
+        self.checked = False
+        self.reached = False
 
-    def undo(self) -> None:
-        """Put the model's own loss back. Doing it twice is harmless."""
-        while self._undo:
-            self._undo.pop()()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FusedLoss:
-        # The copy would compute with the weights of the original, without a word.
-        if self._undo:
-            raise ValueError(
-                "the model's loss is fused, and a copy of it would still use this model's weights: "
-                "copy the model before fuse_causal_lm_loss, or after undo()"
-            )
-        return self
-
-    def __enter__(self) -> FusedLoss:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.undo()
+    @property
+    def model(self) -> Any:
+        return self.owner
 
 
 def fuse_causal_lm_loss(
@@ -94,27 +96,29 @@ def fuse_causal_lm_loss(
     z_loss: float = 0.0,
     dynamic: bool = False,
     workspace_bytes: int | None = None,
-    fuse_evaluation: bool = True,
+    fuse_evaluation: bool = False,
     backend: Backend = "tiles",
 ) -> FusedLoss:
     """Compute the model's loss without its logits, until undone.
 
     Args:
-        model: a transformers causal LM, bare or wrapped (PEFT, DDP, torch.compile). Call this
-            after PEFT has wrapped it, before or after a trainer takes it.
+        model: a transformers causal LM, or a conditional-generation model for text batches, bare
+            or wrapped (PEFT, DDP, torch.compile). Call this after PEFT has wrapped it, before or
+            after a trainer takes it.
         label_smoothing, z_loss, dynamic: as in `cross_entropy`.
         workspace_bytes: as in `token_logprobs`.
-        fuse_evaluation: also in `eval()` mode. Turn it off where `compute_metrics` or your own
-            code reads `outputs.logits` in evaluation.
+        fuse_evaluation: also in `eval()` mode. Turn it on where evaluation wants the loss alone:
+            `compute_metrics`, `Trainer.predict` and code that reads `outputs.logits` get none.
         backend: "tiles", or "liger" for liger-kernel's fused cross entropy.
 
-    Returns a handle with `undo()`, which is a context manager as well.
+    Returns a handle with `undo()`, which is a context manager as well. Warns once where training
+    steps go past the fused loss.
     Raises ValueError if the model is fused already, or of a kind that cannot be.
     """
     causal = unwrap(model)
-    head = find_head(causal)
-    if "memlint_fused_loss" in vars(causal):
+    if fused_loss_of(causal) is not None:
         raise ValueError("the model's loss is fused already: undo() that first")
+    head = find_head(causal)
     forward = inspect.unwrap(causal.forward)
     if "liger" in forward.__module__:
         raise ValueError(
@@ -126,8 +130,7 @@ def fuse_causal_lm_loss(
             f"{type(causal).__name__} computes its loss by itself, not by its loss_function, so it "
             "cannot be replaced: call memlint_runtime.losses.cross_entropy on its hidden states"
         )
-    if getattr(causal, "loss_type", None) not in (None, "ForCausalLM"):
-        raise ValueError(f"fuses the loss of causal LMs, got loss_type {causal.loss_type!r}")
+    _require_causal_lm_loss(causal)
     if backend == "liger":
         liger.check_available()
     elif backend != "tiles":
@@ -139,25 +142,37 @@ def fuse_causal_lm_loss(
         workspace_bytes,
         fuse_evaluation,
         backend,
-        logit_transform(causal.config),
+        logit_transform(causal.config, forward),
     )
-    fused = FusedLoss(model, head)
-    _install(causal, head, options, fused)
+    fused = FusedLoss(causal, options)
+    _patch_model(causal, fused)
+    _patch_head(head, fused)
     return fused
 
 
-def unwrap(model: nn.Module) -> Any:
-    """The transformers model inside DDP, torch.compile and PEFT wrappers."""
-    inner: Any = model
-    while True:
-        if hasattr(inner, "_orig_mod"):
-            inner = inner._orig_mod
-        elif isinstance(inner, nn.parallel.DistributedDataParallel):
-            inner = inner.module
-        elif hasattr(inner, "get_base_model"):
-            inner = inner.get_base_model()
-        else:
-            return inner
+def fused_loss_of(module: Any) -> FusedLoss | None:
+    """The handle by which a model's or head's loss is fused, if it is."""
+    found: FusedLoss | None = vars(module).get(_MARK)
+    return found
+
+
+def _require_causal_lm_loss(causal: Any) -> None:
+    """Raise ValueError unless the model's loss is transformers' own for causal LMs."""
+    from transformers.loss.loss_utils import ForCausalLMLoss
+
+    found = causal.loss_function
+    if inspect.unwrap(found) is ForCausalLMLoss:
+        return
+    name = getattr(found, "__qualname__", None) or type(found).__qualname__
+    if "_loss_function" in vars(causal):
+        raise ValueError(
+            f"the model's loss_function was set to {name}, which would be replaced by plain cross "
+            "entropy: leave it, or call memlint_runtime.losses.token_logprobs in it"
+        )
+    raise ValueError(
+        f"fuses transformers' ForCausalLMLoss, and {type(causal).__name__} has {name}: call "
+        "memlint_runtime.losses.cross_entropy on its hidden states"
+    )
 
 
 def find_head(causal: Any) -> nn.Module:
@@ -171,85 +186,177 @@ def find_head(causal: Any) -> nn.Module:
     return head
 
 
-def _install(causal: Any, head: Any, options: _Options, fused: FusedLoss) -> None:
-    requests: list[_Request] = []
-    checked: list[bool] = []
-    model_forward, head_forward = causal.forward, head.forward
-    place = list(inspect.signature(model_forward).parameters).index("labels")
+def _patch_model(causal: Any, fused: FusedLoss) -> None:
+    place = list(inspect.signature(causal.forward).parameters).index("labels")
 
-    @functools.wraps(model_forward)
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        labels = args[place] if len(args) > place else kwargs.get("labels")
-        shifted = kwargs.get("shift_labels")
-        if (labels is None and shifted is None) or not (causal.training or options.fuse_evaluation):
-            return model_forward(*args, **kwargs)
-        requests.append(_Request(_targets(labels, shifted, kwargs.get("ignore_index", -100))))
-        try:
-            outputs = model_forward(*args, **kwargs)
-        finally:
-            requests.pop()
-        if isinstance(outputs, tuple):
-            raise ValueError("a fused loss needs return_dict=True, which is the default")
-        outputs["logits"] = None
-        return outputs
+    def fused_forward(own: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+            fused = fused_loss_of(self)
+            labels = args[place] if len(args) > place else kwargs.get("labels")
+            shifted = kwargs.get("shift_labels")
+            if (
+                fused is None
+                or (labels is None and shifted is None)
+                or not (self.training or fused.options.fuse_evaluation)
+            ):
+                return own(self, *args, **kwargs)
+            if getattr(vars(self).get("_loss_function"), "__func__", None) is not _fused_loss:
+                raise ValueError(
+                    "the model's loss_function was set after fuse_causal_lm_loss, which fuses "
+                    "plain cross entropy alone: undo() it, or leave loss_function"
+                )
+            _follow_head(self, fused)
+            target = _targets(labels, shifted, kwargs.get("ignore_index", -100))
+            fused.requests.append(_Request(labels, target))
+            try:
+                outputs = own(self, *args, **kwargs)
+            finally:
+                fused.requests.pop()
+            if isinstance(outputs, tuple):
+                raise ValueError("a fused loss needs return_dict=True, which is the default")
+            outputs["logits"] = None
+            return outputs
 
-    @functools.wraps(head_forward)
-    def score(hidden: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if not requests:
-            result: Tensor = head_forward(hidden, *args, **kwargs)
-            return result
-        request = requests[-1]
-        if hidden.shape[:-1] != request.target.shape:
-            raise ValueError(
-                f"one label per hidden state: got labels {list(request.target.shape)} for hidden "
-                f"states {list(hidden.shape)}; do not pass logits_to_keep with labels"
+        return forward
+
+    fused.own_loss = causal.loss_function
+    fused.replace(causal, _MARK, fused)
+    fused.replace(causal, "forward", bound_to(causal, "forward", fused_forward))
+    fused.replace(causal, "_loss_function", MethodType(_fused_loss, causal))
+    fused.on_undo(_warn_of_steps_that_go_past(causal, fused))
+
+
+def _patch_head(head: Any, fused: FusedLoss) -> None:
+    place = forward_place(head)
+
+    def fused_score(own: Callable[..., Any]) -> Callable[..., Any]:
+        def score(self: Any, hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
+            fused = fused_loss_of(self)
+            if fused is None or not fused.requests:
+                return own(self, hidden, *args, **kwargs)
+            return _score_head(fused, self, hidden)
+
+        return score
+
+    score = bound_to(head, place, fused_score)
+    setattr(score.__func__, PATCH_MARK, True)
+    fused.head = head
+    fused.replace(head, place, score)
+    # On the head as well: whoever copies only that is stopped.
+    fused.replace(head, _MARK, fused)
+
+
+def _follow_head(causal: Any, fused: FusedLoss) -> None:
+    """Patch the head that the model has now: resized embeddings and PEFT bring another."""
+    if torch.compiler.is_compiling():
+        return
+    head = causal.get_output_embeddings()
+    if head is not fused.head:
+        find_head(causal)
+        _patch_head(head, fused)
+
+
+def _score_head(fused: FusedLoss, head: Any, hidden: Tensor) -> Tensor:
+    """What the head returns while a loss is computed: statistics `[B, L, k]`."""
+    request = fused.requests[-1]
+    if head is not fused.head:
+        raise ValueError("the fused loss met a head that is not the model's output embeddings")
+    if request.output is not None:
+        raise ValueError(
+            f"{type(fused.model).__name__} calls its output head more than once for a loss, which "
+            "is not known how to fuse: call memlint_runtime.losses.cross_entropy by hand"
+        )
+    if hidden.shape[:-1] != request.target.shape:
+        raise ValueError(
+            f"one label per hidden state: got labels {list(request.target.shape)} for hidden "
+            f"states {list(hidden.shape)}; do not pass logits_to_keep with labels"
+        )
+    if not torch.compiler.is_compiling():
+        refuse_hooks(head)
+    request.target = request.target.to(hidden.device)
+    request.output = _score_tokens(head, hidden, request.target, fused.options)
+    if head._forward_hooks:
+        # Added while the module runs, so it comes last: what sharding makes of the output
+        # (ZeRO-3 hangs its backward gather on it) is what the loss must be made of.
+        def keep(module: nn.Module, inputs: Any, output: Tensor) -> None:
+            request.output = output
+            handle.remove()
+
+        handle = head.register_forward_hook(keep)
+    return request.output
+
+
+def _fused_loss(
+    self: Any, logits: Tensor, labels: Tensor | None = None, *args: Any, **kwargs: Any
+) -> Any:
+    """The model's `loss_function`."""
+    fused = fused_loss_of(self)
+    assert fused is not None
+    if not fused.requests:
+        return fused.own_loss(logits, labels, *args, **kwargs)
+    request = fused.requests[-1]
+    if request.output is None or logits.shape[-1] != request.output.shape[-1]:
+        raise ValueError(
+            f"{type(self).__name__} computes its loss from something other than its output "
+            "head's result, which cannot be fused: leave its own loss"
+        )
+    if labels is not request.labels and not _same_labels(labels, request.labels):
+        raise ValueError(
+            f"{type(self).__name__} changes the labels that it is given before its loss, "
+            "which a fused loss would not see: leave its own loss"
+        )
+    if not fused.checked:
+        fused.checked = _check_transform(self, request.output, logits, fused.options.transform)
+    fused.reached = True
+    return _reduce(request, kwargs.get("num_items_in_batch"), fused.options)
+
+
+def _same_labels(given: Tensor | None, expected: Tensor | None) -> bool:
+    if given is None or expected is None:
+        # With shift_labels alone the model passes no labels, and its loss takes what it shifted.
+        return expected is None
+    if torch.compiler.is_compiling() or isinstance(given, FakeTensor):
+        return given.shape == expected.shape
+    return given.shape == expected.shape and bool((given.to(expected.device) == expected).all())
+
+
+def _warn_of_steps_that_go_past(causal: Any, fused: FusedLoss) -> Callable[[], None]:
+    """Warn once when a second training forward goes through the trunk and no loss was fused yet.
+
+    Returns what stops it.
+    """
+    watch = _Watch(fused)
+    watch.handle = getattr(causal, "base_model", causal).register_forward_pre_hook(watch)
+    return watch.stop
+
+
+@dataclass(eq=False)
+class _Watch:
+    """A hook on the trunk that removes itself when it knows whether steps reach the loss."""
+
+    fused: FusedLoss
+    handle: RemovableHandle | None = None
+    steps: int = 0
+
+    def stop(self) -> None:
+        if self.handle is not None:
+            self.handle.remove()
+
+    def __call__(self, module: nn.Module, inputs: Any) -> None:
+        if torch.compiler.is_compiling() or not (module.training and torch.is_grad_enabled()):
+            return
+        self.steps += 1
+        if self.fused.reached:
+            self.stop()
+        elif self.steps > 1:
+            self.stop()
+            warnings.warn(
+                "fuse_causal_lm_loss saves nothing here: training steps do not reach the model's "
+                "own loss. Trainer passes no labels with label_smoothing_factor or "
+                "compute_loss_func (use the label_smoothing of fuse_causal_lm_loss); TRL's "
+                "trainers compute losses of their own (use fuse_trl_losses(trainer))",
+                stacklevel=2,
             )
-        request.target = request.target.to(hidden.device)
-        request.output = _score_tokens(head, hidden, request.target, options)
-        if head._forward_hooks:
-            # Added while the module runs, so it comes last: what sharding makes of the output
-            # (ZeRO-3 hangs its backward gather on it) is what the loss must be made of.
-            def keep(module: nn.Module, inputs: Any, output: Tensor) -> None:
-                request.output = output
-                handle.remove()
-
-            handle = head.register_forward_hook(keep)
-        return request.output
-
-    def loss_function(
-        logits: Tensor, labels: Tensor | None = None, *args: Any, **kwargs: Any
-    ) -> Any:
-        if not requests:
-            return own_loss(logits, labels, *args, **kwargs)
-        request = requests[-1]
-        assert request.output is not None
-        if not checked:
-            checked.extend(_check_transform(causal, request.output, logits, options.transform))
-        return _reduce(request, kwargs.get("num_items_in_batch"), options)
-
-    own_loss = causal.loss_function
-    fused._undo += [
-        replace_attribute(causal, "forward", forward),
-        replace_attribute(head, "forward", score),
-        replace_attribute(causal, "_loss_function", loss_function),
-        replace_attribute(causal, "memlint_fused_loss", fused),
-        # On the head as well: whoever copies only that is stopped too.
-        replace_attribute(head, "memlint_fused_loss", fused),
-    ]
-
-
-def replace_attribute(module: nn.Module, name: str, value: Any) -> Callable[[], None]:
-    """Set an instance attribute, past nn.Module's bookkeeping; returns what undoes it."""
-    had, former = name in module.__dict__, module.__dict__.get(name)
-    module.__dict__[name] = value
-
-    def undo() -> None:
-        if had:
-            module.__dict__[name] = former
-        else:
-            module.__dict__.pop(name, None)
-
-    return undo
 
 
 def _targets(labels: Tensor | None, shifted: Tensor | None, ignore_index: int) -> Tensor:
@@ -308,16 +415,16 @@ def _reduce(request: _Request, num_items_in_batch: Any, options: _Options) -> Te
 
 def _check_transform(
     causal: Any, output: Tensor, logits: Tensor, transform: LogitTransform
-) -> list[bool]:
+) -> bool:
     """Compare what the model did to the head's output with what its config was taken to say.
 
-    Returns something true once that is settled: a batch of masked tokens tells nothing.
+    Returns whether that is settled: a batch of masked tokens tells nothing.
     """
     if torch.compiler.is_compiling() or isinstance(logits, FakeTensor):
-        return []
+        return False
     was, became = output.detach().double(), logits.detach().double()
     if not bool(was.any()):
-        return []
+        return False
     expected = transform.apply_(was.clone())
     if became.shape != was.shape or not torch.allclose(became, expected, rtol=1e-2, atol=1e-3):
         raise ValueError(
@@ -325,4 +432,4 @@ def _check_transform(
             f"(read as {transform}) does not tell: its loss cannot be fused. Please report the "
             "model; memlint_runtime.losses.cross_entropy takes the scale and soft cap by hand"
         )
-    return [True]
+    return True

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memlint.edits import Edit, RemoveArgument, RemoveKeyword, RenameKeyword, SetKeyword
 from memlint.fix import apply_edits
+from memlint.rule.edits import Edit, RemoveArgument, RemoveKeyword, RenameKeyword, SetKeyword
 
 from .places import all_of, call, fixed, refusal, spot
 
