@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from memlint.memory.allocator import CachingAllocator
 from memlint.memory.tape import Trace
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 _PLAYED = 4
 _SMALL = 2**20  # smaller tensors come from pools of their own and make no holes

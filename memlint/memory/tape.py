@@ -11,7 +11,7 @@ the same tensor is added into the first in place, and views share storage and gr
 
 from __future__ import annotations
 
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 ROUND = 512  # the allocator hands out multiples of 512 bytes
 
@@ -358,9 +358,7 @@ class Tape:
                 events.append((_number(numbers, storage), 0))
         return events
 
-    def _backward_events(
-        self, output: Value, numbers: dict[int, int]
-    ) -> list[tuple[int, int]]:
+    def _backward_events(self, output: Value, numbers: dict[int, int]) -> list[tuple[int, int]]:
         events: list[tuple[int, int]] = []
         saves: dict[int, int] = {}
         for operation in self._operations:
@@ -410,9 +408,9 @@ class Tape:
                 if saves[id(storage)] == 0 and numbers.get(id(storage)) != 0:
                     events.append((_number(numbers, storage), 0))
         for identity in inputs:
-            number = gradients.get(identity)
-            if number is not None:
-                events = [(-1 if key == number else key, size) for key, size in events]
+            last = gradients.get(identity)
+            if last is not None:
+                events = [(-1 if key == last else key, size) for key, size in events]
         return events
 
     def _forward(self, live: dict[int, Storage], output: Value) -> Moment:
@@ -465,8 +463,9 @@ class Tape:
                         value.gradient = result.gradient
                         result.gradient.owners += 1
                     continue
-                fresh = Storage(f"gradient of {value.storage.name}", value.bytes,
-                                "activation gradients")
+                fresh = Storage(
+                    f"gradient of {value.storage.name}", value.bytes, "activation gradients"
+                )
                 live[id(fresh)] = fresh
                 current += fresh.bytes
                 if value.gradient is None:

@@ -14,16 +14,17 @@ from typing import Any
 from memlint.memory import facts, losses
 from memlint.memory.architecture import Architecture, Attention, Layer
 from memlint.memory.assume import Assumption, assume
-from memlint.memory.blocks import Work, layer as record_layer
+from memlint.memory.blocks import Work
+from memlint.memory.blocks import layer as record_layer
 from memlint.memory.gpus import Gpu, find_gpu
 from memlint.memory.models import find_architecture
-from memlint.memory.reserving import Play, reserved_over_allocated
 from memlint.memory.optimizers import Optimizer, find_optimizer, state_bytes
+from memlint.memory.reserving import Play, reserved_over_allocated
 from memlint.memory.settings import Settings, SettingsError, dtype_width, read_settings
-from memlint.memory.sharding import Sharding, plan
+from memlint.memory.sharding import plan
 from memlint.memory.tape import Replay, Tape, Tensor, Trace
 from memlint.memory.weights import Holding, Stock
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 _CUBLAS = 8519680  # torch's default workspace (":4096:2:16:8"), allocated like any tensor
 _CUBLAS_HOPPER = 33554432
@@ -137,8 +138,11 @@ class _Run:
         self.assumptions = assumptions
         self.gpu = find_gpu(settings.gpu) if settings.gpu else None
         self.sharding = plan(
-            settings.sharding or "none", settings.world_size or 1, settings.sharding_options,
-            settings.offload or "none", architecture.hidden,
+            settings.sharding or "none",
+            settings.world_size or 1,
+            settings.sharding_options,
+            settings.offload or "none",
+            architecture.hidden,
         )
         found = find_optimizer(settings.optimizer or "adamw_torch")
         if found is None:
@@ -180,7 +184,8 @@ class _Run:
             mask=padded and settings.attention == "sdpa" and trainer != "loop",
             repeat_keys=not facts.reaches(settings.versions, facts.SDPA_GROUPS),
             norm_trainable=self.holding.full,
-            norm_width=self.holding.other_width if not autocast or self.holding.prepared
+            norm_width=self.holding.other_width
+            if not autocast or self.holding.prepared
             else min(self.holding.other_width, 4),
             grouped_experts=facts.reaches(settings.versions, facts.GROUPED_EXPERTS),
             fused_activations=bool(settings.compile) or self.own_loop,
@@ -214,8 +219,9 @@ class _Run:
                 # others' do, and they are the most.
                 cache[layer] = (stock, *self._replay(layer, tokens, width))
             stock, replay, trace = cache[layer]
-            stacks.append(Stack(layer, count, stock, replay, trace,
-                                tokens * architecture.hidden * width))
+            stacks.append(
+                Stack(layer, count, stock, replay, trace, tokens * architecture.hidden * width)
+            )
         return tuple(stacks)
 
     def _replay(self, layer: Layer, tokens: int, width: int) -> tuple[Replay, Trace]:
@@ -229,8 +235,15 @@ class _Run:
             memory_length = self._encoder_tokens()
             memory = tape.input("encoder output", self.rows * memory_length * hidden, width)
         output = record_layer(
-            tape, x, layer, self.architecture.norm, self.holding.weights(layer), self.work,
-            memory=memory, memory_length=memory_length, post_norm=post,
+            tape,
+            x,
+            layer,
+            self.architecture.norm,
+            self.holding.weights(layer),
+            self.work,
+            memory=memory,
+            memory_length=memory_length,
+            post_norm=post,
         )
         trace = tape.trace(output)
         return tape.replay(output), trace
@@ -252,14 +265,17 @@ class _Run:
         if architecture.head != "lm":
             vocabulary, tokens = max(architecture.labels, 1), self.rows
         output = losses.record(
-            tape, x,
+            tape,
+            x,
             losses.Head(
                 vocabulary=vocabulary,
                 hidden=architecture.hidden,
                 tokens=tokens,
                 path=settings.loss or "full_logits",
                 upcast=facts.upcast(
-                    settings.versions, architecture.family, own=self.own_loop,
+                    settings.versions,
+                    architecture.family,
+                    own=self.own_loop,
                     pure=not settings.autocast and self.sharding.name != "fsdp2",
                 ),
                 compiled=bool(settings.compile),
@@ -272,7 +288,8 @@ class _Run:
                 scaled=architecture.logit_scale,
                 tiled_by_trl=trainer.startswith("trl."),
             ),
-            self.holding.head_weight(), self.work,
+            self.holding.head_weight(),
+            self.work,
         )
         trace = tape.trace(output)
         return tape.replay(output), trace
@@ -294,8 +311,11 @@ class _Run:
         for tower in self.architecture.towers:
             norm = tower.hidden * (2 if tower.norm == "layer" else 1)
             for layer, count in tower.layers:
-                numbers += count * (sum(item.parameters for item in layer.linears)
-                                    + layer.norms * norm + layer.attention.other_parameters)
+                numbers += count * (
+                    sum(item.parameters for item in layer.linears)
+                    + layer.norms * norm
+                    + layer.attention.other_parameters
+                )
             numbers += tower.other_parameters
         return numbers, numbers * self.holding.width
 
@@ -306,8 +326,9 @@ class _Run:
         share = sharding.weights / sharding.split / sharding.tensor
         layers = sum(stack.stock.base * stack.count for stack in self.stacks)
         codes = sum(stack.stock.quantized * stack.count for stack in self.stacks)
-        expert_share = 1.0 / sharding.experts if any(
-            stack.layer.mlp.experts for stack in self.stacks) else 1.0
+        expert_share = (
+            1.0 / sharding.experts if any(stack.layer.mlp.experts for stack in self.stacks) else 1.0
+        )
         embedding, head = self.holding.embedding(), self.holding.head()
         _, tower_bytes = self._towers()
         master_width = self._master_width()
@@ -322,25 +343,33 @@ class _Run:
         else:
             if codes:
                 tensors.append(Tensor("quantized layers", int(codes * share), "weights"))
-            tensors.append(Tensor("layers", int((layers - codes) * scale * expert_share),
-                                  "weights"))
+            tensors.append(
+                Tensor("layers", int((layers - codes) * scale * expert_share), "weights")
+            )
             tensors.append(Tensor("embeddings", int(embedding.base * scale), "weights"))
             if head.base:
                 tensors.append(Tensor("output matrix", int(head.base * scale), "weights"))
             if tower_bytes:
-                tensors.append(Tensor("encoder or vision tower", int(tower_bytes * scale),
-                                      "weights"))
+                tensors.append(
+                    Tensor("encoder or vision tower", int(tower_bytes * scale), "weights")
+                )
         base, adapter = self._trained()
         part = sharding.states / sharding.split / sharding.tensor * expert_share
         if adapter:
-            tensors.append(Tensor("adapters", int(adapter * self.holding.adapter_width
-                                                  * sharding.weights), "adapters"))
+            tensors.append(
+                Tensor(
+                    "adapters",
+                    int(adapter * self.holding.adapter_width * sharding.weights),
+                    "adapters",
+                )
+            )
         if sharding.master and base + adapter and not self._states_offloaded():
             numbers = base if full_width < 4 else 0
             numbers += adapter if self.holding.adapter_width < 4 else 0
             if numbers:
-                tensors.append(Tensor("float32 master weights", int(4 * numbers * part),
-                                      "master weights"))
+                tensors.append(
+                    Tensor("float32 master weights", int(4 * numbers * part), "master weights")
+                )
         states = self._states(part)
         if states and not self._states_offloaded() and not self.optimizer.paged:
             tensors.append(Tensor(f"{self.optimizer.name} states", states, "optimizer states"))
@@ -353,8 +382,9 @@ class _Run:
             whole += embedding.base + head.base
             tensors.append(Tensor("reference model", int(whole * share), "reference model"))
         hopper = self.gpu is not None and self.gpu.hopper
-        tensors.append(Tensor("cuBLAS workspace", _CUBLAS_HOPPER if hopper else _CUBLAS,
-                              "workspace"))
+        tensors.append(
+            Tensor("cuBLAS workspace", _CUBLAS_HOPPER if hopper else _CUBLAS, "workspace")
+        )
         tokens = self.rows * self.length
         tensors.append(Tensor("batch (ids, labels, mask, positions)", 8 * 4 * tokens, "batch"))
         return tensors
@@ -363,7 +393,8 @@ class _Run:
         """Whether states live on the host: by choice, or because sharded parameters do."""
         sharding = self.sharding
         return sharding.optimizer_offload or (
-            sharding.parameter_offload and sharding.gathered_layers > 0)
+            sharding.parameter_offload and sharding.gathered_layers > 0
+        )
 
     def _master_width(self) -> int:
         """Bytes of one sharded trained weight: FSDP keeps float32 under mixed precision."""
@@ -381,22 +412,44 @@ class _Run:
         optimizer = self.optimizer
         if self.sharding.name in ("fsdp", "zero1", "zero2", "zero3") and part < 1:
             base, adapter = self._trained()
-            flat = Optimizer(optimizer.name, optimizer.moments, optimizer.fixed, optimizer.bits,
-                             optimizer.block, 0)
-            return int(part * (state_bytes(flat, base, self._state_width())
-                               + state_bytes(flat, adapter, self._adapter_state_width())))
+            flat = Optimizer(
+                optimizer.name,
+                optimizer.moments,
+                optimizer.fixed,
+                optimizer.bits,
+                optimizer.block,
+                0,
+            )
+            return int(
+                part
+                * (
+                    state_bytes(flat, base, self._state_width())
+                    + state_bytes(flat, adapter, self._adapter_state_width())
+                )
+            )
         total = 0
         for stack in self.stacks:
             for rows, columns, times in stack.stock.shapes:
-                width = self._state_width() if not stack.stock.adapter else (
-                    self._adapter_state_width())
-                total += stack.count * times * state_bytes(
-                    optimizer, rows * columns, width, rows=rows, columns=columns)
+                width = (
+                    self._state_width()
+                    if not stack.stock.adapter
+                    else (self._adapter_state_width())
+                )
+                total += (
+                    stack.count
+                    * times
+                    * state_bytes(optimizer, rows * columns, width, rows=rows, columns=columns)
+                )
         for stock, table in ((self.holding.embedding(), True), (self.holding.head(), False)):
             for rows, columns, times in stock.shapes:
                 total += times * state_bytes(
-                    optimizer, rows * columns, self._state_width(), rows=rows, columns=columns,
-                    embedding=table)
+                    optimizer,
+                    rows * columns,
+                    self._state_width(),
+                    rows=rows,
+                    columns=columns,
+                    embedding=table,
+                )
             if stock.adapter:
                 total += state_bytes(optimizer, stock.adapter, self._adapter_state_width())
         towers, _ = self._towers()
@@ -419,8 +472,9 @@ class _Run:
             return 0
         base, adapter = self._trained()
         whole = base * self._gradient_width() + adapter * self.holding.adapter_width
-        experts = 1.0 / sharding.experts if any(
-            stack.layer.mlp.experts for stack in self.stacks) else 1.0
+        experts = (
+            1.0 / sharding.experts if any(stack.layer.mlp.experts for stack in self.stacks) else 1.0
+        )
         return int(whole * sharding.gradients / sharding.split / sharding.tensor * experts)
 
     # Phases
@@ -428,10 +482,19 @@ class _Run:
     def phases(self) -> tuple[Phase, ...]:
         resident = self.resident()
         accumulating = (self.settings.gradient_accumulation or 1) > 1
-        held = [Tensor("gradients", self._gradients(), "gradients")] if (
-            accumulating and not self.optimizer.in_backward) else []
-        phases = [Phase("load", tuple(tensor for tensor in resident
-                                      if tensor.kind in ("weights", "reference model")))]
+        held = (
+            [Tensor("gradients", self._gradients(), "gradients")]
+            if (accumulating and not self.optimizer.in_backward)
+            else []
+        )
+        phases = [
+            Phase(
+                "load",
+                tuple(
+                    tensor for tensor in resident if tensor.kind in ("weights", "reference model")
+                ),
+            )
+        ]
         if self.settings.trainer == "trl.GRPOTrainer":
             phases.append(self._generation(resident))
         phases.append(self._forward(resident + held))
@@ -460,8 +523,11 @@ class _Run:
             root = architecture.embedding_parameters + architecture.head_parameters
             tensors.append(Tensor("gathered embeddings or head", root * width // 2, "gathered"))
             return tensors
-        root = (architecture.embedding_parameters + architecture.head_parameters
-                + architecture.norm_parameters)
+        root = (
+            architecture.embedding_parameters
+            + architecture.head_parameters
+            + architecture.norm_parameters
+        )
         tensors.append(Tensor("gathered embeddings and head", root * width, "gathered"))
         tensors.append(Tensor("gathered layers", sharding.gathered_layers * largest, "gathered"))
         return tensors
@@ -520,8 +586,10 @@ class _Run:
             for tensor in stack.replay.saved_tensors:
                 old, _ = names.get(tensor.name, (0, ""))
                 names[tensor.name] = (old + int(tensor.bytes * share), tensor.kind)
-        tensors.extend(Tensor(f"{name} of {self.architecture.depth} layers", size, kind)
-                       for name, (size, kind) in names.items())
+        tensors.extend(
+            Tensor(f"{name} of {self.architecture.depth} layers", size, kind)
+            for name, (size, kind) in names.items()
+        )
         if self._offloads() and self.stacks:
             stash = 5 * self.stacks[0].input
             tensors.append(Tensor("offload stash", stash, "activations"))
@@ -531,8 +599,9 @@ class _Run:
         """What an encoder or a vision tower keeps while the decoder runs."""
         tensors: list[Tensor] = []
         for tower in self.architecture.towers:
-            trained = self.holding.full or (self.holding.lora is not None
-                                            and self.architecture.encoder_decoder)
+            trained = self.holding.full or (
+                self.holding.lora is not None and self.architecture.encoder_decoder
+            )
             if not trained:
                 continue
             tokens = self.rows * (tower.tokens or self.length)
@@ -544,8 +613,9 @@ class _Run:
                     tape = Tape()
                     x = tape.input("layer input", tokens * tower.hidden, width)
                     work = self.work._replace(length=tower.tokens or self.length)
-                    size = tape.replay(record_layer(
-                        tape, x, layer, tower.norm, self.holding.weights(layer), work)).saved
+                    size = tape.replay(
+                        record_layer(tape, x, layer, tower.norm, self.holding.weights(layer), work)
+                    ).saved
                 tensors.append(Tensor(f"{tower.name} activations", size * count, "activations"))
         return tensors
 
@@ -574,10 +644,16 @@ class _Run:
 
         Without checkpointing autograd keeps the same copies, which the layers count.
         """
-        copies = sum(
-            tensor.bytes * stack.count for stack in self.stacks
-            for tensor in stack.replay.backward.tensors if tensor.kind == "weight copies"
-        ) if self.settings.checkpointing != "none" and self.holding.full else 0
+        copies = (
+            sum(
+                tensor.bytes * stack.count
+                for stack in self.stacks
+                for tensor in stack.replay.backward.tensors
+                if tensor.kind == "weight copies"
+            )
+            if self.settings.checkpointing != "none" and self.holding.full
+            else 0
+        )
         return [Tensor("weights in the compute dtype", copies, "weight copies")] if copies else []
 
     def _backward(self, resident: list[Tensor], accumulating: bool) -> Phase:
@@ -610,8 +686,13 @@ class _Run:
             _, index, stack, grown = best
             moment += self._saved(index if not leak else None)
             if leak:
-                moment.append(Tensor("input gradients held by FSDP's hooks",
-                                     leak * (depth - 1 - index), "activation gradients"))
+                moment.append(
+                    Tensor(
+                        "input gradients held by FSDP's hooks",
+                        leak * (depth - 1 - index),
+                        "activation gradients",
+                    )
+                )
             if grown:
                 moment.append(Tensor("gradients so far", grown, "gradients"))
             moment += self._layer_tensors(stack, accumulating)
@@ -639,7 +720,8 @@ class _Run:
         if leak:
             depth = self.architecture.depth
             return sum(tensor.bytes for tensor in self._cached_saved(depth)) + leak * (
-                depth - 1 - index)
+                depth - 1 - index
+            )
         return sum(tensor.bytes for tensor in self._cached_saved(index))
 
     def _cached_saved(self, upto: int) -> list[Tensor]:
@@ -656,8 +738,9 @@ class _Run:
         return cache[upto]
 
     def _part_gradients(self, stock: Stock) -> int:
-        whole = (stock.trainable * self._gradient_width()
-                 + stock.adapter * self.holding.adapter_width)
+        whole = (
+            stock.trainable * self._gradient_width() + stock.adapter * self.holding.adapter_width
+        )
         return int(whole * self.sharding.gradients / self.sharding.tensor)
 
     def _layer_gradients(self, stack: Stack) -> int:
@@ -674,8 +757,13 @@ class _Run:
             tensors.append(Tensor("whole gradients of the layer", whole, "gradients"))
         elif accumulating and whole:
             tensors = [t for t in tensors if t.kind != "gradients"]
-            tensors.append(Tensor("gradient before it is added", stack.stock.largest
-                                  * self.holding.width, "gradients"))
+            tensors.append(
+                Tensor(
+                    "gradient before it is added",
+                    stack.stock.largest * self.holding.width,
+                    "gradients",
+                )
+            )
         return tensors
 
     def _layer_backward(self, stack: Stack, accumulating: bool) -> int:
@@ -695,17 +783,34 @@ class _Run:
         base, adapter = self._trained()
         part = sharding.states / sharding.split / sharding.tensor
         if sharding.master and not self._states_offloaded():
-            moment.append(Tensor("float32 gradients for the step", int(4 * (base + adapter) * part),
-                                 "optimizer temporaries"))
+            moment.append(
+                Tensor(
+                    "float32 gradients for the step",
+                    int(4 * (base + adapter) * part),
+                    "optimizer temporaries",
+                )
+            )
         if optimizer.foreach and not self._states_offloaded():
             numbers = base * self._state_width() + adapter * self._adapter_state_width()
-            moment.append(Tensor(f"{optimizer.name} temporary", int(
-                optimizer.foreach * numbers * part), "optimizer temporaries"))
+            moment.append(
+                Tensor(
+                    f"{optimizer.name} temporary",
+                    int(optimizer.foreach * numbers * part),
+                    "optimizer temporaries",
+                )
+            )
         if optimizer.single and not self._states_offloaded():
-            largest = max([stack.stock.largest for stack in self.stacks]
-                          + [self.holding.embedding().largest, self.holding.head().largest])
-            moment.append(Tensor(f"{optimizer.name} temporary", int(
-                optimizer.single * 4 * largest), "optimizer temporaries"))
+            largest = max(
+                [stack.stock.largest for stack in self.stacks]
+                + [self.holding.embedding().largest, self.holding.head().largest]
+            )
+            moment.append(
+                Tensor(
+                    f"{optimizer.name} temporary",
+                    int(optimizer.single * 4 * largest),
+                    "optimizer temporaries",
+                )
+            )
         return Phase("optimizer step", tuple(moment))
 
     def _evaluation(self, resident: list[Tensor]) -> Phase:
@@ -752,26 +857,31 @@ class _Run:
         whole = max(base * self.holding.working + adapter * self.holding.adapter_width, 1)
         share = 0.0 if optimizer.in_backward else self._gradients() / whole
         accumulating = (settings.gradient_accumulation or 1) > 1
-        return reserved_over_allocated(Play(
-            layer=stack.trace,
-            head=self.head_trace,
-            depth=max(self.architecture.depth // sharding.split, 1),
-            checkpointed=settings.checkpointing in ("full", "reentrant"),
-            offloaded=self._offloads(),
-            input_kept=any(tensor.name == "layer input" for tensor in stack.replay.saved_tensors),
-            input=stack.input,
-            gradients=share,
-            states=states / whole,
-            temporaries=0.0 if self._states_offloaded() else optimizer.foreach * share,
-            embedding=self.holding.embedding().trainable * self.holding.working,
-            gathered=gather[1].bytes // 2 if gather and not sharding.live_parameters else 0,
-            fixed=fixed,
-            leak=bool(self._reentrant_leak()),
-            accumulating=accumulating,
-            capacity=self.gpu.bytes - self.gpu.context if self.gpu else 0,
-            scales=(1.0, 1.0) if settings.packed or settings.sharding_options.get(
-                "fixed_length") else _VARYING,
-        ))
+        return reserved_over_allocated(
+            Play(
+                layer=stack.trace,
+                head=self.head_trace,
+                depth=max(self.architecture.depth // sharding.split, 1),
+                checkpointed=settings.checkpointing in ("full", "reentrant"),
+                offloaded=self._offloads(),
+                input_kept=any(
+                    tensor.name == "layer input" for tensor in stack.replay.saved_tensors
+                ),
+                input=stack.input,
+                gradients=share,
+                states=states / whole,
+                temporaries=0.0 if self._states_offloaded() else optimizer.foreach * share,
+                embedding=self.holding.embedding().trainable * self.holding.working,
+                gathered=gather[1].bytes // 2 if gather and not sharding.live_parameters else 0,
+                fixed=fixed,
+                leak=bool(self._reentrant_leak()),
+                accumulating=accumulating,
+                capacity=self.gpu.bytes - self.gpu.context if self.gpu else 0,
+                scales=(1.0, 1.0)
+                if settings.packed or settings.sharding_options.get("fixed_length")
+                else _VARYING,
+            )
+        )
 
     def estimate(self) -> Estimate:
         phases = self.phases()
@@ -794,8 +904,9 @@ class _Run:
             architecture=self.architecture,
             allocated=allocated,
             reserved=Interval(low, reserved, high),
-            nvidia_smi=Interval(low + context * 3 // 4, reserved + context,
-                                high + context * 3 // 2 + paged),
+            nvidia_smi=Interval(
+                low + context * 3 // 4, reserved + context, high + context * 3 // 2 + paged
+            ),
             phases=phases,
             assumptions=self.assumptions,
             gpu=self.gpu,
