@@ -73,11 +73,10 @@ def find_architecture(model: str | Mapping[str, Any]) -> Architecture:
     config = _local(model)
     if config is not None:
         return _read(config, model)
-    table = _table()
-    for name in _candidates(model):
-        row = table.get(plain_name(name))
-        if row is not None:
-            return _read(row["config"], model)
+    try:
+        return _read(find_config(model), model)
+    except KeyError:
+        table = _table()
     near = difflib.get_close_matches(plain_name(_strip(model)), table, 3, 0.6)
     names = list(dict.fromkeys(str(table[key]["name"]) for key in near))
     hint = f"; near: {', '.join(names)}" if names else ""
@@ -85,6 +84,21 @@ def find_architecture(model: str | Mapping[str, Any]) -> Architecture:
         f"the shape of model {model!r} is not known{hint}: give its config.json "
         "(--model-config PATH)"
     )
+
+
+def find_config(model: str) -> Mapping[str, Any]:
+    """The configuration of a hub name in the shipped table.
+
+    Raises:
+        KeyError: the table has no such name.
+    """
+    table = _table()
+    for name in _candidates(model):
+        row = table.get(plain_name(name))
+        if row is not None:
+            config: Mapping[str, Any] = row["config"]
+            return config
+    raise KeyError(model)
 
 
 def _candidates(model: str) -> list[str]:

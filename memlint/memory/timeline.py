@@ -84,10 +84,14 @@ class Estimate(Plain):
 
     @property
     def fits(self) -> bool | None:
-        """Whether what is reserved fits the GPU; None where no GPU was named."""
+        """Whether the run fits the GPU; None where no GPU was named.
+
+        Cached blocks go back to the GPU before torch gives up, so that not all that could be
+        reserved must fit: what is allocated, a little fragmentation and the context must.
+        """
         if self.gpu is None:
             return None
-        return self.nvidia_smi.estimate <= self.gpu.bytes
+        return self.allocated.estimate * 1.03 + self.gpu.context <= self.gpu.bytes
 
     def to_json(self) -> dict[str, Any]:
         return {
