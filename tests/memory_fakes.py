@@ -27,7 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from memlint.memory import estimate
-from memlint.memory.models import find_config
+from memlint.memory.checkpoints import find_config
 
 GIB = 2**30
 
@@ -83,10 +83,15 @@ class Cell:
     def name(self) -> str:
         s = self.settings
         parts = [
-            self.model.rpartition("/")[2], f"L{self.layers}", str(s.get("method", "full")),
-            f"b{s['micro_batch']}x{s['seq_len']}", f"ckpt={s.get('checkpointing', 'none')}",
-            str(s.get("attention", "sdpa")), str(s.get("loss", "full_logits")),
-            str(s.get("optimizer", "adamw_torch")), str(s.get("trainer", "loop")),
+            self.model.rpartition("/")[2],
+            f"L{self.layers}",
+            str(s.get("method", "full")),
+            f"b{s['micro_batch']}x{s['seq_len']}",
+            f"ckpt={s.get('checkpointing', 'none')}",
+            str(s.get("attention", "sdpa")),
+            str(s.get("loss", "full_logits")),
+            str(s.get("optimizer", "adamw_torch")),
+            str(s.get("trainer", "loop")),
             str(s.get("weights_dtype", "bfloat16")),
         ]
         return " ".join(parts)
@@ -107,14 +112,22 @@ class Cell:
 
     def predicted(self) -> int:
         """Bytes by the model, without what a CPU run has not: cuBLAS."""
-        result = estimate({
-            "model": {"config": self.config()},
-            "method": "full", "trainer": "loop", "weights_dtype": "bfloat16",
-            "compute_dtype": "bfloat16", "optimizer": "adamw_torch", "loss": "full_logits",
-            "checkpointing": "none", "attention": "sdpa", "packed": True,
-            "versions": {"transformers": "5.23.0", "torch": "2.13.0", "peft": "0.21.2"},
-            **self.settings,
-        })
+        result = estimate(
+            {
+                "model": {"config": self.config()},
+                "method": "full",
+                "trainer": "loop",
+                "weights_dtype": "bfloat16",
+                "compute_dtype": "bfloat16",
+                "optimizer": "adamw_torch",
+                "loss": "full_logits",
+                "checkpointing": "none",
+                "attention": "sdpa",
+                "packed": True,
+                "versions": {"transformers": "5.23.0", "torch": "2.13.0", "peft": "0.21.2"},
+                **self.settings,
+            }
+        )
         workspace = sum(t.bytes for t in result.peak.tensors if t.kind in ("workspace", "batch"))
         return result.peak.total - workspace
 
@@ -175,7 +188,8 @@ def _with_adapters(model: Any, lora: Mapping[str, Any], checkpointing: object) -
     from peft import LoraConfig, get_peft_model
 
     made = LoraConfig(
-        r=lora["r"], target_modules=list(lora["target_modules"]),
+        r=lora["r"],
+        target_modules=list(lora["target_modules"]),
         lora_dropout=lora.get("dropout", 0.0),
     )
     model = get_peft_model(model, made, autocast_adapter_dtype=lora.get("dtype") != "bfloat16")
@@ -218,20 +232,38 @@ def cells() -> Iterator[Cell]:
     lora = {"r": 16, "target_modules": ["q_proj", "v_proj"], "dtype": "float32"}
     wide = {"r": 32, "target_modules": ALL, "dtype": "bfloat16"}
     decoders = (
-        "Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-1.7B", "meta-llama/Llama-3.2-1B",
-        "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B",
-        "allenai/OLMo-2-1124-7B", "google/gemma-2b",
+        "Qwen/Qwen2.5-0.5B",
+        "Qwen/Qwen3-1.7B",
+        "meta-llama/Llama-3.2-1B",
+        "mistralai/Mistral-7B-v0.1",
+        "meta-llama/Llama-3.1-8B",
+        "meta-llama/Llama-3.1-70B",
+        "allenai/OLMo-2-1124-7B",
+        "google/gemma-2b",
     )
     for model in decoders:
         yield Cell(model, micro_batch=1, seq_len=4096)
         yield Cell(model, micro_batch=4, seq_len=1024, checkpointing="full")
-        yield Cell(model, micro_batch=2, seq_len=2048, trainer="transformers.Trainer",
-                   autocast=False, checkpointing="full")
+        yield Cell(
+            model,
+            micro_batch=2,
+            seq_len=2048,
+            trainer="transformers.Trainer",
+            autocast=False,
+            checkpointing="full",
+        )
         yield Cell(model, micro_batch=2, seq_len=1024, optimizer="adamw_torch_fused")
-        yield Cell(model, micro_batch=1, seq_len=2048, method="lora",
-                   lora={**lora, "dtype": "bfloat16"})
-        yield Cell(model, micro_batch=2, seq_len=2048, method="lora",
-                   lora={**lora, "dtype": "bfloat16"}, checkpointing="full")
+        yield Cell(
+            model, micro_batch=1, seq_len=2048, method="lora", lora={**lora, "dtype": "bfloat16"}
+        )
+        yield Cell(
+            model,
+            micro_batch=2,
+            seq_len=2048,
+            method="lora",
+            lora={**lora, "dtype": "bfloat16"},
+            checkpointing="full",
+        )
         yield Cell(model, micro_batch=2, seq_len=1024, method="lora", lora=wide)
         yield Cell(model, micro_batch=1, seq_len=1024, attention="eager")
         yield Cell(model, micro_batch=1, seq_len=2048, weights_dtype="float32", autocast=True)
@@ -265,8 +297,10 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         error_ = predicted / counter.peak - 1
         errors.append((error_, cell.name))
-        sys.stdout.write(f"{error_:+7.1%} {predicted / GIB:8.3f} for {counter.peak / GIB:8.3f}  "
-                         f"{cell.name}  ({time.perf_counter() - start:.1f} s)\n")
+        sys.stdout.write(
+            f"{error_:+7.1%} {predicted / GIB:8.3f} for {counter.peak / GIB:8.3f}  "
+            f"{cell.name}  ({time.perf_counter() - start:.1f} s)\n"
+        )
         sys.stdout.flush()
         if options.explain:
             for size, name in counter.largest:

@@ -96,7 +96,8 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
         changes["lora"] = _lora(settings.lora or Lora(), architecture, taken, narrow=narrow)
     if method == "qlora" or settings.quantization is not None:
         changes["quantization"] = _quantization(
-            settings.quantization or Quantization(), architecture,
+            settings.quantization or Quantization(),
+            architecture,
             trainer != "loop" and not (ours and facts.reaches(versions, facts.TRL_LEAVES_KBIT)),
             taken,
         )
@@ -133,9 +134,7 @@ def _reference(settings: Settings, trainer: str, method: str) -> bool:
     return trainer == "trl.DPOTrainer" and method == "full"
 
 
-def _lora(
-    lora: Lora, architecture: Architecture, taken: list[Assumption], *, narrow: bool
-) -> Lora:
+def _lora(lora: Lora, architecture: Architecture, taken: list[Assumption], *, narrow: bool) -> Lora:
     changes: dict[str, Any] = {}
     if lora.r is None:
         changes["r"] = 16

@@ -16,8 +16,8 @@ from memlint.memory.architecture import Architecture, Attention, Layer
 from memlint.memory.assume import Assumption, assume
 from memlint.memory.blocks import Work
 from memlint.memory.blocks import layer as record_layer
+from memlint.memory.checkpoints import find_architecture
 from memlint.memory.gpus import Gpu, find_gpu
-from memlint.memory.models import find_architecture
 from memlint.memory.optimizers import Optimizer, find_optimizer, state_bytes
 from memlint.memory.reserving import Play, reserved_over_allocated
 from memlint.memory.settings import Settings, SettingsError, dtype_width, read_settings
