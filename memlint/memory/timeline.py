@@ -12,21 +12,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from memlint.memory import facts, losses
-from memlint.memory.allocator import reserved_bytes
 from memlint.memory.architecture import Architecture, Attention, Layer
 from memlint.memory.assume import Assumption, assume
-from memlint.memory.blocks import Work, layer as record_layer
+from memlint.memory.blocks import Work
+from memlint.memory.blocks import layer as record_layer
+from memlint.memory.checkpoints import find_architecture
 from memlint.memory.gpus import Gpu, find_gpu
-from memlint.memory.models import find_architecture
 from memlint.memory.optimizers import Optimizer, find_optimizer, state_bytes
+from memlint.memory.reserving import Play, reserved_over_allocated
 from memlint.memory.settings import Settings, SettingsError, dtype_width, read_settings
-from memlint.memory.sharding import Sharding, plan
-from memlint.memory.tape import Replay, Tape, Tensor
+from memlint.memory.sharding import plan
+from memlint.memory.tape import Replay, Tape, Tensor, Trace
 from memlint.memory.weights import Holding, Stock
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 _CUBLAS = 8519680  # torch's default workspace (":4096:2:16:8"), allocated like any tensor
 _CUBLAS_HOPPER = 33554432
+_NCCL = 600 * 2**20  # communicators' buffers, outside torch's allocator
 
 
 class Interval(Plain):
@@ -82,10 +84,14 @@ class Estimate(Plain):
 
     @property
     def fits(self) -> bool | None:
-        """Whether what is reserved fits the GPU; None where no GPU was named."""
+        """Whether the run fits the GPU; None where no GPU was named.
+
+        Cached blocks go back to the GPU before torch gives up, so that not all that could be
+        reserved must fit: what is allocated, a little fragmentation and the context must.
+        """
         if self.gpu is None:
             return None
-        return self.nvidia_smi.estimate <= self.gpu.bytes
+        return self.allocated.estimate * 1.03 + self.gpu.context <= self.gpu.bytes
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -121,6 +127,7 @@ class Stack(Plain):
     count: int
     stock: Stock
     replay: Replay
+    trace: Trace
     input: int
 
 
@@ -150,13 +157,15 @@ class _Run:
         self.optimizer: Optimizer = found
         self.holding = Holding(architecture, settings)
         self.rows, self.length, self.head_tokens = _batch(settings)
-        self.length = -(-self.length // self.sharding.sequence)
-        self.head_tokens = -(-self.head_tokens // self.sharding.sequence)
+        # Tensor parallelism with sequence-parallel norms divides activations as sequences do.
+        parts = self.sharding.sequence * self.sharding.tensor
+        self.length = -(-self.length // parts)
+        self.head_tokens = -(-self.head_tokens // parts)
         self.compute = dtype_width(settings.compute_dtype or "bfloat16")
         self.own_loop = facts.own_loop(settings.versions, settings.trainer or "loop")
         self.work = self._work()
         self.stacks = self._stacks()
-        self.head_replay = self._head()
+        self.head_replay, self.head_trace = self._head()
 
     # What one pass computes with
 
@@ -191,6 +200,11 @@ class _Run:
         """Bytes of one number of the residual stream."""
         if self.holding.prepared:
             return 4
+        quantized = self.holding.quantization is not None
+        if self.architecture.norm == "layer" and self.settings.autocast and quantized:
+            # Autocast runs layer norms in float32, and quantized maps answer in their input's
+            # dtype, so that the residual sum is float32.
+            return 4
         sharded = self.sharding.name in ("fsdp", "fsdp2", "zero1", "zero2", "zero3")
         if sharded:
             return max(self.compute, 2)
@@ -200,20 +214,21 @@ class _Run:
         architecture = self.architecture
         width = self._hidden_width()
         tokens = self.rows * self.length
-        cache: dict[Layer, tuple[Stock, Replay]] = {}
+        cache: dict[Layer, tuple[Stock, Replay, Trace]] = {}
         stacks: list[Stack] = []
-        for index, (layer, count) in enumerate(architecture.layers):
+        for layer, count in architecture.layers:
             if layer not in cache:
                 stock = self.holding.layer(layer, architecture.norm_parameters)
                 # The first layer's input needs no gradient where embeddings are frozen; the
                 # others' do, and they are the most.
-                cache[layer] = (stock, self._replay(layer, tokens, width))
-            stock, replay = cache[layer]
-            stacks.append(Stack(layer, count, stock, replay, tokens * architecture.hidden * width))
-            del index
+                cache[layer] = (stock, *self._replay(layer, tokens, width))
+            stock, replay, trace = cache[layer]
+            stacks.append(
+                Stack(layer, count, stock, replay, trace, tokens * architecture.hidden * width)
+            )
         return tuple(stacks)
 
-    def _replay(self, layer: Layer, tokens: int, width: int) -> Replay:
+    def _replay(self, layer: Layer, tokens: int, width: int) -> tuple[Replay, Trace]:
         tape = Tape()
         hidden = self.architecture.hidden
         x = tape.input("layer input", tokens * hidden, width)
@@ -223,26 +238,26 @@ class _Run:
         if layer.cross is not None:
             memory_length = self._encoder_tokens()
             memory = tape.input("encoder output", self.rows * memory_length * hidden, width)
-        scaled = _tensor_parallel(layer, self.sharding.tensor)
         output = record_layer(
             tape,
             x,
-            scaled,
+            layer,
             self.architecture.norm,
-            self.holding.weights(scaled),
+            self.holding.weights(layer),
             self.work,
             memory=memory,
             memory_length=memory_length,
             post_norm=post,
         )
-        return tape.replay(output)
+        trace = tape.trace(output)
+        return tape.replay(output), trace
 
     def _encoder_tokens(self) -> int:
         for tower in self.architecture.towers:
             return tower.tokens or self.length
         return self.length
 
-    def _head(self) -> Replay:
+    def _head(self) -> tuple[Replay, Trace]:
         settings = self.settings
         architecture = self.architecture
         tape = Tape()
@@ -253,7 +268,6 @@ class _Run:
         tokens = self.head_tokens
         if architecture.head != "lm":
             vocabulary, tokens = max(architecture.labels, 1), self.rows
-        vocabulary = -(-vocabulary // self.sharding.tensor)
         output = losses.record(
             tape,
             x,
@@ -281,7 +295,8 @@ class _Run:
             self.holding.head_weight(),
             self.work,
         )
-        return tape.replay(output)
+        trace = tape.trace(output)
+        return tape.replay(output), trace
 
     # What lives through a step
 
@@ -323,7 +338,13 @@ class _Run:
         master_width = self._master_width()
         full_width = self.holding.width
         scale = share * master_width / full_width if self.holding.full else share
-        if not sharding.parameter_offload:
+        if sharding.parameter_offload:
+            if sharding.gathered_layers == 0:
+                tensors.append(Tensor("embeddings", embedding.base, "weights"))
+                tensors.append(Tensor("output matrix", head.base, "weights"))
+                largest = max(stack.stock.base for stack in self.stacks)
+                tensors.append(Tensor("layers in turn", 2 * largest, "weights"))
+        else:
             if codes:
                 tensors.append(Tensor("quantized layers", int(codes * share), "weights"))
             tensors.append(
@@ -346,7 +367,7 @@ class _Run:
                     "adapters",
                 )
             )
-        if sharding.master and base + adapter and not sharding.optimizer_offload:
+        if sharding.master and base + adapter and not self._states_offloaded():
             numbers = base if full_width < 4 else 0
             numbers += adapter if self.holding.adapter_width < 4 else 0
             if numbers:
@@ -354,7 +375,7 @@ class _Run:
                     Tensor("float32 master weights", int(4 * numbers * part), "master weights")
                 )
         states = self._states(part)
-        if states and not sharding.optimizer_offload and not self.optimizer.paged:
+        if states and not self._states_offloaded() and not self.optimizer.paged:
             tensors.append(Tensor(f"{self.optimizer.name} states", states, "optimizer states"))
         if sharding.buckets:
             tensors.append(Tensor("gradient buckets", self._gradients(), "communication"))
@@ -371,6 +392,13 @@ class _Run:
         tokens = self.rows * self.length
         tensors.append(Tensor("batch (ids, labels, mask, positions)", 8 * 4 * tokens, "batch"))
         return tensors
+
+    def _states_offloaded(self) -> bool:
+        """Whether states live on the host: by choice, or because sharded parameters do."""
+        sharding = self.sharding
+        return sharding.optimizer_offload or (
+            sharding.parameter_offload and sharding.gathered_layers > 0
+        )
 
     def _master_width(self) -> int:
         """Bytes of one sharded trained weight: FSDP keeps float32 under mixed precision."""
@@ -444,6 +472,8 @@ class _Run:
     def _gradients(self) -> int:
         """Bytes of all gradients, as one GPU holds them after backward."""
         sharding = self.sharding
+        if self._states_offloaded() and sharding.parameter_offload:
+            return 0
         base, adapter = self._trained()
         whole = base * self._gradient_width() + adapter * self.holding.adapter_width
         experts = (
@@ -600,7 +630,7 @@ class _Run:
             saved.append(tensor._replace(name=f"{tensor.name} (layer at work)"))
         kept = self._kept(last)
         extra = -min(kept, sum(t.bytes for t in saved))
-        moment = list(base) + self._towers_saved() + self._gather(False)
+        moment = list(base) + self._towers_saved() + self._gather(False) + self._cast_cache()
         moment += _less(saved, -extra)
         return Phase("forward", tuple(moment))
 
@@ -608,8 +638,27 @@ class _Run:
         forward, backward = self.head_replay.forward, self.head_replay.backward
         fullest = forward if forward.bytes >= backward.bytes else backward
         moment = list(base) + self._saved() + self._towers_saved() + self._gather(False)
+        if fullest is forward:
+            moment += self._cast_cache()
         moment += list(fullest.tensors)
         return Phase("loss", tuple(moment))
+
+    def _cast_cache(self) -> list[Tensor]:
+        """Autocast's copies of float32 weights, held until the forward pass is over.
+
+        Without checkpointing autograd keeps the same copies, which the layers count.
+        """
+        copies = (
+            sum(
+                tensor.bytes * stack.count
+                for stack in self.stacks
+                for tensor in stack.replay.backward.tensors
+                if tensor.kind == "weight copies"
+            )
+            if self.settings.checkpointing != "none" and self.holding.full
+            else 0
+        )
+        return [Tensor("weights in the compute dtype", copies, "weight copies")] if copies else []
 
     def _backward(self, resident: list[Tensor], accumulating: bool) -> Phase:
         """Layer by layer from the last: saved activations fall while gradients grow."""
@@ -737,7 +786,7 @@ class _Run:
             moment.append(Tensor("gradients", self._gradients(), "gradients"))
         base, adapter = self._trained()
         part = sharding.states / sharding.split / sharding.tensor
-        if sharding.master and not sharding.optimizer_offload:
+        if sharding.master and not self._states_offloaded():
             moment.append(
                 Tensor(
                     "float32 gradients for the step",
@@ -745,7 +794,7 @@ class _Run:
                     "optimizer temporaries",
                 )
             )
-        if optimizer.foreach and not sharding.optimizer_offload:
+        if optimizer.foreach and not self._states_offloaded():
             numbers = base * self._state_width() + adapter * self._adapter_state_width()
             moment.append(
                 Tensor(
@@ -754,7 +803,7 @@ class _Run:
                     "optimizer temporaries",
                 )
             )
-        if optimizer.single and not sharding.optimizer_offload:
+        if optimizer.single and not self._states_offloaded():
             largest = max(
                 [stack.stock.largest for stack in self.stacks]
                 + [self.holding.embedding().largest, self.holding.head().largest]
@@ -797,13 +846,57 @@ class _Run:
         moment.append(Tensor("logits of the last token", 2 * logits, "logits"))
         return Phase("generation", tuple(moment))
 
+    def _reserved(self, resident: list[Tensor]) -> float:
+        """What the caching allocator takes from the GPU for each byte that it hands out."""
+        settings, optimizer, sharding = self.settings, self.optimizer, self.sharding
+        stack = max(self.stacks, key=lambda item: item.count)
+        states = sum(tensor.bytes for tensor in resident if tensor.kind == "optimizer states")
+        fixed = sum(tensor.bytes for tensor in resident) - states
+        gather = self._gather(False)
+        if gather and not sharding.live_parameters:
+            fixed += gather[0].bytes
+        elif gather:
+            fixed += sum(tensor.bytes for tensor in gather)
+        base, adapter = self._trained()
+        whole = max(base * self.holding.working + adapter * self.holding.adapter_width, 1)
+        share = 0.0 if optimizer.in_backward else self._gradients() / whole
+        accumulating = (settings.gradient_accumulation or 1) > 1
+        return reserved_over_allocated(
+            Play(
+                layer=stack.trace,
+                head=self.head_trace,
+                depth=max(self.architecture.depth // sharding.split, 1),
+                checkpointed=settings.checkpointing in ("full", "reentrant"),
+                offloaded=self._offloads(),
+                input_kept=any(
+                    tensor.name == "layer input" for tensor in stack.replay.saved_tensors
+                ),
+                input=stack.input,
+                gradients=share,
+                states=states / whole,
+                temporaries=0.0 if self._states_offloaded() else optimizer.foreach * share,
+                embedding=self.holding.embedding().trainable * self.holding.working,
+                gathered=gather[1].bytes // 2 if gather and not sharding.live_parameters else 0,
+                fixed=fixed,
+                leak=bool(self._reentrant_leak()),
+                accumulating=accumulating,
+                capacity=self.gpu.bytes - self.gpu.context if self.gpu else 0,
+                scales=(1.0, 1.0)
+                if settings.packed or settings.sharding_options.get("fixed_length")
+                else _VARYING,
+            )
+        )
+
     def estimate(self) -> Estimate:
         phases = self.phases()
         peak = max(phase.total for phase in phases)
         base, adapter = self._trained()
         allocated = _around(peak, 0.04, 0.05)
-        reserved, low, high = reserved_bytes(self.settings, phases, self.stacks[0].replay)
+        reserved = int(peak * max(self._reserved(self.resident()), 1.01))
+        low, high = peak, int(reserved * 1.1 + 0.4 * (reserved - peak))
         context = self.gpu.context if self.gpu else 500 * 2**20
+        if self.sharding.world > 1:
+            context += _NCCL
         if not facts.reaches(self.settings.versions, facts.LAZY_KERNELS):
             context = max(context, 1343 * 2**20)
         paged = 0
@@ -826,6 +919,9 @@ class _Run:
         )
 
 
+# Where nothing packs, each longer batch needs new segments: the records of a random sequence, as
+# shares of the longest.
+_VARYING = (0.5, 0.75, 0.87, 0.94, 0.97, 1.0)
 _POST_NORM = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert", "mpnet")
 
 
@@ -869,32 +965,3 @@ def _less(tensors: list[Tensor], size: int) -> list[Tensor]:
         if tensor.bytes > cut:
             result.append(tensor._replace(bytes=tensor.bytes - cut))
     return result
-
-
-def _tensor_parallel(layer: Layer, parts: int) -> Layer:
-    """The share of a layer that one of ``parts`` GPUs computes."""
-    if parts == 1:
-        return layer
-    attention, mlp = layer.attention, layer.mlp
-
-    def cut(item: Any, index: int, count: int) -> Any:
-        if index == count - 1:
-            return item._replace(inputs=max(item.inputs // parts, 1))
-        return item._replace(outputs=max(item.outputs // parts, 1))
-
-    return layer._replace(
-        attention=attention._replace(
-            heads=max(attention.heads // parts, 1),
-            key_heads=max(attention.key_heads // parts, 1),
-            projections=tuple(
-                cut(item, i, len(attention.projections))
-                for i, item in enumerate(attention.projections)
-            ),
-        ),
-        mlp=mlp._replace(
-            inner=mlp.inner // parts,
-            projections=tuple(
-                cut(item, i, len(mlp.projections)) for i, item in enumerate(mlp.projections)
-            ),
-        ),
-    )
