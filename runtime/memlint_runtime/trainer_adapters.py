@@ -15,6 +15,7 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from memlint_runtime.integrations import Patch
 from memlint_runtime.offload import ActivationOffload, offload_activations
 from memlint_runtime.optim import OptimizerInBackward
 
@@ -35,7 +36,8 @@ def offload_trainer_activations(trainer: Trainer, **options: Any) -> ActivationO
         options: of `offload_activations`.
 
     Returns:
-        The context manager that is used, with its counters.
+        The context manager that is used, with its counters. `memlint_runtime.undo(trainer)` gives
+        the trainer its own step back.
 
     Raises:
         ValueError: if the trainer offloads already, or its `training_step` is not the known one.
@@ -56,7 +58,8 @@ def offload_trainer_activations(trainer: Trainer, **options: Any) -> ActivationO
         )
     offload = offload_activations(trainer.model, **options)
     step: Any = functools.partial(_StepUnderOffload(), offload, trainer.training_step)
-    trainer.training_step = step  # type: ignore[method-assign]
+    patch = Patch(trainer, "the trainer's activations are offloaded")
+    patch.replace(trainer, "training_step", step)
     return offload
 
 
@@ -104,5 +107,7 @@ def step_trainer_in_backward(
         trainer.create_optimizer()
     optimizer: Any = trainer.optimizer
     wrapped = OptimizerInBackward(optimizer, max_norm_per_parameter=max_norm_per_parameter)
-    trainer.optimizer = wrapped
+    patch = Patch(trainer, "the trainer's optimizer steps in backward")
+    patch.replace(trainer, "optimizer", wrapped)
+    patch.on_undo(wrapped.remove)
     return wrapped
