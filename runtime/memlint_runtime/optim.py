@@ -252,8 +252,10 @@ class OptimizerInBackward(Optimizer):
     def _hook(self, parameter: Tensor) -> None:
         hook = _Hook(self, weakref.ref(parameter))
         self._hooked.add(id(parameter))
-        self._handles.append(parameter.register_hook(hook.before))
-        self._handles.append(parameter.register_post_accumulate_grad_hook(hook))
+        self._handles.append(parameter.register_hook(hook.before))  # type: ignore[no-untyped-call]
+        self._handles.append(
+            parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        )
 
     def _prepare_bitsandbytes(self) -> None:
         """Let it find its per-module options while it still sees all parameters."""

@@ -28,10 +28,10 @@ class TokenBudgetSampler(Sampler[list[int]]):
     lengths: tokens of each row. ranks, rank: processes that train, and this one; None gives the
     batches of all, dealt one by one, to a loader that accelerate prepares, which shards it (with
     `DataLoaderConfiguration(even_batches=False)`); `batch_trainer_by_tokens` gives it to a
-    `Trainer`. micro_batches: batches a rank takes per optimizer step (gradient accumulation). Every rank gets the same number
-    of batches; where the last rows do not fill a step of one row each, they are dropped with
-    ``drop_last`` and repeated without. ``set_epoch`` draws another order; the same seed, epoch and
-    arguments give the same batches.
+    `Trainer`. micro_batches: batches a rank takes per optimizer step (gradient accumulation).
+    Every rank gets the same number of batches; where the last rows do not fill a step of one row
+    each, they are dropped with ``drop_last`` and repeated without. ``set_epoch`` draws another
+    order; the same seed, epoch and arguments give the same batches.
 
     ValueError when a row alone is over the budget, since no batch could hold it.
     """

@@ -45,8 +45,8 @@ class StreamingPacker(IterableDataset[PackedRow]):
 
     A packed row has the columns of the source without `attention_mask`, and `seq_lengths`.
     `state_dict` between two rows and `load_state_dict` on a fresh packer resume exactly, reading
-    the source again up to where it was; in a loader's workers the state is theirs, which torchdata's
-    `StatefulDataLoader` collects. `set_epoch` draws another order.
+    the source again up to where it was; in a loader's workers the state is theirs, which
+    torchdata's `StatefulDataLoader` collects. `set_epoch` draws another order.
     """
 
     def __init__(
