@@ -315,7 +315,7 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
         run.branches = run.loops = 0
         run.contexts = run.loop_nest = ()
         run.called = False
-        if function.owner is not None and getattr(node, "name", "") in modes.EVALUATION_HOOKS:
+        if function.owner is not None and getattr(node, "name", "") in modes.HOOKS_OF_CALLERS:
             modes.set_gradients(run, None)
     start = len(run.defined)
     _bind_parameters(run, function, record)

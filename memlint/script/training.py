@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memlint.script.calls import Call, ModelFacts
-from memlint.script.forwards import Certainty, ForwardRun, is_module
+from memlint.script.forwards import Certainty, ForwardRun
 from memlint.script.invocations import Record
 from memlint.script.tensors import Output, Tensor
 from memlint.script.values import (
@@ -127,11 +127,11 @@ class Forward:
         None where the script does not say. A model of which nothing is known is one where every
         model that the script loads is one and the script defines no modules.
         """
-        loads = self.facts.loads or ((self.facts.load,) if self.facts.load else ())
-        known = [load for load in loads if load is not None]
-        if known and all(_loads_model(load) for load in known):
-            return agreed(is_language_model(load) for load in known)
-        if self.own or any(is_module(one) for one in options(self.module)):
+        values = [one for one in options(self.module) if isinstance(one, Object)]
+        made = any(one.type is not None or one.cls is not None for one in values)
+        if self.facts.loads and made:
+            return agreed(gives_vocabulary(load) for load in self.facts.loads)
+        if self.own or made:
             return None
         return True if self.script.loads_language_models_only else None
 
@@ -153,13 +153,16 @@ class Forward:
         return self.script.statement(self.node)
 
 
-def _loads_model(load: Call) -> bool:
-    return load.method.startswith("from_") or "Model" in load.name or "For" in load.name
-
-
 def is_language_model(load: Call) -> bool:
     """Whether what a call loads gives logits over a vocabulary."""
     return any(part in load.name for part in LANGUAGE_MODELS)
+
+
+def gives_vocabulary(load: Call) -> bool | None:
+    """``is_language_model``; None for classes of which nothing is known."""
+    if is_language_model(load):
+        return True
+    return False if load.name.startswith("transformers.") else None
 
 
 class Held(NamedTuple):
@@ -167,22 +170,25 @@ class Held(NamedTuple):
 
     values: what it may hold then. statement: what binds it, None where several do.
     sure: whether every path through the step leaves it bound to such a value.
+    holds_logits: whether it may keep something as large as a language model's logits alive (where
+        they are computed at all); None where it is not known whether the model is one.
     """
 
     name: str
     values: tuple[Output | Tensor, ...]
     statement: ast.stmt | None
     sure: bool
+    holds_logits: bool | None
 
-    @property
-    def holds_logits(self) -> bool:
-        """Whether it keeps something as large as the logits alive, where they are computed."""
-        for value in self.values:
-            if isinstance(value, Output):
-                return True
-            if value.as_large_as_logits or _views_large(value):
-                return True
+
+def _holds_logits(script: Script, value: Output | Tensor) -> bool | None:
+    """Whether a value keeps the logits of all positions, or a copy of them."""
+    if isinstance(value, Tensor) and not (value.as_large_as_logits or _views_large(value)):
         return False
+    if value.forward is None:
+        return None
+    forward = script.forward_at(value.forward.record.node)
+    return forward.language_model if forward is not None else None
 
 
 def _views_large(tensor: Tensor) -> bool:
@@ -292,7 +298,9 @@ def held_after(script: Script, loop: Loop) -> tuple[Held, ...]:
         owner = owners.pop() if len(owners) == 1 else None
         sure = len(values) == len(every) and len(known) == len(runs)
         statement = owner if isinstance(owner, ast.stmt) else None
-        found.append(Held(name, values, statement, sure))
+        answers = [_holds_logits(script, value) for value in values]
+        logits = True if True in answers else None if None in answers else False
+        found.append(Held(name, values, statement, sure, logits))
     return tuple(
         sorted(found, key=lambda one: (one.statement.lineno if one.statement else 0, one.name))
     )
