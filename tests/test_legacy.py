@@ -134,7 +134,7 @@ def test_four_bit_loading_becomes_a_quantization_config(surroundings: Path) -> N
 
     text = fixed("sft_qlora.py", surroundings).read_text()
     line = next(line for line in text.splitlines() if "quantization_config=" in line)
-    source = line.strip().removeprefix("quantization_config=").removesuffix(",")
+    source = line.partition("  #")[0].strip().removeprefix("quantization_config=").removesuffix(",")
     built = eval(source, {"BitsAndBytesConfig": BitsAndBytesConfig, "QUANTIZED": True})
     assert isinstance(built, BitsAndBytesConfig)
     assert built.load_in_4bit

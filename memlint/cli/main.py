@@ -225,7 +225,7 @@ def rules(no_color: bool) -> int:
     return rules_command(False if no_color else None)
 
 
-@main.command(short_help="Show the library versions that are assumed.")
+@main.command(short_help="Show the library versions that scripts are checked for.")
 @click.argument("path", type=click.Path(), default=".", metavar="[PATH]")
 @click.option("--target", metavar="VERSIONS", help="As for check.")
 @click.option("--config", type=click.Path(), metavar="FILE", help="As for check.")

@@ -135,8 +135,11 @@ class _Run:
         self.assumptions = assumptions
         self.gpu = find_gpu(settings.gpu) if settings.gpu else None
         self.sharding = plan(
-            settings.sharding or "none", settings.world_size or 1, settings.sharding_options,
-            settings.offload or "none", architecture.hidden,
+            settings.sharding or "none",
+            settings.world_size or 1,
+            settings.sharding_options,
+            settings.offload or "none",
+            architecture.hidden,
         )
         found = find_optimizer(settings.optimizer or "adamw_torch")
         if found is None:
@@ -176,7 +179,8 @@ class _Run:
             mask=padded and settings.attention == "sdpa" and trainer != "loop",
             repeat_keys=not facts.reaches(settings.versions, facts.SDPA_GROUPS),
             norm_trainable=self.holding.full,
-            norm_width=self.holding.other_width if not autocast or self.holding.prepared
+            norm_width=self.holding.other_width
+            if not autocast or self.holding.prepared
             else min(self.holding.other_width, 4),
             grouped_experts=facts.reaches(settings.versions, facts.GROUPED_EXPERTS),
             fused_activations=bool(settings.compile) or self.own_loop,
@@ -221,8 +225,15 @@ class _Run:
             memory = tape.input("encoder output", self.rows * memory_length * hidden, width)
         scaled = _tensor_parallel(layer, self.sharding.tensor)
         output = record_layer(
-            tape, x, scaled, self.architecture.norm, self.holding.weights(scaled), self.work,
-            memory=memory, memory_length=memory_length, post_norm=post,
+            tape,
+            x,
+            scaled,
+            self.architecture.norm,
+            self.holding.weights(scaled),
+            self.work,
+            memory=memory,
+            memory_length=memory_length,
+            post_norm=post,
         )
         return tape.replay(output)
 
@@ -244,14 +255,17 @@ class _Run:
             vocabulary, tokens = max(architecture.labels, 1), self.rows
         vocabulary = -(-vocabulary // self.sharding.tensor)
         output = losses.record(
-            tape, x,
+            tape,
+            x,
             losses.Head(
                 vocabulary=vocabulary,
                 hidden=architecture.hidden,
                 tokens=tokens,
                 path=settings.loss or "full_logits",
                 upcast=facts.upcast(
-                    settings.versions, architecture.family, own=self.own_loop,
+                    settings.versions,
+                    architecture.family,
+                    own=self.own_loop,
                     pure=not settings.autocast and self.sharding.name != "fsdp2",
                 ),
                 compiled=bool(settings.compile),
@@ -264,7 +278,8 @@ class _Run:
                 scaled=architecture.logit_scale,
                 tiled_by_trl=trainer.startswith("trl."),
             ),
-            self.holding.head_weight(), self.work,
+            self.holding.head_weight(),
+            self.work,
         )
         return tape.replay(output)
 
@@ -285,8 +300,11 @@ class _Run:
         for tower in self.architecture.towers:
             norm = tower.hidden * (2 if tower.norm == "layer" else 1)
             for layer, count in tower.layers:
-                numbers += count * (sum(item.parameters for item in layer.linears)
-                                    + layer.norms * norm + layer.attention.other_parameters)
+                numbers += count * (
+                    sum(item.parameters for item in layer.linears)
+                    + layer.norms * norm
+                    + layer.attention.other_parameters
+                )
             numbers += tower.other_parameters
         return numbers, numbers * self.holding.width
 
@@ -297,8 +315,9 @@ class _Run:
         share = sharding.weights / sharding.split / sharding.tensor
         layers = sum(stack.stock.base * stack.count for stack in self.stacks)
         codes = sum(stack.stock.quantized * stack.count for stack in self.stacks)
-        expert_share = 1.0 / sharding.experts if any(
-            stack.layer.mlp.experts for stack in self.stacks) else 1.0
+        expert_share = (
+            1.0 / sharding.experts if any(stack.layer.mlp.experts for stack in self.stacks) else 1.0
+        )
         embedding, head = self.holding.embedding(), self.holding.head()
         _, tower_bytes = self._towers()
         master_width = self._master_width()
@@ -307,25 +326,33 @@ class _Run:
         if not sharding.parameter_offload:
             if codes:
                 tensors.append(Tensor("quantized layers", int(codes * share), "weights"))
-            tensors.append(Tensor("layers", int((layers - codes) * scale * expert_share),
-                                  "weights"))
+            tensors.append(
+                Tensor("layers", int((layers - codes) * scale * expert_share), "weights")
+            )
             tensors.append(Tensor("embeddings", int(embedding.base * scale), "weights"))
             if head.base:
                 tensors.append(Tensor("output matrix", int(head.base * scale), "weights"))
             if tower_bytes:
-                tensors.append(Tensor("encoder or vision tower", int(tower_bytes * scale),
-                                      "weights"))
+                tensors.append(
+                    Tensor("encoder or vision tower", int(tower_bytes * scale), "weights")
+                )
         base, adapter = self._trained()
         part = sharding.states / sharding.split / sharding.tensor * expert_share
         if adapter:
-            tensors.append(Tensor("adapters", int(adapter * self.holding.adapter_width
-                                                  * sharding.weights), "adapters"))
+            tensors.append(
+                Tensor(
+                    "adapters",
+                    int(adapter * self.holding.adapter_width * sharding.weights),
+                    "adapters",
+                )
+            )
         if sharding.master and base + adapter and not sharding.optimizer_offload:
             numbers = base if full_width < 4 else 0
             numbers += adapter if self.holding.adapter_width < 4 else 0
             if numbers:
-                tensors.append(Tensor("float32 master weights", int(4 * numbers * part),
-                                      "master weights"))
+                tensors.append(
+                    Tensor("float32 master weights", int(4 * numbers * part), "master weights")
+                )
         states = self._states(part)
         if states and not sharding.optimizer_offload and not self.optimizer.paged:
             tensors.append(Tensor(f"{self.optimizer.name} states", states, "optimizer states"))
@@ -338,8 +365,9 @@ class _Run:
             whole += embedding.base + head.base
             tensors.append(Tensor("reference model", int(whole * share), "reference model"))
         hopper = self.gpu is not None and self.gpu.hopper
-        tensors.append(Tensor("cuBLAS workspace", _CUBLAS_HOPPER if hopper else _CUBLAS,
-                              "workspace"))
+        tensors.append(
+            Tensor("cuBLAS workspace", _CUBLAS_HOPPER if hopper else _CUBLAS, "workspace")
+        )
         tokens = self.rows * self.length
         tensors.append(Tensor("batch (ids, labels, mask, positions)", 8 * 4 * tokens, "batch"))
         return tensors
@@ -360,22 +388,44 @@ class _Run:
         optimizer = self.optimizer
         if self.sharding.name in ("fsdp", "zero1", "zero2", "zero3") and part < 1:
             base, adapter = self._trained()
-            flat = Optimizer(optimizer.name, optimizer.moments, optimizer.fixed, optimizer.bits,
-                             optimizer.block, 0)
-            return int(part * (state_bytes(flat, base, self._state_width())
-                               + state_bytes(flat, adapter, self._adapter_state_width())))
+            flat = Optimizer(
+                optimizer.name,
+                optimizer.moments,
+                optimizer.fixed,
+                optimizer.bits,
+                optimizer.block,
+                0,
+            )
+            return int(
+                part
+                * (
+                    state_bytes(flat, base, self._state_width())
+                    + state_bytes(flat, adapter, self._adapter_state_width())
+                )
+            )
         total = 0
         for stack in self.stacks:
             for rows, columns, times in stack.stock.shapes:
-                width = self._state_width() if not stack.stock.adapter else (
-                    self._adapter_state_width())
-                total += stack.count * times * state_bytes(
-                    optimizer, rows * columns, width, rows=rows, columns=columns)
+                width = (
+                    self._state_width()
+                    if not stack.stock.adapter
+                    else (self._adapter_state_width())
+                )
+                total += (
+                    stack.count
+                    * times
+                    * state_bytes(optimizer, rows * columns, width, rows=rows, columns=columns)
+                )
         for stock, table in ((self.holding.embedding(), True), (self.holding.head(), False)):
             for rows, columns, times in stock.shapes:
                 total += times * state_bytes(
-                    optimizer, rows * columns, self._state_width(), rows=rows, columns=columns,
-                    embedding=table)
+                    optimizer,
+                    rows * columns,
+                    self._state_width(),
+                    rows=rows,
+                    columns=columns,
+                    embedding=table,
+                )
             if stock.adapter:
                 total += state_bytes(optimizer, stock.adapter, self._adapter_state_width())
         towers, _ = self._towers()
@@ -396,8 +446,9 @@ class _Run:
         sharding = self.sharding
         base, adapter = self._trained()
         whole = base * self._gradient_width() + adapter * self.holding.adapter_width
-        experts = 1.0 / sharding.experts if any(
-            stack.layer.mlp.experts for stack in self.stacks) else 1.0
+        experts = (
+            1.0 / sharding.experts if any(stack.layer.mlp.experts for stack in self.stacks) else 1.0
+        )
         return int(whole * sharding.gradients / sharding.split / sharding.tensor * experts)
 
     # Phases
@@ -405,10 +456,19 @@ class _Run:
     def phases(self) -> tuple[Phase, ...]:
         resident = self.resident()
         accumulating = (self.settings.gradient_accumulation or 1) > 1
-        held = [Tensor("gradients", self._gradients(), "gradients")] if (
-            accumulating and not self.optimizer.in_backward) else []
-        phases = [Phase("load", tuple(tensor for tensor in resident
-                                      if tensor.kind in ("weights", "reference model")))]
+        held = (
+            [Tensor("gradients", self._gradients(), "gradients")]
+            if (accumulating and not self.optimizer.in_backward)
+            else []
+        )
+        phases = [
+            Phase(
+                "load",
+                tuple(
+                    tensor for tensor in resident if tensor.kind in ("weights", "reference model")
+                ),
+            )
+        ]
         if self.settings.trainer == "trl.GRPOTrainer":
             phases.append(self._generation(resident))
         phases.append(self._forward(resident + held))
@@ -437,8 +497,11 @@ class _Run:
             root = architecture.embedding_parameters + architecture.head_parameters
             tensors.append(Tensor("gathered embeddings or head", root * width // 2, "gathered"))
             return tensors
-        root = (architecture.embedding_parameters + architecture.head_parameters
-                + architecture.norm_parameters)
+        root = (
+            architecture.embedding_parameters
+            + architecture.head_parameters
+            + architecture.norm_parameters
+        )
         tensors.append(Tensor("gathered embeddings and head", root * width, "gathered"))
         tensors.append(Tensor("gathered layers", sharding.gathered_layers * largest, "gathered"))
         return tensors
@@ -497,8 +560,10 @@ class _Run:
             for tensor in stack.replay.saved_tensors:
                 old, _ = names.get(tensor.name, (0, ""))
                 names[tensor.name] = (old + int(tensor.bytes * share), tensor.kind)
-        tensors.extend(Tensor(f"{name} of {self.architecture.depth} layers", size, kind)
-                       for name, (size, kind) in names.items())
+        tensors.extend(
+            Tensor(f"{name} of {self.architecture.depth} layers", size, kind)
+            for name, (size, kind) in names.items()
+        )
         if self._offloads() and self.stacks:
             stash = 5 * self.stacks[0].input
             tensors.append(Tensor("offload stash", stash, "activations"))
@@ -508,8 +573,9 @@ class _Run:
         """What an encoder or a vision tower keeps while the decoder runs."""
         tensors: list[Tensor] = []
         for tower in self.architecture.towers:
-            trained = self.holding.full or (self.holding.lora is not None
-                                            and self.architecture.encoder_decoder)
+            trained = self.holding.full or (
+                self.holding.lora is not None and self.architecture.encoder_decoder
+            )
             if not trained:
                 continue
             tokens = self.rows * (tower.tokens or self.length)
@@ -521,8 +587,9 @@ class _Run:
                     tape = Tape()
                     x = tape.input("layer input", tokens * tower.hidden, width)
                     work = self.work._replace(length=tower.tokens or self.length)
-                    size = tape.replay(record_layer(
-                        tape, x, layer, tower.norm, self.holding.weights(layer), work)).saved
+                    size = tape.replay(
+                        record_layer(tape, x, layer, tower.norm, self.holding.weights(layer), work)
+                    ).saved
                 tensors.append(Tensor(f"{tower.name} activations", size * count, "activations"))
         return tensors
 
@@ -574,8 +641,13 @@ class _Run:
             _, index, stack, grown = best
             moment += self._saved(index if not leak else None)
             if leak:
-                moment.append(Tensor("input gradients held by FSDP's hooks",
-                                     leak * (depth - 1 - index), "activation gradients"))
+                moment.append(
+                    Tensor(
+                        "input gradients held by FSDP's hooks",
+                        leak * (depth - 1 - index),
+                        "activation gradients",
+                    )
+                )
             if grown:
                 moment.append(Tensor("gradients so far", grown, "gradients"))
             moment += self._layer_tensors(stack, accumulating)
@@ -603,7 +675,8 @@ class _Run:
         if leak:
             depth = self.architecture.depth
             return sum(tensor.bytes for tensor in self._cached_saved(depth)) + leak * (
-                depth - 1 - index)
+                depth - 1 - index
+            )
         return sum(tensor.bytes for tensor in self._cached_saved(index))
 
     def _cached_saved(self, upto: int) -> list[Tensor]:
@@ -620,8 +693,9 @@ class _Run:
         return cache[upto]
 
     def _part_gradients(self, stock: Stock) -> int:
-        whole = (stock.trainable * self._gradient_width()
-                 + stock.adapter * self.holding.adapter_width)
+        whole = (
+            stock.trainable * self._gradient_width() + stock.adapter * self.holding.adapter_width
+        )
         return int(whole * self.sharding.gradients / self.sharding.tensor)
 
     def _layer_gradients(self, stack: Stack) -> int:
@@ -638,8 +712,13 @@ class _Run:
             tensors.append(Tensor("whole gradients of the layer", whole, "gradients"))
         elif accumulating and whole:
             tensors = [t for t in tensors if t.kind != "gradients"]
-            tensors.append(Tensor("gradient before it is added", stack.stock.largest
-                                  * self.holding.width, "gradients"))
+            tensors.append(
+                Tensor(
+                    "gradient before it is added",
+                    stack.stock.largest * self.holding.width,
+                    "gradients",
+                )
+            )
         return tensors
 
     def _layer_backward(self, stack: Stack, accumulating: bool) -> int:
@@ -659,17 +738,34 @@ class _Run:
         base, adapter = self._trained()
         part = sharding.states / sharding.split / sharding.tensor
         if sharding.master and not sharding.optimizer_offload:
-            moment.append(Tensor("float32 gradients for the step", int(4 * (base + adapter) * part),
-                                 "optimizer temporaries"))
+            moment.append(
+                Tensor(
+                    "float32 gradients for the step",
+                    int(4 * (base + adapter) * part),
+                    "optimizer temporaries",
+                )
+            )
         if optimizer.foreach and not sharding.optimizer_offload:
             numbers = base * self._state_width() + adapter * self._adapter_state_width()
-            moment.append(Tensor(f"{optimizer.name} temporary", int(
-                optimizer.foreach * numbers * part), "optimizer temporaries"))
+            moment.append(
+                Tensor(
+                    f"{optimizer.name} temporary",
+                    int(optimizer.foreach * numbers * part),
+                    "optimizer temporaries",
+                )
+            )
         if optimizer.single and not sharding.optimizer_offload:
-            largest = max([stack.stock.largest for stack in self.stacks]
-                          + [self.holding.embedding().largest, self.holding.head().largest])
-            moment.append(Tensor(f"{optimizer.name} temporary", int(
-                optimizer.single * 4 * largest), "optimizer temporaries"))
+            largest = max(
+                [stack.stock.largest for stack in self.stacks]
+                + [self.holding.embedding().largest, self.holding.head().largest]
+            )
+            moment.append(
+                Tensor(
+                    f"{optimizer.name} temporary",
+                    int(optimizer.single * 4 * largest),
+                    "optimizer temporaries",
+                )
+            )
         return Phase("optimizer step", tuple(moment))
 
     def _evaluation(self, resident: list[Tensor]) -> Phase:
@@ -719,8 +815,9 @@ class _Run:
             architecture=self.architecture,
             allocated=allocated,
             reserved=Interval(low, reserved, high),
-            nvidia_smi=Interval(low + context * 3 // 4, reserved + context,
-                                high + context * 3 // 2 + paged),
+            nvidia_smi=Interval(
+                low + context * 3 // 4, reserved + context, high + context * 3 // 2 + paged
+            ),
             phases=phases,
             assumptions=self.assumptions,
             gpu=self.gpu,
@@ -789,12 +886,15 @@ def _tensor_parallel(layer: Layer, parts: int) -> Layer:
         attention=attention._replace(
             heads=max(attention.heads // parts, 1),
             key_heads=max(attention.key_heads // parts, 1),
-            projections=tuple(cut(item, i, len(attention.projections))
-                              for i, item in enumerate(attention.projections)),
+            projections=tuple(
+                cut(item, i, len(attention.projections))
+                for i, item in enumerate(attention.projections)
+            ),
         ),
         mlp=mlp._replace(
             inner=mlp.inner // parts,
-            projections=tuple(cut(item, i, len(mlp.projections))
-                              for i, item in enumerate(mlp.projections)),
+            projections=tuple(
+                cut(item, i, len(mlp.projections)) for i, item in enumerate(mlp.projections)
+            ),
         ),
     )

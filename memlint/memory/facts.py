@@ -16,8 +16,19 @@ UPCAST = (("transformers", (4, 49), "padded"), ("transformers", (4, 46), "shifte
 # transformers before 4.49: these models computed their loss themselves, in the logits' own dtype.
 OWN_LOSS = ("transformers", (4, 49))
 OWN_LOSS_FAMILIES = frozenset(
-    ("gpt2", "gpt_bigcode", "gpt_neox", "gptj", "bloom", "opt", "falcon", "mpt", "codegen",
-     "RefinedWeb", "RefinedWebModel")
+    (
+        "gpt2",
+        "gpt_bigcode",
+        "gpt_neox",
+        "gptj",
+        "bloom",
+        "opt",
+        "falcon",
+        "mpt",
+        "codegen",
+        "RefinedWeb",
+        "RefinedWebModel",
+    )
 )
 
 # bitsandbytes before 0.42: a 4-bit matmul kept its input for backward.

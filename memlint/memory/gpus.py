@@ -29,8 +29,9 @@ def _table() -> dict[str, Gpu]:
     text = (Path(__file__).parent / "data" / "gpus.json").read_text(encoding="utf-8")
     table: dict[str, Gpu] = {}
     for row in json.loads(text)["gpus"]:
-        gpu = Gpu(row["name"], row["mib"] * 2**20, row["context_mib"] * 2**20,
-                  bool(row.get("hopper")))
+        gpu = Gpu(
+            row["name"], row["mib"] * 2**20, row["context_mib"] * 2**20, bool(row.get("hopper"))
+        )
         for name in (row["name"], *row.get("aliases", ())):
             table[_plain(name)] = gpu
     return table

@@ -106,8 +106,10 @@ def _local(model: str) -> Mapping[str, Any] | None:
     places = [path] if path.suffix == ".json" else [path / "config.json"]
     if "/" in model and not path.exists():
         home = os.environ.get("HF_HOME")
-        root = Path(os.environ.get("HF_HUB_CACHE") or (
-            Path(home) / "hub" if home else Path.home() / ".cache" / "huggingface" / "hub"))
+        root = Path(
+            os.environ.get("HF_HUB_CACHE")
+            or (Path(home) / "hub" if home else Path.home() / ".cache" / "huggingface" / "hub")
+        )
         folder = root / f"models--{model.replace('/', '--')}" / "snapshots"
         if folder.is_dir():
             places.extend(sorted(folder.glob("*/config.json")))

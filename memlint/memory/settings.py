@@ -88,28 +88,56 @@ OFFLOADS = ("none", "activations", "optimizer", "parameters")
 SHARDINGS = ("none", "ddp", "fsdp", "fsdp2", "zero1", "zero2", "zero3")
 QUANTIZATIONS = ("nf4", "fp4", "int8", "gptq", "awq")
 _DTYPES = {
-    "bfloat16": "bfloat16", "bf16": "bfloat16", "torch.bfloat16": "bfloat16",
-    "float16": "float16", "fp16": "float16", "half": "float16", "torch.float16": "float16",
-    "float32": "float32", "fp32": "float32", "float": "float32", "torch.float32": "float32",
-    "tf32": "float32", "float8": "float8", "fp8": "float8",
+    "bfloat16": "bfloat16",
+    "bf16": "bfloat16",
+    "torch.bfloat16": "bfloat16",
+    "float16": "float16",
+    "fp16": "float16",
+    "half": "float16",
+    "torch.float16": "float16",
+    "float32": "float32",
+    "fp32": "float32",
+    "float": "float32",
+    "torch.float32": "float32",
+    "tf32": "float32",
+    "float8": "float8",
+    "fp8": "float8",
 }
 WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4, "float8": 1}
 _ALIASES = {
-    "attention": {"flash_attn": "flash_attention_2", "flash": "flash_attention_2",
-                  "flash_attention": "flash_attention_2", "flex": "flex_attention"},
+    "attention": {
+        "flash_attn": "flash_attention_2",
+        "flash": "flash_attention_2",
+        "flash_attention": "flash_attention_2",
+        "flex": "flex_attention",
+    },
     "checkpointing": {"true": "full", "false": "none", "non_reentrant": "full"},
     "sharding": {"fsdp1": "fsdp", "deepspeed_zero3": "zero3", "deepspeed_zero2": "zero2"},
-    "trainer": {"Trainer": "transformers.Trainer", "SFTTrainer": "trl.SFTTrainer",
-                "DPOTrainer": "trl.DPOTrainer", "GRPOTrainer": "trl.GRPOTrainer",
-                "custom": "loop"},
+    "trainer": {
+        "Trainer": "transformers.Trainer",
+        "SFTTrainer": "trl.SFTTrainer",
+        "DPOTrainer": "trl.DPOTrainer",
+        "GRPOTrainer": "trl.GRPOTrainer",
+        "custom": "loop",
+    },
 }
 _CHOICES = {
-    "method": METHODS, "checkpointing": CHECKPOINTING, "attention": ATTENTION, "loss": LOSSES,
-    "trainer": TRAINERS, "offload": OFFLOADS, "sharding": SHARDINGS,
+    "method": METHODS,
+    "checkpointing": CHECKPOINTING,
+    "attention": ATTENTION,
+    "loss": LOSSES,
+    "trainer": TRAINERS,
+    "offload": OFFLOADS,
+    "sharding": SHARDINGS,
 }
 _COUNTS = (
-    "micro_batch", "seq_len", "gradient_accumulation", "group_size", "prompt_len",
-    "completion_len", "world_size",
+    "micro_batch",
+    "seq_len",
+    "gradient_accumulation",
+    "group_size",
+    "prompt_len",
+    "completion_len",
+    "world_size",
 )
 _FLAGS = ("packed", "compile", "autocast", "evaluation", "shared_prompt", "reference_model")
 _MAPPINGS = ("sharding_options", "versions", "generation")

@@ -353,8 +353,9 @@ class Tape:
                         value.gradient = result.gradient
                         result.gradient.owners += 1
                     continue
-                fresh = Storage(f"gradient of {value.storage.name}", value.bytes,
-                                "activation gradients")
+                fresh = Storage(
+                    f"gradient of {value.storage.name}", value.bytes, "activation gradients"
+                )
                 live[id(fresh)] = fresh
                 current += fresh.bytes
                 if value.gradient is None:

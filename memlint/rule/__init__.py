@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from memlint.api.refusals import Refusal
     from memlint.api.signatures import History
     from memlint.api.successors import (
         Advice,
@@ -154,6 +155,7 @@ __all__ = [
     "Preparation",
     "Purpose",
     "Reference",
+    "Refusal",
     "Remove",
     "RemoveArgument",
     "RemoveImport",

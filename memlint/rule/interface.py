@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from memlint.api.refusals import Refusal
 from memlint.api.signatures import History
 from memlint.api.successors import (
     Advice,
@@ -146,6 +147,7 @@ __all__ = [
     "Preparation",
     "Purpose",
     "Reference",
+    "Refusal",
     "Remove",
     "RemoveArgument",
     "RemoveImport",

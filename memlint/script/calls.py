@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from memlint.api.signatures import Expression
 from memlint.api.stand_ins import stands_in
@@ -50,6 +51,14 @@ class Call:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} line {self.node.lineno}>"
+
+    def as_call_of(self, name: str) -> Self:
+        """The same call with another callee: what took the place of one that is gone."""
+        made = copy(self)
+        made.name = name
+        made._settings = {}
+        vars(made).pop("positions", None)
+        return made
 
     @property
     def span(self) -> Span:

@@ -461,14 +461,15 @@ def _purpose(script: Script, loader: Call) -> Purpose:
 
 def _readers(script: Script, loader: Call) -> Iterator[ast.AST]:
     """The loops that read a data loader, directly or through ``enumerate``, ``tqdm``, ``next``."""
-    for loop in [*script.nodes(ast.For), *script.nodes(ast.AsyncFor)]:
+    loops: list[ast.For | ast.AsyncFor] = [*script.nodes(ast.For), *script.nodes(ast.AsyncFor)]
+    for loop in loops:
         if _comes_from(script.value(loop.iter), loader.node):
             yield loop
     for call in script.calls_to("next"):
         if _comes_from(call.argument(0), loader.node):
             for record in call.records:
-                loops = [one for one in record.loops if isinstance(one, ast.For | ast.While)]
-                yield from loops[-1:]
+                around = [one for one in record.loops if isinstance(one, ast.For | ast.While)]
+                yield from around[-1:]
 
 
 def _comes_from(value: Value, loader: ast.Call, depth: int = 4) -> bool:

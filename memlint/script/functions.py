@@ -83,6 +83,8 @@ def call(run: Interpreter, node: ast.Call) -> Value:
         target = callees[0] if len(callees) == 1 else (callee if not callees else None)
     if target is None:
         record.name = "?"
+        if all(isinstance(one, Symbol) for one in callees):
+            record.candidates = tuple(one.name for one in callees if isinstance(one, Symbol))
         _take(run, record)
         results = []
         for one in callees[:3]:

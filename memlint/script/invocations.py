@@ -19,11 +19,13 @@ class Record:
     conditional: whether some undecided condition guards it. in_loop: whether a loop repeats it.
     loops: the loops around it, outermost first, those of callers included.
     order: number of the evaluation; later calls have larger numbers.
+    candidates: the qualified names of which one is called, where several may be.
     snapshots: for each argument that is an object, its slots when the call was made.
     """
 
     __slots__ = (
         "arguments",
+        "candidates",
         "conditional",
         "contexts",
         "function",
@@ -68,6 +70,7 @@ class Record:
         self.loops = loops
         self.snapshots: dict[int, dict[str, Slot]] = {}
         self.subclass: ast.ClassDef | None = None
+        self.candidates: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<{self.name} line {self.node.lineno}>"

@@ -18,7 +18,7 @@ from memlint.api.successors import Replace
 from memlint.rule.edits import Edit
 from memlint.script.branches import is_off_by_default
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
-from memlint.script.changes import add_option, set_option
+from memlint.script.changes import add_option, set_option, takes_parameter
 from memlint.script.checkpointing import turns_on
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
 from memlint.script.datasets import Dataset, datasets_of
@@ -227,6 +227,19 @@ class Script(Tree):
                 ]
             )
         )
+
+    def calls_of_several(self, *packages: str) -> tuple[tuple[Call, ...], ...]:
+        """Calls of a name that is one of several things of the top-level ``packages``: the call
+        once as a call of each (``trainer_class = SFTTrainer if tune else DPOTrainer``)."""
+        beginnings = tuple(f"{package}." for package in packages)
+        found = []
+        for node in self._by_name.get("?", ()):
+            records = self._by_node[node]
+            names = list(dict.fromkeys(name for one in records for name in one.candidates))
+            if names and all(name.startswith(beginnings) for name in names):
+                call = Call(self, records)
+                found.append(tuple(call.as_call_of(self.api.canonical(name)) for name in names))
+        return tuple(found)
 
     def call_at(self, node: ast.AST | None) -> Call | None:
         """The call that a node is."""
@@ -629,6 +642,10 @@ class Script(Tree):
         None where it cannot be done surely: an unknown value is never overwritten.
         """
         return set_option(self, call, name, source)
+
+    def takes_parameter(self, node: ast.expr) -> bool:
+        """Whether an expression reads a parameter of a function around it, which callers choose."""
+        return takes_parameter(self, node)
 
     def add_option(self, call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
         """Edits that write ``name=source`` into the call itself, which must not have it yet."""

@@ -91,7 +91,8 @@ def setting_of(name: str, slot: Slot | None, *, open_ended: bool) -> Setting:
         return Setting(name, False, MISSING)
     found = options(slot.value)
     if any(isinstance(one, Absent) for one in found):
-        return Setting(name, None, UNSURE, raw=slot.value)
+        # Some path gives it: ``kwargs["packing"] = True`` under a condition.
+        return Setting(name, None, UNSURE, how=slot.how, owner=slot.owner, raw=slot.value)
     value = python_value(slot.value)
     origin = Origin.LITERAL
     node: ast.expr | None = None

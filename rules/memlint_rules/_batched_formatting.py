@@ -41,16 +41,16 @@ def batched_formatting(script: Script) -> Iterator[Finding]:
         )
 
 
-def _functions(script: Script, value: ast.expr) -> list[ast.FunctionDef]:
+def _functions(script: Script, value: ast.expr) -> list[ast.FunctionDef | ast.Lambda]:
     """The functions of the script that ``value`` may be; none where it may be anything else."""
     found = script.value(value)
     may_be = (found,) if isinstance(found, Function) else getattr(found, "options", ())
     nodes = [getattr(one, "node", None) for one in may_be]
-    functions = [one for one in nodes if isinstance(one, ast.FunctionDef)]
+    functions = [one for one in nodes if isinstance(one, ast.FunctionDef | ast.Lambda)]
     return functions if len(functions) == len(nodes) else []
 
 
-def _fix(script: Script, value: ast.expr, functions: list[ast.FunctionDef]) -> Fix:
+def _fix(script: Script, value: ast.expr, functions: list[ast.FunctionDef | ast.Lambda]) -> Fix:
     if not isinstance(value, ast.Name | ast.Attribute) or script.text(value) == "row":
         return Fix("Return the text of one row", (), Applicability.DISPLAY)
     text = script.text(value)
@@ -68,17 +68,21 @@ def _fix(script: Script, value: ast.expr, functions: list[ast.FunctionDef]) -> F
     )
 
 
-def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
+def _own(function: ast.FunctionDef | ast.Lambda) -> Iterator[ast.AST]:
     """The nodes of a function, those of functions within left out."""
-    waiting: list[ast.AST] = list(function.body)
+    waiting: list[ast.AST] = (
+        [function.body] if isinstance(function, ast.Lambda) else list(function.body)
+    )
     while waiting:
         node = waiting.pop()
         yield node
         waiting += [one for one in ast.iter_child_nodes(node) if not isinstance(one, _Scope)]
 
 
-def _returns_lists(function: ast.FunctionDef) -> bool:
+def _returns_lists(function: ast.FunctionDef | ast.Lambda) -> bool:
     """Whether all that it returns is a list, to all appearances."""
+    if isinstance(function, ast.Lambda):
+        return isinstance(function.body, ast.List | ast.ListComp)
     nodes = list(_own(function))
     lists = {
         target.id
@@ -102,7 +106,7 @@ def _returns_lists(function: ast.FunctionDef) -> bool:
     )
 
 
-def _rows(function: ast.FunctionDef) -> set[str]:
+def _rows(function: ast.FunctionDef | ast.Lambda) -> set[str]:
     """The names under which it has what it was given: the parameter, and columns of it."""
     first = next(iter(function.args.posonlyargs + function.args.args), None)
     names = {first.arg} if first is not None else set()
@@ -120,14 +124,14 @@ def _mentions(node: ast.AST, names: set[str]) -> bool:
     return any(isinstance(one, ast.Name) and one.id in names for one in ast.walk(node))
 
 
-def _goes_through_rows(function: ast.FunctionDef) -> bool:
+def _goes_through_rows(function: ast.FunctionDef | ast.Lambda) -> bool:
     """Whether it goes through the rows of a batch, one text after the other."""
     names = _rows(function)
     loops = (one for one in _own(function) if isinstance(one, ast.For | ast.comprehension))
     return any(_mentions(loop.iter, names) for loop in loops)
 
 
-def _takes_first_row(function: ast.FunctionDef) -> bool:
+def _takes_first_row(function: ast.FunctionDef | ast.Lambda) -> bool:
     """Whether it asks a column for the first of its rows: ``example["text"][0]``."""
     return any(
         isinstance(node, ast.Subscript)

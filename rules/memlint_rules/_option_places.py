@@ -10,6 +10,7 @@ import ast
 
 from memlint.rule import (
     UNSURE,
+    Build,
     Call,
     Edit,
     How,
@@ -17,6 +18,7 @@ from memlint.rule import (
     RemoveItem,
     RemoveKeyword,
     RemoveStatement,
+    Rename,
     Script,
     Setting,
     Span,
@@ -94,3 +96,19 @@ def written(call: Call, setting: Setting) -> Setting:
     return setting._replace(
         given=True, value=UNSURE, how=How.KEYWORD, owner=call.node, node=keyword.value
     )
+
+
+def assigned(source: str) -> str:
+    """An argument's source as it may stand behind the ``=`` of a statement: without brackets around
+    it, several lines and ``:=`` want parentheses."""
+    return f"({source})" if "\n" in source or ":=" in source else source
+
+
+def renamed_options(script: Script, call: Call) -> frozenset[str]:
+    """The options that the call gives by names which the target no longer knows."""
+    ways = (
+        script.api.successor(call.name, name)
+        for name in call.keywords
+        if script.api.accepts(call.name, name) is False
+    )
+    return frozenset(way.parameter for way in ways if isinstance(way, Rename | Build))

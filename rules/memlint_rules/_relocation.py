@@ -19,7 +19,14 @@ from memlint.rule import (
     Setting,
     Trainer,
 )
-from memlint_rules._option_places import Edits, successor_of, value_node, without_option, written
+from memlint_rules._option_places import (
+    Edits,
+    assigned,
+    successor_of,
+    value_node,
+    without_option,
+    written,
+)
 
 
 def moved_to_config(
@@ -51,8 +58,10 @@ def moved_to_config(
         if setting.value is None:
             return gone if not setting.by_default else None
         # What the trainer was told counted for more than the command line.
-        assigned = _assigned(script, call, config, new, source.format(value=script.text(value)))
-        return (*gone, *assigned) if assigned is not None else None
+        later = _assigned(script, call, config, new, source.format(value=script.text(value)))
+        return (*gone, *later) if later is not None else None
+    if needs_own_arguments(script, config):
+        return _extended(script, call, kind) if kind is not None else None
     if config.fed_by_parser or not config.has_option(new):
         return None
     present = config.setting(new)
@@ -66,10 +75,28 @@ def moved_to_config(
         return gone if not setting.by_default else None
     readable = _readable_at(script, value, config)
     if readable is None:
-        assigned = _assigned(script, call, config, new, source.format(value=script.text(value)))
-        return (*gone, *assigned) if assigned is not None else None
+        given = call.keyword_node("args")
+        if given is not None and kind is not None and script.takes_parameter(given.value):
+            # Another caller may give arguments of another class, which cannot hold it.
+            return _extended(script, call, kind)
+        later = _assigned(script, call, config, new, source.format(value=script.text(value)))
+        return (*gone, *later) if later is not None else None
     edits = script.set_option(config, new, source.format(value=readable))
     return (*gone, *edits) if edits is not None else None
+
+
+def needs_own_arguments(script: Script, config: Config) -> bool:
+    """Whether trainers that share their arguments were told different things beside them."""
+    told = [
+        {one.name: _told(one.value) for one in _moved(script, trainer)}
+        for trainer in script.trainers_with(config)
+    ]
+    return any(one != told[0] for one in told)
+
+
+def _told(value: object) -> object:
+    """A value for comparison: what is not known differs from everything."""
+    return object() if value is UNSURE else value
 
 
 def _assigned(
@@ -87,7 +114,7 @@ def _assigned(
         return None
     if len(script.trainers_with(config)) != 1 or trainer.in_loop:
         return None
-    line = f"{made.value.id}.{option} = {source}"
+    line = f"{made.value.id}.{option} = {assigned(source)}"
     return (InsertStatement(script.span(statement), line),)
 
 
@@ -174,6 +201,8 @@ def _readable_at(script: Script, value: ast.expr, config: Config) -> str | None:
     there yet (then a known constant stands for it)."""
     if script.is_bound_before(value, config.node):
         return script.text(value)
+    if script.takes_parameter(value):
+        return None
     known = script.python(value)
     if known is None or isinstance(known, bool | int | float | str):
         return repr(known)

@@ -33,6 +33,14 @@ from memlint_rules._removed_names import removed_member
 from memlint_rules._version_guards import is_guarded
 
 _TOKENIZER = "transformers.PreTrainedTokenizerBase"
+_MODEL = "transformers.PreTrainedModel"
+# Methods by whose names alone a tokenizer is known, where nothing else says what is called.
+_TOKENIZER_METHODS = (
+    "encode_plus",
+    "batch_encode_plus",
+    "as_target_tokenizer",
+    "prepare_seq2seq_batch",
+)
 # What makes instances of a class that has another name.
 _INSTANCES = {
     "transformers.AutoTokenizer": _TOKENIZER,
@@ -48,6 +56,28 @@ def removed_attributes(script: Script) -> Iterator[Finding]:
                 yield from removed_member(script, node, value)
         elif value.cls is None and value.type is not None:
             yield from _attribute(script, node, value, value.type)
+    yield from _by_receiver(script)
+
+
+def _by_receiver(script: Script) -> Iterator[Finding]:
+    """Methods of what is called a tokenizer, though nothing says what it is: an argument of a
+    function, an attribute of ``self``."""
+    if not script.imports_package("transformers"):
+        return
+    own = {node.name for node in script.nodes(ast.FunctionDef)}
+    for call in script.method_calls(*_TOKENIZER_METHODS):
+        function = call.node.func
+        if not isinstance(function, ast.Attribute) or not _is_called_tokenizer(function.value):
+            continue
+        if not call.name.startswith("?.") or function.attr in own:
+            # Known by its type: looked at with the attributes. Or a tokenizer of the script's own.
+            continue
+        yield from _attribute(script, function, None, _TOKENIZER)
+
+
+def _is_called_tokenizer(node: ast.expr) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return "tokenizer" in name.lower() or name == "tok"
 
 
 def _is_assigned(script: Script, value: Object, name: str) -> bool:
@@ -56,8 +86,10 @@ def _is_assigned(script: Script, value: Object, name: str) -> bool:
     return slot is not None and slot.how is How.ATTRIBUTE
 
 
-def _attribute(script: Script, node: ast.Attribute, value: Object, kind: str) -> Iterator[Finding]:
-    owner = _INSTANCES.get(script.api.canonical(kind), script.api.canonical(kind))
+def _attribute(
+    script: Script, node: ast.Attribute, value: Object | None, kind: str
+) -> Iterator[Finding]:
+    owner = _instance_of(script, kind)
     if owner.partition(".")[0] not in PACKAGES:
         return
     attributes = script.api.attributes(owner)
@@ -73,11 +105,11 @@ def _attribute(script: Script, node: ast.Attribute, value: Object, kind: str) ->
     if way is None:
         option = script.api.successor(owner, node.attr)
         history = script.api.history(owner, node.attr)
-        if history is None or not script.api.is_a(owner, "transformers.TrainingArguments"):
+        if history is None or attributes is None or is_guarded(script, node):
             return
-        if isinstance(option, Runtime) and _is_assigned(script, value, node.attr):
-            return
-        if is_guarded(script, node):
+        if value is None or (
+            isinstance(option, Runtime) and _is_assigned(script, value, node.attr)
+        ):
             return
         note = getattr(option, "note", "")
         new = getattr(option, "parameter", None)
@@ -97,13 +129,29 @@ def _attribute(script: Script, node: ast.Attribute, value: Object, kind: str) ->
             if node.attr == "as_target_tokenizer"
             else _attribute_fix(script, node, way, call)
         ) or Fix(way.note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
+    if value is None and fix.edits:
+        # It may be a tokenizer of another library, which cannot be called.
+        fix = fix._replace(applicability=Applicability.UNSAFE)
+    yield _finding(script, node, owner, fix)
+
+
+def _finding(script: Script, node: ast.Attribute, owner: str, fix: Fix | None) -> Finding:
     end = script.span(node).end
-    yield Finding(
+    package = owner.partition(".")[0]
+    return Finding(
         Span(end - len(node.attr.encode()), end),
-        f"`{owner.rpartition('.')[2]}` of {owner.partition('.')[0]} "
-        f"{script.api.target.version(owner.partition('.')[0]).version} has no `{node.attr}`",
+        f"`{owner.rpartition('.')[2]}` of {package} "
+        f"{script.api.target.version(package).version} has no `{node.attr}`",
         fix,
     )
+
+
+def _instance_of(script: Script, kind: str) -> str:
+    """The class that is asked for attributes of what ``kind`` makes."""
+    name = script.api.canonical(kind)
+    if name in _INSTANCES:
+        return _INSTANCES[name]
+    return _MODEL if name.startswith("transformers.AutoModel") else name
 
 
 def _attribute_fix(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -26,19 +27,20 @@ from memlint.rule import (
     Symbol,
 )
 from memlint_rules._libraries import PACKAGES
-from memlint_rules._removal import fitness, since, without
+from memlint_rules._removal import fitness, other_releases, since, without
 from memlint_rules._version_guards import is_guarded
 
 
 def removed_imports(script: Script) -> Iterator[Finding]:
     for statement, alias, qualname in script.imports:
         package = qualname.partition(".")[0]
-        if package not in PACKAGES or alias.name == "*":
+        if package not in (*PACKAGES, "torch") or alias.name == "*":
             continue
         if script.api.exists(qualname) is not False or is_guarded(script, statement):
             continue
         way = script.api.successor(qualname)
         if way is None and script.api.history(qualname) is None:
+            yield from _never_there(script, alias, qualname)
             continue
         version = script.api.target.version(package).version
         yield Finding(
@@ -47,8 +49,31 @@ def removed_imports(script: Script) -> Iterator[Finding]:
             _unused(script, statement, alias, qualname)
             or _import_fix(script, statement, alias, qualname, way)
             or _of_pytorch(script, qualname)
-            or without(f"`{alias.name}`", script.api.history(qualname)),
+            or without(script, f"`{alias.name}`", script.api.history(qualname)),
         )
+
+
+def _never_there(script: Script, alias: ast.alias, qualname: str) -> Iterator[Finding]:
+    """A name that no release known ever offered: a misspelling, by what it is like."""
+    package, _, rest = qualname.partition(".")
+    if package == "torch" or not rest or script.api.is_beyond_tables(package):
+        return
+    near = difflib.get_close_matches(
+        alias.name, script.api.offered(qualname.rpartition(".")[0]), n=1, cutoff=_ALIKE
+    )
+    if not near:
+        return
+    version = script.api.target.version(package).version
+    yield Finding(
+        script.span(alias),
+        f"{package} {version} has no `{qualname}`, nor had any release since "
+        f"{script.api.first_release(package)}",
+        Fix(f"Import `{near[0]}`, if that was meant", (), Applicability.DISPLAY),
+    )
+
+
+# As alike as a name and its misspelling are.
+_ALIKE = 0.85
 
 
 def _of_pytorch(script: Script, qualname: str) -> Fix | None:
@@ -58,7 +83,7 @@ def _of_pytorch(script: Script, qualname: str) -> Fix | None:
         like = name.removeprefix(prefix)
         if like != name and script.api.exists(f"{module}.{like}"):
             framework = "TensorFlow" if prefix == "TF" else prefix
-            stay = without("", script.api.history(qualname)).message.removeprefix("Do without ")
+            stay = other_releases(script, script.api.history(qualname))
             return Fix(
                 f"Train with PyTorch, `{like}`: transformers has no models of {framework} any "
                 f"more{stay}",
@@ -234,7 +259,7 @@ def removed_member(script: Script, node: ast.Attribute, value: Symbol) -> Iterat
         case Advice(note=note):
             fix = Fix(note[:1].upper() + note[1:], (), Applicability.DISPLAY)
         case _:
-            fix = without(f"`{node.attr}`", history)
+            fix = without(script, f"`{node.attr}`", history)
     yield Finding(
         script.span(node),
         f"{package} {script.api.target.version(package).version} has no `{qualname}`"

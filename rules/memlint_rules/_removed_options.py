@@ -4,19 +4,76 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Advice, Build, Call, Config, Finding, How, Runtime, Script, Setting
+from memlint.rule import (
+    Advice,
+    Applicability,
+    Build,
+    Call,
+    Config,
+    Finding,
+    How,
+    Replace,
+    Runtime,
+    Script,
+    Setting,
+)
 from memlint_rules._libraries import PACKAGES
 from memlint_rules._option_places import option_span, successor_of, written
 from memlint_rules._prompt_limits import takers
 from memlint_rules._removal import since, without
 from memlint_rules._succession import option_fix
+from memlint_rules._unknown_options import unknown_option, unknown_values
 from memlint_rules._version_guards import is_guarded, names_looked_up
 
 
 def removed_options(script: Script) -> Iterator[Finding]:
     looked_up = names_looked_up(script)
     for call in (*script.configs, *script.trainers, *_other_calls(script)):
-        yield from _of_call(script, call, looked_up)
+        yield from _of_call(script, _as_at_target(script, call), looked_up)
+    for calls in script.calls_of_several(*PACKAGES):
+        yield from _of_several(script, calls, looked_up)
+
+
+def _as_at_target(script: Script, call: Call) -> Call:
+    """The call as one of what took its callee's place, where the target lacks the callee.
+
+    What stands in the call is then as wrong as the import, and reported in the same run.
+    """
+    name, method = call.name, ""
+    if name.rpartition(".")[2] == "from_pretrained":
+        name, _, method = name.rpartition(".")
+    if script.api.exists(name) is not False:
+        return call
+    way = script.api.successor(name)
+    if not isinstance(way, Replace) or way.arguments or way.written:
+        # Keywords that change with the callee are changed together with it.
+        return call
+    if way.qualname.partition(".")[0] not in PACKAGES or not script.api.exists(way.qualname):
+        return call
+    if any(
+        script.api.canonical(imported) == name and is_guarded(script, statement)
+        for statement, _, imported in script.imports
+    ):
+        # The script does without it.
+        return call
+    return call.as_call_of(f"{way.qualname}.{method}" if method else way.qualname)
+
+
+def _of_several(
+    script: Script, calls: tuple[Call, ...], looked_up: frozenset[str]
+) -> Iterator[Finding]:
+    """A call of one of several things: what none of them takes, with the fix that suits all."""
+    found = [list(_of_call(script, _as_at_target(script, one), looked_up)) for one in calls]
+    first, others = found[0], found[1:]
+    for finding in first:
+        same = [next((one for one in more if one.span == finding.span), None) for more in others]
+        if None in same:
+            continue
+        agree = all(one is not None and one.fix == finding.fix for one in same)
+        fix = finding.fix
+        if fix is not None and not agree:
+            fix = fix._replace(edits=(), applicability=Applicability.DISPLAY)
+        yield finding._replace(fix=fix)
 
 
 def _other_calls(script: Script) -> Iterator[Call]:
@@ -46,9 +103,24 @@ def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Itera
             # A field of the script's own class, whatever its base has.
             continue
         if script.api.accepts(call.name, setting.name) is False:
+            if _is_version_switch(script, call, setting):
+                continue
             yield from _removed_option(script, call, setting)
         elif setting.known and not setting.by_default:
-            yield from _removed_value(script, call, setting)
+            removed = list(_removed_value(script, call, setting))
+            yield from removed or unknown_values(script, call, setting)
+
+
+def _is_version_switch(script: Script, call: Call, setting: Setting) -> bool:
+    """Whether the old name is given on some paths, where the script may have asked for versions."""
+    if setting.given is not None or setting.owner is None or setting.owner is call.node:
+        return False
+    if is_guarded(script, setting.owner):
+        return True
+    way = script.api.successor(call.name, setting.name)
+    new = getattr(way, "parameter", None)
+    # The new name is given on the other paths.
+    return new is not None and call.setting(new).given is None and new in call.keywords
 
 
 def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
@@ -56,9 +128,14 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
     history = script.api.history(call.name, setting.name)
     signature = script.api.signature(call.name)
     open_ended = signature is not None and signature.accepts_any
-    if way is None and (history is None or open_ended or call.name in _TAKE_ANY):
-        # Never an option of this class: a misspelling, or something that we do not know. Or what
-        # it no longer names is taken all the same, among ``**kwargs``.
+    if way is None and (open_ended or call.name in _TAKE_ANY):
+        # What it does not name is taken all the same, among ``**kwargs``.
+        return
+    if way is None and history is None:
+        yield from unknown_option(script, call, setting)
+        return
+    if setting.how is How.ATTRIBUTE and setting.name.startswith("_"):
+        # Set on purpose, whatever the class makes of it.
         return
     if (
         setting.how is How.ATTRIBUTE
@@ -76,7 +153,7 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
         f"{since(script, history)}"
     )
     fix = option_fix(script, call, setting, way)
-    yield Finding(span, message, fix or without(f"`{setting.name}`", history))
+    yield Finding(span, message, fix or without(script, f"`{setting.name}`", history))
 
 
 # Their fields are a dataclass's; whatever else they are given becomes an attribute.

@@ -37,7 +37,7 @@ from memlint.rule import (
     Setting,
     Successor,
 )
-from memlint_rules._option_places import Edits, value_node, without_option
+from memlint_rules._option_places import Edits, assigned, value_node, without_option
 from memlint_rules._prompt_limits import kept_limit
 from memlint_rules._relocation import moved_to_config
 
@@ -47,6 +47,13 @@ def option_fix(script: Script, call: Call, setting: Setting, way: Successor | No
     if way is None:
         return None
     message = _message(setting.name, way)
+    if isinstance(way, Runtime):
+        kept = None
+        if not _is_read_back(script, call, setting):
+            kept = kept_limit(script, call, setting, way)
+        if kept is None:
+            return Fix(message, (), Applicability.DISPLAY)
+        return Fix(message, *kept)
     edits = _option_edits(script, call, setting, way)
     if edits is None:
         return Fix(message, (), Applicability.DISPLAY)
@@ -111,8 +118,6 @@ def _option_edits(script: Script, call: Call, setting: Setting, way: Successor) 
             return moved_to_config(script, call, setting, new, source)
         case Environment(variable=variable):
             return _environment(script, call, setting, variable)
-        case Runtime():
-            return kept_limit(script, call, setting, way)
         case _:
             return None
 
@@ -237,9 +242,11 @@ _QUANTIZE = ("load_in_4bit", "load_in_8bit")
 def _grouped(source: str) -> str:
     """An expression as an operand of ``or``."""
     plain = isinstance(
-        ast.parse(source, mode="eval").body, ast.Name | ast.Attribute | ast.Call | ast.Compare
+        # In parentheses, since it may take several lines.
+        ast.parse(f"({source})", mode="eval").body,
+        ast.Name | ast.Attribute | ast.Call | ast.Compare,
     )
-    return source if plain else f"({source})"
+    return source if plain and "\n" not in source else f"({source})"
 
 
 def _names(settings: Iterable[Setting]) -> list[str]:
@@ -260,7 +267,7 @@ def _environment(script: Script, call: Call, setting: Setting, variable: str) ->
     if setting.value is None:
         # None meant the library's own choice; a flag may make another.
         return gone if not setting.by_default else None
-    text = script.text(value)
+    text = assigned(script.text(value))
     line = f'{reference.text}["{variable}"] = '
     if isinstance(setting.value, str) or _is_string(script, value):
         line += text

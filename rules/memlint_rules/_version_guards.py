@@ -1,8 +1,14 @@
-"""Scripts that look for versions themselves: they catch the error, or ask a signature first."""
+"""Scripts that look for versions themselves: they catch the error, or ask a signature first.
+
+What counts is what a handler does: where it does the same thing another way (another import,
+another call, a name that says that the thing is missing) the script runs with both versions. Where
+it logs, prints, raises again or ends the program, the error is only reported.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 
 from memlint.rule import Script
 
@@ -13,8 +19,7 @@ def is_guarded(script: Script, node: ast.AST) -> bool:
         return False
     for around in script.ancestors(node):
         if isinstance(around, ast.Try) and _within(node, around.body, script):
-            few = len(around.body) <= _FEW
-            if any(_catches(handler, anything=few) for handler in around.handlers):
+            if any(_makes_up(handler, around, node) for handler in around.handlers):
                 return True
         elif isinstance(around, ast.ExceptHandler):
             # What is done where the new name fails.
@@ -30,11 +35,63 @@ def _within(node: ast.AST, body: list[ast.stmt], script: Script) -> bool:
     return any(script.span(statement).contains(span) for statement in body)
 
 
-# A whole program under ``except Exception`` reports its errors; a few lines under it try something.
+_OF_VERSIONS = frozenset({"ImportError", "ModuleNotFoundError", "TypeError", "AttributeError"})
+# Handlers of anything at all mean versions where their ``try`` holds little else.
 _FEW = 3
 
 
-_OF_VERSIONS = frozenset({"ImportError", "ModuleNotFoundError", "TypeError", "AttributeError"})
+def _makes_up(handler: ast.ExceptHandler, around: ast.Try, node: ast.AST) -> bool:
+    """Whether a handler catches what another version raises, and does without it."""
+    if not _catches(handler, anything=len(around.body) <= _FEW):
+        return False
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        # ``except ImportError: HAS_TRL = False``: what needs the name asks first.
+        return not all(_only_reports(one) for one in handler.body) and not any(
+            _leaves(one) for one in handler.body
+        )
+    return not _names(around.body).isdisjoint(_names(handler.body))
+
+
+def _only_reports(statement: ast.stmt) -> bool:
+    """A call, whatever it says: what was to be imported stays unknown."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """Whether a handler's statement raises, or ends the whole program."""
+    match statement:
+        case ast.Raise():
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Name(id="exit" | "quit"))):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="exit" | "_exit"))):
+            return True
+        case _:
+            return False
+
+
+def _names(body: Iterable[ast.stmt]) -> frozenset[str]:
+    """What statements import, bind or call, by the last part of the name."""
+    return frozenset(_named(body))
+
+
+def _named(body: Iterable[ast.stmt]) -> Iterator[str]:
+    for node in (one for statement in body for one in ast.walk(statement)):
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                yield from (alias.asname or alias.name for alias in node.names)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if (
+                name not in _REPORTERS
+            ):
+                yield name
+            case ast.Assign(targets=targets):
+                yield from (one.id for one in targets if isinstance(one, ast.Name))
+
+
+# Calls that say what happened, on both sides.
+_REPORTERS = frozenset(
+    {"print", "info", "warning", "warn", "error", "exception", "debug", "log", "str", "format"}
+)
 
 
 def _catches(handler: ast.ExceptHandler, *, anything: bool) -> bool:

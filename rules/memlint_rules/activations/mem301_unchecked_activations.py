@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from memlint.rule import Config, Example, Finding, Fix, Level, Rule, Script, Trainer
 from memlint_rules._checkpointing import ARGUMENTS, is_reentrant_by_default
+from memlint_rules._decisions import unless_switched_off
 from memlint_rules._libraries import LIBRARIES
 from memlint_rules._models import trains_language_model
 
@@ -95,7 +96,8 @@ def _finding(script: Script, config: Config, trainers: tuple[Trainer, ...]) -> F
         kind = script.set_option(config, arguments, _NON_REENTRANT)
         edits = (*edits, *kind) if kind else None
         message_of_fix += f" and `{arguments}={_NON_REENTRANT}`: no gradient passes a frozen input"
-    return Finding(span, message, Fix(message_of_fix, edits) if edits else None)
+    fix = unless_switched_off(setting, Fix(message_of_fix, edits)) if edits else None
+    return Finding(span, message, fix)
 
 
 def _starves_adapters(script: Script, config: Config, trainer: Trainer) -> bool:
@@ -119,8 +121,10 @@ RULE = Rule(
     ),
     fix_safety=(
         "Safe: recomputed activations are the same activations. Where the version checkpoints "
-        "reentrantly, which a frozen base starves of gradients, the other kind is asked for. Withheld where the script turns "
-        "checkpointing on by another way, uses Unsloth, or sets the option from outside."
+        "reentrantly, which a frozen base starves of gradients, the other kind is selected. "
+        "Advice only where the script writes `False`, which is a decision. Withheld where the "
+        "script turns checkpointing on by another way, uses Unsloth, or sets the option from "
+        "outside."
     ),
     check=check,
     triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config"})),
@@ -156,16 +160,6 @@ from trl import SFTConfig, SFTTrainer
 args = SFTConfig(
     output_dir="out",
     gradient_checkpointing=False,
-    packing=True,
-)
-SFTTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(
-    output_dir="out",
-    gradient_checkpointing=True,
     packing=True,
 )
 SFTTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()

@@ -100,14 +100,6 @@ from trl import DPOConfig, DPOTrainer
 trainer = DPOTrainer("Qwen/Qwen3-4B", args=DPOConfig("out"), train_dataset=pairs)
 trainer.train()
 """,
-            good="""\
-from trl import DPOConfig, DPOTrainer
-from memlint_runtime.losses import fuse_trl_losses
-
-trainer = DPOTrainer("Qwen/Qwen3-4B", args=DPOConfig("out"), train_dataset=pairs)
-fuse_trl_losses(trainer)
-trainer.train()
-""",
             target="trl=1.12,transformers=5.17",
         ),
         Example(

@@ -182,28 +182,10 @@ trainer = GRPOTrainer("Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_d
 """,
             good="""\
 from trl import GRPOConfig, GRPOTrainer
-from memlint_runtime import truncate_text
-from transformers import AutoTokenizer
+from memlint_runtime import limit_prompts
 
 args = GRPOConfig("out")
-trainer = GRPOTrainer("Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_dataset=dataset.map(truncate_text, fn_kwargs={"tokenizer": AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"), "max_length": 512}), eval_dataset=held_out.map(truncate_text, fn_kwargs={"tokenizer": AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"), "max_length": 512}) if held_out is not None else None)
-""",
-        ),
-        Example(
-            title="a limit that the runtime keeps, with the tokenizer that the trainer loads",
-            bad="""\
-from trl import GRPOConfig, GRPOTrainer
-
-args = GRPOConfig("out", max_prompt_length=512)
-trainer = GRPOTrainer(model="Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_dataset=dataset)
-""",
-            good="""\
-from trl import GRPOConfig, GRPOTrainer
-from memlint_runtime import truncate_text
-from transformers import AutoTokenizer
-
-args = GRPOConfig("out")
-trainer = GRPOTrainer(model="Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_dataset=dataset.map(truncate_text, fn_kwargs={"tokenizer": AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"), "max_length": 512}))
+trainer = limit_prompts(GRPOTrainer, 512)("Qwen/Qwen3-0.6B", reward_funcs=reward, args=args, train_dataset=dataset, eval_dataset=held_out)
 """,
         ),
         Example(
@@ -218,13 +200,11 @@ trainer = PairwiseTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=data
             good="""\
 from trl import GRPOConfig
 from project.trainer import PairwiseTrainer
-from memlint_runtime import truncate_text
-from transformers import AutoTokenizer
 
 args = GRPOConfig("out")
 # No option of trl's own any more; a trainer that is not trl's may read it.
 args.max_prompt_length = 512
-trainer = PairwiseTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=dataset.map(truncate_text, fn_kwargs={"tokenizer": AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"), "max_length": 512}))
+trainer = PairwiseTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
 """,
         ),
         Example(
@@ -261,10 +241,10 @@ print("prompts of", args.max_prompt_length, "tokens")
 """,
             good="""\
 from trl import GRPOConfig, GRPOTrainer
-from memlint_runtime import truncate_text
+from memlint_runtime import limit_prompts
 
 args = GRPOConfig("out")
-trainer = GRPOTrainer(model, reward_funcs=reward, args=args, train_dataset=dataset.map(truncate_text, fn_kwargs={"tokenizer": tokenizer, "max_length": 512}), processing_class=tokenizer)
+trainer = limit_prompts(GRPOTrainer, 512)(model, reward_funcs=reward, args=args, train_dataset=dataset, processing_class=tokenizer)
 print("prompts of", 512, "tokens")
 """,
         ),
@@ -285,17 +265,17 @@ trainer = DPOTrainer(**parts)
 """,
             good="""\
 from trl import DPOConfig, DPOTrainer
-from memlint_runtime import truncate_text
+from memlint_runtime import limit_prompts
 
 args = DPOConfig("out")
 parts = {
     "model": model,
     "args": args,
-    "train_dataset": data["train"].map(truncate_text, fn_kwargs={"tokenizer": tokenizer, "max_length": 512}),
-    "eval_dataset": data["test"].map(truncate_text, fn_kwargs={"tokenizer": tokenizer, "max_length": 512}),
+    "train_dataset": data["train"],
+    "eval_dataset": data["test"],
     "processing_class": tokenizer,
 }
-trainer = DPOTrainer(**parts)
+trainer = limit_prompts(DPOTrainer, 512)(**parts)
 """,
         ),
         Example(
@@ -565,6 +545,46 @@ except Exception as error:
 """,
         ),
         Example(
+            title="a function that reports its error, however short",
+            bad="""\
+from transformers import TrainingArguments
+
+try:
+    args = TrainingArguments("out", evaluation_strategy="no")
+except TypeError as error:
+    print(error)
+    raise
+""",
+            good="""\
+from transformers import TrainingArguments
+
+try:
+    args = TrainingArguments("out", eval_strategy="no")
+except TypeError as error:
+    print(error)
+    raise
+""",
+        ),
+        Example(
+            title="an import that is only missed",
+            bad="""\
+try:
+    from trl import setup_chat_format
+except ImportError:
+    print("install trl")
+    raise SystemExit(1)
+model, tokenizer = setup_chat_format(model, tokenizer)
+""",
+            good="""\
+try:
+    from memlint_runtime import setup_chat_format
+except ImportError:
+    print("install trl")
+    raise SystemExit(1)
+model, tokenizer = setup_chat_format(model, tokenizer)
+""",
+        ),
+        Example(
             title="imported and never used",
             bad="""\
 from trl import SFTConfig, setup_chat_format
@@ -719,7 +739,28 @@ from transformers import PretrainedConfig
 
 config = PretrainedConfig(num_labels=3)
 """,
-        # A few lines that try the new name first.
+        # Whether the name is there is asked.
+        """\
+def has_chat_format():
+    try:
+        from trl import setup_chat_format
+
+        return True
+    except ImportError:
+        return False
+""",
+        # What uses the name is left out with it.
+        """\
+def formatted(model, tokenizer):
+    try:
+        from trl import setup_chat_format
+
+        model, tokenizer = setup_chat_format(model, tokenizer)
+    except ImportError:
+        pass
+    return model, tokenizer
+""",
+        # The new name is tried first.
         """\
 from transformers import TrainingArguments
 

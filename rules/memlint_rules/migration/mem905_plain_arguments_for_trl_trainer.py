@@ -18,6 +18,7 @@ from memlint.rule import (
     Fix,
     How,
     Level,
+    Object,
     ReplaceCallee,
     Rule,
     Script,
@@ -25,12 +26,13 @@ from memlint.rule import (
     Trainer,
 )
 from memlint_rules._libraries import LIBRARIES
+from memlint_rules._relocation import needs_own_arguments
 
 _CHECKPOINTING = "activation checkpointing"
 _PLAIN = frozenset({"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"})
-# Where the two classes' defaults differ, these keep what the script trained with. Checkpointing is
-# left to TRL's default: it changes memory, not numbers.
-_KEPT = ("learning_rate", "logging_steps", "bf16", "max_length")
+# Where the two classes' defaults differ, these keep what the script trained with. Checkpointing and
+# how often something is logged are left to TRL's defaults: they change no number.
+_KEPT = ("learning_rate", "bf16", "max_length")
 # What TRL's configurations turn on, and the options that decide it, the first by its default.
 _SAVINGS = {
     "bf16": ("bf16", "fp16"),
@@ -115,6 +117,9 @@ def _fix(script: Script, trainer: Trainer, config: Config, wanted: str) -> Fix |
         return advice
     if any(one.kind != trainer.kind for one in script.trainers_with(config)):
         return advice
+    if needs_own_arguments(script, config) or _is_extended(script, config):
+        # Plain arguments become an object of each trainer's own; others would be one for all.
+        return advice
     reference = script.reference(wanted, config.node)
     if reference is None:
         return advice
@@ -127,6 +132,15 @@ def _fix(script: Script, trainer: Trainer, config: Config, wanted: str) -> Fix |
         f"Use `{name}`, with what `TrainingArguments` meant by default written out",
         (ReplaceCallee(config.span, reference.text), *kept, *reference.edits),
     )
+
+
+def _is_extended(script: Script, config: Config) -> bool:
+    """Whether ``extend_arguments`` makes another trainer's arguments of the same object."""
+    for call in script.calls_to("memlint_runtime.extend_arguments"):
+        made = call.argument(0)
+        if isinstance(made, Object) and script.config_of(made) is config:
+            return True
+    return False
 
 
 def _values_to_keep(script: Script, config: Config, wanted: str) -> Iterator[tuple[str, str]]:
@@ -195,7 +209,6 @@ args = SFTConfig(
     per_device_train_batch_size=1,
     learning_rate=2e-4,
     bf16=True,
-    logging_steps=500,
 )
 trainer = SFTTrainer(model, args=args, train_dataset=dataset)
 """,
@@ -212,7 +225,7 @@ trainer = trl.DPOTrainer(model, args=TrainingArguments("out"), train_dataset=dat
 import trl
 from transformers import TrainingArguments
 
-trainer = trl.DPOTrainer(model, args=trl.DPOConfig("out", learning_rate=5e-05, logging_steps=500, bf16=False), train_dataset=dataset)
+trainer = trl.DPOTrainer(model, args=trl.DPOConfig("out", learning_rate=5e-05, bf16=False), train_dataset=dataset)
 """,
         ),
         Example(
@@ -229,7 +242,7 @@ from transformers import TrainingArguments
 from trl import SFTConfig, SFTTrainer
 
 options = {"output_dir": "out", "bf16": True}
-trainer = SFTTrainer(model, args=SFTConfig(learning_rate=5e-05, logging_steps=500, **options), train_dataset=dataset)
+trainer = SFTTrainer(model, args=SFTConfig(learning_rate=5e-05, **options), train_dataset=dataset)
 """,
         ),
     ),

@@ -32,6 +32,8 @@ _STAGE_3_FILE = r"(?i)(?<![a-z])(zero|z|stage|ds)[ _-]?(stage)?[ _-]?3(?!\.?\d)"
 
 def check(script: Script) -> Iterator[Finding]:
     for config in script.configs:
+        if not config.has_option(_OPTION):
+            continue
         gather = config.effective(_OPTION)
         if not config.has_option(_OPTION) or not script.may_train_with(config):
             continue

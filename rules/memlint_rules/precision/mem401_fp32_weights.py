@@ -132,10 +132,11 @@ def _check_string_model(script: Script, trainer: Trainer) -> Iterator[Finding]:
     span = script.span(given.node) if given.node is not None else trainer.span
     fix = None
     if config is not None and kwargs is not None and config.has_option("model_init_kwargs"):
-        edits = script.set_option(config, "model_init_kwargs", '{"dtype": "bfloat16"}')
+        loaded = f'{{"{_dtype_option(script)}": "bfloat16"}}'
+        edits = script.set_option(config, "model_init_kwargs", loaded)
         if edits is not None:
             fix = Fix(
-                'Set `model_init_kwargs={"dtype": "bfloat16"}`',
+                f"Set `model_init_kwargs={loaded}`",
                 edits,
                 Applicability.SAFE if trainer.peft else Applicability.UNSAFE,
             )
@@ -145,6 +146,14 @@ def _check_string_model(script: Script, trainer: Trainer) -> Iterator[Finding]:
         "parameter where bfloat16 needs 2",
         fix,
     )
+
+
+def _dtype_option(script: Script) -> str:
+    """What the target's ``from_pretrained`` calls it: a name that it does not know goes to the
+    model's constructor, which refuses it."""
+    signature = script.api.signature("transformers.AutoModelForCausalLM.from_pretrained")
+    taken = signature.parameters if signature is not None else {}
+    return next((name for name in DTYPE_OPTIONS if name in taken), DTYPE_OPTIONS[-1])
 
 
 RULE = Rule(

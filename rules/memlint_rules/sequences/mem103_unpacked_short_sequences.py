@@ -30,6 +30,7 @@ from memlint.rule import (
     Setting,
     Trainer,
 )
+from memlint_rules._decisions import unless_switched_off
 from memlint_rules._libraries import LIBRARIES
 from memlint_rules._packing import learns_prompts
 from memlint_rules._row_lengths import lengths_may_differ, share_of_padding
@@ -135,7 +136,8 @@ def _fix(script: Script, holder: Call) -> Fix:
     edits = script.set_option(holder, "packing", "True")
     if not edits:
         return Fix("Set `packing=True`", (), Applicability.DISPLAY)
-    return Fix("Set `packing=True`", edits, Applicability.UNSAFE)
+    fix = Fix("Set `packing=True`", edits, Applicability.UNSAFE)
+    return unless_switched_off(holder.setting("packing"), fix)
 
 
 RULE = Rule(
@@ -222,19 +224,6 @@ trainer = SFTTrainer(
     train_dataset=dataset,
 )
 """,
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-options = dict(
-    per_device_train_batch_size=1,
-    packing=True,
-)
-trainer = SFTTrainer(
-    model="Qwen/Qwen3-0.6B",
-    args=SFTConfig("out", **options),
-    train_dataset=dataset,
-)
-""",
         ),
         Example(
             title="plain arguments: advice only, they have no such option",
@@ -254,12 +243,6 @@ from trl import SFTConfig, SFTTrainer
 
 args = SFTConfig("out")
 SFTTrainer("Qwen/Qwen2-0.5B", args=args, train_dataset=dataset, packing=False).train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out")
-SFTTrainer("Qwen/Qwen2-0.5B", args=args, train_dataset=dataset, packing=True).train()
 """,
         ),
         Example(
