@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Final, NamedTuple
 
+from memlint.script.project import is_elsewhere
 from memlint.script.values import (
     ABSENT,
     Absent,
@@ -102,7 +103,12 @@ def setting_of(name: str, slot: Slot | None, *, open_ended: bool) -> Setting:
         node = slot.value.node
     elif isinstance(slot.value, Object):
         node = slot.value.node if isinstance(slot.value.node, ast.expr) else None
-    return Setting(name, True, value, origin, slot.how, slot.owner, node, slot.value)
+    owner = slot.owner
+    if is_elsewhere(node):
+        node = None
+    if is_elsewhere(owner):
+        owner = None
+    return Setting(name, True, value, origin, slot.how, owner, node, slot.value)
 
 
 def python_value(value: Value) -> object:

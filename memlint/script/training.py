@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from memlint.script.calls import Call, ModelFacts
 from memlint.script.forwards import Certainty, ForwardRun
 from memlint.script.invocations import Record
+from memlint.script.project import is_elsewhere
 from memlint.script.tensors import Output, Tensor
 from memlint.script.values import (
     Absent,
@@ -52,6 +53,7 @@ class Forward:
         or any caller; None where an unknown context or flag decides.
     training: False after ``eval()``, True after ``train()``, None where the script does not say.
     labels: whether labels are given. called: whether the script reaches it from its top.
+    elsewhere: whether it is in another file of the project, and so has no place in this one.
     """
 
     def __init__(self, script: Script, runs: list[ForwardRun]) -> None:
@@ -65,13 +67,17 @@ class Forward:
 
     @property
     def call(self) -> Call:
-        call = self.script.call_at(self.node)
+        call = self.script.call_anywhere(self.node)
         assert call is not None, "a forward pass is a call that was recorded"
         return call
 
     @property
     def span(self) -> Span:
         return self.script.span(self.node)
+
+    @property
+    def elsewhere(self) -> bool:
+        return is_elsewhere(self.node)
 
     @property
     def certainty(self) -> Certainty:
@@ -138,7 +144,7 @@ class Forward:
     @property
     def steps(self) -> tuple[Step, ...]:
         """The training steps that run it."""
-        return tuple(step for step in self.script.steps if self in step.forwards)
+        return tuple(step for step in self.script.steps if self in step.all_forwards)
 
     @property
     def in_training_step(self) -> bool:
@@ -202,7 +208,8 @@ class Step:
     """A training step: one turn of the innermost loop around a backward pass.
 
     node: the loop. backwards, forwards: those that it runs, in functions that it calls too.
-    optimizer_steps, zero_grads: likewise; they may be in an outer loop (accumulation).
+    optimizer_steps, zero_grads: likewise; they may be in an outer loop (accumulation). Calls in
+        other files of the project are left out.
     epochs: the loops around it, outermost first, those of callers included.
     """
 
@@ -218,12 +225,17 @@ class Step:
     def backwards(self) -> tuple[Call, ...]:
         return self.script.calls_of(self._records)
 
-    @cached_property
+    @property
     def forwards(self) -> tuple[Forward, ...]:
-        """The forward passes that a step runs, evaluation within it left out where it is known."""
+        """The forward passes of this file that a step runs, evaluation within it left out."""
+        return tuple(one for one in self.all_forwards if not one.elsewhere)
+
+    @cached_property
+    def all_forwards(self) -> tuple[Forward, ...]:
+        """Those in other files of the project too."""
         return tuple(
             forward
-            for forward in self.script.forwards
+            for forward in self.script.all_forwards
             if any(self._runs(run) for run in forward.runs)
         )
 
@@ -277,7 +289,7 @@ def steps_of(script: Script) -> tuple[Step, ...]:
     for event in script.events:
         if event.kind is EventKind.BACKWARD:
             loops = _loops(event.record)
-            if loops:
+            if loops and not is_elsewhere(loops[-1]):
                 by_loop[loops[-1]].append(event.record)
     found = [Step(script, node, records) for node, records in by_loop.items()]
     return tuple(sorted(found, key=lambda step: script.span(step.node)))
@@ -432,6 +444,8 @@ def kept_of(script: Script) -> tuple[Kept, ...]:
         func = event.node.func
         loops = _loops(event.record)
         if event.kind is not EventKind.KEEP or not loops or not isinstance(func, ast.Attribute):
+            continue
+        if is_elsewhere(func):
             continue
         container = script.text(func.value)
         loop = loops[-1]
