@@ -39,7 +39,7 @@ from memlint.script.owners import (
 )
 from memlint.script.project import Project, is_elsewhere
 from memlint.script.references import Reference, reference
-from memlint.script.settings import python_value, setting_of
+from memlint.script.settings import python_value, setting_of, unified
 from memlint.script.tensors import Tensor, Use, Width
 from memlint.script.training import (
     Event,
@@ -119,7 +119,7 @@ class Script(Tree):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                 if is_elsewhere(node):
                     continue
-                value = values.get(node.value)
+                value = unified(values.get(node.value, UNKNOWN))
                 if isinstance(value, Symbol) or (
                     isinstance(value, Object) and value.type is not None
                 ):
