@@ -148,7 +148,7 @@ def module_of(run: Interpreter, record: Record, callee: Value) -> tuple[Value, C
     if isinstance(callee, Object):
         if is_module(callee):
             return callee, Certainty.DEFINITE
-        if callee.type is None and (modes.is_known_module(run, callee) or is_named_as_model(func)):
+        if modes.is_known_module(run, callee) or is_named_as_model(func):
             return callee, _certainty(run, callee)
         return None
     if isinstance(callee, Opaque):

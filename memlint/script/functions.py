@@ -151,8 +151,12 @@ def apply(run: Interpreter, callee: Value, record: Record) -> Value:
     """Call ``callee``: record it, and say what comes out."""
     if isinstance(callee, Symbol):
         record.name = callee.name
-        _take(run, record)
         handler = run.handlers.get(callee.name)
+        if run.project is not None and handler is None:
+            known = run.project_value(callee.name)
+            if known is not None and _is_followed(known):
+                return _call_elsewhere(run, known, record)
+        _take(run, record)
         if handler is not None:
             value = handler(run, record)
             if value is not None:
@@ -204,6 +208,28 @@ def apply(run: Interpreter, callee: Value, record: Record) -> Value:
     if module is not None:
         return forward(run, record, *module)
     return _unfollowed(run, record) if run.has_tensors else made_by(run, record, None)
+
+
+def _is_followed(value: Value) -> bool:
+    """Whether what another file of the project defines is run: what the libraries' trainers and
+    configurations are derived from is known by its name alone."""
+    if not isinstance(value, Class):
+        return True
+    library = library_base(value)
+    return library is None or library.startswith(("torch.", "typing."))
+
+
+def _call_elsewhere(run: Interpreter, callee: Value, record: Record) -> Value:
+    """A function or a class of another file, which keeps its qualified name."""
+    name = record.name
+    if isinstance(callee, Class):
+        made = _instantiate(run, callee, record)
+        record.name, record.subclass = name, None
+        return made
+    _take(run, record)
+    if isinstance(callee, Function) and can_follow(run, callee):
+        return call_function(run, callee, record)
+    return _unfollowed(run, record)
 
 
 def _unfollowed(run: Interpreter, record: Record) -> Value:
@@ -317,7 +343,7 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
         run.branches = run.loops = 0
         run.contexts = run.loop_nest = ()
         run.called = False
-        if function.owner is not None and getattr(node, "name", "") in modes.EVALUATION_HOOKS:
+        if function.owner is not None and getattr(node, "name", "") in modes.HOOKS_OF_CALLERS:
             modes.set_gradients(run, None)
     start = len(run.defined)
     _bind_parameters(run, function, record)

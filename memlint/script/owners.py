@@ -103,7 +103,7 @@ def _of_model(script: Script, facts: ModelFacts) -> LossOwner:
 
 def _of_weights(facts: ModelFacts) -> LossOwner:
     """The owner by what the model's code is, where nothing replaces its loss."""
-    load = facts.load
+    load = facts.load if facts.load is not None else facts.loads[0] if facts.loads else None
     if facts.by_name:
         return LossOwner(Owner.TRANSFORMERS, True)
     if load is None:

@@ -10,6 +10,7 @@ from memlint.script import modes
 from memlint.script.binding import assign
 from memlint.script.expressions import binary
 from memlint.script.gradients import context_name
+from memlint.script.project import is_elsewhere
 from memlint.script.state import State
 from memlint.script.tensors import Output, Tensor
 from memlint.script.tree import walk
@@ -99,7 +100,7 @@ def _import_from(run: Interpreter, node: ast.ImportFrom) -> None:
 def _if(run: Interpreter, node: ast.If) -> None:
     decided = truth(run.eval(node.test))
     if decided is None and _is_main_guard(node.test):
-        decided = True
+        decided = not is_elsewhere(node)
     if decided is None and _is_type_checking(node.test):
         run.fork(lambda: run.block(node.body))
         return
@@ -275,7 +276,7 @@ def _stop(run: Interpreter, node: ast.stmt) -> None:
 
 def _global(run: Interpreter, node: ast.Global) -> None:
     names = run.global_names.setdefault(run.scope, {})
-    names.update(dict.fromkeys(node.names, 0))
+    names.update(dict.fromkeys(node.names, run.root_scope()))
 
 
 def _nonlocal(run: Interpreter, node: ast.Nonlocal) -> None:

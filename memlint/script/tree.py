@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TypeVar
 
+from memlint.script.project import is_elsewhere
 from memlint.source import Source, Span
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -77,7 +78,9 @@ class Tree:
         return any(word.encode() in self.source.data for word in words)
 
     def text(self, node: ast.AST) -> str:
-        """The source of a node, as it is written."""
+        """The source of a node, as it is written; of another file's, as Python would write it."""
+        if is_elsewhere(node):
+            return ast.unparse(node)
         return self.source.slice(self.span(node))
 
     @cached_property
