@@ -89,5 +89,5 @@ def test_gpus_by_short_names() -> None:
     assert len(gpu_names()) >= 40
     assert find_gpu("RTX 4090") == find_gpu("rtx4090-24gb")
     assert find_gpu("NVIDIA A100-SXM4-80GB").name == "a100-80gb"
-    with pytest.raises(SettingsError, match="near: .*h100"):
+    with pytest.raises(SettingsError, match=r"near: .*h100"):
         find_gpu("h100-81gb")
