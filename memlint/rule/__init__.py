@@ -56,10 +56,13 @@ if TYPE_CHECKING:
         VISION,
         Skip,
         advise,
+        call_after_load,
+        call_beside,
         fix,
         together,
     )
     from memlint.rule.triggers import LIBRARIES, PACKAGES
+    from memlint.rule.trl_losses import fuse_trl_loss
     from memlint.script import (
         MEASURES,
         MISSING,
@@ -81,6 +84,7 @@ if TYPE_CHECKING:
         Kept,
         Lengths,
         Loop,
+        LossForm,
         LossOwner,
         ModelFacts,
         Object,
@@ -97,6 +101,7 @@ if TYPE_CHECKING:
         Step,
         Symbol,
         Tensor,
+        TokenLoss,
         Trainer,
         Width,
     )
@@ -144,6 +149,7 @@ __all__ = [
     "Lengths",
     "Level",
     "Loop",
+    "LossForm",
     "LossOwner",
     "ModelFacts",
     "Move",
@@ -183,11 +189,15 @@ __all__ = [
     "Successor",
     "Symbol",
     "Tensor",
+    "TokenLoss",
     "Trainer",
     "Width",
     "WrapStatements",
     "advise",
+    "call_after_load",
+    "call_beside",
     "fix",
+    "fuse_trl_loss",
     "together",
 ]
 

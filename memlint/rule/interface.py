@@ -47,10 +47,13 @@ from memlint.rule.kit import (
     VISION,
     Skip,
     advise,
+    call_after_load,
+    call_beside,
     fix,
     together,
 )
 from memlint.rule.triggers import LIBRARIES, PACKAGES
+from memlint.rule.trl_losses import fuse_trl_loss
 from memlint.script import (
     MEASURES,
     MISSING,
@@ -72,6 +75,7 @@ from memlint.script import (
     Kept,
     Lengths,
     Loop,
+    LossForm,
     LossOwner,
     ModelFacts,
     Object,
@@ -88,6 +92,7 @@ from memlint.script import (
     Step,
     Symbol,
     Tensor,
+    TokenLoss,
     Trainer,
     Width,
 )
@@ -136,6 +141,7 @@ __all__ = [
     "Lengths",
     "Level",
     "Loop",
+    "LossForm",
     "LossOwner",
     "ModelFacts",
     "Move",
@@ -175,11 +181,15 @@ __all__ = [
     "Successor",
     "Symbol",
     "Tensor",
+    "TokenLoss",
     "Trainer",
     "Width",
     "WrapStatements",
     "advise",
+    "call_after_load",
+    "call_beside",
     "fix",
+    "fuse_trl_loss",
     "together",
 ]
 

@@ -6,12 +6,13 @@ script one that it says nothing of (Unsloth, no GPU, images)? They are answered 
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from memlint.rule.edits import Edit
+from memlint.rule.edits import Edit, InsertStatement
 from memlint.rule.findings import Applicability, Fix
-from memlint.script import Script
+from memlint.script import Call, Script
 
 
 def advise(message: str) -> Fix:
@@ -53,3 +54,31 @@ UNSLOTH = Skip("the script uses Unsloth", lambda script: script.uses_unsloth)
 OFF_CUDA = Skip("it trains off CUDA (CPU, TPU, Apple, Gaudi)", lambda script: script.off_cuda)
 VISION = Skip("images go into the model", lambda script: script.uses_vision)
 DIFFUSION = Skip("it trains a diffusion model", lambda script: script.uses_diffusion)
+
+
+def call_beside(
+    script: Script,
+    function: str,
+    arguments: str,
+    statement: ast.stmt,
+    where: Literal["before", "after"] = "before",
+) -> tuple[Edit, ...] | None:
+    """Edits that call ``function``, by its qualified name, before or after a statement.
+
+    None where its name is taken there.
+    """
+    reference = script.reference(function, statement)
+    if reference is None:
+        return None
+    call = f"{reference.text}({arguments})"
+    return (InsertStatement(script.span(statement), call, where), *reference.edits)
+
+
+def call_after_load(script: Script, function: str, load: Call) -> tuple[Edit, ...] | None:
+    """Edits that call ``function(model)`` after ``model = ...``; None where ``load`` gives the
+    model no such name."""
+    match script.statement(load.node):
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) as statement:
+            if value is load.node:
+                return call_beside(script, function, name, statement, "after")
+    return None

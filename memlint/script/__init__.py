@@ -4,6 +4,7 @@ from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.datasets import Dataset, Effect, Lengths, Preparation, Purpose
 from memlint.script.flow import Flow
 from memlint.script.forwards import Certainty
+from memlint.script.losses import LossForm, TokenLoss
 from memlint.script.model import Loop, Script, build_script
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
 from memlint.script.references import Reference
@@ -33,6 +34,7 @@ __all__ = [
     "Kept",
     "Lengths",
     "Loop",
+    "LossForm",
     "LossOwner",
     "ModelFacts",
     "Object",
@@ -49,6 +51,7 @@ __all__ = [
     "Step",
     "Symbol",
     "Tensor",
+    "TokenLoss",
     "Trainer",
     "Width",
     "build_script",

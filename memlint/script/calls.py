@@ -301,6 +301,40 @@ class Trainer(Call):
         return self.script.model_facts(setting.raw if setting.given is not False else ABSENT)
 
     @cached_property
+    def checkpoint(self) -> str | None:
+        """The checkpoint that the script writes for its model; None where it may be another, as
+        the default of a command line."""
+        given = self.setting("model")
+        if self.model.load is not None:
+            given = self.model.load.setting("pretrained_model_name_or_path")
+        return given.value if isinstance(given.value, str) and not given.by_default else None
+
+    def number(self, option: str) -> int | None:
+        """A positive whole number of its configuration, by the version's default too."""
+        if self.config is not None:
+            value = self.config.effective(option).value
+        elif self.args.given is False:
+            config = self.script.api.config_of(self.kind)
+            signature = self.script.api.signature(config) if config else None
+            parameter = signature.parameters.get(option) if signature else None
+            value = parameter.default if parameter else None
+        else:
+            return None
+        return value if type(value) is int and value > 0 else None
+
+    def is_kind(self, *names: str) -> bool:
+        """Whether it is one of TRL's trainers of these names, wherever the version keeps them."""
+        return self.kind.startswith("trl.") and self.kind.rpartition(".")[2] in names
+
+    @cached_property
+    def evaluates_on_schedule(self) -> bool:
+        """Whether its configuration definitely evaluates while it trains."""
+        return self.config is not None and any(
+            self.config.setting(name).is_value("steps", "epoch")
+            for name in ("eval_strategy", "evaluation_strategy")
+        )
+
+    @cached_property
     def checkpointed_by_call(self) -> bool | None:
         """Whether a call of the script, not the configuration, turns checkpointing on or may.
 

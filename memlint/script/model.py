@@ -27,11 +27,12 @@ from memlint.script.flow import Flow
 from memlint.script.gradients import is_off_around
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
-from memlint.script.losses import avoids_logits
+from memlint.script.losses import TokenLoss, are_only_gathered, token_losses
 from memlint.script.owners import (
     AttentionOwner,
     CheckpointingOwner,
     LossOwner,
+    avoids_logits,
     owner_of_attention,
     owner_of_checkpointing,
     owner_of_loss,
@@ -42,6 +43,7 @@ from memlint.script.references import Reference, reference
 from memlint.script.settings import python_value, setting_of, unified
 from memlint.script.tensors import Tensor, Use, Width
 from memlint.script.training import (
+    CLASSIFIERS,
     Event,
     Forward,
     Kept,
@@ -336,6 +338,11 @@ class Script(Tree):
         """Whether anything may be trained here, by a trainer or in a hand-written loop."""
         return bool(self.training or self.loops or self.steps)
 
+    @cached_property
+    def may_train(self) -> bool:
+        """``trains``, or a backward pass out of a loop: its loop may be elsewhere."""
+        return self.trains or bool(self.method_calls("backward", "manual_backward"))
+
     @property
     def records(self) -> list[Record]:
         """Every call as it was evaluated, in the order of the run."""
@@ -379,6 +386,10 @@ class Script(Tree):
         """What the script says of the model that ``value`` is."""
         return model_facts(self, value)
 
+    def loads_language_model(self, load: Call) -> bool:
+        """Whether a call loads a decoder or encoder-decoder with logits over a vocabulary."""
+        return is_language_model(load)
+
     def is_quantized(self, load: Call) -> bool | None:
         """Whether a ``from_pretrained`` call loads quantized weights."""
         return is_quantized(load)
@@ -407,6 +418,17 @@ class Script(Tree):
                 if isinstance(one, Object)
                 for inner in chain_of(one)
             )
+        )
+
+    def calls_on_trainer(self, trainer: Trainer, *methods: str) -> tuple[Call, ...]:
+        """Calls of ``methods`` on a trainer: ``trainer.evaluate()``."""
+        nodes = {record.node for record in trainer.records}
+        return tuple(
+            call
+            for call in self.method_calls(*methods)
+            if isinstance(call.receiver, Object)
+            and call.receiver.made_by is not None
+            and call.receiver.made_by.node in nodes
         )
 
     # -- loops -----------------------------------------------------------------------------------
@@ -569,6 +591,24 @@ class Script(Tree):
             found.setdefault((use[1], use[2]), use)
         return tuple(found.values())
 
+    def uses_at(self, node: ast.expr) -> tuple[Use, ...]:
+        """What reads the tensor that an expression makes, over all runs."""
+        return tuple(self._uses.get(node, ()))
+
+    @cached_property
+    def token_losses(self) -> tuple[TokenLoss, ...]:
+        """Losses and log-probabilities that the script itself computes from logits."""
+        return token_losses(self, self._run.tensor_uses)
+
+    def are_only_gathered(self, losses: list[TokenLoss]) -> bool:
+        """Whether all logits that the script reads go into these log-softmaxes alone."""
+        return are_only_gathered(self, losses, self._run.tensor_uses)
+
+    @cached_property
+    def loads_classifier(self) -> bool:
+        """Whether a model with labels instead of a vocabulary is loaded."""
+        return any(part in load.name for load in self.model_loads for part in CLASSIFIERS)
+
     # -- facts -----------------------------------------------------------------------------------
 
     @cached_property
@@ -640,9 +680,10 @@ class Script(Tree):
         """Whether the defaults of a command line or a function keep ``node`` from running."""
         return is_off_by_default(self, node)
 
-    def avoids_logits(self, *calls: str) -> bool:
-        """Whether one of ``calls``, or what replaces every loss or head, spares full logits."""
-        return avoids_logits(self, calls)
+    @cached_property
+    def avoids_logits(self) -> bool:
+        """Whether anything in the script spares full logits, for whichever model."""
+        return avoids_logits(self)
 
     def may_turn_on_checkpointing(self, preparation: Call) -> bool:
         """Whether a k-bit preparation may turn activation checkpointing on."""

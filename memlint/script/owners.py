@@ -42,12 +42,20 @@ class LossOwner(NamedTuple):
     call: Call | None = None
 
 
-# What replaces the loss or the head of a model: by the last part of the name.
+# The one list of what replaces the loss or the head of a model: by the last part of the name.
 _RUNTIME = frozenset({"fuse_causal_lm_loss", "defer_logits", "fuse_trl_losses"})
 _CUT = frozenset({"cce_patch", "linear_cross_entropy"})
-_LIGER_PREFIXES = ("apply_liger_kernel", "_apply_liger_kernel")
-_LIGER_LOSSES = frozenset({"LigerFusedLinearCrossEntropyLoss", "LigerFusedLinearCrossEntropy"})
+# Beginnings of Liger's names, which a project may export again from a module of its own.
+_LIGER_PREFIXES = (
+    "apply_liger_kernel",
+    "_apply_liger_kernel",
+    "LigerFusedLinear",
+    "LigerForCausalLM",
+)
 _LIGER_OPTIONS = ("use_liger_kernel", "use_liger", "use_liger_loss")
+# Functions of the runtime that a script's own loss is computed with.
+_RUNTIME_LOSSES = ("token_logprobs", "sequence_logprobs", "shared_prompt_logprobs")
+_PACKAGES = ("liger_kernel", "cut_cross_entropy")
 # TRL's trainers by the behaviour that tells how they compute their loss.
 _TOPICS = {
     "SFTTrainer": "sft-loss",
@@ -56,6 +64,13 @@ _TOPICS = {
     "GRPOTrainer": "policy-loss",
     "RLOOTrainer": "policy-loss",
 }
+# TRL's trainers whose losses are computed from full logits in every version.
+_FULL_LOGITS = frozenset(
+    {
+        *("CPOTrainer", "ORPOTrainer", "TPOTrainer", "BCOTrainer", "PPOTrainer", "PPOv2Trainer"),
+        *("OnlineDPOTrainer", "A2POTrainer"),
+    }
+)
 _PLAIN = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 
 
@@ -84,24 +99,25 @@ def _of_trainer(script: Script, trainer: Trainer) -> LossOwner:
         return _of_trl(script, trainer)
     if trainer.kind not in _PLAIN:
         return LossOwner(Owner.UNKNOWN, None)
-    return _of_weights(trainer.model)
+    return _of_weights(script, trainer.model)
 
 
 def _of_trl(script: Script, trainer: Trainer) -> LossOwner:
     if trainer.shares_prompts:
         return LossOwner(Owner.RUNTIME, False)
-    topic = _TOPICS.get(trainer.kind.rpartition(".")[2])
+    name = trainer.kind.rpartition(".")[2]
+    topic = _TOPICS.get(name)
     if topic is None:
-        return LossOwner(Owner.TRL, True)
+        return LossOwner(Owner.TRL, True if name in _FULL_LOGITS else None)
     return LossOwner(Owner.TRL, script.api.behaviour(topic) == "full logits")
 
 
 def _of_model(script: Script, facts: ModelFacts) -> LossOwner:
     patched = _patched(script, facts, None)
-    return patched if patched is not None else _of_weights(facts)
+    return patched if patched is not None else _of_weights(script, facts)
 
 
-def _of_weights(facts: ModelFacts) -> LossOwner:
+def _of_weights(script: Script, facts: ModelFacts) -> LossOwner:
     """The owner by what the model's code is, where nothing replaces its loss."""
     load = facts.load if facts.load is not None else facts.loads[0] if facts.loads else None
     if facts.by_name:
@@ -112,7 +128,9 @@ def _of_weights(facts: ModelFacts) -> LossOwner:
         load.setting("trust_remote_code").value is not False
     ):
         # The checkpoint may bring its code, or be one that transformers knows.
-        return LossOwner(Owner.REMOTE_CODE, None, load)
+        known = isinstance(facts.name, str) and script.api.family(facts.name).plain_loss
+        if not known:
+            return LossOwner(Owner.REMOTE_CODE, None, load)
     if not load.name.startswith("transformers."):
         return LossOwner(Owner.UNKNOWN, None, load)
     causal = facts.causal_lm
@@ -134,7 +152,7 @@ def _patched(script: Script, facts: ModelFacts, trainer: Trainer | None) -> Loss
             return LossOwner(Owner.LIGER, False, call)
     if facts.load is not None and "Liger" in facts.load.name:
         return LossOwner(Owner.LIGER, False, facts.load)
-    if script.imports_package("liger_kernel", "cut_cross_entropy") and not script.patching_calls:
+    if script.imports_package(*_PACKAGES) and not script.patching_calls:
         # Something of it is used, and it is not known for what.
         return LossOwner(Owner.UNKNOWN, None)
     return None
@@ -143,12 +161,14 @@ def _patched(script: Script, facts: ModelFacts, trainer: Trainer | None) -> Loss
 def patches_loss(name: str) -> bool:
     """Whether a call of that name may replace a model's loss or head."""
     short = name.rpartition(".")[2]
-    return (
-        short in _RUNTIME
-        or short in _CUT
-        or short in _LIGER_LOSSES
-        or short.startswith(_LIGER_PREFIXES)
-    )
+    return short in _RUNTIME or short in _CUT or short.startswith(_LIGER_PREFIXES)
+
+
+def avoids_logits(script: Script) -> bool:
+    """Whether anything in the script spares full logits, for whichever model."""
+    if script.imports_package(*_PACKAGES) or script.patching_calls:
+        return True
+    return bool(script.method_calls(*_RUNTIME_LOSSES))
 
 
 def _is_about(call: Call, facts: ModelFacts, trainer: Trainer | None) -> bool | None:
@@ -172,7 +192,12 @@ def _is_about(call: Call, facts: ModelFacts, trainer: Trainer | None) -> bool | 
 
 
 def _liger_option(trainer: Trainer) -> LossOwner | None:
-    """A configuration that asks for Liger's loss, or may."""
+    """A configuration that asks for Liger's loss, or may.
+
+    The kernels that it puts into a model serve its own loss, not those that TRL computes beside it.
+    """
+    if trainer.kind.startswith("trl.") and trainer.kind.rpartition(".")[2] not in _TOPICS:
+        return None
     config = trainer.config
     if config is None:
         given = trainer.args.given

@@ -225,12 +225,13 @@ def _match(run: Interpreter, node: ast.Match) -> None:
 
 def _define_function(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     made = []
-    contexts = run.contexts
+    contexts, mode = run.contexts, modes.saved(run)
     for decorator in node.decorator_list:
         run.eval(decorator)
         if isinstance(decorator, ast.Call) and run.records:
             made.append(run.records[-1])
     run.contexts = contexts
+    modes.restore(run, mode)
     for default in [*node.args.defaults, *node.args.kw_defaults]:
         if default is not None:
             run.eval(default)

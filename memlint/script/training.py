@@ -36,6 +36,9 @@ Loop = ast.For | ast.AsyncFor | ast.While
 Answer = TypeVar("Answer")
 
 LANGUAGE_MODELS = ("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration")
+CLASSIFIERS = (
+    *("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice"),
+)
 
 
 def agreed(answers: Iterable[Answer | None]) -> Answer | None:

@@ -51,7 +51,7 @@ class _Held(NamedTuple):
 def check(script: Script) -> Iterator[Finding]:
     if not script.loops or script.uses_unsloth or script.uses_vision or script.off_cuda:
         return
-    if script.avoids_logits("fuse_causal_lm_loss"):
+    if script.avoids_logits:
         return
     for loop in script.loops:
         held = _held(script, loop)

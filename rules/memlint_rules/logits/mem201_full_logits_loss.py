@@ -36,7 +36,7 @@ _SPARING = ("fuse_causal_lm_loss", "token_logprobs", "sequence_logprobs")
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.uses_unsloth or script.off_cuda or script.avoids_logits(*_SPARING):
+    if script.uses_unsloth or script.off_cuda or script.avoids_logits:
         return
     for trainer in script.training:
         if _keeps_full_logits(script, trainer):
