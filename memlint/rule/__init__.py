@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Runtime,
         Successor,
     )
+    from memlint.rule.causal_loss import fuse_trainers_loss
     from memlint.rule.edits import (
         AddDecorator,
         AddImport,
@@ -197,6 +198,7 @@ __all__ = [
     "call_after_load",
     "call_beside",
     "fix",
+    "fuse_trainers_loss",
     "fuse_trl_loss",
     "together",
 ]

@@ -18,6 +18,7 @@ from memlint.api.successors import (
     Runtime,
     Successor,
 )
+from memlint.rule.causal_loss import fuse_trainers_loss
 from memlint.rule.edits import (
     AddDecorator,
     AddImport,
@@ -189,6 +190,7 @@ __all__ = [
     "call_after_load",
     "call_beside",
     "fix",
+    "fuse_trainers_loss",
     "fuse_trl_loss",
     "together",
 ]

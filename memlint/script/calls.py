@@ -309,6 +309,13 @@ class Trainer(Call):
             given = self.model.load.setting("pretrained_model_name_or_path")
         return given.value if isinstance(given.value, str) and not given.by_default else None
 
+    @property
+    def model_name(self) -> str | None:
+        """The plain name that its model has where the trainer is made; None where it has none."""
+        given = self.keyword_node("model")
+        node = given.value if given is not None else next(iter(self.node.args), None)
+        return node.id if isinstance(node, ast.Name) else None
+
     def number(self, option: str) -> int | None:
         """A positive whole number of its configuration, by the version's default too."""
         if self.config is not None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from memlint.script.calls import Call
 from memlint.script.project import is_elsewhere
 from memlint.script.tensors import MEASURES, Positions, Role, Tensor, Use, Width
+from memlint.script.values import options
 from memlint.source import Span
 
 if TYPE_CHECKING:
@@ -161,13 +162,20 @@ def _picks(script: Script, node: ast.expr) -> Iterator[bool | None]:
             else:
                 yield from _picks(script, use) if script.uses_at(use) else (None,)
         elif short in ("gather", "take_along_dim"):
-            made = _call(script, use)
-            tensors = script.tensors(made) if made is not None else ()
-            yield True if any(one.width is Width.ONE for one in tensors) else None
+            yield True if _is_one_a_token(script, _call(script, use)) else None
         elif short in _PASSING and (made := _call(script, use)) is not None:
             yield from _picks(script, made) if script.uses_at(made) else (None,)
         else:
             yield None
+
+
+def _is_one_a_token(script: Script, gather: ast.Call | None) -> bool:
+    """Whether a ``gather`` makes one number a position in some run."""
+    if gather is None:
+        return False
+    made = [one for one in options(script.value(gather)) if isinstance(one, Tensor)]
+    made += [use[0] for use in script.uses_at(gather)]
+    return any(tensor.width is Width.ONE for tensor in made)
 
 
 def _is_index_of_tokens(script: Script, index: ast.expr) -> bool:

@@ -28,6 +28,7 @@ from memlint.script.gradients import is_off_around
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
 from memlint.script.losses import TokenLoss, are_only_gathered, token_losses
+from memlint.script.metrics import Metric, metric_of
 from memlint.script.owners import (
     AttentionOwner,
     CheckpointingOwner,
@@ -558,6 +559,10 @@ class Script(Tree):
             return None
         objects = set(map(id, facts.objects))
         return any(id(inner) in objects for one in found for inner in chain_of(one))
+
+    def metric_of(self, trainer: Trainer) -> Metric | None:
+        """The ``compute_metrics`` of a trainer; None where it is no function of the script."""
+        return metric_of(self, trainer)
 
     # -- tensors ---------------------------------------------------------------------------------
 

@@ -104,6 +104,12 @@ class Forward:
         return agreed(run.labels for run in self.runs)
 
     @property
+    def computes_loss(self) -> bool:
+        """Whether the model computes its own loss: it gets labels, or its loss is read."""
+        read = any(run.output is not None and "loss" in run.output.made for run in self.runs)
+        return self.labels is True or (self.labels is not False and read)
+
+    @property
     def called(self) -> bool:
         return any(run.called for run in self.runs)
 

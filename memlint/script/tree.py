@@ -122,6 +122,11 @@ class Tree:
         assert isinstance(found, ast.stmt), "an expression stands in a statement"
         return found
 
+    def is_simple(self, statement: ast.stmt) -> bool:
+        """Whether a statement is an assignment, an expression or a return: one beside it runs as
+        often as it does."""
+        return isinstance(statement, ast.Assign | ast.Expr | ast.Return)
+
     def function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
         """The function definition around a node."""
         found = self.enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -121,7 +121,7 @@ RULE = Rule(
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(
         frozenset({"logits"}),
-        frozenset({"log_softmax", "cross_entropy"}),
+        frozenset({"log_softmax", "cross_entropy", "CrossEntropyLoss"}),
         frozenset({".backward", "Trainer"}),
     ),
     references=("https://arxiv.org/abs/2411.09009",),
@@ -161,22 +161,6 @@ for batch in loader:
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
-""",
-        ),
-        Example(
-            title="indexed by position and token",
-            bad="""\
-import torch
-import torch.nn.functional as F
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for ids in loader:
-    logits = model(ids[None]).logits[0]
-    shifted = logits[:-1]
-    tokens = ids[1:]
-    logprobs = F.log_softmax(shifted, dim=-1)[torch.arange(len(tokens)), tokens]
-    (-logprobs.mean()).backward()
 """,
         ),
     ),

@@ -10,16 +10,14 @@ huggingface/transformers issue 7158.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
+    LIBRARIES,
     Config,
     Edit,
     Example,
     Finding,
-    Fix,
-    Function,
     Level,
     Object,
     ReplaceExpression,
@@ -27,9 +25,9 @@ from memlint.rule import (
     Script,
     SetKeyword,
     Trainer,
+    advise,
+    fix,
 )
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._models import loads_language_model
 
 _COLLATOR = "transformers.DataCollatorForLanguageModeling"
 _REDUCE = "preprocess_logits_for_metrics"
@@ -46,7 +44,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if config is None or not _keeps_vocabulary(script, trainer):
             continue
-        if _on_gpu(config) and _evaluates(script, config):
+        if _on_gpu(config) and _evaluates(script, trainer, config):
             yield _finding(script, trainer)
 
 
@@ -60,7 +58,7 @@ def _keeps_vocabulary(script: Script, trainer: Trainer) -> bool:
     if isinstance(collator, Object) and script.api.canonical(collator.type or "") == _COLLATOR:
         return True
     load = trainer.model.load
-    return load is not None and (loads_language_model(load) or "MaskedLM" in load.name)
+    return load is not None and (script.loads_language_model(load) or "MaskedLM" in load.name)
 
 
 def _on_gpu(config: Config) -> bool:
@@ -76,13 +74,9 @@ def _on_gpu(config: Config) -> bool:
     )
 
 
-def _evaluates(script: Script, config: Config) -> bool:
-    """Whether evaluation runs: by a schedule, or because the script asks for it."""
-    for name in ("eval_strategy", "evaluation_strategy"):
-        setting = config.setting(name)
-        if setting.given and setting.is_value("steps", "epoch"):
-            return True
-    if config.setting("do_eval").value is True:
+def _evaluates(script: Script, trainer: Trainer, config: Config) -> bool:
+    """Whether evaluation runs: by a schedule, or because the script calls for it."""
+    if trainer.evaluates_on_schedule or config.setting("do_eval").value is True:
         return True
     return bool(script.method_calls("evaluate", "predict"))
 
@@ -95,9 +89,9 @@ def _finding(script: Script, trainer: Trainer) -> Finding:
         span,
         "`compute_metrics` makes evaluation keep the logits of all sequences, tokens x vocabulary "
         f"each, on the GPU: there is no `{_REDUCE}`",
-        Fix(f"Keep each batch's argmax only, by `{_REDUCE}`", edits)
+        fix(f"Keep each batch's argmax only, by `{_REDUCE}`", edits)
         if edits
-        else Fix(
+        else advise(
             f"Reduce the logits batch by batch in `{_REDUCE}`, for instance to their argmax, or "
             "set `eval_accumulation_steps`"
         ),
@@ -110,77 +104,17 @@ def _reducing_edits(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
     Ids padded with -100 come out where all-equal logits gave 0, so a metric that decodes what it
     is given must deal with them by itself.
     """
-    metric = trainer.setting("compute_metrics").raw
-    if not isinstance(metric, Function) or not isinstance(metric.node, ast.FunctionDef):
-        return ()
     if not trainer.model.causal_lm:
         # Encoder-decoders hand over a tuple.
         return ()
     users = [one for one in script.trainers if one.setting("compute_metrics").given is not False]
-    reads = _logit_reads(metric.node)
-    if len(users) != 1 or len(reads) != 1 or _calls_decode(metric.node):
+    metric = script.metric_of(trainer)
+    if metric is None or len(users) != 1 or metric.argmax is None or metric.decodes:
         return ()
-    (read,) = reads
-    call = script.parent(read)
-    if not isinstance(call, ast.Call) or not _is_argmax(script, call, read):
-        return ()
+    call, read = metric.argmax
     return (
         SetKeyword(trainer.span, _REDUCE, _ARGMAX),
         ReplaceExpression(script.span(call), script.text(read)),
-    )
-
-
-def _logit_reads(metric: ast.FunctionDef) -> list[ast.expr]:
-    """Reads of the predictions in ``logits, labels = eval_pred`` or ``eval_pred.predictions``."""
-    if len(metric.args.args) != 1:
-        return []
-    parameter = metric.args.args[0].arg
-    reads = [
-        node
-        for node in ast.walk(metric)
-        if isinstance(node, ast.Name) and node.id == parameter and isinstance(node.ctx, ast.Load)
-    ]
-    names: set[str] = set()
-    found: list[ast.expr] = []
-    for node in ast.walk(metric):
-        match node:
-            case ast.Assign(
-                targets=[ast.Tuple(elts=[ast.Name(id=first), ast.Name()])],
-                value=ast.Name(id=source),
-            ) if source == parameter:
-                names.add(first)
-                reads = [read for read in reads if read is not node.value]
-            case ast.Attribute(value=ast.Name(id=source) as inner, attr=attribute):
-                if source == parameter and attribute in ("predictions", "label_ids"):
-                    reads = [read for read in reads if read is not inner]
-                    if attribute == "predictions":
-                        found.append(node)
-    if reads:
-        # The pair goes somewhere else as a whole.
-        return []
-    stores = 0
-    for node in ast.walk(metric):
-        if isinstance(node, ast.Name) and node.id in names:
-            if isinstance(node.ctx, ast.Load):
-                found.append(node)
-            else:
-                stores += 1
-    # ``logits = np.argmax(logits)`` binds the name again: what is read later is not the logits.
-    return found if stores <= len(names) else []
-
-
-def _is_argmax(script: Script, call: ast.Call, read: ast.expr) -> bool:
-    """``np.argmax(read, axis=-1)``."""
-    if script.name(call.func) not in ("numpy.argmax", "np.argmax") or call.args[:1] != [read]:
-        return False
-    axes = [*call.args[1:], *(keyword.value for keyword in call.keywords)]
-    return len(axes) == 1 and script.python(axes[0]) in (-1, 2)
-
-
-def _calls_decode(metric: ast.FunctionDef) -> bool:
-    return any(
-        isinstance(node, ast.Attribute) and node.attr in ("decode", "batch_decode")
-        for node in ast.walk(metric)
     )
 
 
@@ -252,17 +186,6 @@ trainer = Trainer(
     compute_metrics=compute_metrics,
     preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(dim=-1),
 )
-""",
-        ),
-        Example(
-            title="a metric that needs more than the argmax: advice",
-            bad="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-from metrics import perplexity
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-trainer = Trainer(model, TrainingArguments("out"), compute_metrics=perplexity)
-print(trainer.evaluate(test))
 """,
         ),
     ),

@@ -134,26 +134,5 @@ trainer = Trainer(model, args, train_dataset=train, eval_dataset=test)
 trainer.train()
 """,
         ),
-        Example(
-            title="given, and evaluated once",
-            bad="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-args = TrainingArguments("out", per_device_train_batch_size=4, per_device_eval_batch_size=16)
-trainer = Trainer(model=model, args=args, train_dataset=train, eval_dataset=test)
-trainer.train()
-trainer.evaluate()
-""",
-            good="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-args = TrainingArguments("out", per_device_train_batch_size=4, per_device_eval_batch_size=4)
-trainer = Trainer(model=model, args=args, train_dataset=train, eval_dataset=test)
-trainer.train()
-trainer.evaluate()
-""",
-        ),
     ),
 )
