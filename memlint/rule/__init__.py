@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         fix,
         together,
     )
+    from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
     from memlint.rule.triggers import LIBRARIES, PACKAGES
     from memlint.rule.trl_losses import fuse_trl_loss
     from memlint.script import (
@@ -200,6 +201,8 @@ __all__ = [
     "fix",
     "fuse_trainers_loss",
     "fuse_trl_loss",
+    "prompt_sharing_trainer",
+    "share_prompts",
     "together",
 ]
 

@@ -53,6 +53,7 @@ from memlint.rule.kit import (
     fix,
     together,
 )
+from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
 from memlint.rule.triggers import LIBRARIES, PACKAGES
 from memlint.rule.trl_losses import fuse_trl_loss
 from memlint.script import (
@@ -192,6 +193,8 @@ __all__ = [
     "fix",
     "fuse_trainers_loss",
     "fuse_trl_loss",
+    "prompt_sharing_trainer",
+    "share_prompts",
     "together",
 ]
 

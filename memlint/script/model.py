@@ -40,8 +40,9 @@ from memlint.script.owners import (
     patches_loss,
 )
 from memlint.script.project import Project, is_elsewhere
+from memlint.script.prompts import completions_together, prompt_limit, repeating_trainers
 from memlint.script.references import Reference, reference
-from memlint.script.settings import python_value, setting_of, unified
+from memlint.script.settings import Setting, python_value, setting_of, unified
 from memlint.script.tensors import Tensor, Use, Width
 from memlint.script.training import (
     CLASSIFIERS,
@@ -66,12 +67,22 @@ from memlint.script.values import (
     Value,
     options,
 )
+from memlint.script.weights import (
+    dtype_name,
+    dtype_option,
+    given_dtype,
+    is_trained,
+    loads_float32,
+    trains_language_model,
+    weights_dtype,
+)
 from memlint.source import Source
 
 if TYPE_CHECKING:
     from memlint.api import Api
 
 _HANDLERS = handlers()
+_LOADER = "transformers.AutoModelForCausalLM.from_pretrained"
 # Whose classes configurations and trainers are, their stand-ins included.
 _LIBRARIES = ("transformers.", "trl.", "memlint_runtime.")
 
@@ -391,6 +402,36 @@ class Script(Tree):
         """Whether a call loads a decoder or encoder-decoder with logits over a vocabulary."""
         return is_language_model(load)
 
+    def trains_language_model(self, trainer: Trainer) -> bool:
+        """Whether a trainer definitely trains a language model worth its memory."""
+        return trains_language_model(trainer)
+
+    def is_trained(self, load: Call) -> bool:
+        """Whether the model that ``load`` makes definitely reaches a trainer."""
+        return is_trained(self, load)
+
+    def given_dtype(self, load: Call) -> Setting | None:
+        """The dtype option that a load gives, under either name."""
+        return given_dtype(load)
+
+    def dtype_name(self, setting: Setting) -> str | None:
+        """``torch.bfloat16`` and its like; ``auto``; None where it is not known."""
+        return dtype_name(setting)
+
+    def dtype_option(
+        self, loader: str = "transformers.AutoModelForCausalLM.from_pretrained"
+    ) -> str:
+        """What ``loader`` calls the dtype option in the target version."""
+        return dtype_option(self, loader)
+
+    def weights_dtype(self, trainer: Trainer) -> str | None:
+        """``torch.float32`` and its like, in which a trainer's weights certainly are; else None."""
+        return weights_dtype(self, trainer)
+
+    def loads_float32(self, trainer: Trainer) -> bool:
+        """Whether a trainer's weights are definitely loaded in float32."""
+        return loads_float32(self, trainer)
+
     def is_quantized(self, load: Call) -> bool | None:
         """Whether a ``from_pretrained`` call loads quantized weights."""
         return is_quantized(load)
@@ -563,6 +604,19 @@ class Script(Tree):
     def metric_of(self, trainer: Trainer) -> Metric | None:
         """The ``compute_metrics`` of a trainer; None where it is no function of the script."""
         return metric_of(self, trainer)
+
+    def repeating_trainers(self, *kinds: str) -> tuple[Trainer, ...]:
+        """Trainers that forward a prompt once for each of its answers, and need not."""
+        return tuple(repeating_trainers(self, kinds))
+
+    def prompt_limit(self, trainer: Trainer) -> int | None:
+        """How many tokens a trainer's prompts have at most, where the script says so."""
+        return prompt_limit(self, trainer)
+
+    @cached_property
+    def completions_together(self) -> int | None:
+        """How many completions ``generate`` draws for a prompt; None where one or unknown."""
+        return completions_together(self)
 
     # -- tensors ---------------------------------------------------------------------------------
 
