@@ -56,6 +56,8 @@ _LIGER_OPTIONS = ("use_liger_kernel", "use_liger", "use_liger_loss")
 # Functions of the runtime that a script's own loss is computed with.
 _RUNTIME_LOSSES = ("token_logprobs", "sequence_logprobs", "shared_prompt_logprobs")
 _PACKAGES = ("liger_kernel", "cut_cross_entropy")
+# Whose model classes are transformers' own.
+_MODEL_PACKAGES = ("transformers.", "modelscope.")
 # TRL's trainers by the behaviour that tells how they compute their loss.
 _TOPICS = {
     "SFTTrainer": "sft-loss",
@@ -131,7 +133,7 @@ def _of_weights(script: Script, facts: ModelFacts) -> LossOwner:
         known = isinstance(facts.name, str) and script.api.family(facts.name).plain_loss
         if not known:
             return LossOwner(Owner.REMOTE_CODE, None, load)
-    if not load.name.startswith("transformers."):
+    if not load.name.startswith(_MODEL_PACKAGES):
         return LossOwner(Owner.UNKNOWN, None, load)
     causal = facts.causal_lm
     sequence = "Seq2SeqLM" in load.name or "ConditionalGeneration" in load.name

@@ -29,7 +29,7 @@ from memlint.rule import (
     fuse_trainers_loss,
 )
 
-_COST = "computes the loss from the full logits: some 14 bytes for every token and word of the"
+_COST = "computes the loss from the full logits: some 14 bytes for every token and word of the vocabulary"
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -37,20 +37,20 @@ def check(script: Script) -> Iterator[Finding]:
         if _keeps_full_logits(script, trainer):
             name = trainer.kind.rpartition(".")[2]
             span = script.span(trainer.node.func)
-            yield Finding(span, f"`{name}` {_COST} vocabulary", fuse_trainers_loss(script, trainer))
+            yield Finding(span, f"`{name}` {_COST}", fuse_trainers_loss(script, trainer))
     for forward in script.forwards:
         if _is_training_loss(forward) and script.owner_of_loss(forward.facts).full_logits:
             name = script.text(forward.node.func)
             advice = advise(
                 f"Call `fuse_causal_lm_loss({name})` of memlint_runtime before the loop"
             )
-            yield Finding(script.span(forward.node.func), f"`{name}` {_COST} vocabulary", advice)
+            yield Finding(script.span(forward.node.func), f"`{name}` {_COST}", advice)
     yield from _cross_entropies(script)
 
 
 def _is_training_loss(forward: Forward) -> bool:
     """Whether a hand-written step trains a language model on the loss that it computes itself."""
-    if forward.own or forward.facts.is_toy or forward.language_model is not True:
+    if forward.own or forward.facts.is_toy or forward.facts.causal_lm is not True:
         return False
     return forward.in_training_step and forward.computes_loss and forward.gradients is True
 
@@ -65,7 +65,8 @@ def _cross_entropies(script: Script) -> Iterator[Finding]:
         if loss.over_vocabulary:
             yield Finding(
                 loss.span,
-                f"a cross entropy {_COST} vocabulary",
+                "a cross entropy over the logits of all positions: a number for every token and "
+                "word of the vocabulary, and as many for its log-softmax and gradient",
                 advise(
                     "Let the model compute its loss (`labels=`) after "
                     "`memlint_runtime.fuse_causal_lm_loss(model)`"

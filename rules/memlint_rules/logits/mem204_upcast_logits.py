@@ -127,40 +127,19 @@ RULE = Rule(
     references=("https://arxiv.org/abs/2411.09009",),
     examples=(
         Example(
-            title="log-probabilities in a loop",
+            title="indexed by position and token",
             bad="""\
 import torch
 import torch.nn.functional as F
 from transformers import AutoModelForCausalLM
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-optimizer = torch.optim.AdamW(model.parameters())
-for batch in loader:
-    logits = model(batch["input_ids"], use_cache=False).logits[:, :-1]
-    logprobs = F.log_softmax(logits.float(), dim=-1)
-    chosen = logprobs.gather(-1, batch["input_ids"][:, 1:].unsqueeze(-1)).squeeze(-1)
-    loss = -(chosen.sum(-1) * batch["advantages"]).mean()
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-            good="""\
-import torch
-import torch.nn.functional as F
-from transformers import AutoModelForCausalLM
-from memlint_runtime.losses import defer_logits
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-defer_logits(model)
-optimizer = torch.optim.AdamW(model.parameters())
-for batch in loader:
-    logits = model(batch["input_ids"], use_cache=False).logits[:, :-1]
-    logprobs = F.log_softmax(logits.float(), dim=-1)
-    chosen = logprobs.gather(-1, batch["input_ids"][:, 1:].unsqueeze(-1)).squeeze(-1)
-    loss = -(chosen.sum(-1) * batch["advantages"]).mean()
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
+for ids in loader:
+    logits = model(ids[None]).logits[0]
+    shifted = logits[:-1]
+    tokens = ids[1:]
+    logprobs = F.log_softmax(shifted, dim=-1)[torch.arange(len(tokens)), tokens]
+    (-logprobs.mean()).backward()
 """,
         ),
     ),

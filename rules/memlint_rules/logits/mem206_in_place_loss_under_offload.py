@@ -18,12 +18,12 @@ from memlint.rule import (
     Edit,
     Example,
     Finding,
-    Fix,
     Level,
     Object,
     Rule,
     Script,
     SetItem,
+    fix,
 )
 
 _OFFLOADERS = (
@@ -99,7 +99,7 @@ def _finding(script: Script, call: Call, setting: str, edits: tuple[Edit, ...] |
     return Finding(
         script.span(call.node.func),
         _MESSAGE,
-        Fix(f"Set `{setting}`; {_INSTEAD}", edits) if edits else None,
+        fix(f"Set `{setting}`; {_INSTEAD}", edits),
     )
 
 
@@ -145,31 +145,6 @@ from trl import SFTConfig, SFTTrainer
 apply_liger_kernel_to_llama(cross_entropy=False, fused_linear_cross_entropy=False)
 args = SFTConfig("out", activation_offloading=True)
 SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset).train()
-""",
-        ),
-        Example(
-            title="by the configuration",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(
-    "out",
-    activation_offloading=True,
-    use_liger_kernel=True,
-    liger_kernel_config={"cross_entropy": True},
-)
-SFTTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(
-    "out",
-    activation_offloading=True,
-    use_liger_kernel=True,
-    liger_kernel_config={"cross_entropy": False},
-)
-SFTTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
 """,
         ),
     ),

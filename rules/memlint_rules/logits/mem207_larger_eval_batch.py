@@ -26,6 +26,8 @@ from memlint.rule import (
 )
 
 _EVAL, _TRAIN = "per_device_eval_batch_size", "per_device_train_batch_size"
+# Trainers that evaluate on completions of their own: the batch is a multiple of their groups.
+_GENERATING = ("GRPOTrainer", "RLOOTrainer", "PPOTrainer", "PPOv2Trainer", "OnlineDPOTrainer")
 # Bytes for each logit: bf16, its float32 copy and the log-softmax; training adds the gradient.
 _EVALUATED, _TRAINED = 10, 14
 
@@ -49,7 +51,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
     """Whether evaluation definitely computes a loss over the whole vocabulary from its logits."""
-    if trainer.model.is_toy or trainer.subclass is not None:
+    if trainer.model.is_toy or trainer.subclass is not None or trainer.is_kind(*_GENERATING):
         return False
     return script.owner_of_loss(trainer).full_logits is True
 
