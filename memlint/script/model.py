@@ -559,6 +559,12 @@ class Script(Tree):
         """The data sets that trainers and data loaders read, in source order."""
         return datasets_of(self)
 
+    @cached_property
+    def streams_data(self) -> bool:
+        """Whether a data set may be streamed: it cannot be walked before training."""
+        settings = [call.setting("streaming") for call in self.method_calls("load_dataset")]
+        return any(one.given is not False and one.value is not False for one in settings)
+
     def records_between(self, first: int, last: int) -> list[Record]:
         """The calls that were evaluated in a stretch of the run, in order."""
         found = [one for one in self._run.records if first < one.order <= last]

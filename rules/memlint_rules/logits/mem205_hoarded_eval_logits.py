@@ -1,11 +1,8 @@
 """Evaluation that keeps the logits of every sequence on the GPU.
 
 With ``compute_metrics`` the trainer collects what the model predicts over the whole evaluation
-set, on the GPU, until the end: T x V numbers per sequence. 1,000 sequences of 512 tokens and a
-vocabulary of 150,000 are 143 GiB in bf16. ``preprocess_logits_for_metrics`` reduces each batch
-before it is kept (an argmax keeps T integers); ``eval_accumulation_steps`` moves what is kept to
-host memory, which then has to hold it. Source: transformers documentation, "Trainer";
-huggingface/transformers issue 7158.
+set, on the GPU, until the end: T x V numbers per sequence. Source: transformers documentation,
+"Trainer"; huggingface/transformers issue 7158.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from memlint.rule import (
     Edit,
     Example,
     Finding,
+    Fix,
     Level,
     Object,
     ReplaceExpression,
@@ -37,15 +35,18 @@ _ARGMAX = "lambda logits, labels: logits.argmax(dim=-1)"
 def check(script: Script) -> Iterator[Finding]:
     for trainer in script.trainers:
         config = trainer.config
-        metrics = trainer.setting("compute_metrics")
-        if metrics.given is not True or metrics.is_none or trainer.subclass is not None:
-            continue
-        if trainer.open_ended or trainer.setting(_REDUCE).given is not False:
-            continue
-        if config is None or not _keeps_vocabulary(script, trainer):
+        if config is None or not _collects(trainer) or not _keeps_vocabulary(script, trainer):
             continue
         if _on_gpu(config) and _evaluates(script, trainer, config):
             yield _finding(script, trainer)
+
+
+def _collects(trainer: Trainer) -> bool:
+    """Whether predictions are definitely collected as they are, for a metric."""
+    metrics = trainer.setting("compute_metrics")
+    if metrics.given is not True or metrics.is_none or trainer.subclass is not None:
+        return False
+    return not trainer.open_ended and trainer.setting(_REDUCE).given is False
 
 
 def _keeps_vocabulary(script: Script, trainer: Trainer) -> bool:
@@ -84,17 +85,21 @@ def _evaluates(script: Script, trainer: Trainer, config: Config) -> bool:
 def _finding(script: Script, trainer: Trainer) -> Finding:
     keyword = trainer.keyword_node("compute_metrics")
     span = script.span(keyword.value if keyword is not None else trainer.node.func)
-    edits = _reducing_edits(script, trainer)
     return Finding(
         span,
         "`compute_metrics` makes evaluation keep the logits of all sequences, tokens x vocabulary "
         f"each, on the GPU: there is no `{_REDUCE}`",
-        fix(f"Keep each batch's argmax only, by `{_REDUCE}`", edits)
-        if edits
-        else advise(
-            f"Reduce the logits batch by batch in `{_REDUCE}`, for instance to their argmax, or "
-            "set `eval_accumulation_steps`"
-        ),
+        _fix(script, trainer),
+    )
+
+
+def _fix(script: Script, trainer: Trainer) -> Fix:
+    edits = _reducing_edits(script, trainer)
+    if edits:
+        return fix(f"Keep each batch's argmax only, by `{_REDUCE}`", edits)
+    return advise(
+        f"Reduce the logits batch by batch in `{_REDUCE}`, for instance to their argmax, or set "
+        "`eval_accumulation_steps`"
     )
 
 
@@ -128,9 +133,8 @@ RULE = Rule(
         "GPU until the set is done, and a language model's predictions are its logits: tokens x "
         "vocabulary for each sequence. 1,000 sequences of 512 tokens with a vocabulary of 150,000 "
         "are 143 GiB in bf16. `preprocess_logits_for_metrics` reduces each batch before it is "
-        "kept; `eval_accumulation_steps` moves what is kept to host memory. Without "
-        "`compute_metrics` evaluation keeps losses only, and with `predict_with_generate` it keeps "
-        "token ids: silent there."
+        "kept; `eval_accumulation_steps` moves it to host memory. Silent where only losses or "
+        "generated ids are kept."
     ),
     fix_safety=(
         "Safe: the argmax moves from the metric to the batch, and training does not see it. Done "

@@ -57,12 +57,8 @@ def check(script: Script) -> Iterator[Finding]:
             yield from _in_config(script, config)
     for call in script.calls:
         if _patches(call) and call.setting("cross_entropy").value is True:
-            yield _finding(
-                script,
-                call,
-                "cross_entropy=False",
-                script.set_option(call, "cross_entropy", "False"),
-            )
+            edits = script.set_option(call, "cross_entropy", "False")
+            yield _finding(script, call, "cross_entropy=False", edits)
 
 
 def _patches(call: Call) -> bool:
@@ -96,11 +92,8 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
 
 
 def _finding(script: Script, call: Call, setting: str, edits: tuple[Edit, ...] | None) -> Finding:
-    return Finding(
-        script.span(call.node.func),
-        _MESSAGE,
-        fix(f"Set `{setting}`; {_INSTEAD}", edits),
-    )
+    made = fix(f"Set `{setting}`; {_INSTEAD}", edits)
+    return Finding(script.span(call.node.func), _MESSAGE, made)
 
 
 RULE = Rule(

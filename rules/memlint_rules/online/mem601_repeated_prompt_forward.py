@@ -135,30 +135,18 @@ RULE = Rule(
     ),
     examples=(
         Example(
-            title="a prompt for every completion",
+            title="through the module, for RLOO",
             bad="""\
-from trl import GRPOConfig, GRPOTrainer
+import trl
 
-args = GRPOConfig("out", num_generations=8, max_completion_length=256)
-trainer = GRPOTrainer(
-    model="Qwen/Qwen3-4B",
-    reward_funcs=reward,
-    args=args,
-    train_dataset=dataset,
-)
+trainer = trl.RLOOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, train_dataset=dataset)
 trainer.train()
 """,
             good="""\
-from trl import GRPOConfig
-from memlint_runtime.trl import GRPOTrainer
+import trl
+from memlint_runtime.trl import RLOOTrainer
 
-args = GRPOConfig("out", num_generations=8, max_completion_length=256)
-trainer = GRPOTrainer(
-    model="Qwen/Qwen3-4B",
-    reward_funcs=reward,
-    args=args,
-    train_dataset=dataset,
-)
+trainer = RLOOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, train_dataset=dataset)
 trainer.train()
 """,
         ),

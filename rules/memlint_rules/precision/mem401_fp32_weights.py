@@ -140,24 +140,18 @@ RULE = Rule(
     references=("https://huggingface.co/docs/transformers/models#model-data-type",),
     examples=(
         Example(
-            title="a frozen base in float32",
+            title="a model given by name",
             bad="""\
-import torch
-from peft import LoraConfig
-from transformers import AutoModelForCausalLM
 from trl import SFTConfig, SFTTrainer
 
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.float32)
-trainer = SFTTrainer(model, args=SFTConfig(packing=True), peft_config=LoraConfig())
+args = SFTConfig(packing=True)
+trainer = SFTTrainer(model="Qwen/Qwen3-8B", args=args, train_dataset=dataset)
 """,
             good="""\
-import torch
-from peft import LoraConfig
-from transformers import AutoModelForCausalLM
 from trl import SFTConfig, SFTTrainer
 
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.bfloat16)
-trainer = SFTTrainer(model, args=SFTConfig(packing=True), peft_config=LoraConfig())
+args = SFTConfig(packing=True, model_init_kwargs={"dtype": "bfloat16"})
+trainer = SFTTrainer(model="Qwen/Qwen3-8B", args=args, train_dataset=dataset)
 """,
         ),
     ),

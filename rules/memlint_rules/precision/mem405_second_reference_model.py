@@ -90,7 +90,7 @@ def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
         return
     if config.effective("sync_ref_model").value not in (False,) or _reference_free(config):
         return
-    if _streams(script) or trainer.setting("model").given is not True:
+    if script.streams_data or trainer.setting("model").given is not True:
         return
     edits = script.set_option(config, "precompute_ref_log_probs", "True")
     yield Finding(
@@ -104,15 +104,6 @@ def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
 def _reference_free(config: Config) -> bool:
     setting = config.setting("reference_free")
     return setting.given is not False and setting.value is not False
-
-
-def _streams(script: Script) -> bool:
-    """An iterable dataset cannot be walked before training."""
-    return any(
-        call.setting("streaming").given is not False
-        and call.setting("streaming").value is not False
-        for call in script.method_calls("load_dataset")
-    )
 
 
 RULE = Rule(
