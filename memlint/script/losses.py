@@ -126,7 +126,9 @@ def token_losses(script: Script, uses: list[Use]) -> tuple[TokenLoss, ...]:
             given[call, form].append(tensor)
     found = []
     for (call, form), logits in given.items():
-        gathers = list(_picks(script, call)) if form is LossForm.GATHERED else [True]
+        gathers: list[bool | None] = [True]
+        if form is LossForm.GATHERED:
+            gathers = list(_picks(script, call)) if _is_over_words(script, call) else []
         if gathers and any(one is not None for one in gathers):
             only = form is LossForm.GATHERED and all(one is True for one in gathers)
             found.append(TokenLoss(script, call, form, tuple(logits), only))
@@ -147,6 +149,11 @@ def _call(script: Script, node: ast.expr) -> ast.Call | None:
     """The call of an operation: of a method, the call around the attribute."""
     made = script.parent(node) if isinstance(node, ast.Attribute) else node
     return made if isinstance(made, ast.Call) else None
+
+
+def _is_over_words(script: Script, log_softmax: ast.Call) -> bool:
+    """Whether a log-softmax runs over the last dimension, that of the vocabulary."""
+    return any(use[0].role is Role.LOG_PROBABILITIES for use in script.uses_at(log_softmax))
 
 
 def _picks(script: Script, node: ast.expr) -> Iterator[bool | None]:

@@ -106,15 +106,11 @@ def _fix(script: Script, trainer: Trainer) -> Fix:
 def _reducing_edits(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
     """Where the metric takes nothing of the logits but their argmax: take it before they are kept.
 
-    Ids padded with -100 come out where all-equal logits gave 0, so a metric that decodes what it
-    is given must deal with them by itself.
+    Withheld where it decodes ids (padding is -100 then) and for the tuples of encoder-decoders.
     """
-    if not trainer.model.causal_lm:
-        # Encoder-decoders hand over a tuple.
-        return ()
     users = [one for one in script.trainers if one.setting("compute_metrics").given is not False]
-    metric = script.metric_of(trainer)
-    if metric is None or len(users) != 1 or metric.argmax is None or metric.decodes:
+    metric = script.metric_of(trainer) if trainer.model.causal_lm and len(users) == 1 else None
+    if metric is None or metric.argmax is None or metric.decodes:
         return ()
     call, read = metric.argmax
     return (
@@ -143,20 +139,15 @@ RULE = Rule(
     ),
     check=check,
     triggers=(LIBRARIES, frozenset({"compute_metrics"})),
-    references=(
-        "https://huggingface.co/docs/transformers/main_classes/trainer",
-        "https://github.com/huggingface/transformers/issues/7158",
-    ),
+    references=("https://github.com/huggingface/transformers/issues/7158",),
     examples=(
         Example(
             title="a metric that needs more than the argmax: advice",
             bad="""\
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-from metrics import perplexity
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-trainer = Trainer(model, TrainingArguments("out"), compute_metrics=perplexity)
-print(trainer.evaluate(test))
+Trainer(model, TrainingArguments("out"), compute_metrics=perplexity).evaluate(test)
 """,
         ),
     ),
