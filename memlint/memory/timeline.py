@@ -193,6 +193,9 @@ class _Run:
             else min(self.holding.other_width, 4),
             grouped_experts=facts.reaches(settings.versions, facts.GROUPED_EXPERTS),
             fused_activations=bool(settings.compile) or self.own_loop,
+            softmax_width=compute
+            if (self.architecture.family in _NARROW_SOFTMAX or self.own_loop) and not autocast
+            else 4,
             compile=bool(settings.compile),
         )
 
@@ -922,6 +925,10 @@ class _Run:
 # Where nothing packs, each longer batch needs new segments: the records of a random sequence, as
 # shares of the longest.
 _VARYING = (0.5, 0.75, 0.87, 0.94, 0.97, 1.0)
+_NARROW_SOFTMAX = frozenset(
+    ("gpt2", "bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert", "mpnet",
+     "vit", "deit", "bart", "mbart", "pegasus", "marian", "m2m_100", "whisper")
+)  # families whose eager attention takes the softmax in the compute dtype
 _POST_NORM = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert", "mpnet")
 
 
