@@ -155,11 +155,20 @@ def _log_probabilities(tape: Tape, logits: Value, head: Head) -> Value:
         wide = cast(tape, logits, 4, "logits in float32")
         wide.storage.kind = "logits"
         return tape.op(
-            "log-probabilities", (wide,), head.tokens, 4, saves=(wide,),
-            backward_scratch=wide.bytes, kind="logits",
+            "log-probabilities",
+            (wide,),
+            head.tokens,
+            4,
+            saves=(wide,),
+            backward_scratch=wide.bytes,
+            kind="logits",
         )
     loss = tape.op(
-        "log-probabilities", (logits,), head.tokens, logits.width, keeps=logits.bytes,
+        "log-probabilities",
+        (logits,),
+        head.tokens,
+        logits.width,
+        keeps=logits.bytes,
         kind="logits",
     )
     tape.touch(logits)
