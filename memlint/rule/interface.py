@@ -48,7 +48,9 @@ from memlint.rule.kit import (
     Skip,
     advise,
     fix,
+    is_switched_off,
     together,
+    unless_switched_off,
 )
 from memlint.rule.triggers import LIBRARIES, PACKAGES
 from memlint.script import (
@@ -91,6 +93,7 @@ from memlint.script import (
     Trainer,
     Width,
 )
+from memlint.script.version_guards import is_guarded, names_looked_up
 from memlint.source import Span
 from memlint.source.record import Plain
 
@@ -180,7 +183,11 @@ __all__ = [
     "WrapStatements",
     "advise",
     "fix",
+    "is_guarded",
+    "is_switched_off",
+    "names_looked_up",
     "together",
+    "unless_switched_off",
 ]
 
 

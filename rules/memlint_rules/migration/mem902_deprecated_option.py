@@ -10,6 +10,8 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
+    LIBRARIES,
+    PACKAGES,
     UNSURE,
     Call,
     Example,
@@ -25,11 +27,11 @@ from memlint.rule import (
     Setting,
     Span,
     Symbol,
+    is_guarded,
+    names_looked_up,
 )
-from memlint_rules._libraries import LIBRARIES, PACKAGES
-from memlint_rules._option_places import option_span, successor_of
-from memlint_rules._succession import option_fix
-from memlint_rules._version_guards import is_guarded, names_looked_up
+from memlint.rule.migration.option_places import option_span, successor_of
+from memlint.rule.migration.succession import option_fix
 
 
 def check(script: Script) -> Iterator[Finding]:

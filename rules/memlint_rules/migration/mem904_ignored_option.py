@@ -11,6 +11,8 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
+    LIBRARIES,
+    PACKAGES,
     UNSURE,
     Applicability,
     Call,
@@ -28,11 +30,11 @@ from memlint.rule import (
     Script,
     Setting,
     Symbol,
+    is_guarded,
+    names_looked_up,
 )
-from memlint_rules._libraries import LIBRARIES, PACKAGES
-from memlint_rules._option_places import option_span
-from memlint_rules._succession import option_fix
-from memlint_rules._version_guards import is_guarded, names_looked_up
+from memlint.rule.migration.option_places import option_span
+from memlint.rule.migration.succession import option_fix
 
 # What ``__post_init__`` reads: assigning it later changes nothing.
 _READ_ONCE = frozenset(

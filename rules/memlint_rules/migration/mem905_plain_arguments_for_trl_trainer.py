@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    LIBRARIES,
     Applicability,
     Config,
     Example,
@@ -25,8 +26,7 @@ from memlint.rule import (
     SetKeyword,
     Trainer,
 )
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._relocation import needs_own_arguments
+from memlint.rule.migration.relocation import needs_own_arguments
 
 _CHECKPOINTING = "activation checkpointing"
 _PLAIN = frozenset({"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"})

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
+    LIBRARIES,
     Applicability,
     Config,
     Example,
@@ -20,7 +21,6 @@ from memlint.rule import (
     Rule,
     Script,
 )
-from memlint_rules._libraries import LIBRARIES
 
 # Options that save memory, under the names that notebooks give their variables.
 _OPTIONS = (
