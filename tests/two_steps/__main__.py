@@ -144,11 +144,16 @@ def main(checkouts: Path, only: tuple[str, ...], timeout: int, workers: int, sho
                 words.append(f"{name}: {'ran' if ran else 'failed'} ({steps} steps)")
             equal = same(stages["before"].get("losses", []), stages["safe"].get("losses", []))
             words.append({None: "", True: "same losses", False: "LOSSES DIFFER"}[equal])
+            click.echo(f"{job.repository}/{job.script}: {', '.join(words)}")
             for name, result in stages.items():
-                if not result["ok"] and show and result.get("text"):
-                    pass
+                if not result["ok"]:
+                    click.echo(f"    {name}: line {result.get('line')}: {result.get('source', '')!r}")
+                    click.echo(f"        {result['error']}\n        {result.get('deepest', '')}")
+                    if show and result.get("text"):
+                        click.echo(result["text"])
             if equal is False:
-                pass
+                click.echo(f"    {stages['before']['losses']} {stages['safe']['losses']}")
+        click.echo(f"scripts: {len(chosen)}, ran: {counts}")
 
 
 if __name__ == "__main__":
