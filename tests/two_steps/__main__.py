@@ -135,7 +135,7 @@ def main(checkouts: Path, only: tuple[str, ...], timeout: int, workers: int, sho
             chosen,
         )
         counts: dict[str, int] = {}
-        for _job, stages in zip(chosen, results, strict=True):
+        for job, stages in zip(chosen, results, strict=True):
             words = []
             for name, result in stages.items():
                 steps = len(result.get("losses", ()))
