@@ -19,7 +19,7 @@ LINTER = ROOT / "memlint"
 RULES = ROOT / "rules" / "memlint_rules"
 RUNTIME = ROOT / "runtime" / "memlint_runtime"
 
-LINTER_MAY = {"click", "libcst", "memlint", "memlint_rules", "pathspec", "rich"}
+LINTER_MAY = {"click", "libcst", "memlint", "memlint_rules", "rich"}
 RULES_MAY = {"memlint.rule", "memlint_rules"}
 RUNTIME_MUST_NOT = {"memlint", "memlint_rules"}
 

@@ -8,6 +8,7 @@ bases and fields are followed from package to package, each at its own version, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from memlint.api.classes import PLAIN_BASES, WITHOUT_CONSTRUCTOR
@@ -98,18 +99,39 @@ class Api(Histories):
             self._successors[key] = successor(self, qualname, parameter, value)
         return self._successors[key]
 
-    def warns(self, qualname: str, parameter: str, value: object = Unset) -> bool:
-        """Whether giving ``parameter`` (this ``value`` of it) warns of its end at the target."""
+    def warns(
+        self, qualname: str, parameter: str, value: object = Unset, beside: Iterable[str] = ()
+    ) -> bool:
+        """Whether giving ``parameter`` warns of its end at the target.
+
+        value: the literal that is given, where it is known. beside: the call's other options.
+        """
         name = self.canonical(qualname)
         signature = self.signature(name)
         if signature is None or parameter not in signature.parameters:
             return False
+        lines = [
+            line for line in WARNED if line.parameter == parameter and self._holds_for(name, line)
+        ]
+        if any(value in line.silent_values for line in lines) or any(
+            option in line.silent_beside for line in lines for option in beside
+        ):
+            return False
         return signature.parameters[parameter].deprecated or any(
-            line.parameter == parameter
-            and (not line.values or value in line.values)
-            and self._holds_for(name, line)
-            for line in WARNED
+            not line.values or value in line.values for line in lines
         )
+
+    def deprecated_by(self, qualname: str, parameter: str) -> str:
+        """The package whose release warns of ``parameter``: a config of TRL takes fields of
+        transformers, which warns of them."""
+        name = self.canonical(qualname)
+        for line in WARNED:
+            if line.parameter == parameter and self._holds_for(name, line):
+                return line.package
+        history = self.history(name, parameter)
+        if history is not None and history.deprecated_since is not None:
+            return history.package
+        return name.partition(".")[0]
 
     def ignored(self, qualname: str, parameter: str, value: object = Unset) -> Ignored | None:
         """Why giving ``parameter`` (this ``value`` of it) does nothing at the target; None where it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 import click
 
@@ -14,14 +13,17 @@ from memlint.cli.inputs import (
     gather,
     make_cache,
     progress_bar,
-    stdin_job,
+    stdin_work,
     warn_if_empty,
 )
 from memlint.cli.options import Common
 from memlint.project.targets import Targets
 from memlint.reports import MACHINE_FORMATS, RENDERED_FORMATS, Report, render, words_of
-from memlint.run.checking import Job, check_jobs
+from memlint.reports.style import visible
+from memlint.run.checking import check_jobs
+from memlint.run.jobs import Job
 from memlint.run.results import FileResult
+from memlint.run.session import Session
 
 
 def check_command(
@@ -32,11 +34,14 @@ def check_command(
     output_format: str,
     statistics: bool,
     exit_zero: bool,
+    fail_level: str,
 ) -> int:
     """Check and print; the exit status."""
+    if statistics and output_format in ("sarif", "github", "gitlab"):
+        raise Usage(f"--statistics is text or JSON, not {output_format}")
     rendered = output_format in RENDERED_FORMATS and not statistics
     if paths == ("-",):
-        results = [_check_stdin(options, stdin_filename, rendered)]
+        results = _check_stdin(options, stdin_filename, rendered)
     elif "-" in paths or stdin_filename is not None:
         raise Usage("standard input (-) is the only path, or none of them")
     else:
@@ -55,24 +60,13 @@ def check_command(
     _write(results, options, output_format, statistics)
     if any(result.diagnostics for result in results):
         return 2
-    found = any(finding.counts for result in results for finding in result.findings)
+    found = any(finding.fails(fail_level) for result in results for finding in result.findings)
     return 1 if found and not exit_zero else 0
 
 
-def _check_stdin(options: Common, filename: str | None, rendered: bool) -> FileResult:
-    from memlint.rule.registry import UNUSED_SUPPRESSION, load
-    from memlint.run.engine import check_file
-
-    job, data, _ = stdin_job(options, filename)
-    return check_file(
-        job.path,
-        data,
-        load(job.codes),
-        partial(Targets().api, job.path, job.target),
-        named=True,
-        render=rendered,
-        unused_suppressions=UNUSED_SUPPRESSION in job.codes,
-    )
+def _check_stdin(options: Common, filename: str | None, rendered: bool) -> list[FileResult]:
+    (job, data), excluded = stdin_work(options, filename)
+    return [] if excluded else [Session(rendered).check(job, data)]
 
 
 def _write(
@@ -106,4 +100,4 @@ def _tell_targets(jobs: Sequence[Job]) -> None:
         str(each): each for each in (targets.of(job.path, job.target) for job in jobs)
     }.values():
         for line in describe(target):
-            click.echo(line, err=True)
+            click.echo(visible(line), err=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
+from types import FrameType
+from typing import Any, NamedTuple
 
 import click
 
@@ -15,20 +18,30 @@ from memlint.cli.inputs import (
     gather,
     make_cache,
     progress_bar,
-    stdin_job,
+    stdin_work,
     warn_if_empty,
 )
 from memlint.cli.options import Common
-from memlint.project.targets import Targets
-from memlint.reports.style import Style
-from memlint.reports.text import diagnostic_line, plural
-from memlint.rule import registry as rules
-from memlint.run.checking import check_jobs
-from memlint.run.engine import check_file
-from memlint.run.fixing import Change, candidates, fix_file, fix_jobs
-from memlint.run.results import Shown
-from memlint.source.diagnostics import FileError, ReadError
-from memlint.source.reading import read_bytes
+from memlint.reports.style import Style, visible
+from memlint.reports.text import diagnostic_line, finding_place, plural
+from memlint.run.checking import fix_jobs
+from memlint.run.results import FixResult, Shown
+from memlint.run.session import Session
+from memlint.source.diagnostics import FileError
+from memlint.source.reading import Stamp
+
+
+class Mode(NamedTuple):
+    """What ``fix`` does with a change, and what its exit status counts."""
+
+    diff: bool
+    only_check: bool
+    exit_zero: bool
+    fail_level: str
+
+    @property
+    def writes(self) -> bool:
+        return not (self.diff or self.only_check)
 
 
 def fix_command(
@@ -37,13 +50,11 @@ def fix_command(
     *,
     stdin_filename: str | None,
     unsafe: bool | None,
-    diff: bool,
-    only_check: bool,
-    exit_zero: bool,
+    mode: Mode,
 ) -> int:
-    """Fix and tell; the exit status."""
+    """Fix and report; the exit status."""
     if paths == ("-",):
-        return _fix_stdin(options, stdin_filename, unsafe, diff, only_check, exit_zero)
+        return _fix_stdin(options, stdin_filename, unsafe, mode)
     if "-" in paths or stdin_filename is not None:
         raise Usage("standard input (-) is the only path, or none of them")
     inputs = gather(paths, options)
@@ -52,122 +63,123 @@ def fix_command(
     if unsafe is not None:
         jobs = [job._replace(unsafe_fixes=unsafe) for job in jobs]
     diagnostics = list(inputs.diagnostics)
-    with progress_bar(not options.quiet) as progress:
-        results = check_jobs(jobs, cache=make_cache(inputs, options), progress=progress)
-    for result in results:
-        diagnostics += result.diagnostics
-
-    to_fix = candidates(jobs, results)
-    changed: list[Change] = []
-    left = [
-        finding
-        for index, result in enumerate(results)
-        if index not in set(to_fix)
-        for finding in result.findings
-    ]
+    changed: list[FixResult] = []
+    left: list[Shown] = []
     out, err = _styles(options)
-    changes = fix_jobs([jobs[index] for index in to_fix])
+    if mode.writes:
+        _end_cleanly()
     with progress_bar(not options.quiet) as progress:
-        progress.start(len(to_fix))
-        for change in changes:
-            progress.step()
-            if change.after != change.before and not (diff or only_check):
-                problem = _write(change)
+        for result in fix_jobs(jobs, cache=make_cache(inputs, options), progress=progress):
+            diagnostics += result.diagnostics
+            if result.after is not None and mode.writes:
+                problem = _write(result, result.after)
                 if problem is not None:
                     diagnostics.append(problem)
+                    left += result.checked.findings
                     continue
-            diagnostics += change.diagnostics
-            left += change.left
-            if change.after != change.before:
-                changed.append(change)
-                _tell_change(change, diff, only_check, options.quiet, out)
-            for finding, reason in change.refused:
-                click.echo(f"{_place(finding)}: {finding.code} was not fixed: {reason}", err=True)
+            left += result.left
+            if result.after is not None:
+                changed.append(result)
+                _report_change(result, mode, options.quiet, out)
+            for finding, reason in result.refused:
+                where = f"{finding_place(finding)}: {finding.code}"
+                click.echo(f"{where} was not fixed: {visible(reason)}", err=True)
     for diagnostic in diagnostics:
         click.echo(diagnostic_line(diagnostic, err), err=True)
     if not options.quiet:
-        _tell_sum(changed, left, writes=not (diff or only_check))
-    return _status(diagnostics, changed, left, diff, only_check, exit_zero)
+        _report_sum(changed, left, writes=mode.writes)
+    return _status(diagnostics, changed, left, mode)
 
 
-def _fix_stdin(
-    options: Common,
-    filename: str | None,
-    unsafe: bool | None,
-    diff: bool,
-    only_check: bool,
-    exit_zero: bool,
-) -> int:
+def _fix_stdin(options: Common, filename: str | None, unsafe: bool | None, mode: Mode) -> int:
     """Standard input to standard output: the fixed script, or the diff."""
-    job, data, _ = stdin_job(options, filename)
+    work, excluded = stdin_work(options, filename)
+    if excluded:
+        if mode.writes:
+            _write_bytes(work.data)
+        return 0
+    job, data = work
     if unsafe is not None:
         job = job._replace(unsafe_fixes=unsafe)
-    targets = Targets()
-    change = fix_file(job, data, targets)
-    # What does not parse has no fixes; why is the check's to say.
-    checked = check_file(
-        job.path,
-        data,
-        rules.load(job.codes),
-        partial(targets.api, job.path, job.target),
-        named=True,
-    )
-    diagnostics = [*checked.diagnostics, *change.diagnostics]
+    result = Session().fix(job, data)
     out, err = _styles(options)
-    if diff:
-        sys.stdout.write(_coloured(change.patch, out))
-    elif not only_check:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data if diagnostics else change.after)
-    for diagnostic in diagnostics:
+    if mode.diff:
+        sys.stdout.write(_coloured(result.patch, out))
+    elif mode.writes:
+        _write_bytes(data if result.diagnostics or result.after is None else result.after)
+    for diagnostic in result.diagnostics:
         click.echo(diagnostic_line(diagnostic, err), err=True)
-    changed = [change] if change.after != change.before else []
+    changed = [result] if result.after is not None else []
     if not options.quiet:
-        _tell_sum(changed, change.left, writes=not (diff or only_check))
-    return _status(diagnostics, changed, change.left, diff, only_check, exit_zero)
+        _report_sum(changed, result.left, writes=mode.writes)
+    return _status(result.diagnostics, changed, result.left, mode)
 
 
-def _write(change: Change) -> FileError | None:
-    """Write one file; what kept it from being written, if something did."""
-    from memlint.fix import write_atomically
+def _write_bytes(data: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+
+
+def _end_cleanly() -> None:
+    """A request to end removes the file that is being written, as an interrupt does."""
+    from memlint.cli.main import Terminated
+
+    def end(number: int, frame: FrameType | None) -> Any:
+        raise Terminated
 
     try:
-        if read_bytes(change.path) != change.before:
-            return FileError(change.path, "changed while it was being fixed; left as it is")
-        write_atomically(change.path, change.after)
-    except ReadError as error:
-        return error.diagnostic
+        signal.signal(signal.SIGTERM, end)
+    except ValueError:  # not in the main thread: whoever called handles signals
+        return
+
+
+def _write(result: FixResult, after: bytes) -> FileError | None:
+    """Write one file; what kept it from being written, if something did."""
+    from memlint.fix.atomic import other_names, write_atomically
+
+    path = result.path
+    try:
+        if Stamp.of(os.stat(path)) != result.stamp:
+            return FileError(path, "changed while it was being fixed; left as it is")
+        names = other_names(path)
+        write_atomically(path, after)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        return FileError(change.path, f"could not be written: {reason}; left as it was")
+        return FileError(path, f"could not be written: {reason}; left as it was")
+    if names:
+        text = f"{visible(path)}: {plural(names, 'hard link')} to it keep the old content"
+        click.echo(text if names > 1 else text.replace("keep", "keeps"), err=True)
     return None
 
 
-def _tell_change(change: Change, diff: bool, only_check: bool, quiet: bool, out: Style) -> None:
-    if diff:
-        sys.stdout.write(_coloured(change.patch, out))
+def _report_change(result: FixResult, mode: Mode, quiet: bool, out: Style) -> None:
+    if mode.diff:
+        sys.stdout.write(_coloured(result.patch, out))
         return
     if quiet:
         return
-    verb = "would fix" if only_check else "fixed"
-    click.echo(f"{out(change.path, 'bold')}: {verb} {plural(len(change.fixed), 'finding')}")
+    verb = "would fix" if mode.only_check else "fixed"
+    count = plural(len(result.fixed), "finding")
+    click.echo(f"{out(visible(result.path), 'bold')}: {verb} {count}")
     what = Counter(
-        (finding.code, finding.fix.message if finding.fix else "") for finding in change.fixed
+        (finding.code, finding.fix.message if finding.fix else "") for finding in result.fixed
     )
-    for (code, message), count in what.items():
-        times = f" ({count} times)" if count > 1 else ""
-        click.echo(f"    {out(code, 'bold', 'cyan')} {message}{times}")
+    for (code, message), count_of in what.items():
+        times = f" ({count_of} times)" if count_of > 1 else ""
+        click.echo(f"    {out(code, 'bold', 'cyan')} {visible(message)}{times}")
 
 
-def _tell_sum(changed: Sequence[Change], left: Sequence[Shown], *, writes: bool) -> None:
+def _report_sum(changed: Sequence[FixResult], left: Sequence[Shown], *, writes: bool) -> None:
     """On standard error: standard output may be a patch or a script."""
-    fixed = sum(len(change.fixed) for change in changed)
+    first = sum(result.first_pass for result in changed)
+    following = sum(len(result.fixed) for result in changed) - first
     counted = sum(finding.counts for finding in left)
     unsafe = sum(finding.fix is not None and finding.fix.applicability == "unsafe"
                  for finding in left)  # fmt: skip
     verb = "Fixed" if writes else "Would fix"
     if changed:
-        text = f"{verb} {plural(fixed, 'finding')} in {plural(len(changed), 'file')}"
+        also = f" and {following} that followed from a fix" if following else ""
+        text = f"{verb} {plural(first, 'finding')}{also} in {plural(len(changed), 'file')}"
     else:
         text = "Nothing to fix"
     if counted:
@@ -181,21 +193,19 @@ def _tell_sum(changed: Sequence[Change], left: Sequence[Shown], *, writes: bool)
 
 def _status(
     diagnostics: Sequence[FileError],
-    changed: Sequence[Change],
+    changed: Sequence[FixResult],
     left: Sequence[Shown],
-    diff: bool,
-    only_check: bool,
-    exit_zero: bool,
+    mode: Mode,
 ) -> int:
     if diagnostics:
         return 2
-    if exit_zero:
+    if mode.exit_zero:
         return 0
-    if only_check:
+    if mode.only_check:
         return 1 if changed else 0
-    if diff:
+    if mode.diff:
         return 0
-    return 1 if any(finding.counts for finding in left) else 0
+    return 1 if any(finding.fails(mode.fail_level) for finding in left) else 0
 
 
 def _styles(options: Common) -> tuple[Style, Style]:
@@ -207,23 +217,19 @@ def _styles(options: Common) -> tuple[Style, Style]:
 
 
 def _coloured(patch: str, style: Style) -> str:
-    lines = []
-    for line in patch.splitlines(keepends=True):
-        body = line.rstrip("\r\n")
-        end = line[len(body) :]
-        if body.startswith(("---", "+++")):
-            body = style(body, "bold")
-        elif body.startswith("@@"):
-            body = style(body, "cyan")
-        elif body.startswith("-"):
-            body = style(body, "red")
-        elif body.startswith("+"):
-            body = style(body, "green")
-        lines.append(body + end)
-    return "".join(lines)
+    """``patch`` in colours. On a terminal control characters are shown and not obeyed.
+
+    Into a file or pipe the patch goes as it is: it is there to be applied.
+    """
+    if not sys.stdout.isatty():
+        return "".join(_line(line, style) for line in patch.splitlines(keepends=True))
+    lines = (visible(line.removesuffix("\r").replace("\t", "    ")) for line in patch.split("\n"))
+    return "\n".join(_line(line, style) for line in lines)
 
 
-def _place(finding: Shown) -> str:
-    from memlint.reports.text import finding_place
-
-    return finding_place(finding)
+def _line(line: str, style: Style) -> str:
+    """One line of a patch in its colour."""
+    body = line.rstrip("\r\n")
+    colours_of = {"---": "bold", "+++": "bold", "@@": "cyan", "-": "red", "+": "green"}
+    colour = next((name for start, name in colours_of.items() if body.startswith(start)), None)
+    return line if colour is None else style(body, colour) + line[len(body) :]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
 
 from memlint.cli.options import Common
 from memlint.project.config import ConfigError, Settings, load, nearest, override
-from memlint.project.discover import Found, Skipped, discover
-from memlint.run.checking import Job, Progress, chosen_codes, plan
+from memlint.project.discover import Found, Skipped, discover, is_excluded
+from memlint.reports.style import visible
+from memlint.run.checking import Progress
+from memlint.run.jobs import Job, plan
+from memlint.run.session import Work
 from memlint.source.diagnostics import FileError
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ class Usage(click.ClickException):
     exit_code = 2
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"memlint: {self.message}", err=True, file=file)
+        click.echo(f"memlint: {visible(self.message)}", err=True, file=file)
 
 
 def settings_here(options: Common, folder: str = ".") -> Settings:
@@ -70,7 +73,7 @@ def gather(paths: Sequence[str], options: Common) -> Inputs:
             elif isinstance(each, FileError):
                 diagnostics.append(each)
             elif isinstance(each, Skipped) and options.verbose:
-                click.echo(f"skipped {each.path}: {each.reason}", err=True)
+                click.echo(f"skipped {visible(each.path)}: {each.reason}", err=True)
     except ConfigError as error:
         raise Usage(str(error)) from None
     if options.target is not None:
@@ -78,28 +81,36 @@ def gather(paths: Sequence[str], options: Common) -> Inputs:
         changed = {key: override(value, target=options.target) for key, value in overridden.items()}
         found = [each._replace(settings=changed[id(each.settings)]) for each in found]
     jobs = plan(found, options.choice)
-    check_targets({job.target for job in jobs} | {here.target})
+    check_targets([each.settings for each in found] + [here], options.target)
     return Inputs(jobs, diagnostics, here)
 
 
-def stdin_job(options: Common, filename: str | None) -> tuple[Job, bytes, Settings]:
-    """The job for a script on standard input, and its bytes."""
+def stdin_work(options: Common, filename: str | None) -> tuple[Work, bool]:
+    """The script on standard input as work, and whether the configuration excludes its name."""
     name = filename or "stdin.py"
     settings = settings_here(options, os.path.dirname(os.path.abspath(name)))
-    check_targets({settings.target})
+    check_targets([settings], options.target)
     job = plan([Found(name, settings, named=True)], options.choice)[0]
-    return job, sys.stdin.buffer.read(), settings
+    excluded = options.force_exclude and is_excluded(name, settings)
+    return Work(job, sys.stdin.buffer.read()), excluded
 
 
-def check_targets(targets: set[str]) -> None:
-    """Raises ``Usage`` if one of them cannot be understood."""
-    for target in targets - {""}:
+def check_targets(all_settings: Iterable[Settings], option: str | None) -> None:
+    """Raises ``Usage`` if a target cannot be understood, naming the file that says it.
+
+    option: what the command line said, which goes over every file.
+    """
+    origins = {settings.target: settings.origin for settings in all_settings}
+    for target, origin in origins.items():
+        if not target:
+            continue
         from memlint.api import parse_target
 
         try:
             parse_target(target)
         except ValueError as error:
-            raise Usage(str(error)) from None
+            where = f"{origin}: 'target': " if option is None and origin else ""
+            raise Usage(f"{where}{error}") from None
 
 
 def warn_if_empty(inputs: Inputs, paths: Sequence[str]) -> None:
@@ -124,8 +135,9 @@ def colours(wanted: bool | None, stream: TextIO) -> bool:
         return wanted
     if os.environ.get("NO_COLOR"):
         return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
+    forced = os.environ.get("FORCE_COLOR")
+    if forced:
+        return forced.lower() not in ("0", "false")
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -163,12 +175,11 @@ __all__ = [
     "Inputs",
     "Usage",
     "check_targets",
-    "chosen_codes",
     "colours",
     "gather",
     "make_cache",
     "progress_bar",
     "settings_here",
-    "stdin_job",
+    "stdin_work",
     "warn_if_empty",
 ]

@@ -13,45 +13,117 @@ from typing import Any
 import click
 
 import memlint
-from memlint.cli.options import read_options, shared_options
+from memlint.cli.options import fail_level_option, read_options, shared_options
 
 CLEAN, FOUND, BROKEN = 0, 1, 2
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command line; the exit status: 0 clean, 1 findings, 2 usage or unreadable input."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+    """Run the command line; the exit status: 0 clean, 1 findings, 2 usage or unreadable input.
+
+    Nothing leaves as a traceback: what nobody foresaw is one line and exit status 2.
+    """
+    _prepare_streams()
     try:
         status = main.main(arguments, prog_name="memlint", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return BROKEN
+    except Terminated:
+        click.echo("terminated; no file was left half-written", err=True)
+        return 143
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted; no file was left half-written", err=True)
         return 130
     except BrokenPipeError:
         # The reader (``| head``) has gone; what is still buffered must not fail at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 141
     except OSError as error:
         if error.filename is not None:
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return _failed(error)
+        _discard_output()
         click.echo(f"error: the output could not be written: {error.strerror or error}", err=True)
         return BROKEN
+    except Exception as error:
+        return _failed(error)
     return status if isinstance(status, int) else CLEAN
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Terminated(BaseException):  # click takes a KeyboardInterrupt for its own
+    """The process was asked to end: it removes what it was writing and goes."""
+
+
+def _prepare_streams() -> None:
+    """Streams that take every text, keep newlines as they are, and are there."""
+    if sys.stdout is None:  # closed by the caller: what is printed goes nowhere
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A patch of a file with CRLF must not get a second CR on Windows.
+            stream.reconfigure(errors="backslashreplace", newline="")
+
+
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _failed(error: Exception) -> int:
+    """The last line of a run that nobody foresaw."""
+    from memlint.reports.style import visible
+
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    place = ""
+    trace = error.__traceback__
+    while trace is not None:
+        name = os.path.basename(trace.tb_frame.f_code.co_filename)
+        place = f" at {name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    click.echo(
+        f"error: memlint stopped ({visible(what)}{place}). This is a defect of memlint: please "
+        "report it with what you ran",
+        err=True,
+    )
+    return BROKEN
+
+
+def _show(error: click.ClickException) -> None:
+    """Click's errors, with a word for what people try."""
+    context = getattr(error, "ctx", None)
+    command = context.info_name if context is not None else None
+    tried = error.option_name if isinstance(error, click.NoSuchOption) else ""
+    if command == "check" and tried in ("--fix", "--diff", "--unsafe-fixes"):
+        options = "" if tried == "--fix" else f" {tried}"
+        error = click.UsageError(f"`check` changes nothing; use `memlint fix{options}`.", context)
+    error.show()
+
+
+class _Commands(click.Group):
+    """The commands; a path in the place of one is answered with what was meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        is_path = name.endswith((".py", ".ipynb")) or os.sep in name or os.path.exists(name)
+        if is_path and not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise click.UsageError(f"'{name}' is a path; use `memlint check {name}`.", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(memlint.__version__, "-V", "--version", message="memlint %(version)s")
 def main() -> None:
-    """Find what wastes GPU memory in LLM training scripts, and mend it.
+    """Find what wastes GPU memory in LLM training scripts, and fix it.
 
     \b
-    memlint check train.py            what wastes memory, why, and what would mend it
+    memlint check train.py            what wastes memory, why, and what would fix it
     memlint fix train.py              apply the fixes that change nothing the model learns
     memlint fix --unsafe-fixes .      apply those too that change training
     memlint rule MEM301               explain a rule
@@ -67,14 +139,17 @@ def main() -> None:
     type=click.Choice(["full", "concise", "json", "sarif", "github", "gitlab"]),
     help="full (default), concise, json, sarif, github or gitlab.",
 )
-@click.option("--statistics", is_flag=True, help="Count findings by rule instead of listing them.")
+@click.option("--statistics", is_flag=True, help="Count findings by rule, as text or JSON.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something is found.")
-def check(output_format: str, statistics: bool, exit_zero: bool, **values: Any) -> int:
+@fail_level_option
+def check(
+    output_format: str, statistics: bool, exit_zero: bool, fail_level: str, **values: Any
+) -> int:
     """Report what wastes GPU memory in the scripts and notebooks under PATHS.
 
     PATHS are files and folders (default: the current folder); - reads a script from standard
-    input. Exits with 0 if nothing is found (hints do not count), 1 if something is, 2 if the usage
-    is wrong or a file cannot be read.
+    input. Exits with 0 if nothing is found (notices and hints do not count, unless --fail-level
+    says so), 1 if something is, 2 if the usage is wrong or a file cannot be read.
     """
     from memlint.cli.check import check_command
 
@@ -85,10 +160,11 @@ def check(output_format: str, statistics: bool, exit_zero: bool, **values: Any) 
         output_format=output_format,
         statistics=statistics,
         exit_zero=exit_zero,
+        fail_level=fail_level,
     )
 
 
-@main.command(short_help="Mend what can be mended.")
+@main.command(short_help="Fix what can be fixed.")
 @shared_options
 @click.option(
     "--unsafe-fixes/--no-unsafe-fixes",
@@ -103,25 +179,30 @@ def check(output_format: str, statistics: bool, exit_zero: bool, **values: Any) 
     help="Write nothing; exit with 1 if a file would change.",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if findings remain.")
+@fail_level_option
 def fix(
-    unsafe_fixes: bool | None, diff: bool, only_check: bool, exit_zero: bool, **values: Any
+    unsafe_fixes: bool | None,
+    diff: bool,
+    only_check: bool,
+    exit_zero: bool,
+    fail_level: str,
+    **values: Any,
 ) -> int:
     """Apply the fixes of what is found under PATHS, formatting kept.
 
     Only fixes that do not change what the model learns are applied, unless --unsafe-fixes is given.
     Exits with 0 if nothing remains, 1 if findings do (with --check: if a file would change), 2 if
-    the usage is wrong or a file cannot be read. --diff without --check exits with 0.
+    the usage is wrong or a file cannot be read. --diff without --check exits with 0. A diff on a
+    terminal shows control characters; into a pipe or file it is written as it is, to be applied.
     """
-    from memlint.cli.fix import fix_command
+    from memlint.cli.fix import Mode, fix_command
 
     return fix_command(
         tuple(values["paths"]),
         read_options(values),
         stdin_filename=values["stdin_filename"],
         unsafe=unsafe_fixes,
-        diff=diff,
-        only_check=only_check,
-        exit_zero=exit_zero,
+        mode=Mode(diff, only_check, exit_zero, fail_level),
     )
 
 
@@ -153,3 +234,14 @@ def target(path: str, target: str | None, config: str | None) -> int:
     from memlint.cli.target import target_command
 
     return target_command(path, target, config)
+
+
+@main.command(short_help="Show what the script model knows of a file.")
+@click.argument("path", type=click.Path(), metavar="FILE")
+@click.option("--target", metavar="VERSIONS", help="As for check.")
+def debug(path: str, target: str | None) -> int:
+    """Show what the script model knows of FILE: configurations and where each value comes from,
+    trainers, models, loops. For those who write rules."""
+    from memlint.cli.debug import debug_command
+
+    return debug_command(path, target)

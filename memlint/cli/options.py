@@ -82,6 +82,16 @@ def shared_options(function: _Function) -> _Function:
     return function
 
 
+fail_level_option = click.option(
+    "--fail-level",
+    default="waste",
+    show_default=True,
+    metavar="LEVEL",
+    type=click.Choice(["error", "waste", "notice", "hint"]),
+    help="Exit with 1 only for findings of this level (error, waste, notice, hint) or worse.",
+)
+
+
 def read_options(values: dict[str, Any]) -> Common:
     """The shared ones of a command's values."""
     return Common(

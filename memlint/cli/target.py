@@ -11,10 +11,12 @@ import click
 from memlint.cli.inputs import check_targets, settings_here
 from memlint.cli.options import Common
 from memlint.project.targets import Targets
+from memlint.reports.style import visible
 from memlint.rule.registry import Choice
 
 if TYPE_CHECKING:
     from memlint.api import Target
+    from memlint.project.config import Settings
 
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 
@@ -24,11 +26,20 @@ def target_command(path: str, target: str | None, config: str | None) -> int:
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
     options = Common(Choice(), target, config, False, False, None, False, False)
     settings = settings_here(options, folder)
-    check_targets({settings.target})
+    check_targets([settings], target)
     script = os.path.join(path, "train.py") if os.path.isdir(path) else path
-    for line in describe(Targets().of(script, settings.target)):
-        click.echo(line)
+    for line in describe(_target(script, settings, target)):
+        click.echo(visible(line))
     return 0
+
+
+def _target(script: str, settings: Settings, option: str | None) -> Target:
+    """The versions for ``script``, each with where it was said."""
+    if settings.target and option is None:
+        from memlint.api import parse_target
+
+        return parse_target(settings.target, os.path.basename(settings.origin))
+    return Targets().of(script, settings.target)
 
 
 def describe(target: Target) -> Iterator[str]:

@@ -11,7 +11,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from memlint.project.ignores import Patterns
+from memlint.project.ignores import Patterns, problem
+from memlint.source.bounded import read_regular
 from memlint.suggest import suggestion
 
 CONFIG_NAMES = ("memlint.toml", "pyproject.toml")
@@ -47,8 +48,7 @@ def load(path: str) -> Settings | None:
     Raises ``ConfigError``.
     """
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = read_regular(path)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
@@ -61,6 +61,8 @@ def load(path: str) -> Settings | None:
         document = tomllib.loads(data.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: is not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: is nested too deeply") from None
     tool = document.get("tool", {})
     section = tool.get("memlint") if isinstance(tool, dict) else None
     if whole:
@@ -114,7 +116,7 @@ def _settings(path: str, section: Mapping[str, Any]) -> Settings:
         "extend-select": _strings,
         "ignore": _strings,
         "per-file-ignores": _per_file,
-        "exclude": _strings,
+        "exclude": _patterns,
         "target": _target,
         "unsafe-fixes": _flag,
     }
@@ -151,7 +153,38 @@ def _strings(path: str, key: str, value: Any) -> tuple[str, ...]:
 def _per_file(path: str, key: str, value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
         raise ConfigError(f"{path}: '{key}' must be a table of pattern = [codes], not {value!r}")
-    return tuple((pattern, _strings(path, key, codes)) for pattern, codes in value.items())
+    return tuple(
+        (_pattern(path, key, pattern), _strings(path, key, codes))
+        for pattern, codes in value.items()
+    )
+
+
+def _patterns(path: str, key: str, value: Any) -> tuple[str, ...]:
+    return tuple(_pattern(path, key, pattern) for pattern in _strings(path, key, value))
+
+
+def _pattern(path: str, key: str, pattern: str) -> str:
+    """``pattern`` in git's form, relative to the configuration's folder.
+
+    ``./data`` and absolute paths are what people write too. Raises ``ConfigError`` for a pattern
+    that can match nothing.
+    """
+    root = os.path.dirname(os.path.abspath(path)).replace(os.sep, "/").rstrip("/")
+    sign, text = ("!", pattern[1:]) if pattern.startswith("!") else ("", pattern)
+    if os.sep != "/":
+        text = text.replace(os.sep, "/")
+    if text.startswith(f"{root}/"):
+        text = text[len(root) :]
+    elif text.startswith("./"):
+        text = text[1:]
+    elif text == ".." or text.startswith("../"):
+        raise ConfigError(
+            f"{path}: '{key}' has {pattern!r}, which leads out of the configuration's folder"
+        )
+    reason = problem(text)
+    if reason is not None:
+        raise ConfigError(f"{path}: '{key}' has {pattern!r}, which can match nothing: {reason}")
+    return sign + text
 
 
 def _target(path: str, key: str, value: Any) -> str:

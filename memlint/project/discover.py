@@ -18,10 +18,14 @@ from typing import NamedTuple
 from memlint.project.config import CONFIG_NAMES, Settings, in_folder, nearest
 from memlint.project.ignores import Patterns
 from memlint.project.vendored import is_vendored
+from memlint.source.bounded import read_regular_text
 from memlint.source.diagnostics import FileError
 
 SUFFIXES = (".py", ".ipynb")
 _OTHER_FORMATS = (".cfg", ".ini", ".json", ".md", ".rst", ".sh", ".toml", ".yaml", ".yml")
+
+# Bytes of a file of patterns; git itself gets slow before.
+_MAX_PATTERNS = 1 << 20
 
 _SKIPPED_FOLDERS = frozenset(
     {
@@ -106,7 +110,19 @@ def discover(
             yield each
 
 
-def _walk(folder: _Folder, configurable: bool) -> Iterator[Found | Skipped | FileError]:
+def _walk(top: _Folder, configurable: bool) -> Iterator[Found | Skipped | FileError]:
+    """What lies under ``top``: a folder's files first. No recursion: trees may be deep."""
+    waiting = [top]
+    while waiting:
+        below: list[_Folder] = []
+        yield from _in_folder(waiting.pop(), configurable, below)
+        waiting += reversed(below)
+
+
+def _in_folder(
+    folder: _Folder, configurable: bool, below: list[_Folder]
+) -> Iterator[Found | Skipped | FileError]:
+    """What lies in ``folder`` itself; the folders that are to be walked go to ``below``."""
     try:
         with os.scandir(folder.shown or ".") as entries:
             ordered = sorted(entries, key=lambda entry: entry.name)
@@ -117,7 +133,6 @@ def _walk(folder: _Folder, configurable: bool) -> Iterator[Found | Skipped | Fil
     if "pyvenv.cfg" in names or "conda-meta" in names:
         return
     folder = _enter(folder, names, configurable)
-    below: list[_Folder] = []
     before = os.path.join(folder.shown, "")
     for entry in ordered:
         name = entry.name
@@ -149,8 +164,6 @@ def _walk(folder: _Folder, configurable: bool) -> Iterator[Found | Skipped | Fil
                 continue
             if entry.is_file():
                 yield Found(shown, folder.settings, False, absolute)
-    for each in below:
-        yield from _walk(each, configurable)
 
 
 def _enter(folder: _Folder, names: set[str], configurable: bool) -> _Folder:
@@ -191,8 +204,7 @@ def _info_exclude(repository: str) -> tuple[tuple[str, Patterns], ...]:
 
 def _patterns(path: str) -> Patterns:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return Patterns(file.read().split("\n"))
+        return Patterns(read_regular_text(path, _MAX_PATTERNS).split("\n"))
     except OSError:
         return Patterns(())
 
@@ -209,6 +221,13 @@ def _ignored(folder: _Folder, absolute: str, is_folder: bool) -> bool:
             if verdict is not None:
                 return verdict
     return False
+
+
+def is_excluded(path: str, settings: Settings) -> bool:
+    """Whether a walk would pass over a file of this name."""
+    absolute = os.path.abspath(path)
+    above = os.path.dirname(absolute)
+    return _excluded(_Folder(path, above, settings, settings.excluded(), ()), absolute)
 
 
 def _excluded(folder: _Folder, absolute: str) -> bool:

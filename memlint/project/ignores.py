@@ -3,12 +3,16 @@
 Nearly every pattern in practice is a plain name, a suffix (``*.pyc``) or a plain path: those are
 looked up, and only the rest become regular expressions, compiled when first needed. ``exclude``
 and ``per-file-ignores`` of the configuration use the same patterns.
+
+Patterns come with somebody's repository, so matching never backtracks: ``*a*a*a*b`` takes time in
+proportion to pattern and path (pathspec's expressions take exponential time on it). Between two
+wildcards the leftmost match is as good as any other, so each is an atomic group.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _MAGIC = frozenset("*?[\\")
@@ -103,37 +107,104 @@ def _later(best: _Pattern | None, pattern: _Pattern, is_folder: bool) -> _Patter
     return pattern if best is None or pattern.rank > best.rank else best
 
 
+_NOTHING = "(?!)"
+
+
+def problem(pattern: str) -> str | None:
+    """Why ``pattern`` can match nothing; None if it can."""
+    return next((word for kind, word in _tokens(pattern) if kind == "broken"), None)
+
+
 def _translate(glob: str) -> str:
     """The regular expression of a pattern with wildcards; ``*`` and ``?`` stop at ``/``."""
-    out: list[str] = []
+    groups: list[list[list[str]]] = [[[""]]]  # parts between ``**/``, their segments, their pieces
+    rest = ""
+    for kind, text in _tokens(glob):
+        segments = groups[-1]
+        if kind == "broken":
+            return _NOTHING
+        if kind == "deep":
+            groups.append([[""]])
+        elif kind == "rest":
+            rest = ".+"
+        elif kind == "slash":
+            segments.append([""])
+        elif kind == "star":
+            segments[-1].append("")
+        else:
+            segments[-1][-1] += text
+    bodies = ["/".join(map(_segment, segments)) for segments in groups]
+    out = bodies[0]
+    for body in bodies[1:-1]:
+        out += f"(?>(?:[^/]++/)*?{body})" if body else ""
+    if len(bodies) > 1:
+        ending = rest or r"\Z"
+        out += f"(?>(?:[^/]++/)*?{bodies[-1]}{ending})" if bodies[-1] else ".+"
+    else:
+        out += rest
+    return out
+
+
+def _segment(pieces: list[str]) -> str:
+    """A part of a path between two ``/``: its pieces with anything between them."""
+    if len(pieces) == 1:
+        return pieces[0]
+    first, *middle, last = pieces
+    inner = "".join(f"(?>[^/]*?{piece})" for piece in middle if piece)
+    # The last piece ends where the segment does.
+    end = rf"(?>[^/]*?{last}(?=/|\Z))" if last else "[^/]*+"
+    return first + inner + end
+
+
+def _tokens(glob: str) -> Iterator[tuple[str, str]]:
+    """What a pattern is made of: (kind, expression of one character or reason)."""
     index = 0
     while index < len(glob):
-        if glob.startswith("**/", index) and (index == 0 or glob[index - 1] == "/"):
-            out.append("(?:.+/)?")
+        char = glob[index]
+        starts = index == 0 or glob[index - 1] == "/"
+        if starts and glob.startswith("**/", index):
+            yield "deep", ""
             index += 3
-        elif glob[index:] == "**" and index and glob[index - 1] == "/":
-            out.append(".+")
-            index += 2
-        elif glob[index] == "*":
-            while index < len(glob) and glob[index] == "*":
+        elif starts and index and glob[index:] == "**":
+            yield "rest", ""
+            return
+        elif char == "*":
+            while glob.startswith("*", index):
                 index += 1
-            out.append("[^/]*")
-        elif glob[index] == "?":
-            out.append("[^/]")
-            index += 1
-        elif glob[index] == "[":
+            yield "star", ""
+        elif char == "[":
             end = glob.find("]", index + 3 if glob[index + 1 : index + 2] in "!^" else index + 2)
             if end < 0:
-                return "(?!)"  # an unclosed bracket matches nothing, as in git
-            body = glob[index + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
-            if body[0] in "!^":
-                body = "^" + body[1:]
-            out.append(f"(?!/)[{body}]")
+                yield "broken", "a bracket is not closed"
+                return
+            yield _bracket(glob[index + 1 : end])
             index = end + 1
-        elif glob[index] == "\\" and index + 1 < len(glob):
-            out.append(re.escape(glob[index + 1]))
+        elif char == "\\" and index + 1 < len(glob):
+            yield "char", re.escape(glob[index + 1])
             index += 2
         else:
-            out.append(re.escape(glob[index]))
+            yield (
+                ("slash", "")
+                if char == "/"
+                else ("char", "[^/]" if char == "?" else re.escape(char))
+            )
             index += 1
-    return "".join(out)
+
+
+def _bracket(body: str) -> tuple[str, str]:
+    """The token of ``[body]``."""
+    negated = body[0] in "!^"
+    chars = body[1:] if negated else body
+    parts: list[str] = []
+    index = 0
+    while index < len(chars):
+        if chars[index + 1 : index + 2] == "-" and index + 2 < len(chars):
+            low, high = chars[index], chars[index + 2]
+            if low > high:
+                return "broken", f"the range {low}-{high} is reversed"
+            parts.append(f"{re.escape(low)}-{re.escape(high)}")
+            index += 3
+        else:
+            parts.append(re.escape(chars[index]))
+            index += 1
+    return "char", f"(?!/)[{'^' if negated else ''}{''.join(parts)}]"

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 
+from memlint.source.bounded import read_regular_text
+
 # What lies in the package's own folder and tells it from a user's folder of the same name.
 _MARKS = {
     "accelerate": ("accelerator.py", "state.py"),
@@ -58,8 +60,7 @@ def _is_project_of(project: str, name: str) -> bool:
     wanted = {name, name.replace("_", "-")}
     for file in _PROJECT_FILES:
         try:
-            with open(os.path.join(project, file), encoding="utf-8", errors="replace") as stream:
-                lines = stream.read().split("\n")
+            lines = read_regular_text(os.path.join(project, file)).split("\n")
         except OSError:
             continue
         for line in lines:

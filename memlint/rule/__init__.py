@@ -48,6 +48,17 @@ if TYPE_CHECKING:
     )
     from memlint.rule.findings import Applicability, Finding, Fix, Level
     from memlint.rule.interface import Example, Rule
+    from memlint.rule.kit import (
+        DIFFUSION,
+        OFF_CUDA,
+        UNSLOTH,
+        VISION,
+        Skip,
+        advise,
+        fix,
+        together,
+    )
+    from memlint.rule.triggers import LIBRARIES, PACKAGES
     from memlint.script import (
         MISSING,
         UNSURE,
@@ -68,8 +79,14 @@ if TYPE_CHECKING:
     from memlint.source import Span
 
 __all__ = [
+    "DIFFUSION",
+    "LIBRARIES",
     "MISSING",
+    "OFF_CUDA",
+    "PACKAGES",
+    "UNSLOTH",
     "UNSURE",
+    "VISION",
     "AddDecorator",
     "AddImport",
     "AddParameter",
@@ -115,11 +132,15 @@ __all__ = [
     "SetItem",
     "SetKeyword",
     "Setting",
+    "Skip",
     "Span",
     "Successor",
     "Symbol",
     "Trainer",
     "WrapStatements",
+    "advise",
+    "fix",
+    "together",
 ]
 
 

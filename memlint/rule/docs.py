@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _LEVELS = {
     "error": "error: breaks, leaks or trains wrongly",
     "waste": "waste: memory or time for nothing",
+    "notice": "notice: will matter later, shown and not counted in the exit status",
     "hint": "hint: a trade, shown and not counted in the exit status",
 }
 
@@ -36,6 +37,9 @@ def _page(rule: Rule) -> Iterator[str]:
     if rule.fix_safety:
         yield "## What the fix does"
         yield from _paragraphs(rule.fix_safety)
+    if rule.skips:
+        yield "## Silent where"
+        yield "\n".join(f"- {skip.words}" for skip in rule.skips)
     yield "## To keep it"
     yield f"Append `# memlint: ignore[{rule.code}]` to the line, with a word why."
     if rule.references:

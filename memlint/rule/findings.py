@@ -10,10 +10,14 @@ from memlint.source.record import Plain
 
 
 class Level(StrEnum):
-    """How bad it is. Hints are shown and never counted in the exit status."""
+    """How bad it is, worst first. By default the exit status counts errors and waste.
+
+    A notice is what will matter later, as a deprecation; a hint is a trade that may be worth it.
+    """
 
     ERROR = "error"
     WASTE = "waste"
+    NOTICE = "notice"
     HINT = "hint"
 
 

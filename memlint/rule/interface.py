@@ -39,6 +39,17 @@ from memlint.rule.edits import (
     WrapStatements,
 )
 from memlint.rule.findings import Applicability, Finding, Fix, Level
+from memlint.rule.kit import (
+    DIFFUSION,
+    OFF_CUDA,
+    UNSLOTH,
+    VISION,
+    Skip,
+    advise,
+    fix,
+    together,
+)
+from memlint.rule.triggers import LIBRARIES, PACKAGES
 from memlint.script import (
     MISSING,
     UNSURE,
@@ -60,8 +71,14 @@ from memlint.source import Span
 from memlint.source.record import Plain
 
 __all__ = [
+    "DIFFUSION",
+    "LIBRARIES",
     "MISSING",
+    "OFF_CUDA",
+    "PACKAGES",
+    "UNSLOTH",
     "UNSURE",
+    "VISION",
     "AddDecorator",
     "AddImport",
     "AddParameter",
@@ -107,11 +124,15 @@ __all__ = [
     "SetItem",
     "SetKeyword",
     "Setting",
+    "Skip",
     "Span",
     "Successor",
     "Symbol",
     "Trainer",
     "WrapStatements",
+    "advise",
+    "fix",
+    "together",
 ]
 
 
@@ -141,6 +162,7 @@ class Rule(Plain):
         of words is searched in its order.
     clean: scripts in which the rule stays silent (its traps), tested too.
     references: documentation or papers.
+    skips: scripts that the rule says nothing of, whatever is in them.
     """
 
     code: str
@@ -154,3 +176,10 @@ class Rule(Plain):
     clean: tuple[str, ...] = ()
     fix_safety: str = ""
     references: tuple[str, ...] = ()
+    skips: tuple[Skip, ...] = ()
+
+    def findings(self, script: Script) -> Iterable[Finding]:
+        """What the rule finds in ``script``; nothing in scripts that it skips."""
+        if any(skip.holds(script) for skip in self.skips):
+            return ()
+        return self.check(script)

@@ -119,6 +119,12 @@ def narrowed(
     return (codes | added) - (dropped - kept)
 
 
+def named(specifiers: Iterable[str]) -> frozenset[str]:
+    """The codes that one of ``specifiers`` names outright, by code or name."""
+    words = {word.lower() for word in specifiers}
+    return frozenset(c for c, name in _codes() if c.lower() in words or name in words)
+
+
 def matches(specifier: str, code: str) -> bool:
     """Whether ``specifier`` (a code, a prefix, a name, ``ALL``) covers ``code``."""
     return any(code == each and _length(specifier, each, name) for each, name in _codes())

@@ -4,18 +4,24 @@ A result holds as long as the file's bytes, the rules asked, the target versions
 rules and of memlint, and the API tables are the same. All of it goes into the key; times of files
 do not, since checkouts and caches of CI change them. The folder ignores itself for git.
 
-JSON, not pickle: the folder may come with somebody's repository, and reading it must run nothing.
+The folder may come with somebody's repository. So it is JSON, not pickle: reading it runs nothing.
+A folder that is a link is not used, only files of our own naming are deleted, and files are made
+new: no link in the folder leads a write elsewhere.
 Cost: 1,200 files are looked up in some 40 ms, most of which is reading and hashing them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import stat
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import memlint
 from memlint.run.results import FileResult
+from memlint.source.bounded import read_regular
 
 if TYPE_CHECKING:
     from hashlib import blake2b
@@ -27,6 +33,13 @@ else:
 
 FOLDER = ".memlint_cache"
 _KEPT_FILES = 8
+_MAX_BYTES = 256 << 20
+# ``0.1.0-0123456789abcdef.json``, and the same with a process id while it is written.
+_OWN_NAME = r"\d[\w.+-]*-[0-9a-f]{16}\.json(\.\d+)?"
+_NEW = (
+    os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+)  # fmt: skip
 
 
 class Cache:
@@ -48,8 +61,8 @@ class Cache:
         return blake2b(data, digest_size=16, key=conditions).hexdigest()
 
     @staticmethod
-    def conditions(codes: frozenset[str], named: bool) -> bytes:
-        text = f"{sorted(codes)} {named}"
+    def conditions(codes: frozenset[str], by_code: frozenset[str], named: bool) -> bytes:
+        text = f"{sorted(codes)} {sorted(by_code & codes)} {named}"
         return blake2b(text.encode(), digest_size=32).digest()
 
     def get(
@@ -93,29 +106,50 @@ class Cache:
         kept = {path: entry for path, entry in self._entries.items() if os.path.exists(path)}
         temporary = f"{self._file}.{os.getpid()}"
         try:
-            os.makedirs(self._folder, exist_ok=True)
+            if not _is_usable(self._folder, make=True):
+                return
             note = os.path.join(self._folder, ".gitignore")
-            if not os.path.exists(note):
-                with open(note, "w", encoding="utf-8") as file:
-                    file.write("# Made by memlint; may be deleted at any time.\n*\n")
-            with open(temporary, "w", encoding="utf-8") as file:
-                file.write(json.dumps(kept, separators=(",", ":")))
+            with contextlib.suppress(FileExistsError):
+                _write_new(note, b"# Made by memlint; may be deleted at any time.\n*\n")
+            _write_new(temporary, json.dumps(kept, separators=(",", ":")).encode())
             os.replace(temporary, self._file)
             self._drop_old_files()
         except OSError:
             return
 
     def _drop_old_files(self) -> None:
-        files = [entry for entry in os.scandir(self._folder) if entry.name != ".gitignore"]
-        files.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
-        for entry in files[_KEPT_FILES:]:
-            os.unlink(entry.path)
+        files = [
+            (entry.stat(follow_symlinks=False).st_mtime, entry.path)
+            for entry in os.scandir(self._folder)
+            if re.fullmatch(_OWN_NAME, entry.name) and entry.is_file(follow_symlinks=False)
+        ]
+        for _, path in sorted(files, reverse=True)[_KEPT_FILES:]:
+            os.unlink(path)
+
+
+def _is_usable(folder: str, *, make: bool = False) -> bool:
+    """Whether ``folder`` is a folder itself and no link to one; ``make``: it may be made."""
+    try:
+        return stat.S_ISDIR(os.lstat(folder).st_mode)
+    except FileNotFoundError:
+        if make:
+            os.mkdir(folder)
+        return make
+    except OSError:
+        return False
+
+
+def _write_new(path: str, data: bytes) -> None:
+    """Make a file that was not there; raises OSError where anything, or a link, has the name."""
+    file = os.open(path, _NEW, 0o666)
+    with os.fdopen(file, "wb") as stream:
+        stream.write(data)
 
 
 def fingerprint() -> str:
     """Of everything that decides what is found, besides scripts and configuration.
 
-    Sources by content; data files by name, size and time, since the tables are large.
+    By content, so that two installations of one version share a cache, as in CI.
     """
     from memlint.rule.registry import rules_folder
 
@@ -127,29 +161,28 @@ def fingerprint() -> str:
 
 def _add_folder(digest: blake2b, folder: str) -> None:
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-        if entry.name.endswith(".py"):
-            digest.update(entry.name.encode())
-            with open(entry.path, "rb") as file:
-                digest.update(file.read())
-        elif entry.is_dir():
+        if entry.is_dir():
             if entry.name != "__pycache__":
                 _add_folder(digest, entry.path)
-        else:
-            status = entry.stat()
-            digest.update(f"{entry.name} {status.st_size} {status.st_mtime_ns}".encode())
+            continue
+        with open(entry.path, "rb") as file:
+            data = file.read()
+        digest.update(f"{entry.name} {len(data)} ".encode())
+        digest.update(data)
 
 
 def _load(path: str) -> dict[str, list[Any]]:
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        if not _is_usable(os.path.dirname(path)) or os.path.islink(path):
+            return {}
+        data = read_regular(path, _MAX_BYTES)
     except OSError:
         return {}
     import json
 
     try:
-        value = json.loads(text)
-    except ValueError:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
         return {}
     if not isinstance(value, dict):
         return {}

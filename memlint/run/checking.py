@@ -1,8 +1,8 @@
-"""Many files: settings, prefilter, cache and processes between the paths and the results.
+"""Many files: prefilter, cache and processes between the jobs and the results.
 
-The parent walks, reads, hashes and looks up; only files that name what a rule looks for and that
-changed since the last run are parsed, over several processes where there is enough to parse, which
-begin while the parent still reads.
+The parent reads each file once, hashes it and looks it up; only files that name what a rule looks
+for and that changed since the last run are parsed, over several processes where there is enough to
+parse. They get the bytes that were read and begin while the parent still reads.
 
 Cost: on two cores a pool wins from about two megabytes of scripts that must be parsed (some 160
 files); below that starting it costs more than it saves.
@@ -10,93 +10,43 @@ files); below that starting it costs more than it saves.
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, TypeVar
 
-from memlint.project.discover import Found
-from memlint.project.ignores import Patterns
 from memlint.project.targets import Targets
 from memlint.rule import registry as rule_files
-from memlint.rule.registry import Choice
 from memlint.run.cache import Cache
-from memlint.run.engine import Prefilter, check_file
-from memlint.run.results import FileResult
+from memlint.run.engine import Prefilter
+from memlint.run.jobs import Job
+from memlint.run.results import FileResult, FixResult
+from memlint.run.session import (
+    CheckWork,
+    FixWork,
+    Session,
+    Work,
+    failed_fix,
+    is_wanted,
+    not_fixed,
+)
 from memlint.source.diagnostics import FileError, ReadError
-from memlint.source.reading import read_bytes
-
-if TYPE_CHECKING:
-    from memlint.project.config import Settings
-    from memlint.rule import Rule
+from memlint.source.reading import Stamp, read_file
 
 _POOL_BYTES = 1_500_000
-# Files between two garbage collections.
-_COLLECTED = 1000
+# libcst costs some ten times what ast does, but not every file is fixed.
+_FIX_WEIGHT = 4
 
-
-class Job(NamedTuple):
-    """One file to check with the rules of ``codes`` for the versions of ``target``.
-
-    absolute: its path from the root, where it is at hand.
-    """
-
-    path: str
-    codes: frozenset[str]
-    target: str
-    named: bool = False
-    unsafe_fixes: bool = False
-    absolute: str = ""
-
-    @property
-    def place(self) -> str:
-        """The path from the root."""
-        return self.absolute or os.path.abspath(self.path)
+Result = TypeVar("Result")
 
 
 class Progress(NamedTuple):
-    """Told as work goes on: how many files are to be parsed, and each one done."""
+    """Called as work goes on: for each file read, with how many are to be parsed, for each done."""
 
     start: Callable[[int], None] = lambda total: None
     step: Callable[[], None] = lambda: None
-
-
-def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
-    """A job per file: its configuration's rules, less those ignored for its path."""
-    by_settings: dict[int, tuple[frozenset[str], list[tuple[Patterns, tuple[str, ...]]]]] = {}
-    jobs = []
-    for file in found:
-        settings = file.settings
-        known = by_settings.get(id(settings))
-        if known is None:
-            per_file = [(Patterns([glob]), codes) for glob, codes in settings.per_file_ignores]
-            known = by_settings[id(settings)] = (chosen_codes(settings, choice), per_file)
-        codes, per_file = known
-        if per_file:
-            relative = os.path.relpath(os.path.abspath(file.path), settings.root or ".")
-            relative = relative.replace(os.sep, "/")
-            dropped = [code for globs, more in per_file if globs.ignores(relative) for code in more]
-            if dropped:
-                codes = codes - rule_files.selected(dropped)
-        jobs.append(
-            Job(
-                file.path,
-                codes,
-                settings.target,
-                file.named,
-                settings.unsafe_fixes,
-                file.absolute,
-            )
-        )
-    return jobs
-
-
-def chosen_codes(settings: Settings, choice: Choice) -> frozenset[str]:
-    """The rules that the configuration and then the command line choose."""
-    codes = rule_files.selected(settings.select, settings.ignore, settings.extend_select)
-    return rule_files.narrowed(codes, choice.select, choice.ignore, choice.extend_select)
+    read: Callable[[], None] = lambda: None
 
 
 def check_jobs(
@@ -108,69 +58,139 @@ def check_jobs(
     progress: Progress | None = None,
 ) -> list[FileResult]:
     """The result of every job, in their order. ``processes`` of None: as many as pay."""
-    progress = progress or Progress()
-    sorting = _Sorting(jobs, cache, render)
-    pending = sorting.pending()
-    # Other processes begin with what is there as soon as they pay, while this one reads on.
-    first: list[Job] = []
-    first_bytes = 0
-    for job, size in pending:
-        first.append(job)
-        first_bytes += size
-        expected = first_bytes * len(jobs) // (sorting.taken or 1)
-        if processes is None and len(first) > 16 and usable_processes(expected) > 1:
-            first_bytes = expected
-            break
-    processes = processes or usable_processes(first_bytes)
-    if processes > 1 and len(first) > 1:
-        # What all workers need is imported once, before they are forked.
-        import memlint.api
-        import memlint.script  # noqa: F401
+    files = _Files(jobs, cache, render)
+    pending = _Pending(files, processes, 1, progress or Progress())
+    results: dict[int, FileResult] = {}
+    if pending.processes > 1:
         from memlint.run.pool import in_processes
 
-        work = chain(first, (job for job, _ in pending))
-        found = in_processes(partial(Checker, render), work, processes, _lost)
+        found = in_processes(partial(CheckWork, render), pending, pending.processes, _lost)
     else:
-        found = Checker(render).results(first)
+        found = Session(render).check_all(pending)
     for number, result in enumerate(found):
-        if not number:
-            progress.start(len(sorting.asked))
-        sorting.results[sorting.asked[number]] = result
-        progress.step()
-    sorting.keep()
-    return [sorting.results[index] for index in range(len(jobs))]
+        pending.done(number)
+        results[files.selected[number]] = result
+    files.keep(results)
+    return [files.known[n] if n in files.known else results[n] for n in range(len(jobs))]
 
 
-class _Sorting:
-    """Which jobs are known from the last run, which ask no rule, and which are to be checked.
+def fix_jobs(
+    jobs: Sequence[Job],
+    *,
+    cache: Cache | None = None,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[FixResult]:
+    """What fixing the file of every job comes to, in their order; nothing is written."""
+    files = _Files(jobs, cache, render=False, fixing=True)
+    pending = _Pending(files, processes, _FIX_WEIGHT, progress or Progress())
+    checked: dict[int, FileResult] = {}
+    if pending.processes > 1:
+        from memlint.run.pool import in_processes
 
-    results: by the job's number, as they become known. asked: the numbers of the jobs that
-    ``pending`` gave out, in their order. taken: how many jobs were looked at.
+        found = in_processes(FixWork, pending, pending.processes, _lost_fix)
+    else:
+        found = Session().fix_all(pending)
+    following = 0  # the first job whose result is not given yet
+    for number, result in enumerate(found):
+        pending.done(number)
+        index = files.selected[number]
+        for each in range(following, index):
+            yield not_fixed(files.known[each])
+        following = index + 1
+        checked[index] = result.checked
+        yield result._replace(stamp=files.stamps[index])
+    for each in range(following, len(jobs)):
+        yield not_fixed(files.known[each])
+    files.keep(checked)
+
+
+class _Pending:
+    """The files that are to be worked on, the first of them read ahead.
+
+    Other processes begin with what is there as soon as they pay, while this one reads on.
     """
 
-    def __init__(self, jobs: Sequence[Job], cache: Cache | None, render: bool) -> None:
-        self._jobs = jobs
+    def __init__(
+        self, files: _Files, processes: int | None, weight: int, progress: Progress
+    ) -> None:
+        self._files = files
+        self._progress = progress
+        self._work = files.pending(progress.read)
+        self._first: list[Work] = []
+        expected = size = 0
+        for work in self._work:
+            self._first.append(work)
+            size += len(work.data) * weight
+            expected = size * len(files.jobs) // files.taken
+            enough = len(self._first) > 16 and usable_processes(expected) > 1
+            if (processes or 0) > 1 or (processes is None and enough) or _cores() == 1:
+                break
+        else:
+            expected = size
+        self.processes = processes or usable_processes(expected)
+        if len(self._first) < 2 and self._is_last():
+            self.processes = 1
+
+    def _is_last(self) -> bool:
+        """Whether nothing follows what was read ahead."""
+        following = next(self._work, None)
+        if following is not None:
+            self._first.append(following)
+        return following is None
+
+    def __iter__(self) -> Iterator[Work]:
+        """Each file once."""
+        if self.processes > 1:
+            # What all workers need is imported once, before they are forked.
+            import memlint.api
+            import memlint.script  # noqa: F401
+        first, self._first = self._first, []
+        return chain(first, self._work)
+
+    def done(self, number: int) -> None:
+        """Called for each result with its number."""
+        if not number:
+            self._progress.start(len(self._files.selected))
+        self._progress.step()
+
+
+class _Files:
+    """Which files are known from the last run, which select no rule, and which are to be worked on.
+
+    known: results by the job's number, as they become known. selected: the numbers of the jobs
+    that ``pending`` gave out, in their order. taken: how many jobs were looked at.
+    fixing: a known result with a fix to be applied is no result.
+    """
+
+    def __init__(
+        self, jobs: Sequence[Job], cache: Cache | None, render: bool, fixing: bool = False
+    ) -> None:
+        self.jobs = jobs
         self._cache = cache
         self._render = render
+        self._fixing = fixing
         self._targets = Targets()
         self._keys: dict[int, str] = {}
-        self.results: dict[int, FileResult] = {}
-        self.asked: list[int] = []
+        self.known: dict[int, FileResult] = {}
+        self.selected: list[int] = []
+        self.stamps: dict[int, Stamp] = {}
         self.taken = 0
 
-    def pending(self) -> Iterator[tuple[Job, int]]:
-        """Jobs that are to be checked, each with the bytes of its file."""
-        conditions: dict[tuple[frozenset[str], bool], bytes] = {}
+    def pending(self, on_read: Callable[[], None]) -> Iterator[Work]:
+        """The files that are to be worked on; reads every file once."""
+        conditions: dict[tuple[frozenset[str], frozenset[str], bool], bytes] = {}
         filters: dict[frozenset[str], Prefilter] = {}
-        for index, job in enumerate(self._jobs):
+        for index, job in enumerate(self.jobs):
             self.taken = index + 1
+            on_read()
             try:
-                data = read_bytes(job.path)
+                data, stamp = read_file(job.path)
             except ReadError as error:
-                self.results[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
+                self.known[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
                 continue
             if self._cache is not None:
-                what = (job.codes, job.named)
+                what = (job.codes, job.by_code, job.named)
                 if what not in conditions:
                     conditions[what] = Cache.conditions(*what)
                 if self._is_known(self._cache, index, Cache.key(data, conditions[what])):
@@ -179,13 +199,15 @@ class _Sorting:
             if prefilter is None:
                 prefilter = filters[job.codes] = Prefilter(rule_files.load(job.codes))
             if job.named or b"memlint:" in data or prefilter.any_asked(data):
-                self.asked.append(index)
-                yield job, len(data)
+                self.selected.append(index)
+                if self._fixing:
+                    self.stamps[index] = stamp
+                yield Work(job, data)
             else:
-                self.results[index] = FileResult(job.path)
+                self.known[index] = FileResult(job.path)
 
     def _is_known(self, cache: Cache, index: int, key: str) -> bool:
-        job = self._jobs[index]
+        job = self.jobs[index]
         known = cache.get(
             job.place,
             job.path,
@@ -196,67 +218,21 @@ class _Sorting:
         if known is None:
             self._keys[index] = key
             return False
-        self.results[index] = known
+        if self._fixing and any(is_wanted(each, job.unsafe_fixes) for each in known.findings):
+            return False
+        self.known[index] = known
         return True
 
-    def keep(self) -> None:
-        """Remember what is new for the next run."""
+    def keep(self, results: dict[int, FileResult]) -> None:
+        """Remember what is new for the next run. ``results``: of the selected jobs."""
         if self._cache is None:
             return
-        asked = set(self.asked)
         for index, key in self._keys.items():
-            job, result = self._jobs[index], self.results[index]
+            job, result = self.jobs[index], results.get(index) or self.known[index]
             if not _is_defect(result):
-                target = self._targets.key(job.place, job.target) if index in asked else None
+                target = self._targets.key(job.place, job.target) if index in results else None
                 self._cache.put(job.place, key, self._render, target, result)
         self._cache.save()
-
-
-class Checker:
-    """Checks file after file in one process, keeping what it loaded for the files before."""
-
-    def __init__(self, render: bool) -> None:
-        self._render = render
-        self._rules: dict[frozenset[str], tuple[tuple[Rule, ...], Prefilter]] = {}
-        self._targets = Targets()
-
-    def __call__(self, jobs: Sequence[Job]) -> list[FileResult]:
-        return list(self.results(jobs))
-
-    def results(self, jobs: Iterable[Job]) -> Iterator[FileResult]:
-        """One result a job.
-
-        Syntax trees are a great many objects that live for one file, which the cyclic garbage
-        collector looks through again and again: it took a quarter of the time. It rests meanwhile
-        and is called once in so many files, for what scripts leave behind that was not let go.
-        """
-        was_on = gc.isenabled()
-        gc.disable()
-        try:
-            for number, job in enumerate(jobs, start=1):
-                yield self._result(job)
-                if number % _COLLECTED == 0:
-                    gc.collect()
-        finally:
-            if was_on:
-                gc.enable()
-
-    def _result(self, job: Job) -> FileResult:
-        known = self._rules.get(job.codes)
-        if known is None:
-            loaded = rule_files.load(job.codes)
-            known = self._rules[job.codes] = loaded, Prefilter(loaded)
-        rules, prefilter = known
-        return check_file(
-            job.path,
-            None,
-            rules,
-            partial(self._targets.api, job.place, job.target),
-            named=job.named,
-            render=self._render,
-            unused_suppressions=rule_files.UNUSED_SUPPRESSION in job.codes,
-            prefilter=prefilter,
-        )
 
 
 def usable_processes(parsed_bytes: int) -> int:
@@ -264,8 +240,12 @@ def usable_processes(parsed_bytes: int) -> int:
     return min(_cores(), 8) if parsed_bytes > _POOL_BYTES else 1
 
 
-def _lost(job: Job, message: str) -> FileResult:
-    return FileResult(job.path, diagnostics=(FileError(job.path, message),))
+def _lost(work: Work, message: str) -> FileResult:
+    return FileResult(work.job.path, diagnostics=(FileError(work.job.path, message),))
+
+
+def _lost_fix(work: Work, message: str) -> FixResult:
+    return failed_fix(work.job.path, FileError(work.job.path, message))
 
 
 def _cores() -> int:

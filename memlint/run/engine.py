@@ -1,4 +1,4 @@
-"""One source against the rules: which are asked, what they find, what comments suppress.
+"""One source against the rules: which are selected, what they find, what comments suppress.
 
 ``check_source`` is the pure heart; ``check_file`` adds what the command line needs: reading, bad
 input as diagnostics, places as rows and columns, fixes as text. A rule that fails is a diagnostic
@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memlint.rule.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
-from memlint.rule.findings import Applicability, Finding, Fix, Violation
+from memlint.rule.findings import Applicability, Finding, Fix, Level, Violation
 from memlint.rule.registry import UNUSED_SUPPRESSION
 from memlint.run.results import FileResult, Shown, ShownFix
 from memlint.source.diagnostics import FileError
@@ -32,6 +32,7 @@ _PROBED = 1_000_000
 # Edits that ask nothing of a library: ``del outputs``, ``with torch.no_grad():``.
 _PLAIN = (AddDecorator, AddImport, InsertStatement, WrapStatements)
 
+Result = TypeVar("Result")
 OnError = Callable[["Rule", Exception], None]
 
 
@@ -90,11 +91,14 @@ def check_source(
     unused_suppressions: bool = True,
     on_error: OnError | None = None,
     prefilter: Prefilter | None = None,
+    by_code: frozenset[str] | None = None,
 ) -> list[Violation]:
     """What ``rules`` find in ``source``, in order of place, suppressed findings left out.
 
-    Raises ``SyntaxError`` as ``ast.parse`` does. on_error takes a rule that failed; without it the
-    exception goes through. prefilter: that of ``rules``, where it is at hand.
+    Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError. on_error takes a rule that
+    failed; without it the exception goes through. prefilter: that of ``rules``, where it is at
+    hand. by_code: the rules that the user selected by code or name; None: all. A hint of another
+    rule is advice: its fix is a trade that nobody asked for.
     """
     violations: list[Violation] = []
     chosen = (prefilter or Prefilter(rules)).asked(source.data)
@@ -108,13 +112,17 @@ def check_source(
             script = build_script(source, api)
         for rule in chosen:
             try:
-                violations += [_violation(rule, finding) for finding in rule.check(script)]
+                violations += [_violation(rule, finding) for finding in rule.findings(script)]
+            except (RecursionError, MemoryError):
+                raise
             except Exception as error:
                 if on_error is None:
                     raise
                 on_error(rule, error)
         script.forget()
     violations = _once(violations)
+    if by_code is not None:
+        violations = [_advice(each) if _is_advice(each, by_code) else each for each in violations]
     if violations and api.target.too_old:
         violations = _of_old_targets(violations, api.target.too_old)
     if b"memlint:" not in source.data:
@@ -125,6 +133,22 @@ def check_source(
     if unused_suppressions:
         codes.add(UNUSED_SUPPRESSION)
     return apply(source, violations, codes)
+
+
+def _is_advice(violation: Violation, by_code: frozenset[str]) -> bool:
+    """Whether its fix is a trade that the user did not choose."""
+    fix = violation.fix
+    return (
+        violation.level is Level.HINT
+        and violation.code not in by_code
+        and fix is not None
+        and fix.applicability is not Applicability.DISPLAY
+    )
+
+
+def _advice(violation: Violation) -> Violation:
+    assert violation.fix is not None
+    return violation._replace(fix=violation.fix._replace(applicability=Applicability.DISPLAY))
 
 
 def _of_old_targets(violations: list[Violation], versions: Sequence[str]) -> list[Violation]:
@@ -156,6 +180,29 @@ def _once(violations: list[Violation]) -> list[Violation]:
     return sorted(said.values(), key=lambda violation: (violation.span, violation.code))
 
 
+class Checked(NamedTuple):
+    """What is found in a file, before it is shown. ``source`` of None: it could not be read."""
+
+    path: str
+    source: Source | None = None
+    violations: Sequence[Violation] = ()
+    diagnostics: tuple[FileError, ...] = ()
+
+    def result(self, rules: Iterable[Rule] = (), *, render: bool = False) -> FileResult:
+        """As reports show it; ``rules``, ``render``: as for ``shown_violations``."""
+        if self.source is None:
+            return FileResult(self.path, diagnostics=self.diagnostics)
+        shown: list[Shown] = []
+        diagnostics = self.diagnostics
+        try:
+            shown = shown_violations(self.source, self.violations, render=render, rules=rules)
+        except RecursionError:
+            raise
+        except Exception as error:
+            diagnostics = (*diagnostics, _defect(self.path, "showing what was found", error))
+        return FileResult(self.path, tuple(shown), diagnostics)
+
+
 def check_file(
     path: str,
     data: bytes | None,
@@ -166,19 +213,68 @@ def check_file(
     render: bool = False,
     unused_suppressions: bool = True,
     prefilter: Prefilter | None = None,
+    by_code: frozenset[str] | None = None,
 ) -> FileResult:
     """All that is found in the file at ``path`` (or in ``data``); never raises for bad input.
 
-    named: the user named this file, so it is parsed even if no rule would be asked.
+    named: the user named this file, so it is parsed even if no rule is selected by its words.
     render: fixes are shown as text, which takes libcst.
+    by_code: as for ``check_source``.
     """
+
+    def work() -> FileResult:
+        checked = check_data(
+            path,
+            data,
+            rules,
+            api,
+            named=named,
+            unused_suppressions=unused_suppressions,
+            prefilter=prefilter,
+            by_code=by_code,
+        )
+        return checked.result(rules, render=render)
+
+    return guarded(work, lambda error: FileResult(path, diagnostics=(error,)), path)
+
+
+def guarded(work: Callable[[], Result], failed: Callable[[FileError], Result], path: str) -> Result:
+    """What ``work`` on the file at ``path`` returns; whatever it raises costs this file alone.
+
+    Deeply nested files are worked on again with a larger stack.
+    """
+    try:
+        try:
+            return work()
+        except RecursionError:
+            from memlint.run.deep import with_deep_stack
+
+            return with_deep_stack(work)
+    except (RecursionError, MemoryError):
+        return failed(FileError(path, "is nested too deeply to be read"))
+    except Exception as error:
+        return failed(_defect(path, "memlint", error))
+
+
+def check_data(
+    path: str,
+    data: bytes | None,
+    rules: Sequence[Rule],
+    api: Callable[[], Api],
+    *,
+    named: bool = False,
+    unused_suppressions: bool = True,
+    prefilter: Prefilter | None = None,
+    by_code: frozenset[str] | None = None,
+) -> Checked:
+    """As ``check_file``, before it is shown. Raises RecursionError and MemoryError."""
     from memlint.source.diagnostics import ReadError
     from memlint.source.reading import read
 
     try:
         source, left_out = read(path, data)
     except ReadError as error:
-        return FileResult(path, diagnostics=(error.diagnostic,))
+        return Checked(path, diagnostics=(error.diagnostic,))
     diagnostics = list(left_out)
 
     def failed(rule: Rule, error: Exception) -> None:
@@ -195,19 +291,15 @@ def check_file(
             unused_suppressions=unused_suppressions,
             on_error=failed,
             prefilter=prefilter,
+            by_code=by_code,
         )
     except SyntaxError as error:
         diagnostics.append(syntax_diagnostic(source, error))
     except (RecursionError, MemoryError):
-        diagnostics.append(FileError(path, "is nested too deeply to be read"))
+        raise
     except Exception as error:
         diagnostics.append(_defect(path, "the script model", error))
-    shown: list[Shown] = []
-    try:
-        shown = shown_violations(source, violations, render=render, rules=rules)
-    except Exception as error:
-        diagnostics.append(_defect(path, "showing what was found", error))
-    return FileResult(path, tuple(shown), tuple(diagnostics))
+    return Checked(path, source, violations, tuple(diagnostics))
 
 
 def shown_violations(
@@ -281,7 +373,8 @@ def syntax_diagnostic(source: Source, error: SyntaxError) -> FileError:
 
         message = (
             f"uses syntax newer than Python {platform.python_version()}, which runs memlint "
-            f"({message}); run memlint with the Python that the script is for"
+            f"({message}); run memlint with the Python that the script is for (in pre-commit: "
+            "`language_version`)"
         )
     else:
         message = f"does not parse: {message}"

@@ -7,6 +7,7 @@ go to the parent, which stops the others; nothing is written by a worker.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,7 +54,7 @@ def in_processes(
                 if future is None:
                     raise BrokenProcessPool
                 yield from future.result()
-            except BrokenProcessPool:
+            except Exception:  # the process died, or what it found could not be sent
                 for item in chunk:
                     yield _alone(make, item, lost)
         done = True
@@ -75,12 +76,14 @@ def _submitted(pool: ProcessPoolExecutor, chunk: Sequence[Any]) -> Future[list[A
 
 def _executor(processes: int, make: Callable[[], Work[Item, Result]]) -> ProcessPoolExecutor:
     # Forking keeps what is imported; elsewhere than on Linux it is not safe.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    forks = sys.platform == "linux" and hasattr(os, "fork")
+    context = multiprocessing.get_context("fork" if forks else "spawn")
     return ProcessPoolExecutor(processes, mp_context=context, initializer=_begin, initargs=(make,))
 
 
 def _begin(make: Callable[[], Work[Item, Result]]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what the parent does then is the parent's
     _work[:] = [make()]
 
 
@@ -100,3 +103,5 @@ def _alone(
             return result
         except BrokenProcessPool:
             return lost(item, _DIED)
+        except Exception as error:
+            return lost(item, f"could not be checked ({type(error).__name__}: {error})")

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 from memlint.rule.findings import Level
 from memlint.source import Location
 from memlint.source.diagnostics import FileError
+from memlint.source.reading import Stamp
+
+_LEVELS = tuple(Level)  # worst first
 
 
 class TextEdit(NamedTuple):
@@ -59,8 +62,38 @@ class Shown(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Whether the exit status counts it."""
-        return self.level != Level.HINT
+        """Whether it is a finding in the summary's words, not a notice or a hint."""
+        return self.fails(Level.WASTE)
+
+    def fails(self, level: str) -> bool:
+        """Whether it is as bad as ``level`` or worse: what the exit status counts."""
+        return _LEVELS.index(self.level) <= _LEVELS.index(level)
+
+
+class FixResult(NamedTuple):
+    """What fixing a file came to. Nothing is written yet.
+
+    checked: what was found in the file as it is.
+    after: its bytes once it is fixed; None where nothing is to be written.
+    patch: the change as a unified diff.
+    fixed: what was fixed, in the order of passes; the first ``first_pass`` of them were found in
+        the file as it is, the others followed from a fix.
+    left: what the file has once it is fixed.
+    refused: findings of ``left`` whose fix could not be applied, with the reason.
+    diagnostics: what kept it from being read, checked or fixed.
+    stamp: of the file as it was read; None if it was not read from a file.
+    """
+
+    path: str
+    checked: FileResult
+    after: bytes | None = None
+    patch: str = ""
+    fixed: tuple[Shown, ...] = ()
+    first_pass: int = 0
+    left: tuple[Shown, ...] = ()
+    refused: tuple[tuple[Shown, str], ...] = ()
+    diagnostics: tuple[FileError, ...] = ()
+    stamp: Stamp | None = None
 
 
 class FileResult(NamedTuple):

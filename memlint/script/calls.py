@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.api.signatures import Expression
 from memlint.api.stand_ins import stands_in
+from memlint.script.checkpointing import is_checkpointed_by_call
+from memlint.script.gradients import in_evaluation_hook, is_off
 from memlint.script.invocations import Record
+from memlint.script.purpose import may_train
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of
 from memlint.script.values import (
     ABSENT,
@@ -75,6 +78,14 @@ class Call:
             common &= set(record.contexts)
         return tuple(
             self.script.api.canonical(name) for name in self.records[0].contexts if name in common
+        )
+
+    @property
+    def without_gradients(self) -> bool:
+        """Whether autograd is definitely off wherever it is evaluated."""
+        return all(
+            is_off(record.contexts) or in_evaluation_hook(record.function)
+            for record in self.records
         )
 
     @property
@@ -257,6 +268,11 @@ class Trainer(Call):
         return any(stands_in(record.name) for record in self.records)
 
     @cached_property
+    def trains(self) -> bool:
+        """Whether it may train; False where it definitely only evaluates, predicts or saves."""
+        return may_train(self, self.script.records, self.script.method_calls("train"))
+
+    @cached_property
     def args(self) -> Setting:
         """What it gets as ``args``."""
         return self.setting("args")
@@ -274,6 +290,14 @@ class Trainer(Call):
         """What is known of the model that it trains."""
         setting = self.setting("model")
         return self.script.model_facts(setting.raw if setting.given is not False else ABSENT)
+
+    @cached_property
+    def checkpointed_by_call(self) -> bool | None:
+        """Whether a call of the script, not the configuration, turns checkpointing on or may.
+
+        None for a model from elsewhere, of which nobody can tell.
+        """
+        return is_checkpointed_by_call(self.script, self)
 
     @cached_property
     def peft(self) -> bool | None:

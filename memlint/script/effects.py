@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 
 from memlint.script.functions import call_function, library_base
+from memlint.script.gradients import set_grad_enabled
 from memlint.script.interpreter import Handler, Interpreter
 from memlint.script.invocations import Record
 from memlint.script.values import (
@@ -390,6 +391,11 @@ def _fire(run: Interpreter, record: Record) -> Value | None:
     return UNKNOWN
 
 
+def _set_grad_enabled(run: Interpreter, record: Record) -> Value:
+    set_grad_enabled(run, record)
+    return UNKNOWN
+
+
 # -- models ----------------------------------------------------------------------------------------
 
 
@@ -450,6 +456,10 @@ def handlers() -> dict[str, Handler]:
         "quit": _exit,
         "os._exit": _exit,
         "fire.Fire": _fire,
+        "torch.set_grad_enabled": _set_grad_enabled,
+        "torch.autograd.set_grad_enabled": _set_grad_enabled,
+        "torch.autograd.grad_mode.set_grad_enabled": _set_grad_enabled,
+        "torch._C._set_grad_enabled": _set_grad_enabled,
         ".update": _update,
         ".get": _get,
         ".pop": _pop,

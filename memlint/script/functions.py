@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from memlint.script.gradients import context_name
 from memlint.script.invocations import Record
 from memlint.script.values import (
     ABSENT,
@@ -253,7 +254,7 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
         for decorator in node.decorator_list:
             name = run.name_of(decorator)
             if name:
-                run.contexts = (*run.contexts, name)
+                run.contexts = (*run.contexts, context_name(name, decorator, run.values))
         run.block(node.body)
         if not run.state.dead:
             run.returns.append(Constant(None))

@@ -14,13 +14,18 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from memlint.api.successors import Replace
 from memlint.rule.edits import Edit
+from memlint.script.branches import is_off_by_default
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.changes import add_option, set_option
+from memlint.script.checkpointing import turns_on
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
 from memlint.script.effects import handlers
+from memlint.script.gradients import is_off_around
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
+from memlint.script.losses import avoids_logits
 from memlint.script.references import Reference, reference
 from memlint.script.settings import python_value, setting_of
 from memlint.script.tree import Tree
@@ -263,6 +268,34 @@ class Script(Tree):
         )
 
     @cached_property
+    def training(self) -> tuple[Trainer, ...]:
+        """The trainers that may train at the target.
+
+        Those that definitely only evaluate are left out, and those of classes that the target does
+        not have, under this name or another.
+        """
+        return tuple(
+            trainer
+            for trainer in self.trainers
+            if self._is_at_target(trainer.kind) and trainer.trains
+        )
+
+    def _is_at_target(self, kind: str) -> bool:
+        if self.api.exists(kind) is not False:
+            return True
+        return isinstance(self.api.successor(kind), Replace)
+
+    @cached_property
+    def trains(self) -> bool:
+        """Whether anything may be trained here, by a trainer or in a hand-written loop."""
+        return bool(self.training or self.loops)
+
+    @property
+    def records(self) -> list[Record]:
+        """Every call as it was evaluated, in the order of the run."""
+        return self._run.records
+
+    @cached_property
     def trainer_records(self) -> list[Record]:
         return [record for trainer in self.trainers for record in trainer.records]
 
@@ -273,6 +306,15 @@ class Script(Tree):
             for trainer in self.trainers
             if trainer.config is not None and trainer.config.node is config.node
         )
+
+    def training_with(self, config: Config) -> tuple[Trainer, ...]:
+        """The trainers that get a configuration and may train."""
+        users = {trainer.node for trainer in self.trainers_with(config)}
+        return tuple(trainer for trainer in self.training if trainer.node in users)
+
+    def may_train_with(self, config: Config) -> bool:
+        """Whether anything may train with a configuration: a trainer out of sight may get it."""
+        return not self.trainers_with(config) or bool(self.training_with(config))
 
     def final_slots(self, made: Object) -> dict[str, Slot]:
         """The slots of an object when the script ends."""
@@ -403,6 +445,23 @@ class Script(Tree):
             return True in answers if len(answers) == 1 else None
         loaders = {"CausalLM" in load.name or "LMHead" in load.name for load in self.model_loads}
         return loaders.pop() if len(loaders) == 1 else None
+
+    def without_gradients(self, node: ast.Call) -> bool:
+        """Whether a call definitely runs without autograd, on paths that no run reaches too."""
+        call = self.call_at(node)
+        return call.without_gradients if call is not None else is_off_around(self.ancestors(node))
+
+    def is_off_by_default(self, node: ast.AST) -> bool:
+        """Whether the defaults of a command line or a function keep ``node`` from running."""
+        return is_off_by_default(self, node)
+
+    def avoids_logits(self, *calls: str) -> bool:
+        """Whether one of ``calls``, or what replaces every loss or head, spares full logits."""
+        return avoids_logits(self, calls)
+
+    def may_turn_on_checkpointing(self, preparation: Call) -> bool:
+        """Whether a k-bit preparation may turn activation checkpointing on."""
+        return turns_on(self, preparation) is not False
 
     # -- changing settings -----------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlint.script.binding import assign
 from memlint.script.expressions import binary
+from memlint.script.gradients import context_name
 from memlint.script.state import State
 from memlint.script.tree import walk
 from memlint.script.values import (
@@ -149,7 +150,7 @@ def _with(run: Interpreter, node: ast.With | ast.AsyncWith) -> None:
         value = run.eval(item.context_expr)
         name = run.name_of(item.context_expr) or _maker(value)
         if name:
-            run.contexts = (*run.contexts, name)
+            run.contexts = (*run.contexts, context_name(name, item.context_expr, run.values))
         if item.optional_vars is not None:
             assign(run, item.optional_vars, value, node)
     run.block(node.body)
@@ -203,10 +204,12 @@ def _match(run: Interpreter, node: ast.Match) -> None:
 
 def _define_function(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     made = []
+    contexts = run.contexts
     for decorator in node.decorator_list:
         run.eval(decorator)
         if isinstance(decorator, ast.Call) and run.records:
             made.append(run.records[-1])
+    run.contexts = contexts
     for default in [*node.args.defaults, *node.args.kw_defaults]:
         if default is not None:
             run.eval(default)

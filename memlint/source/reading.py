@@ -44,12 +44,39 @@ class Read(NamedTuple):
     diagnostics: tuple[FileError, ...] = ()
 
 
-def read_bytes(path: str) -> bytes:
-    """The bytes of ``path``; raises ``ReadError`` if it is unreadable or too large."""
+class Stamp(NamedTuple):
+    """What tells that a file is the one that was read: any write changes one of them."""
+
+    device: int
+    inode: int
+    bytes: int
+    modified_ns: int
+    changed_ns: int
+
+    @staticmethod
+    def of(status: os.stat_result) -> Stamp:
+        return Stamp(
+            status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        )
+
+
+class FileData(NamedTuple):
+    """A file's bytes, and the file's stamp when they were read."""
+
+    data: bytes
+    stamp: Stamp
+
+
+def read_file(path: str) -> FileData:
+    """The file at ``path``; raises ``ReadError`` if it is unreadable, no file, or too large.
+
+    A pipe that the user named is read to its end: once, since it is then empty.
+    """
     try:
         file = os.open(path, _OPEN)
         try:
-            size = os.fstat(file).st_size
+            status = os.fstat(file)
+            size = status.st_size
             if size > MAX_BYTES:
                 raise ReadError(_too_large(path, size))
             data = os.read(file, size + 1)
@@ -61,7 +88,12 @@ def read_bytes(path: str) -> bytes:
         raise ReadError(FileError(path, f"cannot be read: {_reason(error)}")) from None
     if len(data) > MAX_BYTES:  # a pipe or a growing file
         raise ReadError(_too_large(path, len(data)))
-    return data
+    return FileData(data, Stamp.of(status))
+
+
+def read_bytes(path: str) -> bytes:
+    """The bytes of ``path``; raises ``ReadError`` as ``read_file`` does."""
+    return read_file(path).data
 
 
 def _rest(file: int, limit: int) -> bytes:

@@ -43,7 +43,7 @@ def repeating_trainers(script: Script, *kinds: str) -> Iterator[Trainer]:
     """
     if script.uses_unsloth or script.off_cuda or script.uses_vision or _has_images(script):
         return
-    for trainer in script.trainers:
+    for trainer in script.training:
         if trainer.kind not in kinds or trainer.shares_prompts or trainer.model.is_toy:
             continue
         if not _gets_processor(trainer):

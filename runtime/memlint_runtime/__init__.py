@@ -21,6 +21,7 @@ _HOMES: dict[str, str] = {
     "truncate": "truncation",
     "truncate_prompt_and_completion": "truncation",
     "truncate_text": "truncation",
+    "limit_prompts": "prompt_limits",
     "train_without_padding": "padding_free_trainers",
     "use_variable_length_attention": "attention",
     "token_logprobs": "losses",

@@ -46,11 +46,14 @@ class PaddingFreeCollator:
         ``pad_token_id``, whose labels are -100.
     return_seq_idx: also `seq_idx` ``[1, T]`` int32, the document of each token, which short
         convolutions of linear-attention layers ask for.
+    unlearned_token_id: what `DataCollatorForLanguageModeling` learns: every token but this one,
+        whatever `labels` and masks a row has. Packed rows keep their labels. None reads them all.
     """
 
     pad_to_multiple_of: int | None = None
     pad_token_id: int = 0
     return_seq_idx: bool = False
+    unlearned_token_id: int | None = None
 
     def __call__(self, rows: Sequence[Row]) -> dict[str, Any]:
         if not rows:
@@ -60,6 +63,9 @@ class PaddingFreeCollator:
         lengths: list[int] = []
         for row in rows:
             row_ids, row_labels, row_lengths = read_row(row)
+            if self.unlearned_token_id is not None:
+                kept = row_labels if "seq_lengths" in row else row_ids
+                row_labels = kept.masked_fill(row_ids == self.unlearned_token_id, IGNORED_LABEL)
             ids.append(row_ids)
             labels.append(row_labels)
             lengths.extend(row_lengths)

@@ -6,7 +6,8 @@ What: selects variable-length attention on the trainer's models and makes its ba
 in the way that its class allows: plain `Trainer` gets `PaddingFreeCollator`, TRL's SFT trainer its
 own collator's padding-free mode, trainers that insist on padded batches (DPO, KTO, rewards and
 others) have the padding taken out between the embedding and the head.
-Why: losses stay what they were; the layers stop paying for padding.
+Why: losses stay what they were, labels that a collator hides included; the layers stop paying for
+padding.
 Cost: see `attention` and `unpadding`. Evaluation goes the same way.
 
 Tested with transformers 5.17 and 5.23 and trl 1.16. Nothing is overridden or patched: attributes
@@ -35,12 +36,14 @@ __all__ = ["train_without_padding"]
 # Columns of packed and of masked datasets, which the model's signature does not name.
 _COLLATED_COLUMNS = ("labels", "seq_lengths", "completion_mask", "assistant_masks")
 
-_PADDING_COLLATORS = (
-    DataCollatorForLanguageModeling,
-    DataCollatorForSeq2Seq,
-    DataCollatorWithFlattening,
-    DataCollatorWithPadding,
-)
+# By what they are called through: a subclass with a call of its own does something else.
+_KNOWN_CALLS = {
+    (DataCollatorForLanguageModeling.__call__, DataCollatorForLanguageModeling.torch_call),
+    (DataCollatorForSeq2Seq.__call__, None),
+    (DataCollatorWithFlattening.__call__, None),
+    (DataCollatorWithPadding.__call__, None),
+    (PaddingFreeCollator.__call__, None),
+}
 
 _T = TypeVar("_T", bound=Trainer)
 
@@ -57,12 +60,13 @@ def train_without_padding(trainer: _T) -> _T:
             f"{type(trainer).__name__}. In a loop of your own use PaddingFreeCollator and "
             f"use_variable_length_attention."
         )
-    if hasattr(_collator(trainer), "padding_free"):
-        _flatten_in_sft(trainer)
-    elif any(cls.__module__.startswith("trl.") for cls in type(trainer).__mro__):
-        _unpad_in_the_trunk(trainer)
-    else:
+    collator = _collator(trainer)
+    if not any(cls.__module__.startswith("trl.") for cls in type(trainer).__mro__):
         _flatten_in_trainer(trainer)
+    elif hasattr(collator, "padding_free"):
+        _flatten_in_sft(trainer)
+    else:
+        _unpad_in_the_trunk(trainer)
     return trainer
 
 
@@ -110,7 +114,8 @@ def _unpad_in_the_trunk(trainer: Any) -> None:
 
 def _flatten_in_trainer(trainer: Any) -> None:
     collator = trainer.data_collator
-    known = isinstance(collator, (*_PADDING_COLLATORS, PaddingFreeCollator))
+    kind = type(collator)
+    known = (kind.__call__, getattr(kind, "torch_call", None)) in _KNOWN_CALLS
     if not known and collator is not default_data_collator:
         raise ValueError(
             f"the collator {type(collator).__name__} is not known, so what it does would be lost. "
@@ -127,8 +132,13 @@ def _flatten_in_trainer(trainer: Any) -> None:
             "all. Evaluate with a trainer of its own, or call it without compute_metrics."
         )
     if not isinstance(collator, PaddingFreeCollator):
+        unlearned = None
+        if isinstance(collator, DataCollatorForLanguageModeling):
+            # It takes padding for what to ignore, and with it every end of text that is the same.
+            unlearned = collator.tokenizer.pad_token_id
         trainer.data_collator = PaddingFreeCollator(
-            pad_to_multiple_of=getattr(collator, "pad_to_multiple_of", None)
+            pad_to_multiple_of=getattr(collator, "pad_to_multiple_of", None),
+            unlearned_token_id=unlearned,
         )
     use_variable_length_attention(trainer.model)
     if trainer.args.remove_unused_columns:

@@ -24,8 +24,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import get_device_states, set_device_states
+
+from memlint_runtime.single_backward import refuse_create_graph
 
 __all__ = ["TiledForward", "tile_mlp"]
 
@@ -183,7 +184,7 @@ class _Tiled(torch.autograd.Function):
         return output
 
     @staticmethod
-    @once_differentiable
+    @refuse_create_graph
     def backward(ctx: Any, *gradients: Any) -> Any:
         (gradient,) = gradients
         call: _Call = ctx.call

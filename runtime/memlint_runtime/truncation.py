@@ -114,6 +114,12 @@ def truncate_text(
     are within the limit; ValueError if they are not, since a cut would break the template.
     Without a limit (``max_length=None``) every row passes.
     """
+    if column not in row:
+        raise ValueError(
+            f"a row has no column {column!r} but {', '.join(map(repr, row))}. Where chosen and "
+            f"rejected share their beginning instead of a prompt column, "
+            f"memlint_runtime.limit_prompts cuts it in the trainer."
+        )
     text = row[column]
     if max_length is None:
         return {column: text}
@@ -146,7 +152,8 @@ def _require_short(messages: Any, tokenizer: Any, max_length: int, column: str) 
     if len(ids) > max_length:
         raise ValueError(
             f"a conversation in column {column!r} has {len(ids)} tokens, {max_length} allowed, and "
-            f"cannot be cut: that would break its template. Filter such rows out or drop messages."
+            f"cannot be cut: that would break its template. Filter such rows out, drop messages, "
+            f"or cut tokens in the trainer as TRL did (memlint_runtime.limit_prompts)."
         )
     return messages
 

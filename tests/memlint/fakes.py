@@ -81,4 +81,4 @@ def install(monkeypatch: Any, rules: tuple[Rule, ...] = RULES) -> None:
     monkeypatch.setattr("memlint.project.targets.Targets.of", lambda self, path, said="": said)
     monkeypatch.setattr("memlint.project.targets.Targets.api", lambda self, path, said="": TABLES)
     monkeypatch.setattr("memlint.project.targets.Targets.key", lambda self, path, said="": said)
-    monkeypatch.setattr("memlint.cli.inputs.check_targets", lambda targets: None)
+    monkeypatch.setattr("memlint.cli.inputs.check_targets", lambda settings, option: None)

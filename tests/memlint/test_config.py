@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,40 @@ def test_command_line_goes_over_the_file() -> None:
     assert override(settings) == settings
     assert override(settings, target="trl=1.0").target == "trl=1.0"
     assert override(settings, unsafe_fixes=False).unsafe_fixes is False
+
+
+@pytest.mark.parametrize(
+    ("pattern", "taken"),
+    [("./data", "/data"), ("{root}/data/x.py", "/data/x.py"), ("data/", "data/"), ("!./a", "!/a")],
+)
+def test_paths_as_people_write_them_become_patterns(
+    tmp_path: Path, pattern: str, taken: str
+) -> None:
+    pattern = pattern.replace("{root}", tmp_path.as_posix())
+    settings = load(write(tmp_path / "memlint.toml", f'exclude = ["{pattern}"]'))
+    assert settings is not None
+    assert settings.exclude == (taken,)
+
+
+@pytest.mark.parametrize("pattern", ["[a", "[z-a]", "../other"])
+@pytest.mark.parametrize("key", ["exclude", "per-file-ignores"])
+def test_a_pattern_that_can_match_nothing_is_an_error(
+    tmp_path: Path, pattern: str, key: str
+) -> None:
+    value = f'["{pattern}"]' if key == "exclude" else f'{{ "{pattern}" = ["MEM3"] }}'
+    path = write(tmp_path / "memlint.toml", f"{key} = {value}")
+    with pytest.raises(ConfigError, match=f"memlint.toml: '{key}' has "):
+        load(path)
+
+
+def test_a_deeply_nested_configuration_is_one_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "memlint.toml", "exclude = " + "[" * 5000)
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        load(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in the file system")
+def test_a_configuration_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "memlint.toml")
+    with pytest.raises(ConfigError, match="not a regular file"):
+        load(str(tmp_path / "memlint.toml"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +159,18 @@ def test_wrong_data_is_named() -> None:
             LengthProfile.of(data)
     with pytest.raises(ValueError, match="whole numbers of tokens"):
         LengthProfile.of_lengths([-1])
+
+
+@pytest.mark.parametrize("missing", ["numpy", "rich", "datasets"])
+def test_a_missing_package_is_one_line(missing: str, tmp_path: Path) -> None:
+    saved = tmp_path / "data.parquet"
+    saved.write_bytes(b"")
+    program = (
+        f"import sys, runpy; sys.modules[{missing!r}] = None; "
+        f"sys.argv = ['lengths', {str(saved)!r}]; "
+        "runpy.run_module('memlint_runtime.lengths', run_name='__main__', alter_sys=True)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert ended.stderr.count("\n") == 1
+    assert f"needs {missing}, which is not installed: pip install 'torch-memlint" in ended.stderr

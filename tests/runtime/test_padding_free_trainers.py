@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from memlint_runtime import pack_dataset
+from memlint_runtime import DataCollatorForCompletionOnlyLM, pack_dataset
 from memlint_runtime.collation import PaddingFreeCollator
 from memlint_runtime.padding_free_trainers import train_without_padding
 from transformers import (
     AutoModelForSequenceClassification,
+    DataCollatorForLanguageModeling,
     DataCollatorForSeq2Seq,
     LlamaConfig,
     PreTrainedTokenizerFast,
@@ -77,6 +78,23 @@ def test_transformers_trainer(tmp_path: Path, tokenizer: Any) -> None:
     without = train_without_padding(Trainer(model, args, collator, data))
     assert isinstance(without.data_collator, PaddingFreeCollator)
     assert losses(without) == pytest.approx(padded, rel=1e-4)
+
+
+@pytest.mark.parametrize("pad", ["<pad>", "</s>"])
+def test_labels_that_the_collator_hides_stay_hidden(
+    tmp_path: Path, tokenizer: Any, pad: str
+) -> None:
+    # With the end of text for padding, as scripts of GPT-2 and Llama set it, ends are not learned.
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.pad_token = pad
+    ids = [[*d.tolist()[:-1], 2] for d in documents(*LENGTHS)]
+    data = datasets.Dataset.from_dict({"input_ids": ids})
+    model = tiny_model("llama")
+    args = TrainingArguments(**common(tmp_path))
+    collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
+    padded = losses(Trainer(copy.deepcopy(model), args, collator, data))
+    without = train_without_padding(Trainer(model, args, collator, data))
+    assert losses(without) == pytest.approx(padded, rel=1e-5)
 
 
 def test_transformers_trainer_on_packed_rows_sees_every_document(tmp_path: Path) -> None:
@@ -162,11 +180,14 @@ def test_reward(tmp_path: Path, tokenizer: Any) -> None:
     assert losses(train_without_padding(trainer(model))) == pytest.approx(padded, rel=1e-4)
 
 
-def test_what_would_be_lost_is_refused(tmp_path: Path) -> None:
+def test_what_would_be_lost_is_refused(tmp_path: Path, tokenizer: Any) -> None:
     model, data = tiny_model("llama"), text_dataset()
     args = TrainingArguments(**common(tmp_path))
     with pytest.raises(ValueError, match="the collator function is not known"):
         train_without_padding(Trainer(model, args, lambda rows: rows, data))
+    completions = DataCollatorForCompletionOnlyLM("w5 w6", tokenizer=tokenizer)
+    with pytest.raises(ValueError, match="DataCollatorForCompletionOnlyLM is not known"):
+        train_without_padding(Trainer(model, args, completions, data))
     with pytest.raises(ValueError, match="one row per example"):
         train_without_padding(
             Trainer(model, args, train_dataset=data, compute_metrics=lambda p: {})

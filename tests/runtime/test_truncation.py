@@ -91,6 +91,10 @@ def test_text_by_tokens() -> None:
     assert truncate_text(talk, tokenizer=tokenizer, max_length=3) == talk
     with pytest.raises(ValueError, match="has 3 tokens, 2 allowed"):
         truncate_text(talk, tokenizer=tokenizer, max_length=2)
+    with pytest.raises(
+        ValueError, match=r"no column 'prompt' but 'chosen', 'rejected'.*limit_prompts"
+    ):
+        truncate_text({"chosen": "a", "rejected": "b"}, tokenizer=tokenizer, max_length=2)
     with pytest.raises(ValueError, match="neither text nor a conversation"):
         truncate_text({"prompt": [1, 2]}, tokenizer=tokenizer, max_length=2)
     with pytest.raises(ValueError, match="fast tokenizer"):

@@ -40,12 +40,22 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("policy-loss", "trl", "1.14", "chunked", "trl/kernels/chunked_logprob.py"),
     Behaviour("preference-loss", "trl", "", "full logits", "dpo_trainer.py, concatenated_forward"),
     Behaviour("preference-loss", "trl", "1.14", "chunked", "trl/kernels/chunked_logprob.py"),
+    # Which option gives DPO, GRPO and KTO Liger's loss without logits; use_liger_loss has a field.
+    Behaviour("liger-rl-loss", "trl", "", "use_liger_loss", "trl/trainer, use_liger_loss"),
+    Behaviour("liger-rl-loss", "trl", "0.25", "use_liger_kernel", "trl/trainer, use_liger_kernel"),
+    Behaviour("liger-rl-loss", "trl", "1.13", "", "trl/trainer: layer kernels, own losses"),
     # What SFTTrainer gives a ``formatting_func``: a batch of rows, or one row after the other.
     Behaviour("sft-formatting", "trl", "", "batch", "sft_trainer.py, batched=True"),
     Behaviour("sft-formatting", "trl", "0.21", "row", "sft_trainer.py, _prepare_dataset"),
     # Whether activation checkpointing is reentrant when nothing is said.
     Behaviour("checkpointing", "transformers", "", "reentrant", "modeling_utils.py"),
     Behaviour("checkpointing", "transformers", "5.0", "non-reentrant", "modeling_utils.py"),
+    # Whether flex_attention takes Gemma 2, whose soft-capped scores sdpa cannot.
+    Behaviour("gemma-2-flex", "transformers", "", "missing", "modeling_gemma2.py"),
+    Behaviour("gemma-2-flex", "transformers", "4.48", "supported", "_supports_flex_attn"),
+    # Which attention the library asks for when Gemma 2 or 3 is trained.
+    Behaviour("gemma-training", "transformers", "", "eager", "modeling_gemma3.py, forward"),
+    Behaviour("gemma-training", "transformers", "4.57", "any", "modeling_gemma3.py, forward"),
     # A PeftModel together with a peft_config.
     Behaviour("peft-model-and-config", "trl", "", "merged", "trl/models/utils.py, prepare_peft"),
     Behaviour("peft-model-and-config", "trl", "0.26", "refused", "sft_trainer.py, __init__"),

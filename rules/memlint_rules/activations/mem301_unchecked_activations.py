@@ -19,22 +19,18 @@ from memlint_rules._models import trains_language_model
 # The option and its new name: where both exist the new one wins.
 _OPTIONS = ("activation_checkpointing", "gradient_checkpointing")
 _NON_REENTRANT = '{"use_reentrant": False}'
-_ENABLERS = (
-    "gradient_checkpointing_enable",
-    "activation_checkpointing_enable",
-    "checkpoint_activations",
-    "apply_activation_checkpointing",
-)
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.uses_unsloth or script.off_cuda or script.method_calls(*_ENABLERS):
+    if script.uses_unsloth or script.off_cuda:
         return
     for config in script.configs:
-        trainers = script.trainers_with(config)
+        trainers = script.training_with(config)
         if not trainers or not all(map(trains_language_model, trainers)):
             continue
-        if any(map(_kbit, trainers)) or not _surely_off(config):
+        if any(one.checkpointed_by_call is not False for one in trainers) or not _surely_off(
+            config
+        ):
             continue
         if not (_waits_for_its_class(script, config, trainers) and not _is_written(config)):
             yield _finding(script, config, trainers)
@@ -58,11 +54,6 @@ def _is_written(config: Config) -> bool:
     return any(config.setting(name).given for name in _OPTIONS)
 
 
-def _kbit(trainer: Trainer) -> bool:
-    """``prepare_model_for_kbit_training`` turns checkpointing on by itself."""
-    return trainer.model.kbit is not False
-
-
 def _surely_off(config: Config) -> bool:
     given = [config.setting(name) for name in _OPTIONS]
     if any(setting.given is None for setting in given):
@@ -80,7 +71,10 @@ def _finding(script: Script, config: Config, trainers: tuple[Trainer, ...]) -> F
         config.setting(next(filter(config.has_option, reversed(_OPTIONS)), _OPTIONS[1])),
     )
     if setting.given:
-        message = f"`{setting.name}=False` keeps the activations of all layers until backward"
+        written = f"`{setting.name}=False` keeps"
+        if setting.by_default:
+            written = f"`{setting.name}` is off by its {setting.origin}, which keeps"
+        message = f"{written} the activations of all layers until backward"
         span = script.span(setting.node) if setting.node is not None else config.span
     else:
         message = (
@@ -88,6 +82,8 @@ def _finding(script: Script, config: Config, trainers: tuple[Trainer, ...]) -> F
             "activations of all layers are kept until backward"
         )
         span = script.span(config.node.func)
+    if any(trainer.model.kbit for trainer in trainers):
+        message += "; the k-bit preparation does not turn it on here"
     name = setting.name
     newest = next(filter(config.has_option, _OPTIONS), name)
     if not setting.given:
@@ -221,12 +217,13 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
 model.gradient_checkpointing_enable()
 Trainer(model, TrainingArguments("out", gradient_checkpointing=False)).train()
 """,
-        # k-bit preparation turns it on.
+        # k-bit preparation of quantized weights turns it on.
         """\
 from peft import prepare_model_for_kbit_training
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, TrainingArguments
 
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+four_bit = BitsAndBytesConfig(load_in_4bit=True)
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", quantization_config=four_bit)
 model = prepare_model_for_kbit_training(model)
 Trainer(model, TrainingArguments("out")).train()
 """,

@@ -100,7 +100,7 @@ def _lets_go_at_once(script: Script, call: Call) -> bool:
     parent = script.parent(call.node)
     taken = isinstance(parent, ast.Attribute) and parent.attr in ("loss", "logits")
     taken |= isinstance(parent, ast.Subscript) and parent.value is call.node
-    return taken and not any("no_grad" in one or "inference" in one for one in call.contexts)
+    return taken and not call.without_gradients
 
 
 def _builds_cache(script: Script, call: Call) -> bool:

@@ -51,7 +51,8 @@ _FUNCTIONS = (
     "torch.utils.checkpoint.checkpoint_sequential",
 )
 _WHY = (
-    "it recomputes each layer to its end and lets nothing that a layer saves be offloaded or kept"
+    "one layer's output more is held at the peak, and offloading or selective checkpointing inside "
+    "a layer has no effect"
 )
 
 
@@ -83,7 +84,7 @@ def _nobody_turns_it_on_again(script: Script) -> bool:
 
 
 def _in_config(script: Script, config: Config) -> Iterator[Finding]:
-    trainers = script.trainers_with(config)
+    trainers = script.training_with(config)
     if is_on(config) is not True or not trainers:
         return
     given = [config.setting(name) for name in ARGUMENTS]
@@ -150,7 +151,7 @@ def _in_calls(script: Script) -> Iterator[Finding]:
         if any(other.order > call.order and other is not call for other in calls):
             continue
         kbit = call.name == _KBIT
-        if kbit and not _turns_on(script, call):
+        if kbit and not script.may_turn_on_checkpointing(call):
             continue
         given = [call.setting(name) for name in ARGUMENTS]
         if any(setting.given is not False and not setting.is_none for setting in given):
@@ -170,13 +171,6 @@ def _on_a_library_model(call: Call) -> bool:
         isinstance(call.node.func.value, ast.Call | ast.Name)
         and ast.unparse(call.node.func.value) in ("self", "super()")
     )
-
-
-def _turns_on(script: Script, call: Call) -> bool:
-    """Whether the preparation surely turns checkpointing on: only for quantized weights."""
-    if call.effective("use_gradient_checkpointing").value is not True:
-        return False
-    return script.model_facts(call.argument(0)).quantized is not False
 
 
 def _bare(script: Script, call: Call) -> Finding:

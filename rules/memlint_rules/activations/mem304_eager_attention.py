@@ -50,7 +50,7 @@ def check(script: Script) -> Iterator[Finding]:
             own_code = load.setting("trust_remote_code").given is not False
             edits = None if own_code else script.set_option(load, _OPTION, '"sdpa"')
             node = setting.node if setting.node is not None else load.node.func
-            yield _finding(script, node, checkpoint(script, load), edits)
+            yield from _finding(script, node, checkpoint(script, load), edits)
     for config in script.configs:
         yield from _in_config(script, config)
 
@@ -67,7 +67,7 @@ def _needs_scores(script: Script) -> bool:
 def _in_config(script: Script, config: Config) -> Iterator[Finding]:
     """``model_init_kwargs``, with which a TRL trainer loads a model that is given by name."""
     made = config.setting("model_init_kwargs").value
-    trainers = [one for one in script.trainers_with(config) if one.model.by_name]
+    trainers = [one for one in script.training_with(config) if one.model.by_name]
     if not isinstance(made, Object) or made.type != "dict" or not trainers:
         return
     if script.item(made, _OPTION) != "eager":
@@ -75,7 +75,7 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
     names = {str(trainer.model.name).lower() for trainer in trainers}
     slot = script.final_slots(made)[_OPTION]
     node = getattr(slot.value, "node", None) or made.node or config.node.func
-    yield _finding(script, node, names.pop() if len(names) == 1 else "", _item(script, made))
+    yield from _finding(script, node, names.pop() if len(names) == 1 else "", _item(script, made))
 
 
 def _item(script: Script, made: Object) -> tuple[Edit, ...] | None:
@@ -91,17 +91,37 @@ def _item(script: Script, made: Object) -> tuple[Edit, ...] | None:
     return None
 
 
-def _finding(script: Script, node: ast.AST, name: str, edits: tuple[Edit, ...] | None) -> Finding:
+def _finding(
+    script: Script, node: ast.AST, name: str, edits: tuple[Edit, ...] | None
+) -> Iterator[Finding]:
     span = script.span(node)
     if "gemma" in name:
-        # Its authors ask for eager attention in training; Gemma 2's scores are soft-capped.
-        advice = f'Compare with `{_OPTION}="flex_attention"`, which caps and masks as eager does'
-        return Finding(span, _MESSAGE, Fix(advice, (), Applicability.DISPLAY), Level.HINT)
+        advice = _advice_for_gemma(script, name)
+        if advice:
+            fix = Fix(advice, (), Applicability.DISPLAY)
+            yield Finding(span, _MESSAGE, fix, Level.HINT)
+        return
     message = f'Set `{_OPTION}="sdpa"`'
     if not edits or not re.search(DECODERS, name):
         advice = f"{message}, if the model supports it"
-        return Finding(span, _MESSAGE, Fix(advice, (), Applicability.DISPLAY))
-    return Finding(span, _MESSAGE, Fix(message, edits))
+        yield Finding(span, _MESSAGE, Fix(advice, (), Applicability.DISPLAY))
+    else:
+        yield Finding(span, _MESSAGE, Fix(message, edits))
+
+
+def _advice_for_gemma(script: Script, name: str) -> str:
+    """What may take eager attention's place; empty where nothing does.
+
+    Gemma 2 soft-caps its scores, which sdpa cannot; the others have no cap.
+    """
+    if re.search(r"gemma-?2(?!b)", name):
+        if script.api.behaviour("gemma-2-flex") != "supported":
+            return ""
+        return f'Compare with `{_OPTION}="flex_attention"`, which caps and masks as eager does'
+    advice = f'Compare with `{_OPTION}="sdpa"`, which this model supports'
+    if re.search("gemma-?3", name) and script.api.behaviour("gemma-training") == "eager":
+        advice += "; this version of transformers recommends eager attention for its training"
+    return advice
 
 
 RULE = Rule(
@@ -115,8 +135,9 @@ RULE = Rule(
         "four times that at twice the length. Under activation checkpointing it is one layer's at a "
         "time. PyTorch's fused attention keeps a number per head and token, is faster, and is the "
         "default wherever a model supports it. Silent where the script reads attention weights or "
-        "differentiates twice, for both of which eager attention is needed. For Gemma, whose "
-        "authors ask for eager attention in training, it is a hint."
+        "differentiates twice, for both of which eager attention is needed. For Gemma it is "
+        "a hint: transformers recommended eager attention for training Gemma 2 and 3 until 4.56, "
+        "and the soft cap of Gemma 2 needs eager or flex attention."
     ),
     fix_safety=(
         "Safe: the same attention up to rounding. Advice only where the model is not one that is "

@@ -28,7 +28,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     if script.method_calls("offload_activations", "offload_trainer_activations", "save_on_cpu"):
         return
-    for trainer in script.trainers:
+    for trainer in script.training:
         config = trainer.config
         if config is None or not trainer.kind.startswith("trl.") or trainer.model.is_toy:
             continue

@@ -28,7 +28,6 @@ from memlint.rule import (
 )
 from memlint_rules._libraries import LIBRARIES
 
-_WITHOUT_LOGITS = ("fuse_causal_lm_loss", "apply_liger_kernel", "cce_patch")
 _LOADERS = ("CausalLM", "LMHead", "Seq2SeqLM", "ForConditionalGeneration")
 # Methods whose result is the same memory, or as much of it.
 _KEEPS = frozenset(
@@ -52,7 +51,7 @@ class _Held(NamedTuple):
 def check(script: Script) -> Iterator[Finding]:
     if not script.loops or script.uses_unsloth or script.uses_vision or script.off_cuda:
         return
-    if script.method_calls(*_WITHOUT_LOGITS) or script.imports_package("liger_kernel"):
+    if script.avoids_logits("fuse_causal_lm_loss"):
         return
     for loop in script.loops:
         held = _held(script, loop)

@@ -27,13 +27,14 @@ from memlint.rule import (
 from memlint_rules._libraries import LIBRARIES
 
 _PLAIN = ("transformers.Trainer",)
-_FUSERS = ("fuse_causal_lm_loss", "apply_liger_kernel", "cce_patch")
+# Calls of the runtime after which the model, or the script, computes the loss without logits.
+_SPARING = ("fuse_causal_lm_loss", "token_logprobs", "sequence_logprobs")
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.uses_unsloth or script.off_cuda or _fused_elsewhere(script):
+    if script.uses_unsloth or script.off_cuda or script.avoids_logits(*_SPARING):
         return
-    for trainer in script.trainers:
+    for trainer in script.training:
         if _keeps_full_logits(script, trainer):
             yield Finding(
                 script.span(trainer.node.func),
@@ -41,13 +42,6 @@ def check(script: Script) -> Iterator[Finding]:
                 "14 bytes for every token and word of the vocabulary",
                 _fix(script, trainer),
             )
-
-
-def _fused_elsewhere(script: Script) -> bool:
-    """Whether anything that the script calls or imports may replace the loss."""
-    if script.imports_package("liger_kernel", "cut_cross_entropy"):
-        return True
-    return bool(script.method_calls(*_FUSERS))
 
 
 def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
@@ -101,14 +95,20 @@ def _fix(script: Script, trainer: Trainer) -> Fix | None:
     statement = script.statement(trainer.node)
     if reference is None or not isinstance(statement, ast.Assign | ast.Expr | ast.Return):
         return Fix(advice)
-    # Metrics over logits need the logits of the evaluation.
-    evaluates = trainer.setting("compute_metrics").given is not False
-    arguments = f"{node.id}, fuse_evaluation=False" if evaluates else node.id
+    arguments = f"{node.id}, fuse_evaluation=False" if _reads_logits(script, trainer) else node.id
     call = f"{reference.text}({arguments})"
     return Fix(
         f"Call `{call}` before the trainer is made",
         (InsertStatement(script.span(statement), call), *reference.edits),
     )
+
+
+def _reads_logits(script: Script, trainer: Trainer) -> bool:
+    """Whether evaluation or prediction hands logits to the script."""
+    return any(
+        trainer.setting(name).given is not False
+        for name in ("compute_metrics", "preprocess_logits_for_metrics")
+    ) or bool(script.method_calls("predict", "evaluation_loop", "prediction_step"))
 
 
 RULE = Rule(

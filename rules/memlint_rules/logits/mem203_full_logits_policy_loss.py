@@ -51,7 +51,7 @@ RULE = Rule(
     fix_safety=(
         "Safe: the same losses and gradients up to rounding. One call after the trainer is made "
         "(`pip install 'torch-memlint[runtime]'`), which refuses a layout that it does not know. "
-        "Withheld for trainers, and for releases of TRL, with which it is not tested."
+        "For releases with which it is not tested, their own option for Liger's loss is advised."
     ),
     check=check,
     triggers=(

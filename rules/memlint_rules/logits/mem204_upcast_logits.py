@@ -22,17 +22,10 @@ from memlint.rule import (
     Rule,
     Script,
 )
-from memlint_rules._logits import Chain, Gathered, chain_of, gathered_logprobs, without_gradient
+from memlint_rules._logits import Chain, Gathered, chain_of, gathered_logprobs
 from memlint_rules._models import loads_language_model
 
-_SPARING = (
-    "defer_logits",
-    "sequence_logprobs",
-    "token_logprobs",
-    "fuse_trl_losses",
-    "cce_patch",
-    "linear_cross_entropy",
-)
+_SPARING = ("sequence_logprobs", "token_logprobs", "shared_prompt_logprobs", "fuse_trl_losses")
 # What copies a model, compiles it, or takes its head's weights away, defers no logits.
 _UNDEFERRABLE = ("deepcopy", "create_reference_model", "compile", "DataParallel")
 _CLASSIFIERS = (
@@ -44,14 +37,14 @@ _CLASSIFIERS = (
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.uses_unsloth or script.off_cuda or script.method_calls(*_SPARING):
+    if script.uses_unsloth or script.off_cuda or script.avoids_logits(*_SPARING):
         return
-    if script.imports_package("liger_kernel", "cut_cross_entropy") or not _trains(script):
+    if not _trains(script):
         return
     gathered = [one for one in gathered_logprobs(script) if _is_vocabulary(script, one.chain)]
     edits = _defer(script, gathered) if gathered else None
     for one in gathered:
-        if without_gradient(script, one.node):
+        if script.without_gradients(one.node):
             continue
         yield Finding(
             script.span(one.node),
@@ -65,7 +58,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _trains(script: Script) -> bool:
     """Whether it trains anything, in code that no known path reaches too."""
-    return bool(script.trainers) or any(
+    return bool(script.training) or any(
         node.attr == "backward" for node in script.nodes(ast.Attribute)
     )
 
@@ -85,7 +78,7 @@ def _upcasts(script: Script) -> Iterator[Finding]:
         chain = chain_of(script, given) if given is not None else None
         if chain is None or not chain.upcast or not _is_vocabulary(script, chain):
             continue
-        if not without_gradient(script, call.node):
+        if not script.without_gradients(call.node):
             yield Finding(
                 call.span,
                 "a cross entropy over a float32 copy of all logits: twice their size, and their "

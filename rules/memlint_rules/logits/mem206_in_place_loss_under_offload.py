@@ -33,6 +33,8 @@ _OFFLOADERS = (
     "OffloadActivations",
     "save_on_cpu",
 )
+_OPTION = "activation_offloading"
+_LIGER = "use_liger_kernel"
 _MESSAGE = (
     "Liger's cross entropy writes over tensors while activation offloading copies them: "
     "training can run on overwritten values"
@@ -43,13 +45,15 @@ _INSTEAD = "`memlint_runtime.fuse_causal_lm_loss(model)` keeps no logits either,
 def check(script: Script) -> Iterator[Finding]:
     by_call = bool(script.method_calls(*_OFFLOADERS))
     by_config = [
-        config for config in script.configs if config.setting("activation_offloading").value is True
+        config
+        for config in script.configs
+        if config.has_option(_OPTION) and config.setting(_OPTION).value is True
     ]
     offloading = by_call or bool(by_config)
     if not offloading:
         return
     for config in script.configs:
-        if by_call or config in by_config:
+        if script.may_train_with(config) and (by_call or config in by_config):
             yield from _in_config(script, config)
     for call in script.calls:
         if _patches(call) and call.setting("cross_entropy").value is True:
@@ -69,7 +73,7 @@ def _patches(call: Call) -> bool:
 
 
 def _in_config(script: Script, config: Config) -> Iterator[Finding]:
-    if config.setting("use_liger_kernel").value is not True:
+    if not config.has_option(_LIGER) or config.setting(_LIGER).value is not True:
         return
     kernels = config.setting("liger_kernel_config")
     if kernels.given is not False and kernels.value is not None:
@@ -87,7 +91,7 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
             return
     # Without a word, Liger's losses are in the models; newer trainers of TRL leave them out.
     if config.kind == "trl.SFTConfig" and script.api.behaviour("sft-loss") == "full logits":
-        edits = script.set_option(config, "use_liger_kernel", "False")
+        edits = script.set_option(config, _LIGER, "False")
         yield _finding(script, config, "use_liger_kernel=False", edits)
 
 

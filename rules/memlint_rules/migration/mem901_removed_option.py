@@ -34,8 +34,9 @@ RULE = Rule(
     level=Level.ERROR,
     summary="an option, name, attribute or value that the target version does not have",
     why=(
-        "It raises TypeError or ImportError, often after the model has been loaded. Keywords count "
-        "even when they are False; trainer keywords moved to the configuration, classes to "
+        "It raises an error, often after the model has been loaded: TypeError for a keyword, "
+        "ImportError or AttributeError for a name, a method or an attribute, ValueError for a "
+        "value. Keywords count even when they are False; trainer keywords moved to the configuration, classes to "
         "`trl.experimental`, quantization flags to `BitsAndBytesConfig`."
     ),
     fix_safety=(

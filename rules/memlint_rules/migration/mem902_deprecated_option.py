@@ -93,7 +93,7 @@ def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
             continue
         if not _warns(script, call, setting) or is_guarded(script, call.node):
             continue
-        package = call.name.partition(".")[0]
+        package = script.api.deprecated_by(call.name, setting.name)
         version = script.api.target.version(package).version
         shown = f"`{setting.name}`"
         if not script.api.warns(call.name, setting.name):
@@ -106,21 +106,24 @@ def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
 
 
 def _warns(script: Script, call: Call, setting: Setting) -> bool:
-    if script.api.warns(call.name, setting.name):
-        return True
+    beside = [one.name for one in call.settings() if one.given is not False]
     known = setting.value is not UNSURE and not isinstance(setting.value, Object | Symbol)
-    return known and script.api.warns(call.name, setting.name, setting.value)
+    if known:
+        return script.api.warns(call.name, setting.name, setting.value, beside)
+    return script.api.warns(call.name, setting.name, beside=beside)
 
 
 RULE = Rule(
     code="MEM902",
     name="deprecated-option",
-    level=Level.WASTE,
+    level=Level.NOTICE,
     summary="an option that warns of its end in the target version",
     why=(
         "It works today and is a TypeError after one of the next releases. `torch_dtype` became "
         "`dtype`, `gradient_checkpointing` became `activation_checkpointing`. Only what the script "
-        "itself writes is reported."
+        'itself writes is reported, and only where that warns: `torch_dtype="auto"` and '
+        "`torch_dtype` beside `config=` do not, nor do model classes that are called by their own "
+        "name."
     ),
     fix_safety="Safe: the new name of the same thing. Advice where there is none.",
     check=check,

@@ -26,6 +26,7 @@ from memlint.rule import (
 )
 from memlint_rules._libraries import LIBRARIES
 
+_CHECKPOINTING = "activation checkpointing"
 _PLAIN = frozenset({"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"})
 # Where the two classes' defaults differ, these keep what the script trained with. Checkpointing is
 # left to TRL's default: it changes memory, not numbers.
@@ -33,7 +34,7 @@ _KEPT = ("learning_rate", "logging_steps", "bf16", "max_length")
 # What TRL's configurations turn on, and the options that decide it, the first by its default.
 _SAVINGS = {
     "bf16": ("bf16", "fp16"),
-    "activation checkpointing": ("gradient_checkpointing", "activation_checkpointing"),
+    _CHECKPOINTING: ("gradient_checkpointing", "activation_checkpointing"),
 }
 
 
@@ -41,7 +42,7 @@ def check(script: Script) -> Iterator[Finding]:
     if script.uses_unsloth:
         # Its shim turns plain arguments into the trainer's own.
         return
-    for trainer in script.trainers:
+    for trainer in script.training:
         config = trainer.config
         if config is None or config.kind not in _PLAIN or not trainer.kind.startswith("trl."):
             continue
@@ -60,7 +61,7 @@ def check(script: Script) -> Iterator[Finding]:
 def _why(script: Script, trainer: Trainer, config: Config, wanted: str) -> str:
     """What is wrong with plain arguments here; empty where every value was written."""
     name = wanted.rpartition(".")[2]
-    cancelled = " and ".join(_cancelled(script, config, wanted, sure=True))
+    cancelled = " and ".join(_cancelled(script, trainer, config, wanted, sure=True))
     if cancelled:
         return f"what nobody wrote ({cancelled} off) cancels the defaults of `{name}`"
     homeless = [
@@ -72,13 +73,15 @@ def _why(script: Script, trainer: Trainer, config: Config, wanted: str) -> str:
     ]
     if homeless:
         return f"there is no place in them for `{homeless[0]}`, an option of `{name}`"
-    cancelled = " and ".join(_cancelled(script, config, wanted, sure=False))
+    cancelled = " and ".join(_cancelled(script, trainer, config, wanted, sure=False))
     if cancelled:
         return f"where nothing turns them on, {cancelled} are off, against the defaults of `{name}`"
     return ""
 
 
-def _cancelled(script: Script, config: Config, wanted: str, *, sure: bool) -> Iterator[str]:
+def _cancelled(
+    script: Script, trainer: Trainer, config: Config, wanted: str, *, sure: bool
+) -> Iterator[str]:
     """Savings that the trainer's own configuration has by default and that nobody decided on.
 
     sure: only those that nothing, as a command line, can decide on either.
@@ -91,6 +94,9 @@ def _cancelled(script: Script, config: Config, wanted: str, *, sure: bool) -> It
         if by_default is None or by_default.default is False:
             continue
         if any(setting.given for setting in settings):
+            continue
+        if what == _CHECKPOINTING and trainer.checkpointed_by_call:
+            # The configuration's option turns nothing off that a call turned on.
             continue
         if not sure or all(setting.given is False for setting in settings):
             yield what

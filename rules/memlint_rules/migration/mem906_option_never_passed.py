@@ -16,6 +16,7 @@ from memlint.rule import (
     Finding,
     Fix,
     Level,
+    Rename,
     Rule,
     Script,
 )
@@ -56,18 +57,37 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if statement.value.value in (None, False) or not _is_top_level(script, statement):
             continue
-        missing = [config for config in script.configs if _lacks(config, name.lower())]
-        if len(missing) == len(script.configs):
-            owner = missing[0].kind.rpartition(".")[2]
-            yield Finding(
-                script.span(target),
-                f"`{name}` is assigned and never read: `{owner}` does not get it",
-                Fix(
-                    f"Pass `{name.lower()}={name}` to `{owner}`, or remove the variable",
-                    (),
-                    Applicability.DISPLAY,
-                ),
-            )
+        takers = [
+            (config, option)
+            for config in script.configs
+            for option in (_option_of(script, config, name.lower()),)
+            if option is not None
+        ]
+        if all(_lacks(config, option) for config, option in takers):
+            yield _finding(script, target, name, takers)
+
+
+def _finding(
+    script: Script, target: ast.Name, name: str, takers: list[tuple[Config, str]]
+) -> Finding:
+    message = f"`{name}` is assigned and never read"
+    advice = "Remove the variable, or give it to what takes it"
+    if takers:
+        config, option = takers[0]
+        owner = config.kind.rpartition(".")[2]
+        message += f": `{owner}` does not get it"
+        advice = f"Pass `{option}={name}` to `{owner}`, or remove the variable"
+    return Finding(script.span(target), message, Fix(advice, (), Applicability.DISPLAY))
+
+
+def _option_of(script: Script, config: Config, name: str) -> str | None:
+    """What the target's class of a configuration calls the option; None where it has none."""
+    if config.has_option(name) and not script.api.warns(config.kind, name):
+        return name
+    way = script.api.successor(config.kind, name)
+    if isinstance(way, Rename) and config.has_option(way.parameter):
+        return way.parameter
+    return name if config.has_option(name) else None
 
 
 def _is_top_level(script: Script, statement: ast.stmt) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from memlint.rule import Applicability, Example, Finding, Fix, Level, Rule, Script, Trainer
 from memlint_rules._libraries import LIBRARIES
-from memlint_rules._logits import gathered_logprobs, without_gradient
+from memlint_rules._logits import gathered_logprobs
 from memlint_rules._shared_prompts import (
     number,
     prompt_limit,
@@ -68,7 +68,7 @@ def _own_loops(script: Script) -> Iterator[Finding]:
         if one.chain.source in seen or not one.chain.shifted:
             continue
         seen.add(one.chain.source)
-        if not without_gradient(script, one.node):
+        if not script.without_gradients(one.node):
             yield Finding(
                 script.span(one.chain.source),
                 f"forwards {group} completions with the prompt that they share, {group} times over",

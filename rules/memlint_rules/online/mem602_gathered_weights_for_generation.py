@@ -33,6 +33,8 @@ _STAGE_3_FILE = r"(?i)(?<![a-z])(zero|z|stage|ds)[ _-]?(stage)?[ _-]?3(?!\.?\d)"
 def check(script: Script) -> Iterator[Finding]:
     for config in script.configs:
         gather = config.effective(_OPTION)
+        if not config.has_option(_OPTION) or not script.may_train_with(config):
+            continue
         if gather.value is not True or not _without_vllm(config) or script.off_cuda:
             continue
         if _shards_weights(script, config.setting("deepspeed")) or _plugin_shards(script):

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from memlint.rule import Applicability, Config, Example, Finding, Fix, Level, Rule, Script, Trainer
 from memlint_rules._libraries import LIBRARIES
+from memlint_rules._models import FLOAT32, weights_dtype
 from memlint_rules._packing import call_after_trainer
 from memlint_rules._training import checkpoint
 
@@ -28,7 +29,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     if script.method_calls("step_trainer_in_backward", "OptimizerInBackward"):
         return
-    for trainer in script.trainers:
+    for trainer in script.training:
         config = trainer.config
         if config is None or trainer.setting("optimizers").given is not False:
             continue
@@ -38,10 +39,17 @@ def check(script: Script) -> Iterator[Finding]:
         yield Finding(
             script.span(trainer.node.func),
             f"the gradients of some {billions:g} billion weights wait together for the optimizer: "
-            f"{billions * 2e9 / 2**30:.0f} GiB in bf16; without accumulation it could use each as "
-            "it comes",
+            f"{_size(billions, weights_dtype(script, trainer))}; without accumulation it could "
+            "use each as it comes",
             _fix(script, trainer, config),
         )
+
+
+def _size(billions: float, dtype: str | None) -> str:
+    """What gradients take, in the dtype of their weights; 2 bytes each where it is unknown."""
+    width = 4 if dtype in FLOAT32 else 2
+    words = f"in {dtype.removeprefix('torch.')}" if dtype is not None else f"at {width} bytes each"
+    return f"{billions * width * 1e9 / 2**30:.0f} GiB {words}"
 
 
 def _billions(script: Script, trainer: Trainer) -> float | None:
@@ -86,7 +94,7 @@ RULE = Rule(
     summary="a full fine-tune that keeps all gradients until the optimizer's step",
     why=(
         "When the optimizer steps, the gradients of all weights are there: 2 bytes each in bf16, 15 "
-        "GiB for 8 billion. Without accumulation an optimizer can step inside backward instead, "
+        "GiB for 8 billion, and twice that for float32 weights. Without accumulation an optimizer can step inside backward instead, "
         "and free each gradient as it is complete. A hint, since it gives up clipping by the "
         "global norm: given only where the name of the checkpoint says 6 billion parameters or "
         "more and all are certainly trained, by one process as far as the script says."

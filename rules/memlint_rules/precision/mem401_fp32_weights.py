@@ -39,9 +39,9 @@ def check(script: Script) -> Iterator[Finding]:
     for load in script.model_loads:
         if not loads_language_model(load) or not is_trained(script, load):
             continue
-        if not any(_scales_losses(one) for one in script.trainers if _trains(one, load)):
+        if not any(_scales_losses(one) for one in script.training if _trains(one, load)):
             yield from _check_load(script, load)
-    for trainer in script.trainers:
+    for trainer in script.training:
         yield from _check_string_model(script, trainer)
 
 
@@ -90,7 +90,7 @@ def _fix(script: Script, load: Call, option: str) -> Fix | None:
     edits = script.set_option(load, option, reference.text)
     if edits is None:
         return None
-    trainers = [one for one in script.trainers if _trains(one, load)]
+    trainers = [one for one in script.training if _trains(one, load)]
     frozen = bool(trainers) and all(trainer.peft for trainer in trainers)
     return Fix(
         f"Set `{option}={reference.text}`",

@@ -22,7 +22,13 @@ from memlint.rule import (
     Trainer,
 )
 from memlint_rules._libraries import LIBRARIES
-from memlint_rules._models import FLOAT32, dtype_name, given_dtype, loads_language_model
+from memlint_rules._models import (
+    FLOAT32,
+    dtype_name,
+    given_dtype,
+    loads_language_model,
+    weights_dtype,
+)
 
 _OPTIONS = ("bf16", "fp16")
 # Checkpoints that are stored in float32, so that they are float32 however they are loaded.
@@ -47,7 +53,7 @@ def check(script: Script) -> Iterator[Finding]:
     if script.off_cuda or script.uses_unsloth:
         return
     for config in script.configs:
-        trainers = script.trainers_with(config)
+        trainers = script.training_with(config)
         if not trainers or not all(_surely_float32(script, one) for one in trainers):
             continue
         if _neither(config):
@@ -73,7 +79,7 @@ def _surely_float32(script: Script, trainer: Trainer) -> bool:
     if model.is_toy:
         return False
     if model.by_name:
-        return script.api.behaviour("string-model-dtype") == "float32"
+        return weights_dtype(script, trainer) in FLOAT32
     load = model.load
     if load is None or not loads_language_model(load) or script.is_quantized(load) is not False:
         return False

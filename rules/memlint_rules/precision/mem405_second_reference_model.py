@@ -34,7 +34,7 @@ _COPIES = ("from_pretrained", "deepcopy", "create_reference_model")
 
 
 def check(script: Script) -> Iterator[Finding]:
-    for trainer in script.trainers:
+    for trainer in script.training:
         if trainer.model.is_toy:
             continue
         if trainer.peft:

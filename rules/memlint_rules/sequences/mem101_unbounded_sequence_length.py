@@ -30,7 +30,7 @@ from memlint.rule import (
 )
 from memlint_rules._libraries import LIBRARIES
 from memlint_rules._models import loads_language_model, trains_language_model
-from memlint_rules._tokenization import FunctionNode, prepared_in, tokenizer_calls
+from memlint_rules._tokenization import METHODS, FunctionNode, prepared_in, tokenizer_calls
 
 # TRL's own limit since it has one; also where the library's default is no number.
 _LIMIT = 1024
@@ -43,9 +43,9 @@ def check(script: Script) -> Iterator[Finding]:
     if script.uses_vision or script.uses_diffusion:
         return
     for config in script.configs:
-        if config.kind.startswith("trl."):
+        if config.kind.startswith("trl.") and script.may_train_with(config):
             yield from _config_findings(script, config)
-    if not any(trainer.kind.startswith("trl.") for trainer in script.trainers):
+    if not any(trainer.kind.startswith("trl.") for trainer in script.training):
         yield from _tokenization_findings(script)
 
 
@@ -129,9 +129,7 @@ def _tokenization_findings(script: Script) -> Iterator[Finding]:
     if not _trains_language_model(script) or _bounded_elsewhere(script):
         return
     for call in tokenizer_calls(script):
-        if call.method not in _TOKENIZES and call.name.startswith("transformers."):
-            continue
-        if call.method == "pad" or call.open_ended or _has_limit(call):
+        if not _tokenizes(call) or call.open_ended or _has_limit(call):
             continue
         function = prepared_in(script, call)
         if function is None or _bounds(function):
@@ -149,9 +147,17 @@ def _tokenization_findings(script: Script) -> Iterator[Finding]:
         yield Finding(call.span, message, _truncating_fix(script, call, truncation))
 
 
+def _tokenizes(call: Call) -> bool:
+    """Whether the call turns text into tokens; a chat template may only make text."""
+    written = call.node.func
+    if call.name.startswith("transformers.") or not isinstance(written, ast.Attribute):
+        return call.method in _TOKENIZES or not isinstance(written, ast.Attribute)
+    return written.attr in _TOKENIZES or written.attr not in METHODS
+
+
 def _trains_language_model(script: Script) -> bool:
-    if script.trainers:
-        return all(map(trains_language_model, script.trainers))
+    if script.training:
+        return all(map(trains_language_model, script.training))
     loads = script.model_loads
     return bool(loads) and all(map(loads_language_model, loads))
 

@@ -32,9 +32,9 @@ from memlint.rule import (
 )
 from memlint_rules._libraries import LIBRARIES
 from memlint_rules._packing import learns_prompts
+from memlint_rules._row_lengths import lengths_may_differ, share_of_padding
 
 _TRAINER = "trl.SFTTrainer"
-_CONFIG = "trl.SFTConfig"
 _OPTIONS = ("packing", "padding_free")
 _BATCH = "per_device_train_batch_size"
 
@@ -43,12 +43,14 @@ def check(script: Script) -> Iterator[Finding]:
     if script.uses_unsloth or script.uses_vision or script.off_cuda or learns_prompts(script):
         return
     seen: set[ast.AST] = set()
-    for trainer in script.trainers:
+    for trainer in script.training:
         config = trainer.config
         if trainer.kind != _TRAINER or (config is None and trainer.args.given is not False):
             continue
         holder = trainer if config is None or trainer.setting("packing").given else config
         if holder.node in seen or not _trainer_prepares(script, trainer, config):
+            continue
+        if not lengths_may_differ(script, trainer):
             continue
         if all(_is_off(trainer, name) and _is_off(config, name) for name in _OPTIONS):
             seen.add(holder.node)
@@ -97,15 +99,18 @@ def _finding(script: Script, holder: Call, config: Config | None) -> Finding:
 def _rows(script: Script, config: Config | None) -> int | None:
     """Sequences in a micro-batch, None where that is not known."""
     if config is None:
-        value = script.api.default(_CONFIG, _BATCH)
+        value = _default_rows(script)
     else:
         value = config.effective(_BATCH).value
     return value if type(value) is int and value > 0 else None
 
 
-def padded_share(rows: int) -> float:
-    """Expected share of padding in a batch of ``rows`` with exponentially distributed lengths."""
-    return 1 - 1 / sum(1 / row for row in range(1, rows + 1))
+def _default_rows(script: Script) -> object:
+    """The default of the arguments that the trainer makes; before `SFTConfig`, transformers'."""
+    kind = script.api.config_of("trl.SFTTrainer")
+    signature = script.api.signature(kind) if kind is not None else None
+    parameter = signature.parameters.get(_BATCH) if signature is not None else None
+    return parameter.default if parameter is not None else None
 
 
 def _message(rows: int | None) -> str:
@@ -116,15 +121,15 @@ def _message(rows: int | None) -> str:
         )
     if rows is None:
         return "pads every sequence of a batch to the longest: neither packing nor padding-free"
-    return (
-        f"pads every sequence to the longest of {rows}: with widely spread lengths about "
-        f"{padded_share(rows):.0%} of the batch is padding"
-    )
+    return f"pads every sequence to the longest of {rows}: {share_of_padding(rows)}"
 
 
 def _fix(script: Script, holder: Call) -> Fix:
     if not holder.has_option("packing"):
-        return Fix("Set `packing=True` in an `SFTConfig`", (), Applicability.DISPLAY)
+        where = (
+            "to `SFTTrainer`" if script.api.accepts(_TRAINER, "packing") else "in an `SFTConfig`"
+        )
+        return Fix(f"Set `packing=True` {where}", (), Applicability.DISPLAY)
     if holder.has_option("max_length") and holder.effective("max_length").is_none:
         return Fix("Set `max_length`, then `packing=True`", (), Applicability.DISPLAY)
     edits = script.set_option(holder, "packing", "True")
@@ -146,8 +151,8 @@ RULE = Rule(
         "`max_length`. With one sequence in the micro-batch nothing is padded, so there, and where "
         "the size of the micro-batch is not known, it is a hint. Silent for images, for Unsloth "
         "(which packs by itself), for learned prompts (for which PEFT drops the positions that keep "
-        "documents apart), for collators of the script's own and for data that the trainer "
-        "does not prepare."
+        "documents apart), for collators of the script's own, for data that the trainer does "
+        "not prepare, and where the making of the data is out of sight or makes rows equally long."
     ),
     fix_safety=(
         "Unsafe: the same examples are seen in other batches and fewer optimizer steps make an "

@@ -27,8 +27,8 @@ from memlint.rule import (
 )
 from memlint_rules._libraries import LIBRARIES
 from memlint_rules._packing import call_after_trainer, learns_prompts, sets_attention_elsewhere
+from memlint_rules._row_lengths import lengths_may_differ, share_of_padding
 from memlint_rules._training import DECODERS, checkpoint
-from memlint_rules.sequences.mem103_unpacked_short_sequences import padded_share
 
 _CALL = "memlint_runtime.train_without_padding"
 _LANGUAGE_MODELING = "transformers.DataCollatorForLanguageModeling"
@@ -44,7 +44,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     findings = [
         finding
-        for trainer in script.trainers
+        for trainer in script.training
         if trainer.subclass is None and trainer.config is not None and not trainer.model.is_toy
         for finding in _in_trainer(script, trainer)
     ]
@@ -72,7 +72,8 @@ def _in_trainer(script: Script, trainer: Trainer) -> Iterator[Finding]:
     if type(rows) is not int or trainer.setting("compute_metrics").given is not False:
         return
     fix = _where_known(script, trainer, call_after_trainer(script, trainer, _CALL, "{}"))
-    if trainer.kind in _PAIRED:
+    pairs = trainer.kind in _PAIRED
+    if pairs:
         given = trainer.setting("data_collator").given is not False
         off = config.setting("padding_free").given is False
         if given or not off or not _is_decoder(script, trainer):
@@ -91,11 +92,10 @@ def _in_trainer(script: Script, trainer: Trainer) -> Iterator[Finding]:
         place = call.node.func
     else:
         return
-    if rows > 1:
+    if rows > 1 and lengths_may_differ(script, trainer):
         yield Finding(
             script.span(place),
-            f"pads every row to the longest of {rows}: with widely spread lengths about "
-            f"{padded_share(rows):.0%} of the batch is padding",
+            f"pads every row to the longest of {rows}: {share_of_padding(rows, pairs=pairs)}",
             fix,
         )
 
@@ -142,7 +142,7 @@ RULE = Rule(
         "preference trainers put two sequences for each row into a batch. Without padding the rows "
         "lie end to end in one, and attention keeps within their bounds. Seen for causal language "
         "models under `Trainer` and for TRL's DPO and reward trainers; silent where rows are cut "
-        "into blocks or padded to a fixed length, for images, under Unsloth, and with "
+        "into blocks or padded to a fixed length, where their making is out of sight, for images, under Unsloth, and with "
         "`compute_metrics`, which expects a row for each example."
     ),
     fix_safety=(

@@ -47,7 +47,7 @@ def check(script: Script) -> Iterator[Finding]:
     if script.uses_unsloth or script.off_cuda:
         return
     elsewhere = sets_attention_elsewhere(script)
-    for trainer in script.trainers:
+    for trainer in script.training:
         config = trainer.config
         if trainer.kind != "trl.SFTTrainer":
             continue

@@ -24,7 +24,7 @@ def check(script: Script) -> Iterator[Finding]:
     # Before, sdpa made no mask of positions: documents attended to each other (MEM105).
     if script.api.behaviour("packed-positions") != "all" or sets_attention_elsewhere(script):
         return
-    for trainer in script.trainers:
+    for trainer in script.training:
         config = trainer.config
         if trainer.kind != "trl.SFTTrainer" or config is None:
             continue

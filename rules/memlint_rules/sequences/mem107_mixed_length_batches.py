@@ -24,7 +24,7 @@ from memlint.rule import (
     Trainer,
 )
 from memlint_rules._libraries import LIBRARIES
-from memlint_rules.sequences.mem103_unpacked_short_sequences import padded_share
+from memlint_rules._row_lengths import share_of_padding
 
 _COLLATOR = "transformers.DataCollatorForSeq2Seq"
 _NEW, _OLD = "train_sampling_strategy", "group_by_length"
@@ -35,7 +35,7 @@ _LONG, _ROWS = 1024, 8
 def check(script: Script) -> Iterator[Finding]:
     if script.off_cuda or script.uses_vision or not _cuts_long_rows(script):
         return
-    for trainer in script.trainers:
+    for trainer in script.training:
         config = trainer.config
         if config is None or not _pads_pairs(trainer) or trainer.model.is_toy:
             continue
@@ -47,8 +47,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         yield Finding(
             script.span(config.node.func),
-            f"each batch of {rows} mixes short and long rows: with widely spread lengths about "
-            f"{padded_share(rows):.0%} of it is padding",
+            f"each batch of {rows} mixes short and long rows: {share_of_padding(rows)}",
             _fix(script, config),
         )
 

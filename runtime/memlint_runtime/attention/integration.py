@@ -17,6 +17,7 @@ passes with a given cache (generation) and with a 4D mask of the caller run as o
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -38,8 +39,12 @@ from memlint_runtime.attention.documents import (
 from memlint_runtime.attention.kernels.dense import attend_dense
 from memlint_runtime.attention.refusals import reason_to_refuse
 from memlint_runtime.attention.unpadding import PaddedShape, repad_output, unpad
+from memlint_runtime.attention.windows import require_within_window, window_in_mask_alone
 
 ATTENTION_NAME = "memlint_variable_length"
+
+# Inputs of a model that are no text.
+_SEEN = re.compile(r"pixel_values|image_(?!token)|video_(?!token)|input_features|audio_(?!token)")
 
 # Marks a trunk on which the hook is installed, by how it treats padding.
 _INSTALLED = "_memlint_variable_length"
@@ -55,7 +60,8 @@ def use_variable_length_attention(model: _M, *, remove_padding: bool = False) ->
     remove_padding: also take padding out of padded batches before the trunk and put it back into
         the hidden states behind it, for trainers that only collate padded batches.
 
-    ValueError for models whose layers mix documents by other means than attention.
+    ValueError for models whose layers mix documents by other means than attention; and, in the
+    forward pass, for documents longer than a sliding window that the model has in its mask alone.
     """
     transformer: Any = model
     if callable(unwrap := getattr(model, "get_base_model", None)):
@@ -72,12 +78,19 @@ def use_variable_length_attention(model: _M, *, remove_padding: bool = False) ->
         )
     AttentionInterface.register(ATTENTION_NAME, variable_length_attention)
     AttentionMaskInterface.register(ATTENTION_NAME, sdpa_mask)
-    transformer.set_attn_implementation(ATTENTION_NAME)
-    _install(transformer.base_model, remove_padding)
+    _select(transformer)
+    _install(transformer.base_model, remove_padding, window_in_mask_alone(transformer))
     return model
 
 
-def _install(trunk: torch.nn.Module, remove_padding: bool) -> None:
+def _select(model: PreTrainedModel) -> None:
+    """Attention by document for the layers that read tokens; towers for images keep theirs."""
+    text = model.config.get_text_config()
+    parts = [name for name in model.config.sub_configs if getattr(model.config, name, None) is text]
+    model.set_attn_implementation({parts[0]: ATTENTION_NAME} if parts else ATTENTION_NAME)
+
+
+def _install(trunk: torch.nn.Module, remove_padding: bool, mask_window: int | None) -> None:
     if (installed := getattr(trunk, _INSTALLED, None)) is not None:
         if installed != remove_padding:
             raise ValueError(
@@ -87,7 +100,7 @@ def _install(trunk: torch.nn.Module, remove_padding: bool) -> None:
         return
     setattr(trunk, _INSTALLED, remove_padding)
     names = tuple(inspect.signature(trunk.forward).parameters)
-    hook = partial(_describe_documents, names, remove_padding)
+    hook = partial(_describe_documents, names, remove_padding, mask_window)
     trunk.register_forward_pre_hook(hook, with_kwargs=True)
     if remove_padding:
         trunk.register_forward_hook(_repad, with_kwargs=True)
@@ -96,12 +109,18 @@ def _install(trunk: torch.nn.Module, remove_padding: bool) -> None:
 def _describe_documents(
     names: tuple[str, ...],
     remove_padding: bool,
+    mask_window: int | None,
     trunk: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[tuple[()], dict[str, Any]]:
     """Forward pre-hook: documents of the batch as keywords for the attention function."""
     inputs = dict(zip(names, args, strict=False)) | kwargs
+    if seen := [name for name in inputs if _SEEN.match(name) and inputs[name] is not None]:
+        raise ValueError(
+            f"variable-length attention is for batches of text, got {', '.join(seen)}: images and "
+            f"audio attend both ways. Train on them in padded batches with sdpa."
+        )
     mask = inputs.get("attention_mask")
     if mask is not None and not (isinstance(mask, Tensor) and mask.ndim == 2):
         return (), inputs | {"whole_rows": True}
@@ -117,6 +136,7 @@ def _describe_documents(
             )
         return (), inputs | {"whole_rows": True}
     documents = _documents_of(inputs, rows, slots, tokens.device)
+    require_within_window(trunk, mask_window, documents.max_length)
     shape = None
     if documents.token_indices is not None:
         shape = PaddedShape(documents.token_indices, rows, slots)

@@ -14,13 +14,18 @@ from typing import Any
 _SERVED_LAYERS = frozenset({"full_attention", "sliding_attention"})
 
 
+def text_part(model: Any) -> Any:
+    """The decoder of a `PreTrainedModel` that reads tokens, without towers for images or audio."""
+    if model.config.get_text_config() is model.config or not hasattr(model, "get_decoder"):
+        return model
+    return model.get_decoder()
+
+
 def reason_to_refuse(model: Any) -> str | None:
     """Why documents cannot be kept apart in a `PreTrainedModel`, or None where they can."""
     config = model.config.get_text_config()
     if getattr(config, "is_encoder_decoder", False):
         return "it is an encoder-decoder model, whose encoder attends both ways"
-    if hasattr(model.config, "vision_config") or hasattr(model.config, "audio_config"):
-        return "its image or audio tokens attend both ways"
     if getattr(model, "_is_stateful", False):
         return "its state-space or linear layers carry a state from one document into the next"
     kinds = set(getattr(config, "layer_types", None) or ())
@@ -31,7 +36,7 @@ def reason_to_refuse(model: Any) -> str | None:
         config, "use_bidirectional_attention", False
     ):
         return "its tokens attend both ways"
-    if any(getattr(module, "is_causal", None) is False for module in model.modules()):
+    if any(getattr(module, "is_causal", None) is False for module in text_part(model).modules()):
         return "its tokens attend both ways"
     if not model._can_set_attn_implementation():
         return "its attention is not behind transformers' attention interface"

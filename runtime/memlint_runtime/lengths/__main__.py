@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
-import click
-from rich.console import Console
+try:
+    import click
+    from rich.console import Console
 
-from memlint_runtime.lengths import LengthProfile, save_png, terminal_picture
+    from memlint_runtime.lengths import LengthProfile, save_png, terminal_picture
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.startswith("memlint_runtime"):
+        raise
+    sys.exit(
+        f"Error: python -m memlint_runtime.lengths needs {error.name.split('.')[0]}, which is not "
+        "installed: pip install 'torch-memlint[runtime]'"
+    )
 
 
 @click.command()
@@ -51,6 +60,11 @@ def main(
             Console().print(picture)
     except (ValueError, OSError) as error:
         raise click.ClickException(str(error)) from None
+    except ModuleNotFoundError as error:
+        raise click.ClickException(
+            f"this needs {str(error.name).split('.')[0]}, which is not installed: pip "
+            "install 'torch-memlint[runtime]'"
+        ) from None
 
 
 def _load_tokenizer(path: str) -> Any:

@@ -8,6 +8,9 @@ labels, as in generation, nothing differs. `outputs.logits` is None where the lo
 Why inside the head's call: sharding (DDP, FSDP, ZeRO-3) gathers a module's weights around its
 call and hooks its output, so the head is gathered once, outside the loop over tiles, and its
 gradient is reduced as ever.
+Accepted is what is known to be the same: a loss that is transformers' `ForCausalLMLoss` (causal LMs
+and text batches of `...ForConditionalGeneration`), a head whose forward is `nn.Linear`'s. Whatever
+else is found is refused when this is called, or in the first step, with the reason.
 Cost: see `statistics`. What the model does to its logits is read from its config, and checked once
 against what it did to the statistics, which is elementwise too.
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -24,10 +28,18 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils.hooks import RemovableHandle
 
 from memlint_runtime.losses import liger
 from memlint_runtime.losses.cross_entropy import reduce_tokens, token_cross_entropy
-from memlint_runtime.losses.output_head import check_head, logit_transform, read_head
+from memlint_runtime.losses.output_head import (
+    PATCH_MARK,
+    check_head,
+    forward_place,
+    logit_transform,
+    read_head,
+    refuse_hooks,
+)
 from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
 
@@ -49,6 +61,7 @@ class _Options:
 class _Request:
     """The labels of a forward pass under way, and what the head made of them."""
 
+    labels: Tensor | None
     target: Tensor
     output: Tensor | None = None
 
@@ -94,27 +107,29 @@ def fuse_causal_lm_loss(
     z_loss: float = 0.0,
     dynamic: bool = False,
     workspace_bytes: int | None = None,
-    fuse_evaluation: bool = True,
+    fuse_evaluation: bool = False,
     backend: Backend = "tiles",
 ) -> FusedLoss:
     """Compute the model's loss without its logits, until undone.
 
     Args:
-        model: a transformers causal LM, bare or wrapped (PEFT, DDP, torch.compile). Call this
-            after PEFT has wrapped it, before or after a trainer takes it.
+        model: a transformers causal LM, or a conditional-generation model for text batches, bare
+            or wrapped (PEFT, DDP, torch.compile). Call this after PEFT has wrapped it, before or
+            after a trainer takes it.
         label_smoothing, z_loss, dynamic: as in `cross_entropy`.
         workspace_bytes: as in `token_logprobs`.
-        fuse_evaluation: also in `eval()` mode. Turn it off where `compute_metrics` or your own
-            code reads `outputs.logits` in evaluation.
+        fuse_evaluation: also in `eval()` mode. Turn it on where evaluation wants the loss alone:
+            `compute_metrics`, `Trainer.predict` and code that reads `outputs.logits` get none.
         backend: "tiles", or "liger" for liger-kernel's fused cross entropy.
 
-    Returns a handle with `undo()`, which is a context manager as well.
+    Returns a handle with `undo()`, which is a context manager as well. Warns once where training
+    steps go past the fused loss.
     Raises ValueError if the model is fused already, or of a kind that cannot be.
     """
     causal = unwrap(model)
-    head = find_head(causal)
     if "memlint_fused_loss" in vars(causal):
         raise ValueError("the model's loss is fused already: undo() that first")
+    head = find_head(causal)
     forward = inspect.unwrap(causal.forward)
     if "liger" in forward.__module__:
         raise ValueError(
@@ -126,8 +141,7 @@ def fuse_causal_lm_loss(
             f"{type(causal).__name__} computes its loss by itself, not by its loss_function, so it "
             "cannot be replaced: call memlint_runtime.losses.cross_entropy on its hidden states"
         )
-    if getattr(causal, "loss_type", None) not in (None, "ForCausalLM"):
-        raise ValueError(f"fuses the loss of causal LMs, got loss_type {causal.loss_type!r}")
+    _require_causal_lm_loss(causal)
     if backend == "liger":
         liger.check_available()
     elif backend != "tiles":
@@ -139,11 +153,30 @@ def fuse_causal_lm_loss(
         workspace_bytes,
         fuse_evaluation,
         backend,
-        logit_transform(causal.config),
+        logit_transform(causal.config, forward),
     )
     fused = FusedLoss(model, head)
     _install(causal, head, options, fused)
     return fused
+
+
+def _require_causal_lm_loss(causal: Any) -> None:
+    """Raise ValueError unless the model's loss is transformers' own for causal LMs."""
+    from transformers.loss.loss_utils import ForCausalLMLoss
+
+    found = causal.loss_function
+    if inspect.unwrap(found) is ForCausalLMLoss:
+        return
+    name = getattr(found, "__qualname__", None) or type(found).__qualname__
+    if "_loss_function" in vars(causal):
+        raise ValueError(
+            f"the model's loss_function was set to {name}, which would be replaced by plain cross "
+            "entropy: leave it, or call memlint_runtime.losses.token_logprobs in it"
+        )
+    raise ValueError(
+        f"fuses transformers' ForCausalLMLoss, and {type(causal).__name__} has {name}: call "
+        "memlint_runtime.losses.cross_entropy on its hidden states"
+    )
 
 
 def unwrap(model: nn.Module) -> Any:
@@ -174,16 +207,24 @@ def find_head(causal: Any) -> nn.Module:
 def _install(causal: Any, head: Any, options: _Options, fused: FusedLoss) -> None:
     requests: list[_Request] = []
     checked: list[bool] = []
-    model_forward, head_forward = causal.forward, head.forward
-    place = list(inspect.signature(model_forward).parameters).index("labels")
+    reached: list[bool] = []
+    place = forward_place(head)
+    model_forward, head_forward = causal.forward, getattr(head, place)
+    labels_place = list(inspect.signature(model_forward).parameters).index("labels")
 
     @functools.wraps(model_forward)
     def forward(*args: Any, **kwargs: Any) -> Any:
-        labels = args[place] if len(args) > place else kwargs.get("labels")
+        labels = args[labels_place] if len(args) > labels_place else kwargs.get("labels")
         shifted = kwargs.get("shift_labels")
         if (labels is None and shifted is None) or not (causal.training or options.fuse_evaluation):
             return model_forward(*args, **kwargs)
-        requests.append(_Request(_targets(labels, shifted, kwargs.get("ignore_index", -100))))
+        if vars(causal).get("_loss_function") is not loss_function:
+            raise ValueError(
+                "the model's loss_function was set after fuse_causal_lm_loss, which fuses plain "
+                "cross entropy alone: undo() it, or leave loss_function"
+            )
+        target = _targets(labels, shifted, kwargs.get("ignore_index", -100))
+        requests.append(_Request(labels, target))
         try:
             outputs = model_forward(*args, **kwargs)
         finally:
@@ -199,11 +240,18 @@ def _install(causal: Any, head: Any, options: _Options, fused: FusedLoss) -> Non
             result: Tensor = head_forward(hidden, *args, **kwargs)
             return result
         request = requests[-1]
+        if request.output is not None:
+            raise ValueError(
+                f"{type(causal).__name__} calls its output head more than once for a loss, which "
+                "is not known how to fuse: call memlint_runtime.losses.cross_entropy by hand"
+            )
         if hidden.shape[:-1] != request.target.shape:
             raise ValueError(
                 f"one label per hidden state: got labels {list(request.target.shape)} for hidden "
                 f"states {list(hidden.shape)}; do not pass logits_to_keep with labels"
             )
+        if not torch.compiler.is_compiling():
+            refuse_hooks(head)
         request.target = request.target.to(hidden.device)
         request.output = _score_tokens(head, hidden, request.target, options)
         if head._forward_hooks:
@@ -216,26 +264,78 @@ def _install(causal: Any, head: Any, options: _Options, fused: FusedLoss) -> Non
             handle = head.register_forward_hook(keep)
         return request.output
 
+    setattr(score, PATCH_MARK, True)
+
     def loss_function(
         logits: Tensor, labels: Tensor | None = None, *args: Any, **kwargs: Any
     ) -> Any:
         if not requests:
             return own_loss(logits, labels, *args, **kwargs)
         request = requests[-1]
-        assert request.output is not None
+        if request.output is None or logits.shape[-1] != request.output.shape[-1]:
+            raise ValueError(
+                f"{type(causal).__name__} computes its loss from something other than its output "
+                "head's result, which cannot be fused: leave its own loss"
+            )
+        if labels is not request.labels and not _same_labels(labels, request.labels):
+            raise ValueError(
+                f"{type(causal).__name__} changes the labels that it is given before its loss, "
+                "which a fused loss would not see: leave its own loss"
+            )
         if not checked:
             checked.extend(_check_transform(causal, request.output, logits, options.transform))
+        if not reached:
+            reached.append(True)
         return _reduce(request, kwargs.get("num_items_in_batch"), options)
 
     own_loss = causal.loss_function
     fused._undo += [
         replace_attribute(causal, "forward", forward),
-        replace_attribute(head, "forward", score),
+        replace_attribute(head, place, score),
         replace_attribute(causal, "_loss_function", loss_function),
         replace_attribute(causal, "memlint_fused_loss", fused),
         # On the head as well: whoever copies only that is stopped too.
         replace_attribute(head, "memlint_fused_loss", fused),
+        _warn_of_steps_that_go_past(causal, reached),
     ]
+
+
+def _same_labels(given: Tensor | None, expected: Tensor | None) -> bool:
+    if given is None or expected is None:
+        # With shift_labels alone the model passes no labels, and its loss takes what it shifted.
+        return expected is None
+    if torch.compiler.is_compiling() or isinstance(given, FakeTensor):
+        return given.shape == expected.shape
+    return given.shape == expected.shape and bool((given.to(expected.device) == expected).all())
+
+
+def _warn_of_steps_that_go_past(causal: Any, reached: list[bool]) -> Callable[[], None]:
+    """Warn once when a second training forward goes through the trunk and no loss was fused yet.
+
+    The hook on the trunk removes itself when it knows either way. Returns what removes it.
+    """
+    trunk = getattr(causal, "base_model", causal)
+    steps: list[bool] = []
+
+    def count(module: nn.Module, inputs: Any) -> None:
+        if torch.compiler.is_compiling() or not (module.training and torch.is_grad_enabled()):
+            return
+        if reached:
+            handle.remove()
+        elif not steps:
+            steps.append(True)
+        else:
+            handle.remove()
+            warnings.warn(
+                "fuse_causal_lm_loss saves nothing here: training steps do not reach the model's "
+                "own loss. Trainer passes no labels with label_smoothing_factor or "
+                "compute_loss_func (use the label_smoothing of fuse_causal_lm_loss); TRL's "
+                "trainers compute losses of their own (use fuse_trl_losses(trainer))",
+                stacklevel=2,
+            )
+
+    handle: RemovableHandle = trunk.register_forward_pre_hook(count)
+    return handle.remove
 
 
 def replace_attribute(module: nn.Module, name: str, value: Any) -> Callable[[], None]:

@@ -23,7 +23,12 @@ from torch.nn import functional
 
 from memlint_runtime.losses.causal_lm import find_head, replace_attribute, unwrap
 from memlint_runtime.losses.cross_entropy import cross_entropy
-from memlint_runtime.losses.output_head import HeadTensors, read_head
+from memlint_runtime.losses.output_head import (
+    PATCH_MARK,
+    HeadTensors,
+    forward_place,
+    read_head,
+)
 from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
 
@@ -349,10 +354,11 @@ class DeferredHead:
 def defer_logits(model: nn.Module, *, workspace_bytes: int | None = None) -> DeferredHead:
     """Make a transformers causal LM return `DeferredLogits`, outside `generate`, until undone."""
     causal = unwrap(model)
-    head: Any = find_head(causal)
     if "memlint_deferred" in vars(causal):
         raise ValueError("the model's logits are deferred already: undo() that first")
-    head_forward, generate = head.forward, causal.generate
+    head: Any = find_head(causal)
+    place = forward_place(head)
+    head_forward, generate = getattr(head, place), causal.generate
     generating: list[bool] = []
 
     @functools.wraps(head_forward)
@@ -377,9 +383,10 @@ def defer_logits(model: nn.Module, *, workspace_bytes: int | None = None) -> Def
         finally:
             generating.pop()
 
+    setattr(forward, PATCH_MARK, True)
     deferred = DeferredHead()
     deferred._undo += [
-        replace_attribute(head, "forward", forward),
+        replace_attribute(head, place, forward),
         replace_attribute(causal, "generate", generate_with_logits),
         replace_attribute(causal, "memlint_deferred", deferred),
         # On the head as well: whoever copies only that is stopped too.

@@ -19,7 +19,6 @@ from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from memlint_runtime.losses.passes import (
     blank_gradient,
@@ -40,6 +39,7 @@ from memlint_runtime.losses.tiles import (
     sweep,
     weight_gradients,
 )
+from memlint_runtime.single_backward import refuse_create_graph
 
 Divergence = Literal["forward_kl", "reverse_kl", "jensen_shannon"]
 # Buffers of one model's [t, v] that are alive together.
@@ -219,7 +219,7 @@ class _Distillation(torch.autograd.Function):
         return spread_rows(value_T, rows, int(hidden.shape[0]))
 
     @staticmethod
-    @once_differentiable
+    @refuse_create_graph
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         rows, student_lse, teacher_lse, excess_T, *tensors = ctx.saved_tensors
         pair = _Pair.of(ctx.options, rows, tuple(tensors))

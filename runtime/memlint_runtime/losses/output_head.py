@@ -15,8 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, Partial
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from memlint_runtime.losses.tile_ops import LogitTransform
+
+# Their hooks gather and release weights around a call; what they return is what they are given.
+_SHARDING = ("torch", "deepspeed", "memlint_runtime")
+
+# On functions of ours that stand in for a module's own.
+PATCH_MARK = "memlint_patch"
 
 _MULTIPLIERS = ("logit_scale", "output_multiplier", "lm_head_multiplier")
 
@@ -36,31 +43,129 @@ class HeadTensors:
 
 
 def check_head(module: nn.Module) -> None:
-    """Raise ValueError if the head is of a kind that cannot be tiled."""
+    """Raise ValueError unless the head's forward is known to be `hidden @ weight.T + bias`.
+
+    Known are `nn.Linear.forward`, PEFT's LoRA layer around one and PEFT's whole saved copies, as
+    they are or under accelerate's hooks. A forward hook on the head is known only from a library
+    that shards: any other would be given statistics where it expects logits.
+    """
+    refuse_hooks(module)
     if hasattr(module, "modules_to_save"):
+        for copy in (module.original_module, *module.modules_to_save.values()):  # type: ignore[operator]
+            check_head(copy)
         return
-    base = getattr(module, "base_layer", module)
+    base: Any = getattr(module, "base_layer", module)
+    _check_linear(base)
+    if base is module:
+        return
+    refuse_hooks(base, before=True)
+    if not all(hasattr(module, name) for name in ("lora_A", "lora_B", "scaling")):
+        raise ValueError(
+            f"of the adapters only LoRA can be folded into the head, got "
+            f"{type(module).__name__}: train the head whole (modules_to_save=['lm_head'])"
+        )
+    _check_lora(module)
+
+
+def _check_linear(base: Any) -> None:
+    """Raise ValueError unless `base` multiplies by its weight as `nn.Linear` does."""
+    if hasattr(base, "token_adapter"):
+        # PEFT's trainable tokens: the weight with those rows replaced, and the same matmul.
+        base = base.original_module
+    name = type(base).__name__
     weight = getattr(base, "weight", None)
     if not isinstance(weight, Tensor) or weight.dim() != 2:
+        raise ValueError(f"the output head is an nn.Linear or a LoRA layer around one, got {name}")
+    wrapped = is_traceable_wrapper_subclass(weight) and not isinstance(weight, DTensor)
+    if not weight.is_floating_point() or hasattr(weight, "quant_state") or wrapped:
         raise ValueError(
-            f"the output head is an nn.Linear or a LoRA layer around one, got {type(base).__name__}"
+            f"the output head is quantized ({name} of {type(weight).__name__}): leave it out of "
+            "quantization (llm_int8_skip_modules=['lm_head'])"
         )
-    if not weight.is_floating_point() or hasattr(weight, "quant_state"):
+    if own_forward(base) is not nn.Linear.forward:
         raise ValueError(
-            f"the output head is quantized ({type(base).__name__}): leave it out of quantization "
-            "(llm_int8_skip_modules=['lm_head'])"
+            f"the output head is a {name} whose forward is not nn.Linear's, so what it does beside "
+            "multiplying is not known: leave the model's own loss, or call "
+            "memlint_runtime.losses.cross_entropy with the weight that its forward uses"
         )
-    if base is not module:
-        if not all(hasattr(module, name) for name in ("lora_A", "lora_B", "scaling")):
+
+
+def own_forward(module: Any) -> Any:
+    """The function that a call of `module` runs, inside accelerate's hooks, outside ours."""
+    place = forward_place(module)
+    forward = vars(module).get(place)
+    while getattr(forward, PATCH_MARK, False):
+        forward = forward.__wrapped__
+    if forward is None:
+        return type(module).forward
+    return getattr(forward, "__func__", forward)
+
+
+def forward_place(module: Any) -> str:
+    """The attribute that holds what `module` computes.
+
+    accelerate keeps it as `_old_forward` and puts a function into `forward` that moves inputs and
+    weights around its call.
+    """
+    return "_old_forward" if hasattr(module, "_hf_hook") else "forward"
+
+
+def _check_lora(module: Any) -> None:
+    """Raise ValueError unless a LoRA layer adds `scaling * B(A(dropout(hidden)))` and no more."""
+    dora = getattr(module, "use_dora", {}).values()
+    variants = getattr(module, "lora_variant", {}).values()
+    if any(dora) or any(variants):
+        kinds = sorted({type(variant).__name__ for variant in variants if variant}) or ["DoRA"]
+        raise ValueError(
+            f"the head's LoRA is a variant ({', '.join(kinds)}); DoRA, for one, scales by the norm "
+            "of the whole weight, and cannot be tiled: use plain LoRA, or leave lm_head out of "
+            "target_modules"
+        )
+    from peft.tuners import lora
+
+    if own_forward(module) is not lora.Linear.forward:
+        raise ValueError(
+            f"the head's adapter is a {type(module).__name__} whose forward is not that of PEFT's "
+            "LoRA: use plain LoRA, or leave lm_head out of target_modules"
+        )
+    for name, up in module.lora_B.items():
+        if getattr(up, "bias", None) is not None:
             raise ValueError(
-                f"of the adapters only LoRA can be folded into the head, got "
-                f"{type(module).__name__}: train the head whole (modules_to_save=['lm_head'])"
+                f"adapter {name!r} of the head has a bias in its lora_B, which cannot be folded "
+                "into the tiles: lora_bias=False, or leave lm_head out of target_modules"
             )
-        if any(getattr(module, "use_dora", {}).values()):
+        if own_forward(up) is not nn.Linear.forward:
             raise ValueError(
-                "a DoRA head scales by the norm of the whole weight and cannot be tiled: "
-                "use plain LoRA, or leave lm_head out of target_modules"
+                f"adapter {name!r} of the head has a {type(up).__name__} for its lora_B: use "
+                "plain LoRA, or leave lm_head out of target_modules"
             )
+        refuse_hooks(up, before=True)
+
+
+def refuse_hooks(module: nn.Module, *, before: bool = False) -> None:
+    """Raise ValueError where a hook would see, or change, something other than logits.
+
+    before: hooks before the forward, too; those of the head itself run as ever.
+    """
+    hooks = [*module._forward_hooks.values(), *module._backward_hooks.values()]
+    hooks += module._backward_pre_hooks.values()
+    if before:
+        hooks += module._forward_pre_hooks.values()
+    for hook in hooks:
+        home = _home_of(hook)
+        if home.split(".")[0] not in _SHARDING:
+            raise ValueError(
+                f"the output head has a hook of {home}, which expects logits and would be given "
+                "something else: remove it first, or leave the model's own loss"
+            )
+
+
+def _home_of(hook: Any) -> str:
+    """Module that a hook's function is defined in."""
+    while hasattr(hook, "func"):
+        hook = hook.func
+    function = getattr(hook, "__func__", hook)
+    return str(getattr(function, "__module__", None) or type(hook).__module__)
 
 
 def read_head(module: Any) -> HeadTensors:
@@ -72,6 +177,8 @@ def read_head(module: Any) -> HeadTensors:
             return read_head(module.original_module)
         return read_head(module.modules_to_save[chosen])
     base: Any = getattr(module, "base_layer", module)
+    if hasattr(base, "token_adapter") and base.disable_adapters:
+        base = base.original_module
     weight, bias = gather(base.weight), gather(getattr(base, "bias", None))
     assert weight is not None
     low_rank = None if base is module else _low_rank_of(module)
@@ -108,17 +215,28 @@ def gather(tensor: Tensor | None) -> Tensor | None:
     return tensor
 
 
-def logit_transform(config: Any) -> LogitTransform:
-    """What a transformers config says the model does to its raw logits."""
+def logit_transform(config: Any, forward: Any = None) -> LogitTransform:
+    """What a transformers config says the model does to its raw logits.
+
+    forward: the model's own. Where the config is one of several parts (text and vision), the text
+    part may hold a setting that only the text model's own class applies, so that what `forward`
+    does not name is left out.
+    """
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    code = getattr(forward, "__code__", None)
+    named = None if text is config or code is None else {*code.co_names, *code.co_consts}
+
+    def setting(name: str) -> Any:
+        return None if named is not None and name not in named else getattr(text, name, None)
+
     scale = 1.0
     for name in _MULTIPLIERS:
-        multiplier = getattr(text, name, None)
+        multiplier = setting(name)
         if multiplier is not None:
             scale = float(multiplier)
             break
     else:
-        divisor = getattr(text, "logits_scaling", None)
+        divisor = setting("logits_scaling")
         if divisor is not None:
             scale = float(divisor) if text.model_type == "hyperclovax" else 1.0 / float(divisor)
-    return LogitTransform(scale, getattr(text, "final_logit_softcapping", None))
+    return LogitTransform(scale, setting("final_logit_softcapping"))

@@ -19,7 +19,6 @@ from typing import Any, Literal, cast, overload
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from memlint_runtime.losses.passes import (
     PassOptions,
@@ -30,6 +29,7 @@ from memlint_runtime.losses.passes import (
     spread_rows,
 )
 from memlint_runtime.losses.tile_ops import LogitTransform
+from memlint_runtime.single_backward import refuse_create_graph
 
 _Apply = Callable[..., tuple[Tensor | None, ...]]
 
@@ -221,7 +221,7 @@ class _TokenStatistics(torch.autograd.Function):
         return logprob, is_top, *extras
 
     @staticmethod
-    @once_differentiable
+    @refuse_create_graph
     def backward(
         ctx: Any, by_logprob: Tensor | None, _: None, *by_extras: Tensor | None
     ) -> tuple[Tensor | None, ...]:

@@ -77,6 +77,11 @@ class TreeAttention:
     _plans: dict[torch.device, JoinPlan] = field(default_factory=dict)
     _masks: dict[tuple[str, torch.device, int | None], Any] = field(default_factory=dict)
 
+    @property
+    def span(self) -> int:
+        """Tokens of the longest row, an outside prefix included."""
+        return self.prefix_tokens + self.tree.span
+
     def __call__(
         self,
         query_THD: Tensor,
@@ -92,7 +97,7 @@ class TreeAttention:
 
         outside: keys and values `[P, K, D]` of the outside prefix, where there is one.
         """
-        if window is not None and self.prefix_tokens + self.tree.span <= window:
+        if window is not None and self.span <= window:
             window = None
         path = self.forced or choose_path(
             self.tree, query_THD, value_TKD, windowed=window is not None, softcap=softcap

@@ -12,8 +12,9 @@ wait for the token ids.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from types import MethodType
 from typing import Any, Literal, NamedTuple, overload
 
@@ -29,14 +30,16 @@ from memlint_runtime.shared_prompt.models import (
     switch_of,
     through_backbone,
     unsupported_reason,
+    without_reentrant_checkpointing,
 )
-from memlint_runtime.shared_prompt.probe import disagreement
+from memlint_runtime.shared_prompt.probe import disagreement, draws_at_random, window_not_told
 from memlint_runtime.shared_prompt.router import load_balancing_loss
 from memlint_runtime.shared_prompt.scoring import PaddedRows, Scored, Sharing, TreeRun, score_rows
 
 __all__ = [
     "SharedPromptScores",
     "can_go_in_phases",
+    "graph_kept",
     "reason_against",
     "shared_prompt_logprobs",
     "tell",
@@ -145,6 +148,8 @@ def shared_prompt_logprobs(
     )
     head = OutputHead(inside, temperature)
     routed: list[tuple[Tensor, ...]] = []
+    phases = None if aux_loss or not can_go_in_phases(inside) else list(inside.parameters())
+    kept_graph = graph_kept(inside, sharing, in_phases=phases is not None)
 
     def inside_forward(forward: Any, kwargs: dict[str, Any]) -> tuple[Tensor, ...]:
         def run(one: TreeRun) -> tuple[Tensor, ...]:
@@ -158,7 +163,7 @@ def shared_prompt_logprobs(
                 return output
 
             none = torch.empty(0, dtype=torch.long, device=one.ids.device)
-            with through_backbone(inside, one.tree_pass, score):
+            with kept_graph(), through_backbone(inside, one.tree_pass, score):
                 forward(
                     **{**kwargs, "input_ids": one.ids, "position_ids": one.positions},
                     logits_to_keep=none,  # the model's own head sees no token
@@ -166,7 +171,6 @@ def shared_prompt_logprobs(
                 )
             return scores[0]
 
-        phases = None if aux_loss or not can_go_in_phases(inside) else list(inside.parameters())
         scored = score_rows(rows, sharing, run, keep_every_token=aux_loss, trained=phases)
         tell(inside, scored)
         width = completion_ids.shape[1]
@@ -192,12 +196,36 @@ def reason_against(model: PreTrainedModel, *, training: bool) -> str | None:
         return reason
     dropped = dropout_inside(model) if training else None
     if dropped is not None:
-        return f"a group would draw its dropout once instead of once a row, but {dropped}"
+        return (
+            f"a group would draw its dropout once instead of once a row, but {dropped}: set its "
+            "dropouts to 0 in the model's config (lora_dropout=0.0, disable_dropout=True)"
+        )
+    if not can_go_in_phases(model):
+        return None
     switch = switch_of(model)
-    if not switch.probed and can_go_in_phases(model):
+    if not switch.probed:
         reason = disagreement(model)
-        switch.probed = reason is None
-    return reason
+        if reason is not None:
+            return reason
+        switch.mask_window = switch.mask_window or window_not_told(model)
+        switch.probed = True
+    if training and not switch.drawn:
+        if draws_at_random(model):
+            return (
+                "its forward draws at random in training mode, which a group would do once instead "
+                "of once a row: set its dropouts to 0 in the model's config"
+            )
+        switch.drawn = True
+    return None
+
+
+def graph_kept(
+    model: PreTrainedModel, sharing: Sharing, *, in_phases: bool
+) -> Callable[[], AbstractContextManager[None]]:
+    """What a forward pass runs in, so that two phases find a graph in what they take from it."""
+    if sharing.token_budget is None or not in_phases:
+        return nullcontext
+    return partial(without_reentrant_checkpointing, model)
 
 
 def can_go_in_phases(model: PreTrainedModel) -> bool:

@@ -8,20 +8,24 @@ model's own setting is untouched: generating, saving and scoring plainly work as
 
 Refused, with the reason: models whose layers mix tokens otherwise than by attention (their state
 would have to fork where rows part), attention that does not go through transformers' interface,
-dropout above 0 (rows that share a prompt would share its draw, where G rows had G).
+dropout above 0 (rows that share a prompt would share its draw, where G rows had G), and rows longer
+than a sliding window that the model's mask has and its attention is not told of.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
+from memlint_runtime.attention.windows import require_within_window, window_in_mask_alone
 from memlint_runtime.shared_prompt.attention import TreeAttention
 from memlint_runtime.shared_prompt.self_test import verify_path
 
@@ -33,9 +37,11 @@ __all__ = [
     "switch_of",
     "through_backbone",
     "unsupported_reason",
+    "without_reentrant_checkpointing",
 ]
 
 KEYWORD = "shared_prompt"
+_DROPS = re.compile("drop|jitter")
 _KNOWN_LAYER_TYPES = {"full_attention", "sliding_attention"}
 
 KeysValues = dict[int, tuple[Tensor, Tensor]]
@@ -104,28 +110,61 @@ def unsupported_reason(model: PreTrainedModel) -> str | None:
 
 
 def dropout_inside(model: nn.Module) -> str | None:
-    """The first module or setting that drops or jitters at random in training, or None."""
+    """The first module or setting that drops or jitters at random in training, or None.
+
+    Settings are a module's own numbers with such a name: models hand them to functional dropout.
+    """
     for name, module in model.named_modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
-            return f"{name} has p={module.p}"
-        for setting in ("attention_dropout", "jitter_noise", "router_jitter_noise"):
-            value = getattr(module, setting, None)
-            if isinstance(value, float) and value > 0:
+        if isinstance(module, nn.modules.dropout._DropoutNd):
+            if module.p > 0:
+                return f"{name} has p={module.p}"
+            continue
+        for setting, value in vars(module).items():
+            if isinstance(value, float) and value > 0 and _DROPS.search(setting):
                 return f"{name} has {setting}={value}"
     return None
 
 
 @contextmanager
+def without_reentrant_checkpointing(model: nn.Module) -> Iterator[None]:
+    """Within, layers that the model checkpoints are checkpointed by the kind that keeps a graph.
+
+    The reentrant kind runs a layer without one, so that keys and values taken from inside it carry
+    no gradient, and `torch.autograd.grad` does not reach through it.
+    """
+    replaced: list[tuple[nn.Module, Any]] = []
+    for module in model.modules():
+        function = vars(module).get("_gradient_checkpointing_func")
+        if isinstance(function, partial) and function.keywords.get("use_reentrant"):
+            replaced.append((module, function))
+            again = partial(function, use_reentrant=False)
+            vars(module)["_gradient_checkpointing_func"] = again
+    try:
+        yield
+    finally:
+        for module, function in replaced:
+            vars(module)["_gradient_checkpointing_func"] = function
+
+
+@contextmanager
 def through_backbone(
-    model: PreTrainedModel, tree_pass: TreePass, on_output: Callable[[Any], Any]
+    model: PreTrainedModel,
+    tree_pass: TreePass,
+    on_output: Callable[[Any], Any],
+    *,
+    trusted: bool = True,
 ) -> Iterator[None]:
     """Within, a call of `model` on a packed row attends over the tree, and what its backbone
     returns goes through `on_output` before the model sees it.
 
-    Raises RuntimeError on leaving where some layer's attention never came by.
+    trusted: refuse rows beyond a window that attention is not told of (ValueError); the first look
+    at a model is what finds that window. Raises RuntimeError on leaving where some layer's
+    attention never came by.
     """
     backbone = model.base_model
-    switch_of(model)
+    switch = switch_of(model)
+    if trusted:
+        require_within_window(model, switch.mask_window, tree_pass.attention.span)
 
     def enter(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         # Any four-dimensional mask is taken as it is; ours is never read.
@@ -157,7 +196,7 @@ def switch_of(model: PreTrainedModel) -> AttentionSwitch:
     """The model's switch, put in when first asked for; it stays, since a backward pass may come."""
     backbone: Any = model.base_model
     if not hasattr(backbone, "_shared_prompt_switch"):
-        backbone._shared_prompt_switch = AttentionSwitch(model.config)
+        backbone._shared_prompt_switch = AttentionSwitch(model.config, window_in_mask_alone(model))
         backbone._shared_prompt_switch.watch(backbone)
     switch: AttentionSwitch = backbone._shared_prompt_switch
     return switch
@@ -176,14 +215,18 @@ def _device_of(args: Any, kwargs: dict[str, Any]) -> torch.device:
 class AttentionSwitch:
     """Our attention function in the place of a config's, while a layer runs over a tree.
 
-    told: the attention paths that were logged for this model. probed: whether it was looked at.
+    mask_window: a sliding window that the model's attention is not told of, or None. told: the
+    attention paths that were logged for this model. probed: whether it was looked at, and drawn:
+    whether its forward in training mode was.
     """
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, mask_window: int | None = None) -> None:
         self.config = config
+        self.mask_window = mask_window
         self.displaced: list[str | None] = []
         self.told: set[str] = set()
         self.probed = False
+        self.drawn = False
 
     def watch(self, backbone: nn.Module) -> None:
         for module in backbone.modules():

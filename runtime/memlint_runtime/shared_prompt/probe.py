@@ -3,11 +3,15 @@
 Reading a model's class and configuration tells most models that cannot share prompts. What no
 attribute tells (attention sinks, positions counted by index, a mixing layer nobody declared) shows
 in the numbers: the hidden states of three rows that share their beginning must come out of the
-packed row as they come out of the plain batch. Two forward passes of a few tokens, once a model.
+packed row as they come out of the plain batch. So must they with every sliding window cut below the
+rows' length, or the window is one that attention is not told of; and two plain passes in training
+mode must agree, or something draws at random. Six forward passes of a few tokens, once a model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -16,57 +20,160 @@ from transformers import PreTrainedModel
 
 from memlint_runtime.shared_prompt.attention import TreeAttention
 from memlint_runtime.shared_prompt.layout import build_tree
-from memlint_runtime.shared_prompt.models import TreePass, through_backbone
+from memlint_runtime.shared_prompt.models import TreePass, switch_of, through_backbone
 
-__all__ = ["disagreement"]
+__all__ = ["disagreement", "draws_at_random", "window_not_told"]
 
 _PREFIX, _BRANCH, _ROWS = 3, 6, 3
+# Below the length of the rows, so that a window of so many tokens shows.
+_SHRUNK = 4
 # Of a token's hidden state, relative. A few tokens may be off by more where an expert was chosen by
 # a hair, so that the median decides; a mistaken tree is wrong in every branch.
 _TOLERATED = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.1}
+# Of the device, not of the model.
+_NO_REASON = (torch.OutOfMemoryError, getattr(torch, "AcceleratorError", torch.OutOfMemoryError))
 
 
 @torch.no_grad()
 def disagreement(model: PreTrainedModel) -> str | None:
     """How the model's hidden states differ when rows share their beginning; None if they do not.
 
-    The model's parameters have to be there whole, not sharded.
+    The model's parameters have to be there whole, not sharded. An error that has nothing to do with
+    sharing, such as one of memory, is raised.
     """
+    ids = _rows(model)
+    with _training(model, False):
+        wanted = _plain(model, ids)
+        try:
+            share = _share_of_error(model, ids, wanted)
+            if share is None:
+                return "its forward does not call its trunk as a whole"
+        except _NO_REASON:
+            raise
+        except (RuntimeError, ValueError) as error:
+            return str(error)
+    if share <= _tolerated(wanted):
+        return None
+    return f"its hidden states differ by {share:.1%} when rows share their beginning"
+
+
+@torch.no_grad()
+def window_not_told(model: PreTrainedModel) -> int | None:
+    """The sliding window in tokens that attention over a tree would ignore, or None."""
+    ids = _rows(model)
+    switch_of(model)  # it reads the window as it is
+    with _training(model, False), _windows_of(model, _SHRUNK) as windows:
+        if not windows:
+            return None
+        wanted = _plain(model, ids)
+        share = _share_of_error(model, ids, wanted)
+        if share is None or share <= _tolerated(wanted):
+            return None
+    return min(windows)
+
+
+@torch.no_grad()
+def draws_at_random(model: PreTrainedModel) -> bool:
+    """Whether two passes in training mode differ where only the random state does."""
+    ids = _rows(model)
+    devices = [ids.device] if ids.is_cuda else []
+    with _training(model, True), torch.random.fork_rng(devices):
+        outcomes = []
+        for seed in (0, 1):
+            torch.manual_seed(seed)
+            outcomes.append(_plain(model, ids))
+    return not torch.equal(*outcomes)
+
+
+def _rows(model: PreTrainedModel) -> Tensor:
+    """Token ids of rows that share their beginning, `[rows, prefix + branch]`."""
     device = next(model.parameters()).device
     vocabulary = model.config.get_text_config().vocab_size
     # Away from the first ids, which tend to be special.
     draw = torch.arange(_PREFIX + _ROWS * _BRANCH, device=device) * 7 + vocabulary // 2
     draw %= vocabulary
     branches = draw[_PREFIX:].view(_ROWS, _BRANCH)
-    ids = torch.cat([draw[:_PREFIX].expand(_ROWS, -1), branches], 1)
+    return torch.cat([draw[:_PREFIX].expand(_ROWS, -1), branches], 1)
+
+
+def _plain(model: PreTrainedModel, ids: Tensor) -> Tensor:
+    """Hidden states of the repeated batch, `[rows, columns, D]`."""
+    # The caller's autocast would round both, and hide from the tolerance that it does.
+    with torch.autocast(ids.device.type, enabled=False):
+        mask = torch.ones_like(ids)
+        output = model.base_model(input_ids=ids, attention_mask=mask, use_cache=False)
+    hidden: Tensor = output.last_hidden_state
+    return hidden
+
+
+def _share_of_error(model: PreTrainedModel, ids: Tensor, wanted: Tensor) -> float | None:
+    """The median token's error, relative, of the packed rows against the repeated batch.
+
+    None where the model's forward goes past its trunk, so that nothing of ours was reached.
+    """
     mask = torch.ones_like(ids)
     scored = mask.bool()
     scored[:, 0] = False
     tree = build_tree(ids, mask, scored, keep_every_token=True, min_saved_tokens=1)
-    training = {module: module.training for module in model.modules()}
     shared: list[Tensor] = []
 
     def keep(output: Any) -> Any:
         shared.append(output.last_hidden_state[0])
         return output
 
-    try:
-        for module in training:
-            module.training = False
-        # The caller's autocast would round both, and hide from the tolerance that it does.
-        with torch.autocast(device.type, enabled=False):
-            plain = model.base_model(input_ids=ids, attention_mask=mask, use_cache=False)
-            with through_backbone(model, TreePass(TreeAttention(tree)), keep):
-                positions = tree.position.unsqueeze(0)
-                model.base_model(input_ids=tree.take(ids), position_ids=positions)
-    except (RuntimeError, ValueError) as error:
-        return str(error)
-    finally:
-        for module, was in training.items():
-            module.training = was
-    wanted_TD = plain.last_hidden_state[tree.row, tree.column].float()
-    error_T = (shared[0].float() - wanted_TD).norm(dim=-1) / wanted_TD.norm(dim=-1)
-    worst = float(error_T.median())
-    if worst <= _TOLERATED.get(plain.last_hidden_state.dtype, 0.1):
+    positions = tree.position.unsqueeze(0)
+    tree_pass = TreePass(TreeAttention(tree))
+    with (
+        torch.autocast(ids.device.type, enabled=False),
+        through_backbone(model, tree_pass, keep, trusted=False),
+    ):
+        model(input_ids=tree.take(ids), position_ids=positions)
+    if not shared:
         return None
-    return f"its hidden states differ by {worst:.1%} when rows share their beginning"
+    wanted_TD = wanted[tree.row, tree.column].float()
+    error_T = (shared[0].float() - wanted_TD).norm(dim=-1) / wanted_TD.norm(dim=-1)
+    return float(error_T.median())
+
+
+def _tolerated(hidden: Tensor) -> float:
+    return _TOLERATED.get(hidden.dtype, 0.1)
+
+
+@contextmanager
+def _training(model: PreTrainedModel, mode: bool) -> Iterator[None]:
+    """Every module in this mode, nothing checkpointed; each as it was again afterwards."""
+    modes = {module: module.training for module in model.modules()}
+    checkpointed = [m for m in modes if vars(m).get("gradient_checkpointing")]
+    for module in modes:
+        module.training = mode
+    for module in checkpointed:
+        vars(module)["gradient_checkpointing"] = False
+    try:
+        yield
+    finally:
+        for module, was in modes.items():
+            module.training = was
+        for module in checkpointed:
+            vars(module)["gradient_checkpointing"] = True
+
+
+@contextmanager
+def _windows_of(model: PreTrainedModel, tokens: int) -> Iterator[list[int]]:
+    """Every sliding window above `tokens` cut to that; yields what they were."""
+    holders: dict[int, Any] = {id(module): module for module in model.modules()}
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        if config is not None:
+            holders[id(config)] = config
+    changed = [
+        (holder, holder.sliding_window)
+        for holder in holders.values()
+        if isinstance(vars(holder).get("sliding_window"), int) and holder.sliding_window > tokens
+    ]
+    for holder, _ in changed:
+        holder.sliding_window = tokens
+    try:
+        yield [window for _, window in changed]
+    finally:
+        for holder, window in changed:
+            holder.sliding_window = window

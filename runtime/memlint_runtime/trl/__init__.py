@@ -2,7 +2,8 @@
 
     from memlint_runtime.trl import GRPOTrainer  # instead of: from trl import GRPOTrainer
 
-Subclasses of TRL's own, with the same arguments and the same losses. Tested with trl 1.16.
+Subclasses of TRL's own, with the same arguments and the same losses, save where micro-batches show:
+`reasons_training_differs(args)` names what of a config does that. Tested with trl 1.16.
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memlint_runtime.trl.dpo import DPOTrainer
+    from memlint_runtime.trl.exactness import reasons_training_differs
     from memlint_runtime.trl.grpo import GRPOTrainer
     from memlint_runtime.trl.rloo import RLOOTrainer
 
-__all__ = ["DPOTrainer", "GRPOTrainer", "RLOOTrainer"]
+__all__ = ["DPOTrainer", "GRPOTrainer", "RLOOTrainer", "reasons_training_differs"]
 
 # Each trainer of TRL takes a second or more to import.
-_HOMES = {"DPOTrainer": "dpo", "GRPOTrainer": "grpo", "RLOOTrainer": "rloo"}
+_HOMES = {
+    "DPOTrainer": "dpo",
+    "GRPOTrainer": "grpo",
+    "RLOOTrainer": "rloo",
+    "reasons_training_differs": "exactness",
+}
 
 
 def __getattr__(name: str) -> Any:

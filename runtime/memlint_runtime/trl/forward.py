@@ -26,7 +26,7 @@ from transformers import PreTrainedModel
 from trl.trainer.utils import FusedCausalLMOutput
 
 from memlint_runtime.shared_prompt import Sharing
-from memlint_runtime.shared_prompt.logprobs import can_go_in_phases, tell
+from memlint_runtime.shared_prompt.logprobs import can_go_in_phases, graph_kept, tell
 from memlint_runtime.shared_prompt.models import through_backbone
 from memlint_runtime.shared_prompt.router import load_balancing_loss
 from memlint_runtime.shared_prompt.scoring import PaddedRows, TreeRun, score_rows
@@ -99,6 +99,8 @@ def _score(
     )
     routed: list[tuple[Tensor, ...]] = []
     names: list[str] = []
+    in_phases = not balanced and can_go_in_phases(model)
+    kept_graph = graph_kept(model, sharing, in_phases=in_phases)
 
     def run(one: TreeRun) -> tuple[Tensor, ...]:
         def predictors_only(output: Any) -> Any:
@@ -107,7 +109,7 @@ def _score(
             output.last_hidden_state = output.last_hidden_state[:, one.tree.predictor]
             return output
 
-        with through_backbone(model, one.tree_pass, predictors_only):
+        with kept_graph(), through_backbone(model, one.tree_pass, predictors_only):
             outputs = original(
                 input_ids=one.ids,
                 position_ids=one.positions,
@@ -118,7 +120,6 @@ def _score(
         names[:] = [name for name in _PER_TOKEN if getattr(outputs, name) is not None]
         return tuple(getattr(outputs, name)[0] for name in names)
 
-    in_phases = not balanced and can_go_in_phases(model)
     scored = score_rows(
         PaddedRows(ids_BS, mask_BS, scored_BS),
         sharing,

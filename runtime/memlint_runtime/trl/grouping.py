@@ -7,9 +7,11 @@ drawn and scored, so a prompt goes through the model once a micro-batch, and old
 log-probabilities come from the very same packed rows: their ratio at step 0 is 1, exactly. The
 random generator gives what TRL would ask of it, so that generations stay the same.
 
-Each micro-batch is cut to its own longest prompt and completion. The loss is TRL's; what is logged
-as the mean of micro-batches' means (entropy, KL, clip ratios) weighs rows by the micro-batch that
-they are in, which is another one here: with gradient accumulation those figures differ from TRL's.
+Each micro-batch is cut to its own longest prompt and completion. The loss is TRL's where an
+optimizer step sees the whole generation batch and nothing is normalized by micro-batch (`exactness`
+names what is otherwise). What is logged as the mean of micro-batches' means (entropy, KL, clip
+ratios) weighs rows by the micro-batch that they are in, which is another one here: with gradient
+accumulation those figures differ from TRL's.
 """
 
 from __future__ import annotations

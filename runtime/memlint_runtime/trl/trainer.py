@@ -15,6 +15,7 @@ from typing import Any
 from memlint_runtime.shared_prompt import Sharing
 from memlint_runtime.shared_prompt.logprobs import reason_against
 from memlint_runtime.shared_prompt.models import causal_lm_inside
+from memlint_runtime.trl.exactness import reasons_training_differs
 from memlint_runtime.trl.forward import TokenCount, share_prompts
 
 __all__ = ["SharedPrompts", "require_parameters"]
@@ -52,6 +53,7 @@ class SharedPrompts:
             )
             return
         self._refuse_what_cannot_be_shared(trainer, name)
+        self._say_where_training_differs(trainer, name)
         models = [trainer.model, getattr(trainer, "ref_model", None)]
         for model in models:
             if model is not None:
@@ -65,8 +67,7 @@ class SharedPrompts:
         reason = reason_against(inside, training=True)
         if reason is not None:
             raise ValueError(
-                f"{name} cannot share prompts: {reason}. Use trl.{name} for this model, or set its "
-                "dropouts to 0 (lora_dropout=0.0, disable_dropout=True) if it is those"
+                f"{name} cannot share prompts: {reason}. Use trl.{name} for this model as it is"
             )
         if args.torch_compile:
             raise ValueError(
@@ -81,6 +82,19 @@ class SharedPrompts:
                     f"({kind}={getattr(parallel, kind)}): a packed row is not cut along its "
                     f"tokens. Set it to 1, or use trl.{name}"
                 )
+
+    @staticmethod
+    def _say_where_training_differs(trainer: Any, name: str) -> None:
+        router_loss = bool(getattr(trainer, "aux_loss_enabled", False))
+        reasons = reasons_training_differs(trainer.args, router_loss=router_loss)
+        if reasons:
+            logger.warning(
+                "%s trains on micro-batches of whole groups, trl.%s on mixed ones, so that their "
+                "numbers differ here: %s",
+                name,
+                name,
+                "; ".join(reasons),
+            )
 
     def compute_loss(
         self,

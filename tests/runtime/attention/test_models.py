@@ -11,6 +11,12 @@ from memlint_runtime import use_variable_length_attention
 from memlint_runtime.attention import dispatch, integration
 from memlint_runtime.attention.kernels.flex import document_block_mask
 from torch import Tensor
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    Gemma3Config,
+    Gemma3ForConditionalGeneration,
+)
 
 from tests.runtime.attention.models import (
     FAMILIES,
@@ -280,6 +286,43 @@ def test_models_that_bypass_the_hook_are_an_error_not_a_mixture(family: str) -> 
         del FAMILIES[family]
     with pytest.raises(ValueError, match="was not told where documents begin"):
         model(**flattened(documents(3, 4)))
+
+
+def test_text_batches_of_a_model_with_images() -> None:
+    text = {**FAMILIES["gemma3_text"], "model_type": "gemma3_text"}
+    vision = {
+        "hidden_size": 8,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "image_size": 8,
+        "patch_size": 4,
+    }
+    config = Gemma3Config(text_config=text, vision_config=vision, mm_tokens_per_image=4)
+    torch.manual_seed(0)
+    model = Gemma3ForConditionalGeneration(config)
+    parts = documents(*LENGTHS)
+    plain = [model(part[None], use_cache=False).logits[0] for part in parts]
+    use_variable_length_attention(model)
+    packed = model(**flattened(parts))
+    torch.testing.assert_close(packed.logits[0], torch.cat(plain), rtol=1e-4, atol=1e-5)
+    assert model.config.vision_config._attn_implementation != integration.ATTENTION_NAME
+    with pytest.raises(ValueError, match="for batches of text, got pixel_values"):
+        model(**flattened(parts), pixel_values=torch.zeros(1, 3, 8, 8))
+
+
+def test_documents_beyond_a_window_in_the_mask_alone_are_refused() -> None:
+    common = {**FAMILIES["qwen3_moe"], "shared_expert_intermediate_size": 16}
+    windowed = {"sliding_window": 6, "layer_types": ["sliding_attention"] * 2}
+    torch.manual_seed(0)
+    config = AutoConfig.for_model("qwen2_moe", use_sliding_window=True, **common, **windowed)
+    model = AutoModelForCausalLM.from_config(config)
+    ids = torch.randint(3, 97, (2, 6))
+    plain = model(ids).logits
+    use_variable_length_attention(model)
+    torch.testing.assert_close(model(ids).logits, plain)
+    with pytest.raises(ValueError, match=r"sliding window of 6 tokens in its mask alone.* has 7"):
+        model(torch.randint(3, 97, (1, 7)))
 
 
 def test_wrong_use_is_named() -> None:

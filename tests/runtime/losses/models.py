@@ -9,7 +9,7 @@ import transformers
 from transformers import PreTrainedModel
 
 VOCABULARY = 97
-_SIZES: dict[str, Any] = {
+SIZES: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 16,
     "intermediate_size": 32,
@@ -51,7 +51,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 def tiny_model(family: str = "llama", *, seed: int = 0, **options: Any) -> PreTrainedModel:
     """A model in training mode, its weights drawn large enough for logits to matter."""
     name, changes = FAMILIES[family]
-    config = getattr(transformers, f"{name}Config")(**_SIZES | changes | options)
+    config = getattr(transformers, f"{name}Config")(**SIZES | changes | options)
     torch.manual_seed(seed)
     model: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config)
     for parameter in model.parameters():

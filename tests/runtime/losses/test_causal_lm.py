@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import pytest
 import torch
+import transformers
 from memlint_runtime import fuse_causal_lm_loss
 from memlint_runtime.fake_memory import track_memory
 from memlint_runtime.losses import defer_logits, liger
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from tests.runtime.losses.models import FAMILIES, tiny_batch, tiny_model
+from tests.runtime.losses.models import FAMILIES, SIZES, tiny_batch, tiny_model
 from tests.runtime.losses.plain import worst
 
 TOLERANCE = 1e-5
@@ -84,7 +86,7 @@ def test_logits_are_none_only_where_fused() -> None:
     model = tiny_model()
     batch = tiny_batch()
     plain = model(**batch).logits
-    with fuse_causal_lm_loss(model, fuse_evaluation=False):
+    with fuse_causal_lm_loss(model):
         assert model(**batch).logits is None
         labels = batch.pop("labels")
         assert torch.equal(model(**batch).logits, plain)
@@ -93,6 +95,8 @@ def test_logits_are_none_only_where_fused() -> None:
         ids = batch["input_ids"][:1, :4]
         assert model.generate(ids, max_new_tokens=2, do_sample=False).shape[1] <= 6
     assert model(**batch, labels=labels).logits is not None
+    with fuse_causal_lm_loss(model, fuse_evaluation=True):
+        assert model(**batch, labels=labels).logits is None
 
 
 def test_undo_restores_every_attribute() -> None:
@@ -148,6 +152,17 @@ def test_peft(options: dict[str, Any]) -> None:
             plain = model(**tiny_batch()).loss
             with fuse_causal_lm_loss(model):
                 assert worst(model(**tiny_batch()).loss, plain) < TOLERANCE
+
+
+def test_trainable_tokens_of_a_tied_head() -> None:
+    model = lora(tiny_model("qwen2_tied"), target_modules=["q_proj"], trainable_token_indices=[3])
+    delta = next(p for name, p in model.named_parameters() if "trainable_tokens_delta" in name)
+    nn.init.normal_(delta)
+    assert_same_training(model)
+    with model.disable_adapter(), torch.no_grad():
+        plain = model(**tiny_batch()).loss
+        with fuse_causal_lm_loss(model):
+            assert worst(model(**tiny_batch()).loss, plain) < TOLERANCE
 
 
 def test_frozen_head_costs_no_weight_gradient() -> None:
@@ -231,6 +246,7 @@ def test_weights_that_exist_only_around_the_heads_call(fuse_first: bool) -> None
         head.weight.data = torch.empty(0)
         return _FetchForBackward.apply(fetch, output)
 
+    release.__module__ = "deepspeed.emulated"  # libraries that shard are known by their names
     fused = fuse_causal_lm_loss(model) if fuse_first else None
     handles = [head.register_forward_pre_hook(fetch), head.register_forward_hook(release)]
     fused = fused or fuse_causal_lm_loss(model)
@@ -261,6 +277,153 @@ def test_says_what_it_cannot_fuse() -> None:
     dora = lora(tiny_model(), target_modules=["lm_head"], use_dora=True)
     with pytest.raises(ValueError, match="DoRA"):
         fuse_causal_lm_loss(dora)
+
+
+VISION = {
+    "hidden_size": 8,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "image_size": 8,
+    "patch_size": 4,
+}
+
+
+def tiny_vision_model(kind: str = "Gemma3") -> Any:
+    text = transformers.AutoConfig.for_model(
+        {"Gemma3": "gemma3_text", "Llava": "llama", "AyaVision": "cohere"}[kind], **SIZES
+    )
+    text.logit_scale = 0.3  # which Aya Vision's own class does not apply
+    options: dict[str, Any] = {"text_config": text.to_dict(), "vision_config": VISION}
+    if kind == "Gemma3":
+        options["mm_tokens_per_image"] = 4
+    else:
+        options["vision_config"] = {"model_type": "siglip_vision_model", **VISION}
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(**options)
+    model = getattr(transformers, f"{kind}ForConditionalGeneration")(config)
+    for parameter in model.parameters():
+        if parameter.dim() == 2:
+            nn.init.normal_(parameter, std=0.3)
+    return model.train()
+
+
+@pytest.mark.parametrize("kind", ["Gemma3", "Llava", "AyaVision"])
+def test_text_batches_of_conditional_generation_models(kind: str) -> None:
+    model = tiny_vision_model(kind)
+    assert model.loss_type == "ForConditionalGeneration"
+    assert_same_training(model)
+
+
+class _Scaled(nn.Linear):
+    def forward(self, hidden: Tensor) -> Tensor:
+        return super().forward(hidden * 0.5)
+
+
+def test_a_head_that_is_more_than_a_matmul_is_refused() -> None:
+    model = tiny_model()
+    model.lm_head = _Scaled(16, 97, bias=False)
+    with pytest.raises(ValueError, match=r"a _Scaled whose forward is not nn.Linear's"):
+        fuse_causal_lm_loss(model)
+    model = tiny_model()
+    model.lm_head.forward = lambda hidden: 2 * nn.Linear.forward(model.lm_head, hidden)
+    for install in (fuse_causal_lm_loss, defer_logits):
+        with pytest.raises(ValueError, match=r"forward is not nn.Linear's"):
+            install(model)
+    biased = lora(tiny_model("phi_bias"), target_modules=["lm_head"], lora_bias=True)
+    with pytest.raises(ValueError, match="bias in its lora_B"):
+        fuse_causal_lm_loss(biased)
+
+
+def test_hooks_that_expect_logits_are_refused() -> None:
+    def mask_vocabulary(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+        return output.masked_fill(torch.arange(97) > 90, -1e9)
+
+    model = tiny_model()
+    handle = model.lm_head.register_forward_hook(mask_vocabulary)
+    with pytest.raises(ValueError, match=r"a hook of tests.runtime.losses.test_causal_lm"):
+        fuse_causal_lm_loss(model)
+    handle.remove()
+    with fuse_causal_lm_loss(model):
+        model.lm_head.register_forward_hook(mask_vocabulary)
+        with pytest.raises(ValueError, match="expects logits"):
+            model(**tiny_batch())
+    model = lora(tiny_model(), target_modules=["lm_head"])
+    model.get_output_embeddings().base_layer.register_forward_hook(mask_vocabulary)
+    with pytest.raises(ValueError, match="expects logits"):
+        fuse_causal_lm_loss(model)
+
+
+def test_hooks_before_the_head_run_as_ever() -> None:
+    model = tiny_model()
+    model.lm_head.register_forward_pre_hook(lambda module, inputs: (inputs[0] * 0.5,))
+    assert_same_training(model)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_hooks_of_accelerate_run_as_ever(tied: bool) -> None:
+    hooks = pytest.importorskip("accelerate.hooks")
+
+    class Halve(hooks.ModelHook):  # type: ignore[name-defined, misc]
+        calls = 0
+
+        def pre_forward(self, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            Halve.calls += 1
+            return (args[0] * 0.5, *args[1:]), kwargs
+
+    model = tiny_model("qwen2_tied" if tied else "llama")
+    hooks.add_hook_to_module(model.lm_head, Halve())
+    assert_same_training(model)
+    assert Halve.calls == 3
+    hooks.remove_hook_from_module(model.lm_head)
+    assert "_old_forward" not in vars(model.lm_head)
+    assert_same_training(model)
+
+
+def test_a_loss_of_the_users_own_is_left_alone() -> None:
+    def focal(logits: Tensor, labels: Tensor, vocab_size: int, **_: Any) -> Tensor:
+        return logits.float().square().mean()
+
+    model, batch = tiny_model(), tiny_batch()
+    model.loss_function = focal
+    with pytest.raises(ValueError, match=r"loss_function was set to .*focal"):
+        fuse_causal_lm_loss(model)
+    model = tiny_model()
+    with fuse_causal_lm_loss(model):
+        model.loss_function = focal
+        with pytest.raises(ValueError, match="set after fuse_causal_lm_loss"):
+            model(**batch)
+    model = tiny_model()
+    model.loss_type = "ForTokenClassification"
+    with pytest.raises(ValueError, match="has ForTokenClassification"):
+        fuse_causal_lm_loss(model)
+
+
+def test_steps_that_go_past_the_fused_loss_warn_once() -> None:
+    model, batch = tiny_model(), tiny_batch()
+    labels = batch.pop("labels")
+    with fuse_causal_lm_loss(model):
+        model(**batch)
+        with pytest.warns(UserWarning, match="do not reach the model's own loss"):
+            model(**batch)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model(**batch)
+    with fuse_causal_lm_loss(model), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            model(**batch, labels=labels)
+            with torch.no_grad():
+                model(**batch)
+        assert not model.model._forward_pre_hooks
+
+
+def test_gradients_of_gradients_raise() -> None:
+    model, batch = tiny_model(), tiny_batch()
+    with fuse_causal_lm_loss(model):
+        loss = model(**batch).loss
+        with pytest.raises(RuntimeError, match="no second derivative"):
+            torch.autograd.grad(loss, [model.lm_head.weight], create_graph=True)
 
 
 def test_unknown_change_of_the_logits_is_noticed() -> None:

@@ -9,10 +9,17 @@ import pytest
 import torch
 from memlint_runtime import shared_prompt_logprobs
 from memlint_runtime.fake_memory import track_memory
-from memlint_runtime.shared_prompt import Sharing
+from memlint_runtime.shared_prompt import Sharing, probe
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, GPT2Config, GptOssConfig, MambaConfig
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    GptOssConfig,
+    MambaConfig,
+    OPTConfig,
+    Qwen2MoeConfig,
+)
 
 from tests.runtime.shared_prompt.models import (
     CONFIGS,
@@ -156,6 +163,26 @@ def test_two_phases_with_lora() -> None:
     compare(model, batch([5, 4]), Sharing(token_budget=16, min_saved_tokens=1))
 
 
+@pytest.mark.parametrize("frozen", ["embeddings", "all but LoRA", "nothing"])
+def test_two_phases_under_reentrant_checkpointing(frozen: str) -> None:
+    # Reentrant checkpointing runs a layer without a graph: keys and values taken from inside it
+    # gave no gradient to what lies before, and no error.
+    model: Any = tiny("qwen2")
+    if frozen == "embeddings":
+        model.model.embed_tokens.weight.requires_grad_(False)
+    checkpoint(model, reentrant=True)
+    model.enable_input_require_grads()
+    functions = [layer._gradient_checkpointing_func for layer in model.model.layers]
+    if frozen == "all but LoRA":
+        model = get_peft_model(model, LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                nn.init.normal_(parameter, 0.0, 0.3)
+    compare(model, batch([5, 4], prompt=20), Sharing(token_budget=20, min_saved_tokens=1))
+    layers = model.get_base_model().model.layers if frozen == "all but LoRA" else model.model.layers
+    assert [layer._gradient_checkpointing_func for layer in layers] == functions
+
+
 def test_two_phases_keep_no_branch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first portion's activations are gone before the second is forwarded."""
     import weakref
@@ -283,6 +310,70 @@ def test_model_that_counts_positions_by_index_is_refused() -> None:
     with pytest.raises(ValueError, match="hidden states differ by"):
         shared_prompt_logprobs(model, *inputs)
     assert model.training
+
+
+def moe_with_a_window_in_its_mask(window: int) -> Any:
+    config = Qwen2MoeConfig(
+        vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, intermediate_size=32, moe_intermediate_size=16,
+        shared_expert_intermediate_size=16, num_experts=4, num_experts_per_tok=2, pad_token_id=0,
+        sliding_window=window, use_sliding_window=True, layer_types=["sliding_attention"] * 2,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, 0.0, 0.3 if parameter.dim() > 1 else 0.1)
+    return model.train()
+
+
+def test_windows_in_the_mask_alone() -> None:
+    inputs = batch([3, 2], prompt=14, completion=9)
+    compare(moe_with_a_window_in_its_mask(23), inputs)
+    model = moe_with_a_window_in_its_mask(12)
+    assert probe.window_not_told(model) == 12
+    assert model.config.sliding_window == 12
+    with pytest.raises(ValueError, match="sliding window of 12 tokens in its mask alone"):
+        shared_prompt_logprobs(model, *inputs)
+    for told in ("mistral with window", "gemma2", "gemma3"):
+        assert probe.window_not_told(tiny(told)) is None
+
+
+def test_functional_dropout_is_seen() -> None:
+    config = OPTConfig(
+        vocab_size=64, hidden_size=32, word_embed_proj_dim=32, num_hidden_layers=2, ffn_dim=32,
+        num_attention_heads=4, dropout=0.1, layerdrop=0.0,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"draw its dropout once.* has dropout=0\.1"):
+        shared_prompt_logprobs(AutoModelForCausalLM.from_config(config).train(), *batch([2]))
+    model = tiny("llama")
+
+    def noise(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+        return nn.functional.dropout(output, 0.1, module.training)
+
+    model.model.layers[0].mlp.register_forward_hook(noise)
+    state = torch.get_rng_state()
+    with pytest.raises(ValueError, match="draws at random in training mode"):
+        shared_prompt_logprobs(model, *batch([2]))
+    assert torch.equal(torch.get_rng_state(), state)
+    shared_prompt_logprobs(model.eval(), *batch([2]))
+
+
+def test_a_forward_past_the_trunk_is_refused() -> None:
+    config = OPTConfig(
+        vocab_size=64, hidden_size=32, word_embed_proj_dim=32, num_hidden_layers=2, ffn_dim=32,
+        num_attention_heads=4, dropout=0.0, attention_dropout=0.0, layerdrop=0.0,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="does not call its trunk as a whole"):
+        shared_prompt_logprobs(AutoModelForCausalLM.from_config(config).train(), *batch([2]))
+
+
+def test_an_error_of_the_device_is_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(probe, "through_backbone", full)
+    with pytest.raises(torch.OutOfMemoryError, match=r"^CUDA out of memory$"):
+        shared_prompt_logprobs(tiny("llama"), *batch([2]))
 
 
 def test_choice_and_rho_are_logged(caplog: pytest.LogCaptureFixture) -> None:

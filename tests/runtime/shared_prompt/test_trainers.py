@@ -11,6 +11,7 @@ import pytest
 import torch
 from memlint_runtime.shared_prompt import Sharing
 from memlint_runtime.trl import DPOTrainer, GRPOTrainer, RLOOTrainer
+from memlint_runtime.trl.exactness import reasons_training_differs
 from memlint_runtime.trl.grouping import grouped_micro_batches
 from memlint_runtime.trl.trainer import SharedPrompts, require_parameters
 from peft import LoraConfig
@@ -284,8 +285,9 @@ def test_what_sharing_would_change_is_refused(model_path: str, tmp_path: Path) -
     with pytest.raises(ValueError, match="torch_compile=True"):
         made_for(model_path, tmp_path, torch_compile=True)
     mamba = AutoModelForCausalLM.from_config(MambaConfig(vocab_size=64, hidden_size=32))
-    with pytest.raises(ValueError, match=r"not attention.*Use trl\.GRPOTrainer"):
+    with pytest.raises(ValueError, match=r"not attention.*Use trl\.GRPOTrainer") as refused:
         made_for(mamba, tmp_path)
+    assert "dropout" not in str(refused.value)
 
 
 def test_sequence_parallelism_is_refused() -> None:
@@ -335,6 +337,41 @@ def test_cut_groups_are_told(
     with caplog.at_level(logging.WARNING, "memlint_runtime.trl"):
         made_for(model_path, tmp_path, per_device_train_batch_size=2, gradient_accumulation_steps=2)
     assert "cuts groups of 4" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, None),
+        ({"gradient_accumulation_steps": 4}, None),
+        ({"gradient_accumulation_steps": 4, "loss_type": "grpo", "num_iterations": 2}, None),
+        ({"gradient_accumulation_steps": 2, "steps_per_generation": 4}, "no divisor"),
+        ({"gradient_accumulation_steps": 2, "loss_type": "bnpo"}, "normalized by the tokens"),
+        ({"gradient_accumulation_steps": 2, "top_entropy_quantile": 0.5}, "its threshold"),
+        ({"gradient_accumulation_steps": 2, "entropy_coef": 0.1}, "entropy bonus"),
+        ({"loss_type": "bnpo", "top_entropy_quantile": 0.5, "entropy_coef": 0.1}, None),
+    ],
+)
+def test_what_differs_by_micro_batch_is_known(
+    tmp_path: Path, options: dict[str, Any], reason: str | None
+) -> None:
+    given = {"gradient_accumulation_steps": 1, **options}
+    args = GRPOConfig(
+        output_dir=str(tmp_path), per_device_train_batch_size=4, num_generations=4, bf16=False,
+        report_to="none", **given,
+    )  # fmt: skip
+    found = reasons_training_differs(args)
+    assert (not found) if reason is None else (len(found) == 1 and reason in found[0])
+    router = reasons_training_differs(args, router_loss=True)
+    assert len(router) == len(found) + (given["gradient_accumulation_steps"] > 1)
+
+
+def test_differing_numbers_are_announced(
+    model_path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "memlint_runtime.trl"):
+        made_for(model_path, tmp_path, loss_type="bnpo", gradient_accumulation_steps=2)
+    assert "normalized by the tokens of each micro-batch" in caplog.text
 
 
 def test_micro_batches_keep_their_rows_and_lose_their_padding() -> None:

@@ -1,0 +1,259 @@
+"""Which model types of transformers the runtime serves, tried one by one: writes the table.
+
+    python -m tests.runtime.model_table [TYPE ...]
+
+Each causal-LM and image-text-to-text type is built tiny from its default configuration, and its
+plain loss, logits and log-probabilities are compared with the fused loss, with packed documents and
+with shared prompts. A type that cannot be shrunk or run plainly is unknown. Each runs in a process
+of its own, which may take a minute. The table is `memlint_runtime/model_types.json`: for each type
+and feature "exact", "refused: REASON", "differs: HOW MUCH" or "unknown: WHY".
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+)
+from transformers.utils import logging
+
+TABLE = Path(__file__).parents[2] / "runtime/memlint_runtime/model_types.json"
+SECONDS = 90
+VOCABULARY = 128
+
+# Sizes by the names that configurations have for them.
+_SIZES: dict[str, int] = dict.fromkeys(
+    ("hidden_size", "d_model", "n_embd", "dim", "hidden_dim", "embed_dim", "word_embed_proj_dim",
+     "embedding_size", "cross_attention_hidden_size", "lm_head_hidden_size"), 32,
+) | dict.fromkeys(
+    ("intermediate_size", "ffn_dim", "d_ff", "n_inner", "ffn_hidden_size", "decoder_ffn_dim",
+     "encoder_ffn_dim", "dense_intermediate_size", "intermediate_size_mlp", "mlp_hidden_size"), 48,
+) | dict.fromkeys(
+    ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "encoder_layers",
+     "depth", "num_decoder_layers"), 2,
+) | dict.fromkeys(
+    ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads",
+     "encoder_attention_heads", "num_experts", "num_local_experts", "n_routed_experts",
+     "mamba_n_heads", "mamba_num_heads", "linear_num_value_heads", "num_ln_in_parallel_attn",
+     "moe_num_experts"), 4,
+) | dict.fromkeys(
+    ("num_key_value_heads", "n_kv_heads", "num_kv_heads", "num_experts_per_tok",
+     "num_selected_experts", "moe_topk", "top_k_experts", "linear_num_key_heads", "moe_top_k",
+     "moe_k"), 2,
+) | dict.fromkeys(
+    ("head_dim", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "q_lora_rank",
+     "kv_lora_rank", "linear_key_head_dim", "linear_value_head_dim", "state_size", "mamba_d_state",
+     "global_head_dim", "swa_head_dim", "rope_head_dim", "attention_head_dim"), 8,
+) | dict.fromkeys(
+    ("moe_intermediate_size", "shared_expert_intermediate_size", "mamba_d_head", "mamba_head_dim",
+     "hidden_size_per_layer_input", "moe_shared_expert_intermediate_size", "qk_head_dim",
+     "expert_ffn_hidden_size"), 16,
+) | dict.fromkeys(
+    ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length",
+     "max_target_positions", "max_source_positions"), 128,
+) | dict.fromkeys(("n_group", "topk_group", "first_k_dense_replace", "decoder_sparse_step"), 1) | {
+    "vocab_size": VOCABULARY, "vocab_size_per_layer_input": VOCABULARY, "pad_token_id": 0,
+    "bos_token_id": 1, "eos_token_id": 2, "image_size": 16, "patch_size": 4, "sliding_window": 6,
+    "type_vocab_size": 2, "num_nextn_predict_layers": 0, "mm_tokens_per_image": 4,
+    "num_kv_shared_layers": 0, "time_step_rank": 4,
+}  # fmt: skip
+
+_ANYTHING_BUT_TEXT = ("image", "video", "audio", "vision")
+
+
+def shrunk(settings: dict[str, Any], *, sections: bool = False) -> dict[str, Any]:
+    """The settings of a configuration, and of those within it, at tiny sizes, nothing at random.
+
+    sections: rotary positions are by section, whose sizes are a default that no setting shows.
+    """
+    made: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            value = shrunk(value, sections=sections)
+            if sections and name in ("rope_parameters", "rope_scaling"):
+                value["mrope_section"] = [2, 1, 1]
+        elif isinstance(value, float) and ("drop" in name or "jitter" in name):
+            value = 0.0
+        elif type(value) is int and name in _SIZES:
+            value = _SIZES[name]
+        elif type(value) is int and name.endswith(("_token_id", "_token_index")):
+            value = VOCABULARY - 1 - sum(name.startswith(kind) for kind in _ANYTHING_BUT_TEXT)
+        elif name in ("layer_types", "layers_block_type", "mlp_layer_types") and value:
+            value = [*dict.fromkeys(value)][:2]
+            value = value * 2 if len(value) == 1 else value
+        elif name == "mrope_section":
+            value = [2, 1, 1]
+        made[name] = value
+    return made
+
+
+def tiny(model_type: str) -> Any:
+    """The model of a type, in training mode, its weights large enough for mistakes to show."""
+    default = AutoConfig.for_model(model_type)
+    sections = any(part in model_type for part in ("vl", "4v", "omni"))
+    config = type(default).from_dict(shrunk(default.to_dict(), sections=sections))
+    auto = (
+        AutoModelForCausalLM
+        if model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        else AutoModelForImageTextToText
+    )
+    with torch.device("meta"):
+        size = sum(p.numel() for p in auto.from_config(config).parameters())
+    if size > 30_000_000:
+        raise RuntimeError(f"{size} parameters when shrunk")
+    torch.manual_seed(0)
+    model = auto.from_config(config, dtype=torch.float32)
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            nn.init.normal_(parameter, 0.0, 0.2)
+    return model.train()
+
+
+def ids_of(rows: int, tokens: int) -> Tensor:
+    random = torch.Generator().manual_seed(1)
+    return torch.randint(3, VOCABULARY - 12, (rows, tokens), generator=random)
+
+
+def distance(found: Tensor, wanted: Tensor) -> float:
+    """The median token's relative error: an expert chosen by a hair moves few tokens far."""
+    found, wanted = found.detach().double(), wanted.detach().double()
+    return float(((found - wanted).norm(dim=-1) / wanted.norm(dim=-1).clamp(min=1e-9)).median())
+
+
+def fused_loss(model: Any) -> float:
+    from memlint_runtime import fuse_causal_lm_loss
+
+    ids = ids_of(2, 12)
+    plain = model(input_ids=ids, labels=ids, use_cache=False).loss
+    plain.backward()
+    wanted = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    model.zero_grad()
+    with fuse_causal_lm_loss(model):
+        loss = model(input_ids=ids, labels=ids, use_cache=False).loss
+        loss.backward()
+    grown = [p.grad for p in model.parameters() if p.grad is not None]
+    moved = sum(float((a - b).norm()) ** 2 for a, b in zip(grown, wanted, strict=True)) ** 0.5
+    whole = sum(float(b.norm()) ** 2 for b in wanted) ** 0.5
+    return max(float((loss - plain).abs() / plain.abs()), moved / whole)
+
+
+def packing(model: Any) -> float:
+    from memlint_runtime import use_variable_length_attention
+
+    documents = [ids_of(1, 9), ids_of(1, 14)[:, 2:]]
+    with torch.no_grad():
+        wanted = [model(input_ids=one, use_cache=False).logits[0] for one in documents]
+        use_variable_length_attention(model)
+        places = [torch.arange(one.shape[1]) for one in documents]
+        packed = model(
+            input_ids=torch.cat(documents, 1), position_ids=torch.cat(places)[None], use_cache=False
+        ).logits[0]
+    return distance(packed, torch.cat(wanted))
+
+
+def shared_prompt(model: Any) -> float:
+    from memlint_runtime.shared_prompt import Sharing, shared_prompt_logprobs
+
+    prompt = ids_of(1, 8).expand(3, -1)
+    completion = ids_of(3, 7)
+    ids = torch.cat([prompt, completion], 1)
+    with torch.no_grad():
+        found = shared_prompt_logprobs(
+            model,
+            prompt,
+            torch.ones_like(prompt),
+            completion,
+            torch.ones_like(completion),
+            sharing=Sharing(min_saved_tokens=1),
+        )
+        logits = model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False).logits
+    wanted = logits[:, 7:-1].float().log_softmax(-1).gather(-1, completion[..., None])
+    return distance(found[..., None], wanted)
+
+
+FEATURES: dict[str, tuple[Callable[[Any], float], float]] = {
+    "fused_loss": (fused_loss, 1e-4),
+    "packing": (packing, 1e-4),
+    "shared_prompt": (shared_prompt, 1e-4),
+}
+
+
+def verdicts(model_type: str) -> dict[str, str]:
+    """A verdict for each feature. A plain pass comes first: what fails there is no refusal."""
+    found = {}
+    try:
+        model = tiny(model_type)
+        ids = ids_of(2, 12)
+        model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
+    except Exception as error:
+        return dict.fromkeys(FEATURES, f"unknown: {_line(error)}")
+    for feature, (compare, tolerated) in FEATURES.items():
+        model = tiny(model_type)
+        try:
+            error_share = compare(model)
+        except (ValueError, RuntimeError) as error:
+            found[feature] = f"refused: {_line(error)}"
+        except Exception as error:
+            found[feature] = f"fails: {type(error).__name__}: {_line(error)}"
+        else:
+            exact = error_share <= tolerated
+            found[feature] = "exact" if exact else f"differs: {error_share:.1e}"
+    return found
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def _report(model_type: str, sender: Any) -> None:
+    warnings.simplefilter("ignore")
+    logging.set_verbosity_error()
+    torch.set_num_threads(1)
+    sender.send(verdicts(model_type))
+
+
+def tried(model_type: str) -> dict[str, str]:
+    """The verdicts, from a process that may be ended."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_report, args=(model_type, sender))
+    process.start()
+    sender.close()
+    try:
+        if receiver.poll(SECONDS):
+            result: dict[str, str] = receiver.recv()
+            return result
+        return dict.fromkeys(FEATURES, f"unknown: took over {SECONDS} s")
+    except EOFError:
+        return dict.fromkeys(FEATURES, "unknown: its process ended")
+    finally:
+        process.kill()
+        process.join()
+
+
+def types() -> list[str]:
+    return sorted({*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES})
+
+
+def main(chosen: list[str]) -> None:
+    table = json.loads(TABLE.read_text()) if TABLE.exists() and chosen else {}
+    for model_type in chosen or types():
+        table[model_type] = tried(model_type)
+        sys.stdout.write(" | ".join((model_type, *table[model_type].values())) + "\n")
+        sys.stdout.flush()
+        TABLE.write_text(json.dumps(dict(sorted(table.items())), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
