@@ -2,158 +2,79 @@
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import shutil
-import subprocess
+import functools
+import multiprocessing
 import sys
 import tempfile
-import tomllib
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import click
 
-_ROOT = Path(__file__).parents[2]
-_STAGES = {"before": None, "safe": (), "all": ("--unsafe-fixes",)}
-# Floating-point noise between a safe fix and the script as it was, fp32, two steps.
-_SAME = 1e-4
+from tests.two_steps.child import import_libraries
+from tests.two_steps.jobs import LIST, Job, read_jobs
+from tests.two_steps.stages import Run, Settings, broken, losses_agree, run_job
 
 
-class Job(NamedTuple):
-    """One script of a checkout."""
-
-    repository: str
-    script: str
-    data: dict[str, str]
-    arguments: list[str]
-    folder: str
-    environment: dict[str, str]
+def _all_of(job: Job, settings: Settings) -> tuple[dict[str, Run], bool | None]:
+    runs = run_job(job, settings)
+    return runs, losses_agree(job, runs, settings)
 
 
-def jobs(names: tuple[str, ...]) -> list[Job]:
-    """The scripts of ``scripts.toml``, or those whose name holds one of ``names``."""
-    table = tomllib.loads(Path(__file__).with_name("scripts.toml").read_text(encoding="utf-8"))
-    found = [
-        Job(
-            entry["repository"],
-            entry["script"],
-            entry.get("data", {"*": "text"}),
-            entry.get("arguments", []),
-            entry.get("folder", "."),
-            entry.get("environment", {}),
-        )
-        for entry in table["script"]
-    ]
-    return [
-        job
-        for job in found
-        if not names or any(n in f"{job.repository}/{job.script}" for n in names)
-    ]
+def _word(run: Run) -> str:
+    if not run.two_steps:
+        return "FAILED"
+    return "ran" if run.ok else "ran, then failed"
 
 
-def stage(job: Job, checkouts: Path, fix: tuple[str, ...] | None, timeout: int) -> dict[str, Any]:
-    """Run ``job`` in a copy of its checkout, fixed first if ``fix`` says how."""
-    with tempfile.TemporaryDirectory() as scratch:
-        copy = Path(scratch) / "checkout"
-        source = checkouts / job.repository.replace("/", "__")
-        shutil.copytree(
-            source, copy, ignore=shutil.ignore_patterns(".git", "*.ipynb", "data", "*.csv")
-        )
-        script = copy / job.script
-        fixed = ""
-        if fix is not None:
-            done = subprocess.run(
-                [sys.executable, "-m", "memlint", "fix", "--no-cache", "--exit-zero",
-                 "--target", "trl=1.16,transformers=5.23,torch=2.13", *fix, str(script)],
-                capture_output=True, text=True, check=False, cwd=copy, env=_environment(),
-            )  # fmt: skip
-            if done.returncode:
-                return {"ok": False, "error": f"memlint: {done.stdout}{done.stderr}"[:800]}
-            fixed = script.read_text(encoding="utf-8", errors="replace")
-        written = Path(scratch) / "job.json"
-        written.write_text(
-            json.dumps(
-                {
-                    "checkout": str(copy),
-                    "folder": str(copy / job.folder),
-                    "script": str(script),
-                    "data": job.data,
-                    "arguments": job.arguments,
-                    "environment": job.environment,
-                }
-            )
-        )
-        try:
-            run = subprocess.run(
-                [sys.executable, "-m", "tests.two_steps.child", str(written)],
-                capture_output=True, text=True, check=False, timeout=timeout, cwd=scratch,
-                env=_environment(),
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return {"ok": False, "error": f"still running after {timeout} s"}
-        line = run.stdout.rpartition("@@@")[2]
-        try:
-            result: dict[str, Any] = json.loads(line)
-        except ValueError:
-            result = {"ok": False, "error": run.stderr[-400:]}
-        result["text"] = fixed
-        return result
-
-
-def _environment() -> dict[str, str]:
-    path = os.pathsep.join(map(str, (_ROOT, _ROOT / "rules", _ROOT / "runtime")))
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-
-
-def same(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool | None:
-    """Whether two runs had the same losses up to noise; None where one had none."""
-    if not one or not other:
-        return None
-    return len(one) == len(other) and all(
-        math.isclose(a["loss"], b["loss"], rel_tol=_SAME, abs_tol=_SAME)
-        for a, b in zip(one, other, strict=True)
-    )
+def _report(job: Job, runs: dict[str, Run], agree: bool | None, show: bool) -> None:
+    words = [f"{name} {_word(run)} ({run.steps} steps)" for name, run in runs.items()]
+    words.append({None: "no losses to compare", True: "same losses", False: "LOSSES DIFFER"}[agree])
+    click.echo(f"{job.name}: {', '.join(words)}")
+    for name, run in runs.items():
+        if not run.ok:
+            click.echo(f"    {name}: {run.source}\n        {run.error}\n        {run.deepest}")
+            if show:
+                click.echo(run.text)
+    if agree is False:
+        click.echo(f"    {runs['before'].losses}\n    {runs['safe'].losses}")
 
 
 @click.command()
 @click.argument("checkouts", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--list", "listed", default=LIST, type=click.Path(exists=True, path_type=Path))
 @click.option("--only", multiple=True, help="Scripts whose name holds this.")
 @click.option("--timeout", default=240, help="Seconds for one run.")
 @click.option("--workers", default=2)
 @click.option("--show", is_flag=True, help="Print the fixed text of scripts that fail.")
-def main(checkouts: Path, only: tuple[str, ...], timeout: int, workers: int, show: bool) -> None:
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path),
+    default=Path(tempfile.gettempdir()) / "memlint-two-steps",
+    help="Where results of runs are kept.",
+)
+def main(
+    checkouts: Path, listed: Path, only: tuple[str, ...], timeout: int, workers: int, show: bool,
+    cache: Path,
+) -> None:  # fmt: skip
     """Run the scripts of scripts.toml below CHECKOUTS before and after their fixes."""
-    chosen = jobs(only)
-    with ThreadPoolExecutor(workers) as pool:
-        results = pool.map(
-            lambda job: {
-                name: stage(job, checkouts, fix, timeout) for name, fix in _STAGES.items()
-            },
-            chosen,
-        )
-        counts: dict[str, int] = {}
-        for job, stages in zip(chosen, results, strict=True):
-            words = []
-            for name, result in stages.items():
-                steps = len(result.get("losses", ()))
-                ran = bool(result["ok"] or steps >= 2)
-                counts[name] = counts.get(name, 0) + ran
-                words.append(f"{name}: {'ran' if ran else 'failed'} ({steps} steps)")
-            equal = same(stages["before"].get("losses", []), stages["safe"].get("losses", []))
-            words.append({None: "", True: "same losses", False: "LOSSES DIFFER"}[equal])
-            click.echo(f"{job.repository}/{job.script}: {', '.join(words)}")
-            for name, result in stages.items():
-                if not result["ok"]:
-                    click.echo(f"    {name}: line {result.get('line')}: {result.get('source', '')!r}")
-                    click.echo(f"        {result['error']}\n        {result.get('deepest', '')}")
-                    if show and result.get("text"):
-                        click.echo(result["text"])
-            if equal is False:
-                click.echo(f"    {stages['before']['losses']} {stages['safe']['losses']}")
-        click.echo(f"scripts: {len(chosen)}, ran: {counts}")
+    chosen = read_jobs(listed, only)
+    import_libraries()
+    settings = Settings(checkouts.resolve(), cache.resolve(), timeout)
+    counts: Counter[str] = Counter()
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        every = pool.imap(functools.partial(_all_of, settings=settings), chosen)
+        for job, (runs, agree) in zip(chosen, every, strict=True):
+            _report(job, runs, agree, show)
+            sys.stdout.flush()
+            counts.update(f"{name} ran" for name, run in runs.items() if run.two_steps)
+            fixed = [run for name, run in runs.items() if name != "before"]
+            counts["after both fixes"] += all(run.two_steps for run in fixed)
+            counts["broken"] += any(broken(runs["before"], run) for run in fixed)
+            counts["losses agree"] += agree is True
+            counts["losses differ"] += agree is False
+    click.echo(f"scripts: {len(chosen)}, {', '.join(f'{k}: {v}' for k, v in counts.items())}")
+    sys.exit(1 if counts["broken"] or counts["losses differ"] else 0)
 
 
 if __name__ == "__main__":

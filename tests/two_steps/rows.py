@@ -100,7 +100,7 @@ def _row(kind: str, index: int) -> dict[str, Any]:
 def rows(kind: str, count: int = COUNT) -> list[dict[str, Any]]:
     """``count`` rows of a named shape, or of columns: ``question,answer,label:int``.
 
-    A column is text unless it says ``:int``, ``:float``, ``:bool``, ``:number``
+    A column is text unless it says more: ``:int``, ``:float``, ``:bool``, ``:number``
     (a text that ends in one), ``:list`` (of text), ``:ids``, ``:messages`` or ``:conversations``.
     """
     if "," not in kind and ":" not in kind:
@@ -116,7 +116,7 @@ def rows(kind: str, count: int = COUNT) -> list[dict[str, Any]]:
 
 def _value(of: str, index: int) -> Any:
     match of:
-        case "":
+        case "" | "text":
             return text(index)
         case "number":
             return f"{text(index, 10)} #### {index}"
@@ -130,6 +130,8 @@ def _value(of: str, index: int) -> Any:
             return [3 + (index + step) % 60 for step in range(8 + index)]
         case "list":
             return [text(index), text(index + 1)]
+        case "comments":
+            return [{"text": text(index), "score": index % 2}]
         case "messages":
             return _messages(index)
         case "conversations":
