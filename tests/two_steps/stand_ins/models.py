@@ -78,7 +78,7 @@ _SMALL = {
     "vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "d_model": 32, "d_kv": 8,
     "d_ff": 64, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4, "n_embd": 32,
-    "n_layer": 2, "n_head": 4, "max_position_embeddings": 512, "n_positions": 512,
+    "n_layer": 2, "n_head": 4, "max_position_embeddings": 2048, "n_positions": 2048,
     "max_window_layers": 2, "sliding_window": 64, "encoder_layers": 2, "decoder_layers": 2,
     "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 64,
     "decoder_ffn_dim": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,

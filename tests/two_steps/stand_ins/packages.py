@@ -62,6 +62,7 @@ class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     packages = frozenset(
         [
+            "IPython",
             "wandb",
             "swanlab",
             "modelscope",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tests.two_steps.rows import text
@@ -38,6 +39,10 @@ def replace_tokenizers(*, has_chat_template: bool) -> None:
             pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>",
             model_max_length=512,
         )  # fmt: skip
+        if re.search(r"bert|electra|xlm", str(name).lower()):
+            fast.add_special_tokens(
+                {"sep_token": "</s>", "cls_token": "<s>", "mask_token": "<mask>"}
+            )
         fast.chat_template = _TEMPLATE if has_chat_template else None
         for side in ("padding_side", "truncation_side", "model_max_length"):
             if side in kw:
