@@ -22,7 +22,11 @@ from memlint.api.target import Target
 from memlint.api.versions import parse_version
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memlint.api.knowledge.families import Family
     from memlint.api.knowledge.lines import Ignored, Warned
+    from memlint.api.refusals import Refusal
     from memlint.api.successors import Successor
 
 
@@ -156,6 +160,45 @@ class Api(Histories):
             return Ignored(name, parameter, package, "", "", note, "the tables", harmless=True)
         return None
 
+    def choices(self, qualname: str, parameter: str) -> frozenset[str] | None:
+        """The strings that ``parameter`` may be at the target; None where anything goes, or where
+        the library's code does not say."""
+        from memlint.api.knowledge.choices import READ_ELSEWHERE
+
+        for name in self._order(self.canonical(qualname)):
+            option = f"{name}.{parameter}"
+            elsewhere = READ_ELSEWHERE.get(option)
+            package = (elsewhere or option).partition(".")[0]
+            if package not in ("transformers", "accelerate", "trl"):
+                continue
+            if self.is_beyond_tables(package):
+                continue
+            record = self._table(f"{package}_values").record(elsewhere or option)
+            release = self._release(package)
+            found = [
+                word
+                for text, words in (record or {}).items()
+                if holds(text, release)
+                for word in words.split()
+            ]
+            if found:
+                return frozenset(found)
+        return None
+
+    def refusals(self, qualname: str) -> Iterator[Refusal]:
+        """The combinations of options that a class of the target refuses at run time."""
+        from memlint.api.knowledge.refusals import REFUSALS
+
+        name = self.canonical(qualname)
+        for line in REFUSALS:
+            minor = self.version(line.owner.partition(".")[0]).minor
+            if (
+                (not line.since or parse_version(line.since).minor <= minor)
+                and (not line.until or minor < parse_version(line.until).minor)
+                and self.is_about(name, line.owner)
+            ):
+                yield line
+
     def behaviour(self, topic: str) -> str:
         """What the target's libraries do about ``topic`` (``load-dtype``), where no signature
         shows it. Raises KeyError for a topic that nobody wrote down."""
@@ -171,6 +214,12 @@ class Api(Histories):
         if answer is None:
             raise KeyError(topic)
         return answer
+
+    def family(self, checkpoint: str) -> Family:
+        """What the name of a checkpoint says of its model."""
+        from memlint.api.knowledge.families import family
+
+        return family(checkpoint)
 
     def _signature(self, name: str) -> Signature | None:
         record, release = self._present(name)

@@ -45,9 +45,9 @@ def check_command(
     elif "-" in paths or stdin_filename is not None:
         raise Usage("standard input (-) is the only path, or none of them")
     else:
-        inputs = gather(paths, options)
-        warn_if_empty(inputs, paths)
         with progress_bar(not options.quiet) as progress:
+            inputs = gather(paths, options, progress)
+            warn_if_empty(inputs, paths)
             results = check_jobs(
                 inputs.jobs,
                 render=rendered,
@@ -97,7 +97,7 @@ def _tell_targets(jobs: Sequence[Job]) -> None:
 
     targets = Targets()
     for target in {
-        str(each): each for each in (targets.of(job.path, job.target) for job in jobs)
+        str(each): each for each in (targets.of(job.place, job.target) for job in jobs)
     }.values():
         for line in describe(target):
             click.echo(visible(line), err=True)

@@ -57,20 +57,24 @@ def fix_command(
         return _fix_stdin(options, stdin_filename, unsafe, mode)
     if "-" in paths or stdin_filename is not None:
         raise Usage("standard input (-) is the only path, or none of them")
-    inputs = gather(paths, options)
-    warn_if_empty(inputs, paths)
-    jobs = inputs.jobs
-    if unsafe is not None:
-        jobs = [job._replace(unsafe_fixes=unsafe) for job in jobs]
-    diagnostics = list(inputs.diagnostics)
+    diagnostics: list[FileError] = []
     changed: list[FixResult] = []
     left: list[Shown] = []
+    tried: list[FixResult] = []
     out, err = _styles(options)
     if mode.writes:
         _end_cleanly()
     with progress_bar(not options.quiet) as progress:
+        inputs = gather(paths, options, progress)
+        warn_if_empty(inputs, paths)
+        diagnostics += inputs.diagnostics
+        jobs = inputs.jobs
+        if unsafe is not None:
+            jobs = [job._replace(unsafe_fixes=unsafe) for job in jobs]
         for result in fix_jobs(jobs, cache=make_cache(inputs, options), progress=progress):
             diagnostics += result.diagnostics
+            if result.checked.assumed:
+                tried.append(result)
             if result.after is not None and mode.writes:
                 problem = _write(result, result.after)
                 if problem is not None:
@@ -88,6 +92,7 @@ def fix_command(
         click.echo(diagnostic_line(diagnostic, err), err=True)
     if not options.quiet:
         _report_sum(changed, left, writes=mode.writes)
+        _report_conditions(changed, tried)
     return _status(diagnostics, changed, left, mode)
 
 
@@ -112,6 +117,7 @@ def _fix_stdin(options: Common, filename: str | None, unsafe: bool | None, mode:
     changed = [result] if result.after is not None else []
     if not options.quiet:
         _report_sum(changed, result.left, writes=mode.writes)
+        _report_conditions(changed, [result])
     return _status(result.diagnostics, changed, result.left, mode)
 
 
@@ -189,6 +195,32 @@ def _report_sum(changed: Sequence[FixResult], left: Sequence[Shown], *, writes: 
     click.echo(f"{text}.", err=True)
     if counted and writes:
         click.echo("`memlint check` shows what remains.", err=True)
+
+
+def _report_conditions(changed: Sequence[FixResult], tried: Sequence[FixResult]) -> None:
+    """What the fixed scripts now need, and what was not applied because versions are assumed."""
+    commands = {
+        finding.fix.requires
+        for result in changed
+        for finding in result.fixed
+        if finding.fix is not None and finding.fix.requires
+    }
+    for command in sorted(commands):
+        click.echo(f"The fixed code imports memlint_runtime: `{command}`.", err=True)
+    assumed = dict.fromkeys(each for result in tried for each in result.checked.assumed)
+    if not assumed:
+        return
+    text = f"Versions assumed: {', '.join(assumed)}."
+    withheld = [result for result in tried if result.withheld]
+    if withheld:
+        count = sum(result.withheld for result in withheld)
+        naming = {result.checked.naming for result in withheld}
+        target = naming.pop() if len(naming) == 1 else "VERSIONS"
+        text += (
+            f" {plural(count, 'fix', 'fixes')} withheld, not right for every version: "
+            f"apply with `--target {target}`."
+        )
+    click.echo(text, err=True)
 
 
 def _status(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # Below this many files to parse a progress bar would be gone before it is seen.
 _LONG_WORK = 200
+# So long nobody wonders whether anything happens.
+_LONG_SECONDS = 1.0
 
 
 class Inputs(NamedTuple):
@@ -54,11 +57,12 @@ def settings_here(options: Common, folder: str = ".") -> Settings:
             found = loaded
     except ConfigError as error:
         raise Usage(str(error)) from None
-    return override(found, target=options.target)
+    return override(found, target=options.target, runtime=options.runtime)
 
 
-def gather(paths: Sequence[str], options: Common) -> Inputs:
+def gather(paths: Sequence[str], options: Common, progress: Progress | None = None) -> Inputs:
     """The jobs for ``paths``; raises ``Usage`` for a configuration that cannot be used."""
+    on_file = (progress or Progress()).read
     here = settings_here(options)
     found: list[Found] = []
     diagnostics: list[FileError] = []
@@ -68,6 +72,7 @@ def gather(paths: Sequence[str], options: Common) -> Inputs:
             config=here if options.config is not None else None,
             force_exclude=options.force_exclude,
         ):
+            on_file()
             if isinstance(each, Found):
                 found.append(each)
             elif isinstance(each, FileError):
@@ -76,9 +81,12 @@ def gather(paths: Sequence[str], options: Common) -> Inputs:
                 click.echo(f"skipped {visible(each.path)}: {each.reason}", err=True)
     except ConfigError as error:
         raise Usage(str(error)) from None
-    if options.target is not None:
+    if options.target is not None or options.runtime is not None:
         overridden = {id(each.settings): each.settings for each in found}
-        changed = {key: override(value, target=options.target) for key, value in overridden.items()}
+        changed = {
+            key: override(value, target=options.target, runtime=options.runtime)
+            for key, value in overridden.items()
+        }
         found = [each._replace(settings=changed[id(each.settings)]) for each in found]
     jobs = plan(found, options.choice)
     check_targets([each.settings for each in found] + [here], options.target)
@@ -148,27 +156,39 @@ class progress_bar:  # noqa: N801 - a context manager, used like a function
         self._wanted = wanted and sys.stderr.isatty()
         self._bar: Any = None
         self._task: Any = None
+        self._began = time.monotonic()
 
     def __enter__(self) -> Progress:
-        return Progress(self._start, self._step)
+        return Progress(self._start, self._step, self._read)
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
     def _start(self, total: int) -> None:
-        if not self._wanted or total < _LONG_WORK:
-            return
+        if self._bar is not None:
+            self._bar.update(self._task, description="Checking", total=total, completed=0)
+        elif self._wanted and total >= _LONG_WORK:
+            self._show("Checking", total)
+
+    def _read(self) -> None:
+        """Called for each file that is found or read: how many there will be is not known yet."""
+        if self._bar is not None:
+            self._bar.advance(self._task)
+        elif self._wanted and time.monotonic() - self._began > _LONG_SECONDS:
+            self._show("Reading files", None)
+
+    def _step(self) -> None:
+        if self._bar is not None:
+            self._bar.advance(self._task)
+
+    def _show(self, what: str, total: int | None) -> None:
         from rich.console import Console
         from rich.progress import Progress as Bar
 
         self._bar = Bar(console=Console(stderr=True), transient=True)
         self._bar.start()
-        self._task = self._bar.add_task("Checking", total=total)
-
-    def _step(self) -> None:
-        if self._bar is not None:
-            self._bar.advance(self._task)
+        self._task = self._bar.add_task(what, total=total)
 
 
 __all__ = [

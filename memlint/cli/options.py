@@ -38,6 +38,7 @@ class Common(NamedTuple):
     colour: bool | None
     verbose: bool
     quiet: bool
+    runtime: bool | None = None
 
 
 _OPTIONS = (
@@ -55,7 +56,7 @@ _OPTIONS = (
     ),
     click.option(
         "--target", metavar="VERSIONS",
-        help="The versions that the scripts are for, as in trl=0.29,transformers=4.57.",
+        help="The versions that the scripts are for, as in trl=0.29,transformers=4.57; or newest.",
     ),
     click.option(
         "--config", type=click.Path(), metavar="FILE",
@@ -65,6 +66,10 @@ _OPTIONS = (
     click.option(
         "--force-exclude", is_flag=True,
         help="Leave out excluded files even if they are named (for hooks).",
+    ),
+    click.option(
+        "--no-runtime", is_flag=True,
+        help="Leave out fixes that import memlint_runtime, which the script then needs.",
     ),
     click.option("--no-cache", is_flag=True, help="Neither read nor write .memlint_cache."),
     click.option(
@@ -103,4 +108,5 @@ def read_options(values: dict[str, Any]) -> Common:
         False if values["no_color"] else None,
         values["verbose"],
         values["quiet"],
+        False if values["no_runtime"] else None,
     )

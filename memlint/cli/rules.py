@@ -13,9 +13,8 @@ from memlint.rule import registry as rules
 def rule_command(word: str, colour: bool | None) -> int:
     """Print the page of one rule; the exit status."""
     from memlint.rule import docs
-    from memlint.run import suppressions
 
-    if word.upper() == rules.UNUSED_SUPPRESSION or word.lower() == suppressions.UNUSED_NAME:
+    if word.upper() == rules.UNUSED_SUPPRESSION or word.lower() == rules.UNUSED_NAME:
         text = docs.suppression_page()
     else:
         try:
@@ -36,10 +35,11 @@ def rule_command(word: str, colour: bool | None) -> int:
 
 def rules_command(colour: bool | None) -> int:
     """Print all rules; the exit status."""
-    from memlint.rule.docs import has_fix
+    from memlint.rule.docs import has_fix, suppression_row
 
     loaded = rules.load([rule_id.code for rule_id in rules.known_rules()])
-    rows = [
+    rows = [suppression_row()]
+    rows += [
         (rule.code, rule.name, rule.level.value, "fix" if has_fix(rule) else "", rule.summary)
         for rule in loaded
     ]

@@ -13,10 +13,11 @@ from memlint.cli.options import Common
 from memlint.project.targets import Targets
 from memlint.reports.style import visible
 from memlint.rule.registry import Choice
+from memlint.source.diagnostics import ReadError
 
 if TYPE_CHECKING:
     from memlint.api import Target
-    from memlint.project.config import Settings
+    from memlint.source import Source
 
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 
@@ -27,19 +28,25 @@ def target_command(path: str, target: str | None, config: str | None) -> int:
     options = Common(Choice(), target, config, False, False, None, False, False)
     settings = settings_here(options, folder)
     check_targets([settings], target)
-    script = os.path.join(path, "train.py") if os.path.isdir(path) else path
-    for line in describe(_target(script, settings, target)):
+    said_by = "--target" if target is not None else os.path.basename(settings.origin)
+    targets = Targets(said_by)
+    if os.path.isdir(path):
+        found = targets.of(os.path.join(os.path.abspath(path), "train.py"), settings.target)
+    else:
+        found = targets.of(os.path.abspath(path), settings.target, _source(path))
+    for line in describe(found):
         click.echo(visible(line))
     return 0
 
 
-def _target(script: str, settings: Settings, option: str | None) -> Target:
-    """The versions for ``script``, each with where it was said."""
-    if settings.target and option is None:
-        from memlint.api import parse_target
+def _source(path: str) -> Source | None:
+    """The script, for the versions that it names itself; None where it cannot be read."""
+    from memlint.source.reading import read_source
 
-        return parse_target(settings.target, os.path.basename(settings.origin))
-    return Targets().of(script, settings.target)
+    try:
+        return read_source(path)
+    except ReadError:
+        return None
 
 
 def describe(target: Target) -> Iterator[str]:

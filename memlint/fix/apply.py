@@ -15,8 +15,10 @@ import libcst as cst
 
 from memlint.fix import imports, items, keywords, parameters, replacements, statements
 from memlint.fix.draft import Draft, Splice
-from memlint.fix.merge import merged, spliced
+from memlint.fix.merge import merged
+from memlint.fix.notes import placed_notes
 from memlint.fix.spans import FixError, Tree, parse
+from memlint.fix.splicing import TextEdit, spliced
 from memlint.fix.verify import checked
 from memlint.rule.edits import (
     AddDecorator,
@@ -62,14 +64,6 @@ _MAKERS: dict[type[Any], Callable[[Draft, Any], None]] = {
     AddDecorator: statements.add_decorator,
     AddParameter: parameters.add_parameter,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class TextEdit:
-    """Bytes ``span`` of the old text become ``content``."""
-
-    span: Span
-    content: str
 
 
 @dataclass(frozen=True)
@@ -137,6 +131,10 @@ def draft(tree: Tree, edits: Sequence[Edit]) -> Draft:
     for edit in edits:
         if not isinstance(edit, AddImport):
             _MAKERS[type(edit)](result, edit)
+    for removal in result.carry_comments():
+        inside = [note.text for note in removal.comments if note.inside]
+        if inside:
+            statements.insert_comments(result, removal.node, inside)
     if result.contradicts_itself():
         raise FixError("its edits overlap each other")
     return result
@@ -145,7 +143,7 @@ def draft(tree: Tree, edits: Sequence[Edit]) -> Draft:
 def _attempt(tree: Tree, drafts: list[Draft]) -> tuple[list[Splice], Tree]:
     """The splices of ``drafts`` and the new tree; FixError if the new text fails a gate."""
     try:
-        splices = merged(tree, drafts)
+        splices = placed_notes(tree.data, merged(tree, drafts))
         text = spliced(tree.data, splices).decode("utf-8")
         return splices, checked(tree, text, drafts, splices) if splices else tree
     except AssertionError as error:

@@ -8,6 +8,7 @@ what the edits name. A failure here is our own fault and is reported as such.
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -17,6 +18,9 @@ from memlint.source import Span
 
 if TYPE_CHECKING:
     from memlint.fix.draft import Draft, Splice
+
+
+_NEXT_COMMENT = re.compile(r"  (?=#)")
 
 
 def _compiles(text: str) -> int:
@@ -68,6 +72,12 @@ def checked(tree: Tree, text: str, drafts: list[Draft], splices: list[Splice]) -
         for comment, place in tree.comments()
         if not any(span.contains(place) for span in going)
     )
-    if kept - Counter(comment for comment, _ in after.comments()):
+    there: Counter[str] = Counter()
+    for comment, _ in after.comments():
+        there[comment] += 1
+        # Comments of several options may share a line.
+        parts = _NEXT_COMMENT.split(comment)
+        there.update(parts if len(parts) > 1 else ())
+    if kept - there:
         raise FixError("a comment would be lost")
     return after

@@ -11,7 +11,7 @@ from typing import Any
 from memlint.memory import facts
 from memlint.memory.architecture import Architecture
 from memlint.memory.settings import Lora, Quantization, Settings
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class Assumption(Plain):
@@ -59,8 +59,12 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     _lengths(settings, architecture, trainer, take)
     take("world_size", 1, "one GPU", quiet=True)
     world = settings.world_size or 1
-    take("sharding", "ddp" if world > 1 else "none", "several GPUs without a strategy",
-         quiet=world == 1)
+    take(
+        "sharding",
+        "ddp" if world > 1 else "none",
+        "several GPUs without a strategy",
+        quiet=world == 1,
+    )
     take("gradient_accumulation", 1, "the Trainer's default", quiet=True)
     take("packed", False, "no packing was named", quiet=True)
     take("offload", "none", "no offload was named", quiet=True)
@@ -81,13 +85,21 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     take("autocast", mixed, "mixed precision by the trainer", quiet=True)
     take("shared_prompt", False, "each completion repeats its prompt", quiet=True)
     take("evaluation", False, "no evaluation was named", quiet=True)
-    take("reference_model", _reference(settings, trainer, method), "the trainer's default",
-         quiet=True)
+    take(
+        "reference_model",
+        _reference(settings, trainer, method),
+        "the trainer's default",
+        quiet=True,
+    )
     if method in ("lora", "qlora"):
-        changes["lora"] = _lora(settings.lora or Lora(), architecture, weights, taken)
+        narrow = ours and method == "qlora" and facts.reaches(versions, facts.TRL_LEAVES_KBIT)
+        changes["lora"] = _lora(settings.lora or Lora(), architecture, taken, narrow=narrow)
     if method == "qlora" or settings.quantization is not None:
         changes["quantization"] = _quantization(
-            settings.quantization or Quantization(), architecture, trainer, taken
+            settings.quantization or Quantization(),
+            architecture,
+            trainer != "loop" and not (ours and facts.reaches(versions, facts.TRL_LEAVES_KBIT)),
+            taken,
         )
     return Known(settings._replace(**changes), tuple(taken))
 
@@ -97,8 +109,12 @@ def _lengths(settings: Settings, architecture: Architecture, trainer: str, take:
         take("prompt_len", 512, "no prompt length was named")
         take("completion_len", 512, "GRPO's default completion length")
         take("group_size", 8, "GRPO's default number of generations")
-        take("seq_len", (settings.prompt_len or 512) + (settings.completion_len or 512),
-             "prompt and completion", quiet=True)
+        take(
+            "seq_len",
+            (settings.prompt_len or 512) + (settings.completion_len or 512),
+            "prompt and completion",
+            quiet=True,
+        )
         return
     length = 1024 if trainer.startswith("trl.") else 2048
     limit = architecture.max_positions
@@ -118,21 +134,24 @@ def _reference(settings: Settings, trainer: str, method: str) -> bool:
     return trainer == "trl.DPOTrainer" and method == "full"
 
 
-def _lora(
-    lora: Lora, architecture: Architecture, weights: str, taken: list[Assumption]
-) -> Lora:
+def _lora(lora: Lora, architecture: Architecture, taken: list[Assumption], *, narrow: bool) -> Lora:
     changes: dict[str, Any] = {}
     if lora.r is None:
         changes["r"] = 16
         taken.append(Assumption("lora.r", 16, "no rank was named"))
     if lora.target_modules is None:
         changes["target_modules"] = default_targets(architecture)
-        taken.append(Assumption("lora.target_modules", ",".join(changes["target_modules"]),
-                                "PEFT's default for the family"))
+        taken.append(
+            Assumption(
+                "lora.target_modules",
+                ",".join(changes["target_modules"]),
+                "PEFT's default for the family",
+            )
+        )
     if lora.dropout is None:
         changes["dropout"] = 0.0
     if lora.dtype is None:
-        changes["dtype"] = "float32"
+        changes["dtype"] = "bfloat16" if narrow else "float32"
     return lora._replace(**changes)
 
 
@@ -149,7 +168,7 @@ def default_targets(architecture: Architecture) -> tuple[str, ...]:
 
 
 def _quantization(
-    quantization: Quantization, architecture: Architecture, trainer: str, taken: list[Assumption]
+    quantization: Quantization, architecture: Architecture, prepares: bool, taken: list[Assumption]
 ) -> Quantization:
     changes: dict[str, Any] = {}
     bits = quantization.bits
@@ -158,8 +177,12 @@ def _quantization(
         bits = {"int8": 8}.get(kind or "", 4)
         changes["bits"] = bits
     if kind is None:
-        changes["type"] = "int8" if bits == 8 else (
-            architecture.quantization if architecture.quantization in ("gptq", "awq") else "nf4"
+        changes["type"] = (
+            "int8"
+            if bits == 8
+            else (
+                architecture.quantization if architecture.quantization in ("gptq", "awq") else "nf4"
+            )
         )
         taken.append(Assumption("quantization.type", changes["type"], "no type was named"))
     if quantization.double_quant is None:
@@ -167,7 +190,8 @@ def _quantization(
     if quantization.compute_dtype is None:
         changes["compute_dtype"] = "bfloat16"
     if quantization.kbit_preparation is None:
-        changes["kbit_preparation"] = trainer != "loop"
-        taken.append(Assumption("quantization.kbit_preparation", trainer != "loop",
-                                "usual with bitsandbytes"))
+        changes["kbit_preparation"] = prepares
+        taken.append(
+            Assumption("quantization.kbit_preparation", prepares, "as the trainer does it")
+        )
     return quantization._replace(**changes)

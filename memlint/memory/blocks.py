@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from memlint.memory.architecture import Attention, Layer, Linear, Mlp
 from memlint.memory.tape import Tape, Value
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class Weight(Plain):
@@ -98,9 +98,15 @@ def _base(tape: Tape, x: Value, layer: Linear, weight: Weight, work: Work, out: 
     if weight.quantized:
         source = cast(tape, x, work.compute, f"{layer.name} input")
         scratch = matrix * weight.dequantized
-        result = tape.op(layer.name, (source,), out, work.compute, scratch=scratch,
-                         saves=(source,) if weight.keeps_input else (),
-                         backward_scratch=scratch)
+        result = tape.op(
+            layer.name,
+            (source,),
+            out,
+            work.compute,
+            scratch=scratch,
+            saves=(source,) if weight.keeps_input else (),
+            backward_scratch=scratch,
+        )
         return cast(tape, result, x.width, f"{layer.name} output")
     width = work.compute if work.autocast else x.width
     source = cast(tape, x, width, f"{layer.name} input")
@@ -129,14 +135,28 @@ def _adapter(
     own = cast(tape, x, weight.adapter_width, f"{name} adapter input")
     low = own
     if weight.adapter_dropout > 0 and work.training:
-        low = tape.op(f"{name} adapter dropout", (own,), own.elements, own.width,
-                      keeps=own.elements)
+        low = tape.op(
+            f"{name} adapter dropout", (own,), own.elements, own.width, keeps=own.elements
+        )
     width = work.compute if work.autocast else own.width
     low = cast(tape, low, width, f"{name} adapter cast")
-    first = tape.op(f"{name} adapter A", (low,), tokens * rank, width, saves=(low,), grad=True,
-                    weight_bytes=layer.inputs * rank * weight.adapter_width)
-    second = tape.op(f"{name} adapter B", (first,), tokens * layer.outputs, width, saves=(first,),
-                     weight_bytes=layer.outputs * rank * weight.adapter_width)
+    first = tape.op(
+        f"{name} adapter A",
+        (low,),
+        tokens * rank,
+        width,
+        saves=(low,),
+        grad=True,
+        weight_bytes=layer.inputs * rank * weight.adapter_width,
+    )
+    second = tape.op(
+        f"{name} adapter B",
+        (first,),
+        tokens * layer.outputs,
+        width,
+        saves=(first,),
+        weight_bytes=layer.outputs * rank * weight.adapter_width,
+    )
     scaled = tape.op(f"{name} adapter scaled", (second,), second.elements, width)
     total = tape.add(f"{name} output", base, scaled)
     tape.touch(own)
@@ -156,25 +176,34 @@ def norm(tape: Tape, x: Value, kind: str, work: Work, name: str = "norm") -> Val
 
 def _layer_norm(tape: Tape, x: Value, work: Work, name: str) -> Value:
     source = cast(tape, x, 4, f"{name} input") if work.autocast else x
-    return tape.op(name, (source,), x.elements, source.width, saves=(source,),
-                   backward_scratch=0)
+    return tape.op(name, (source,), x.elements, source.width, saves=(source,), backward_scratch=0)
 
 
 def _rms_norm(tape: Tape, x: Value, kind: str, work: Work, name: str) -> Value:
     """transformers' RMS norm: float32 inside, the square and both products as tensors."""
     wide = cast(tape, x, 4, f"{name} in float32")
     tape.op(f"{name} square", (wide,), x.elements, 4, saves=(wide,), grad=False)
-    scaled = tape.op(f"{name} scaled", (wide,), x.elements, 4, saves=(wide,),
-                     backward_scratch=2 * 4 * x.elements)
+    scaled = tape.op(
+        f"{name} scaled", (wide,), x.elements, 4, saves=(wide,), backward_scratch=2 * 4 * x.elements
+    )
     if kind == "gemma":
-        output = tape.op(f"{name} weighted", (scaled,), x.elements, 4,
-                         saves=(scaled,) if work.norm_trainable else ())
+        output = tape.op(
+            f"{name} weighted",
+            (scaled,),
+            x.elements,
+            4,
+            saves=(scaled,) if work.norm_trainable else (),
+        )
         result = cast(tape, output, x.width, f"{name} output")
     else:
         narrow = cast(tape, scaled, x.width, f"{name} normalized")
-        result = tape.op(f"{name} output", (narrow,), x.elements,
-                         max(x.width, min(work.norm_width, 4)),
-                         saves=(narrow,) if work.norm_trainable else ())
+        result = tape.op(
+            f"{name} output",
+            (narrow,),
+            x.elements,
+            max(x.width, min(work.norm_width, 4)),
+            saves=(narrow,) if work.norm_trainable else (),
+        )
     tape.touch(scaled)
     return result
 
@@ -184,13 +213,20 @@ def rotary(tape: Tape, x: Value, work: Work, share: float, name: str) -> Value:
     if work.rotary_kernel:
         return tape.view(x)
     part = int(x.bytes * share)
-    return tape.op(f"{name} rotated", (x,), x.elements, x.width, scratch=2 * part,
-                   backward_scratch=3 * part)
+    return tape.op(
+        f"{name} rotated", (x,), x.elements, x.width, scratch=2 * part, backward_scratch=3 * part
+    )
 
 
 def attention(
-    tape: Tape, x: Value, spec: Attention, weights: Weights, work: Work, *,
-    memory: Value | None = None, memory_length: int = 0,
+    tape: Tape,
+    x: Value,
+    spec: Attention,
+    weights: Weights,
+    work: Work,
+    *,
+    memory: Value | None = None,
+    memory_length: int = 0,
 ) -> Value:
     """Self-attention, or cross-attention over ``memory``; x [T, D] -> [T, D]."""
     if spec.kind in ("linear", "state"):
@@ -206,8 +242,9 @@ def attention(
     tape.touch(query, key, value)
     if gate is not None:
         switch = tape.op("attention gate", (gate,), gate.elements, gate.width, saves_output=True)
-        mixed = tape.op("gated attention", (mixed, switch), mixed.elements, mixed.width,
-                        saves=(mixed, switch))
+        mixed = tape.op(
+            "gated attention", (mixed, switch), mixed.elements, mixed.width, saves=(mixed, switch)
+        )
     output = spec.projections[-1]
     return linear(tape, mixed, output, weights.of(output), work)
 
@@ -221,10 +258,16 @@ def _projections(
         fused = linear(tape, x, spec.projections[0], weights.of(spec.projections[0]), work)
         heads = spec.heads + 2 * spec.key_heads
         unit = fused.elements // heads
-        query = tape.op("query", (fused,), unit * spec.heads, fused.width) if spec.rotary \
+        query = (
+            tape.op("query", (fused,), unit * spec.heads, fused.width)
+            if spec.rotary
             else tape.view(fused, unit * spec.heads)
-        key = tape.op("key", (fused,), unit * spec.key_heads, fused.width) if spec.rotary \
+        )
+        key = (
+            tape.op("key", (fused,), unit * spec.key_heads, fused.width)
+            if spec.rotary
             else tape.view(fused, unit * spec.key_heads)
+        )
         return query, key, tape.view(fused, unit * spec.key_heads), None
     query_map, key_map, value_map = spec.projections[:3]
     query = linear(tape, x, query_map, weights.of(query_map), work)
@@ -257,8 +300,7 @@ def _latent(
         query = linear(tape, x, maps["q_proj"], weights.of(maps["q_proj"]), work)
     name = "kv_a_proj_with_mqa"
     compressed = linear(tape, x, maps[name], weights.of(maps[name]), work)
-    latent = norm(tape, tape.view(compressed, tokens * spec.latent), "rms", work,
-                  "key latent norm")
+    latent = norm(tape, tape.view(compressed, tokens * spec.latent), "rms", work, "key latent norm")
     expanded = linear(tape, latent, maps["kv_b_proj"], weights.of(maps["kv_b_proj"]), work)
     width = query.width
     query_states = tape.op("query states", (query,), tokens * spec.heads * spec.key_dim, width)
@@ -271,19 +313,23 @@ def _latent(
 
 
 def _mix(
-    tape: Tape, query: Value, key: Value, value: Value, spec: Attention, work: Work,
+    tape: Tape,
+    query: Value,
+    key: Value,
+    value: Value,
+    spec: Attention,
+    work: Work,
     key_length: int,
 ) -> Value:
     """softmax(q k') v by the chosen implementation."""
-    if work.attention == "eager" or spec.alibi and work.attention == "eager":
+    if work.attention == "eager" or (spec.alibi and work.attention == "eager"):
         return _eager(tape, query, key, value, spec, work, key_length)
     flash = work.attention.startswith("flash")
-    if flash and query.width == 4:
-        query, key, value = (cast(tape, item, work.compute, "attention input")
-                             for item in (query, key, value))
-    elif work.autocast and work.attention == "sdpa" and query.width == 4:
-        query, key, value = (cast(tape, item, work.compute, "attention input")
-                             for item in (query, key, value))
+    lowered = flash or (work.autocast and work.attention == "sdpa")
+    if lowered and query.width == 4:
+        query, key, value = (
+            cast(tape, item, work.compute, "attention input") for item in (query, key, value)
+        )
     groups = spec.heads // max(spec.key_heads, 1)
     repeated = groups > 1 and not flash and (work.repeat_keys or work.mask)
     if repeated:
@@ -308,7 +354,12 @@ def _mix(
 
 
 def _eager(
-    tape: Tape, query: Value, key: Value, value: Value, spec: Attention, work: Work,
+    tape: Tape,
+    query: Value,
+    key: Value,
+    value: Value,
+    spec: Attention,
+    work: Work,
     key_length: int,
 ) -> Value:
     """Scores as tensors: product, scaled, masked, softmax in float32, and its cast."""
@@ -319,27 +370,33 @@ def _eager(
     width = work.compute if work.autocast else query.width
     tokens = query.elements // (spec.heads * spec.key_dim)
     scores = tokens * key_length * spec.heads
-    product = tape.op("attention scores", (query, key), scores, width, saves=(query, key),
-                      kind="attention scores")
-    scaled = tape.op("attention scores scaled", (product,), scores, width,
-                     kind="attention scores")
+    product = tape.op(
+        "attention scores", (query, key), scores, width, saves=(query, key), kind="attention scores"
+    )
+    scaled = tape.op("attention scores scaled", (product,), scores, width, kind="attention scores")
     if spec.causal or work.mask:
-        scaled = tape.op("attention scores masked", (scaled,), scores, width,
-                         kind="attention scores")
-    soft = tape.op("attention softmax", (scaled,), scores, 4, saves_output=True,
-                   kind="attention scores")
+        scaled = tape.op(
+            "attention scores masked", (scaled,), scores, width, kind="attention scores"
+        )
+    soft = tape.op(
+        "attention softmax", (scaled,), scores, 4, saves_output=True, kind="attention scores"
+    )
     chances = cast(tape, soft, width, "attention weights")
     chances.storage.kind = "attention scores"
     if spec.dropout > 0 and work.training:
-        chances = tape.op("attention dropout", (chances,), scores, width, keeps=scores,
-                          kind="attention scores")
-    return tape.op("attention output", (chances, value), tokens * spec.heads * spec.value_dim,
-                   width, saves=(chances, value))
+        chances = tape.op(
+            "attention dropout", (chances,), scores, width, keeps=scores, kind="attention scores"
+        )
+    return tape.op(
+        "attention output",
+        (chances, value),
+        tokens * spec.heads * spec.value_dim,
+        width,
+        saves=(chances, value),
+    )
 
 
-def _delta_rule(
-    tape: Tape, x: Value, spec: Attention, weights: Weights, work: Work
-) -> Value:
+def _delta_rule(tape: Tape, x: Value, spec: Attention, weights: Weights, work: Work) -> Value:
     """Gated delta rule (flash-linear-attention's kernels): projections, convolution, chunks."""
     tokens = work.tokens
     parts = [linear(tape, x, item, weights.of(item), work) for item in spec.projections[:-1]]
@@ -352,15 +409,24 @@ def _delta_rule(
     value = tape.op("value", (mixed,), tokens * spec.heads * spec.value_dim, mixed.width)
     states = tokens // 64 * spec.heads * spec.key_dim * spec.value_dim * mixed.width
     core = tape.op(
-        "delta rule", (query, key, value), value.elements, value.width,
+        "delta rule",
+        (query, key, value),
+        value.elements,
+        value.width,
         saves=(query, key, value),
         keeps=tokens * spec.heads * (64 * 2 + 12),
         scratch=states + 2 * value.bytes,
         backward_scratch=2 * states + 2 * value.bytes,
     )
     gate = parts[1] if len(parts) > 2 else tape.view(wide, value.elements)
-    gated = tape.op("gated norm", (core, gate), value.elements, value.width,
-                    saves=(core, gate), keeps=4 * value.elements)
+    gated = tape.op(
+        "gated norm",
+        (core, gate),
+        value.elements,
+        value.width,
+        saves=(core, gate),
+        keeps=4 * value.elements,
+    )
     output = spec.projections[-1]
     return linear(tape, gated, output, weights.of(output), work)
 
@@ -394,20 +460,28 @@ def _dense(
         gate = linear(tape, x, maps[0], weights.of(maps[0]), work)
         if work.gated_kernel:
             up = linear(tape, x, maps[1], weights.of(maps[1]), work)
-            product = tape.op("gated product", (gate, up), gate.elements, gate.width,
-                              saves=(gate, up))
+            product = tape.op(
+                "gated product", (gate, up), gate.elements, gate.width, saves=(gate, up)
+            )
         else:
             active = _activation(tape, gate, spec.activation, work)
             up = linear(tape, x, maps[1], weights.of(maps[1]), work)
-            product = tape.op("gated product", (active, up), up.elements, up.width,
-                              saves=(active, up))
+            product = tape.op(
+                "gated product", (active, up), up.elements, up.width, saves=(active, up)
+            )
     elif spec.fused_gate:
         both = linear(tape, x, maps[0], weights.of(maps[0]), work)
         half = both.elements // 2
         gate = tape.view(both, half)
         active = tape.op("activation", (gate,), half, both.width, saves=(gate,))
-        product = tape.op("gated product", (active, both), half, both.width, saves=(active, both),
-                          backward_scratch=both.bytes)
+        product = tape.op(
+            "gated product",
+            (active, both),
+            half,
+            both.width,
+            saves=(active, both),
+            backward_scratch=both.bytes,
+        )
         tape.touch(both)
     else:
         inner = linear(tape, x, maps[0], weights.of(maps[0]), work)
@@ -488,18 +562,30 @@ def _expert(
     source = cast(tape, x, width, f"{layer.name} input")
     matrix = layer.inputs * layer.outputs
     return tape.op(
-        layer.name, (source,), routed * layer.outputs, width,
+        layer.name,
+        (source,),
+        routed * layer.outputs,
+        width,
         saves=(source,) if weight.trainable else (),
         weight_bytes=(layer.weights if work.grouped_experts else matrix) * weight.gradient
-        if weight.trainable else 0,
+        if weight.trainable
+        else 0,
         scratch=matrix * weight.dequantized,
         backward_scratch=matrix * weight.dequantized,
     )
 
 
 def layer(
-    tape: Tape, x: Value, spec: Layer, norm_kind: str, weights: Weights, work: Work, *,
-    memory: Value | None = None, memory_length: int = 0, post_norm: bool = False,
+    tape: Tape,
+    x: Value,
+    spec: Layer,
+    norm_kind: str,
+    weights: Weights,
+    work: Work,
+    *,
+    memory: Value | None = None,
+    memory_length: int = 0,
+    post_norm: bool = False,
 ) -> Value:
     """A whole layer: x [T, D] -> [T, D]."""
     if post_norm:
@@ -520,8 +606,9 @@ def layer(
     tape.touch(x)
     if spec.cross is not None and memory is not None:
         asked = norm(tape, middle, norm_kind, work, "cross norm")
-        crossed = attention(tape, asked, spec.cross, weights, work, memory=memory,
-                            memory_length=memory_length)
+        crossed = attention(
+            tape, asked, spec.cross, weights, work, memory=memory, memory_length=memory_length
+        )
         crossed = _dropout(tape, crossed, spec, work)
         middle = tape.add("after cross attention", middle, crossed)
     second = norm(tape, middle, norm_kind, work, "mlp norm")
@@ -532,9 +619,7 @@ def layer(
     return tape.add("layer output", middle, forward)
 
 
-def _post_norm_layer(
-    tape: Tape, x: Value, spec: Layer, weights: Weights, work: Work
-) -> Value:
+def _post_norm_layer(tape: Tape, x: Value, spec: Layer, weights: Weights, work: Work) -> Value:
     """BERT's order: attention, dropout, add, norm; mlp, dropout, add, norm."""
     mixed = _dropout(tape, attention(tape, x, spec.attention, weights, work), spec, work)
     middle = norm(tape, tape.add("after attention", mixed, x), "layer", work, "attention norm")

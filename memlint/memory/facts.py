@@ -16,8 +16,19 @@ UPCAST = (("transformers", (4, 49), "padded"), ("transformers", (4, 46), "shifte
 # transformers before 4.49: these models computed their loss themselves, in the logits' own dtype.
 OWN_LOSS = ("transformers", (4, 49))
 OWN_LOSS_FAMILIES = frozenset(
-    ("gpt2", "gpt_bigcode", "gpt_neox", "gptj", "bloom", "opt", "falcon", "mpt", "codegen",
-     "RefinedWeb", "RefinedWebModel")
+    (
+        "gpt2",
+        "gpt_bigcode",
+        "gpt_neox",
+        "gptj",
+        "bloom",
+        "opt",
+        "falcon",
+        "mpt",
+        "codegen",
+        "RefinedWeb",
+        "RefinedWebModel",
+    )
 )
 
 # bitsandbytes before 0.42: a 4-bit matmul kept its input for backward.
@@ -38,6 +49,10 @@ FUSED_ADAMW = ("transformers", (4, 55))
 # trl: checkpointing by default from 0.22; losses without logits by default from 1.15.
 TRL_CHECKPOINTS = ("trl", (0, 22))
 TRL_TILES = ("trl", (1, 15))
+
+# trl 1.0: no k-bit preparation of quantized models, and their adapters are cast to bfloat16
+# (read in 0.24, which prepares, and 1.0, which does not).
+TRL_LEAVES_KBIT = ("trl", (1, 0))
 
 # transformers 4.48: sdpa leaves keys unrepeated where it gets no mask (torch's enable_gqa).
 SDPA_GROUPS = ("transformers", (4, 48))

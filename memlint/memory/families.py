@@ -26,15 +26,18 @@ def read_config(config: Config) -> Architecture:
         ConfigError: a size without which nothing can be computed is missing.
     """
     kind = str(config.get("model_type") or _guess(config))
-    if kind in _TEXT_INSIDE or ("text_config" in config and isinstance(config["text_config"], dict)):
+    if kind in _TEXT_INSIDE or (
+        "text_config" in config and isinstance(config["text_config"], dict)
+    ):
         return _multimodal(config, kind)
     reader = _READERS.get(kind, _decoder)
     architecture = reader(config, kind)
     labels = config.get("id2label")
     classes = config.get("architectures") or [""]
     changes: dict[str, Any] = {}
-    if str(classes[0]).endswith(("ForSequenceClassification", "ForImageClassification",
-                                 "ForTokenClassification")):
+    if str(classes[0]).endswith(
+        ("ForSequenceClassification", "ForImageClassification", "ForTokenClassification")
+    ):
         changes["head"] = "classes"
         changes["labels"] = len(labels) if isinstance(labels, dict) else config.get("num_labels", 2)
     quantization = config.get("quantization_config")
@@ -114,10 +117,15 @@ class Traits:
 
 
 _GPT2 = {
-    "q_proj": "c_attn", "o_proj": "c_proj", "up_proj": "c_fc", "down_proj": "c_proj",
+    "q_proj": "c_attn",
+    "o_proj": "c_proj",
+    "up_proj": "c_fc",
+    "down_proj": "c_proj",
 }
 _NEOX = {
-    "o_proj": "dense", "up_proj": "dense_h_to_4h", "down_proj": "dense_4h_to_h",
+    "o_proj": "dense",
+    "up_proj": "dense_h_to_4h",
+    "down_proj": "dense_4h_to_h",
 }
 _TRAITS: dict[str, Traits] = {
     "llama": Traits(),
@@ -132,16 +140,29 @@ _TRAITS: dict[str, Traits] = {
     "qwen3": Traits(query_norm=True),
     "qwen3_moe": Traits(query_norm=True),
     "gemma": Traits(norm="gemma", tied=True, activation="gelu_pytorch_tanh"),
-    "gemma2": Traits(norm="gemma", tied=True, norms=4, softcap=True,
-                     activation="gelu_pytorch_tanh"),
-    "gemma3_text": Traits(norm="gemma", tied=True, norms=4, query_norm=True,
-                          activation="gelu_pytorch_tanh"),
-    "gemma3": Traits(norm="gemma", tied=True, norms=4, query_norm=True,
-                     activation="gelu_pytorch_tanh"),
-    "phi": Traits(qkv_bias=True, out_bias=True, mlp_bias=True, norm="layer", norm_bias=True,
-                  norms=1, parallel=True, gated=False, activation="gelu_new", head_bias=True,
-                  rotary_share=0.4,
-                  names={"o_proj": "dense", "up_proj": "fc1", "down_proj": "fc2"}),
+    "gemma2": Traits(
+        norm="gemma", tied=True, norms=4, softcap=True, activation="gelu_pytorch_tanh"
+    ),
+    "gemma3_text": Traits(
+        norm="gemma", tied=True, norms=4, query_norm=True, activation="gelu_pytorch_tanh"
+    ),
+    "gemma3": Traits(
+        norm="gemma", tied=True, norms=4, query_norm=True, activation="gelu_pytorch_tanh"
+    ),
+    "phi": Traits(
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        norm="layer",
+        norm_bias=True,
+        norms=1,
+        parallel=True,
+        gated=False,
+        activation="gelu_new",
+        head_bias=True,
+        rotary_share=0.4,
+        names={"o_proj": "dense", "up_proj": "fc1", "down_proj": "fc2"},
+    ),
     "phi3": Traits(fused_qkv="qkv_proj", fused_gate="gate_up_proj"),
     "phimoe": Traits(qkv_bias=True, out_bias=True, norm="layer", norm_bias=True, head_bias=True),
     "stablelm": Traits(norm="layer", norm_bias=True),
@@ -155,47 +176,129 @@ _TRAITS: dict[str, Traits] = {
     "cohere": Traits(norm="layer", norms=1, parallel=True, tied=True),
     "cohere2": Traits(norm="layer", norms=1, parallel=True, tied=True),
     "smollm3": Traits(tied=True),
-    "starcoder2": Traits(qkv_bias=True, out_bias=True, mlp_bias=True, norm="layer",
-                         norm_bias=True, gated=False, tied=True, activation="gelu_pytorch_tanh",
-                         names={"up_proj": "c_fc", "down_proj": "c_proj"}),
-    "gpt_neox": Traits(qkv_bias=True, out_bias=True, mlp_bias=True, norm="layer", norm_bias=True,
-                       gated=False, parallel=True, activation="gelu", rotary_share=0.25,
-                       fused_qkv="query_key_value", names=_NEOX),
-    "gpt2": Traits(qkv_bias=True, out_bias=True, mlp_bias=True, norm="layer", norm_bias=True,
-                   gated=False, tied=True, activation="gelu_new", rotary=False,
-                   fused_qkv="c_attn", names=_GPT2, learned_positions=1),
-    "gpt_bigcode": Traits(qkv_bias=True, out_bias=True, mlp_bias=True, norm="layer",
-                          norm_bias=True, gated=False, tied=True,
-                          activation="gelu_pytorch_tanh", rotary=False, fused_qkv="c_attn",
-                          names=_GPT2, learned_positions=1),
-    "gptj": Traits(mlp_bias=True, norm="layer", norm_bias=True, norms=1, parallel=True,
-                   gated=False, activation="gelu_new", head_bias=True, rotary_share=0.25,
-                   names={"o_proj": "out_proj", "up_proj": "fc_in", "down_proj": "fc_out"}),
-    "opt": Traits(qkv_bias=True, out_bias=True, mlp_bias=True, norm="layer", norm_bias=True,
-                  gated=False, tied=True, activation="relu", rotary=False,
-                  names={"o_proj": "out_proj", "up_proj": "fc1", "down_proj": "fc2"},
-                  learned_positions=1),
-    "bloom": Traits(qkv_bias=True, out_bias=True, mlp_bias=True, norm="layer", norm_bias=True,
-                    gated=False, tied=True, activation="gelu", rotary=False,
-                    fused_qkv="query_key_value", names=_NEOX),
-    "mpt": Traits(norm="layer", gated=False, tied=True, activation="gelu", rotary=False,
-                  fused_qkv="Wqkv",
-                  names={"o_proj": "out_proj", "down_proj": "down_proj"}),
-    "qwen": Traits(fused_qkv="c_attn", qkv_bias=True,
-                   names={"o_proj": "c_proj", "gate_proj": "w2", "up_proj": "w1",
-                          "down_proj": "c_proj"}),
+    "starcoder2": Traits(
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        norm="layer",
+        norm_bias=True,
+        gated=False,
+        tied=True,
+        activation="gelu_pytorch_tanh",
+        names={"up_proj": "c_fc", "down_proj": "c_proj"},
+    ),
+    "gpt_neox": Traits(
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        norm="layer",
+        norm_bias=True,
+        gated=False,
+        parallel=True,
+        activation="gelu",
+        rotary_share=0.25,
+        fused_qkv="query_key_value",
+        names=_NEOX,
+    ),
+    "gpt2": Traits(
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        norm="layer",
+        norm_bias=True,
+        gated=False,
+        tied=True,
+        activation="gelu_new",
+        rotary=False,
+        fused_qkv="c_attn",
+        names=_GPT2,
+        learned_positions=1,
+    ),
+    "gpt_bigcode": Traits(
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        norm="layer",
+        norm_bias=True,
+        gated=False,
+        tied=True,
+        activation="gelu_pytorch_tanh",
+        rotary=False,
+        fused_qkv="c_attn",
+        names=_GPT2,
+        learned_positions=1,
+    ),
+    "gptj": Traits(
+        mlp_bias=True,
+        norm="layer",
+        norm_bias=True,
+        norms=1,
+        parallel=True,
+        gated=False,
+        activation="gelu_new",
+        head_bias=True,
+        rotary_share=0.25,
+        names={"o_proj": "out_proj", "up_proj": "fc_in", "down_proj": "fc_out"},
+    ),
+    "opt": Traits(
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        norm="layer",
+        norm_bias=True,
+        gated=False,
+        tied=True,
+        activation="relu",
+        rotary=False,
+        names={"o_proj": "out_proj", "up_proj": "fc1", "down_proj": "fc2"},
+        learned_positions=1,
+    ),
+    "bloom": Traits(
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        norm="layer",
+        norm_bias=True,
+        gated=False,
+        tied=True,
+        activation="gelu",
+        rotary=False,
+        fused_qkv="query_key_value",
+        names=_NEOX,
+    ),
+    "mpt": Traits(
+        norm="layer",
+        gated=False,
+        tied=True,
+        activation="gelu",
+        rotary=False,
+        fused_qkv="Wqkv",
+        names={"o_proj": "out_proj", "down_proj": "down_proj"},
+    ),
+    "qwen": Traits(
+        fused_qkv="c_attn",
+        qkv_bias=True,
+        names={"o_proj": "c_proj", "gate_proj": "w2", "up_proj": "w1", "down_proj": "c_proj"},
+    ),
     "baichuan": Traits(fused_qkv="W_pack"),
-    "chatglm": Traits(fused_qkv="query_key_value", qkv_bias=True, fused_gate="dense_h_to_4h",
-                      names={"o_proj": "dense", "down_proj": "dense_4h_to_h"}, rotary_share=0.5),
+    "chatglm": Traits(
+        fused_qkv="query_key_value",
+        qkv_bias=True,
+        fused_gate="dense_h_to_4h",
+        names={"o_proj": "dense", "down_proj": "dense_4h_to_h"},
+        rotary_share=0.5,
+    ),
     "glm": Traits(qkv_bias=True, fused_gate="gate_up_proj", rotary_share=0.5),
     "glm4": Traits(qkv_bias=True, fused_gate="gate_up_proj", rotary_share=0.5, norms=4),
-    "internlm2": Traits(fused_qkv="wqkv",
-                        names={"o_proj": "wo", "gate_proj": "w1", "up_proj": "w3",
-                               "down_proj": "w2"}),
+    "internlm2": Traits(
+        fused_qkv="wqkv",
+        names={"o_proj": "wo", "gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"},
+    ),
     "exaone": Traits(),
     "exaone4": Traits(query_norm=True),
-    "nemotron": Traits(norm="layer", norm_bias=True, gated=False, activation="relu2",
-                       rotary_share=0.5),
+    "nemotron": Traits(
+        norm="layer", norm_bias=True, gated=False, activation="relu2", rotary_share=0.5
+    ),
     "seed_oss": Traits(qkv_bias=True),
     "ernie4_5": Traits(tied=True),
     "hunyuan_v1_dense": Traits(query_norm=True),
@@ -278,7 +381,8 @@ def _layer(config: Config, kind: str, traits: Traits, index: int, hidden: int) -
         norms=traits.norms,
         parallel=traits.parallel and bool(config.get("use_parallel_residual", True)),
         dropout=float(config.get("resid_pdrop") or config.get("hidden_dropout") or 0.0)
-        if not traits.gated else 0.0,
+        if not traits.gated
+        else 0.0,
     )
 
 
@@ -345,7 +449,8 @@ def _attention(
         key_dim=head,
         value_dim=head,
         window=_number(config, "sliding_window", "attention_chunk_size", default=0)
-        if sliding else 0,
+        if sliding
+        else 0,
         rotary=traits.rotary and not config.get("alibi"),
         rotary_share=float(
             config.get("partial_rotary_factor") or config.get("rotary_pct") or traits.rotary_share
@@ -445,15 +550,20 @@ def _linear_attention(config: Config, hidden: int, layer_type: str) -> Attention
 
 def _mlp(config: Config, kind: str, traits: Traits, index: int, hidden: int) -> Mlp:
     names = traits.names
-    inner = _number(config, "intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size",
-                    default=4 * hidden)
+    inner = _number(
+        config, "intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", default=4 * hidden
+    )
     if kind == "qwen":
         inner //= 2
     if kind == "mpt":
         inner = int(config.get("expansion_ratio", 4)) * hidden
     bias = bool(config.get("mlp_bias", traits.mlp_bias))
-    activation = str(config.get("hidden_activation") or config.get("hidden_act")
-                     or config.get("activation_function") or traits.activation)
+    activation = str(
+        config.get("hidden_activation")
+        or config.get("hidden_act")
+        or config.get("activation_function")
+        or traits.activation
+    )
     experts = _experts(config, kind, index)
     if experts:
         return _mixture(config, kind, hidden, inner, experts, activation)
@@ -482,8 +592,9 @@ def _feed_forward(
 
 
 def _experts(config: Config, kind: str, index: int) -> int:
-    count = _number(config, "num_local_experts", "num_experts", "n_routed_experts",
-                    "moe_num_experts", default=0)
+    count = _number(
+        config, "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", default=0
+    )
     if not count:
         return 0
     if index < _number(config, "first_k_dense_replace", default=0):
@@ -506,8 +617,9 @@ def _mixture(
 ) -> Mlp:
     """Experts, a router, and what all tokens share."""
     width = _number(config, "moe_intermediate_size", default=inner)
-    active = _number(config, "num_experts_per_tok", "num_experts_per_token", "moe_topk",
-                     "moe_k", default=2)
+    active = _number(
+        config, "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", default=2
+    )
     names = ("w1", "w3", "w2") if kind == "mixtral" else ("gate_proj", "up_proj", "down_proj")
     bias = kind == "gpt_oss"
     shared_width = _number(config, "shared_expert_intermediate_size", default=0)
@@ -539,8 +651,9 @@ def _mixture(
         router=experts * hidden,
         shared=shared,
         shared_inner=shared_width,
-        other_parameters=experts * hidden + other + (experts if kind in ("gpt_oss", "deepseek_v3",
-                                                                         "glm4_moe") else 0),
+        other_parameters=experts * hidden
+        + other
+        + (experts if kind in ("gpt_oss", "deepseek_v3", "glm4_moe") else 0),
     )
 
 
@@ -560,8 +673,10 @@ def _falcon(config: Config, kind: str) -> Architecture:
     heads = _number(config, "num_attention_heads", "n_head")
     grouped = bool(config.get("new_decoder_architecture", False))
     multi = bool(config.get("multi_query", True))
-    keys = _number(config, "num_kv_heads", "n_head_kv", default=heads) if grouped else (
-        1 if multi else heads
+    keys = (
+        _number(config, "num_kv_heads", "n_head_kv", default=heads)
+        if grouped
+        else (1 if multi else heads)
     )
     head = hidden // heads
     bias = bool(config.get("bias", False))
@@ -589,7 +704,7 @@ def _falcon(config: Config, kind: str) -> Architecture:
                 Linear("dense_4h_to_h", inner, hidden, bias),
             ),
         ),
-        norms=2 if grouped and config.get("num_ln_in_parallel_attn") != 1 or not parallel else 1,
+        norms=2 if (grouped and config.get("num_ln_in_parallel_attn") != 1) or not parallel else 1,
         parallel=parallel,
     )
     return Architecture(
@@ -640,11 +755,15 @@ def _encoder_layer(
         )
 
     projections: tuple[Linear, ...] = (
-        Linear(up, hidden, inner, bias), Linear(down, inner, hidden, bias)
+        Linear(up, hidden, inner, bias),
+        Linear(down, inner, hidden, bias),
     )
     if gated:
-        projections = (Linear("wi_0", hidden, inner), Linear("wi_1", hidden, inner),
-                       Linear("wo", inner, hidden))
+        projections = (
+            Linear("wi_0", hidden, inner),
+            Linear("wi_1", hidden, inner),
+            Linear("wo", inner, hidden),
+        )
     return Layer(
         attention=attention(),
         mlp=Mlp(gated=gated, inner=inner, activation=activation, projections=projections),
@@ -698,7 +817,11 @@ def _vit(config: Config, kind: str) -> Architecture:
     channels = _number(config, "num_channels", default=3)
     tokens = (image // patch) ** 2 + 1
     layer = _encoder_layer(
-        hidden, heads, inner, str(config.get("hidden_act", "gelu")), _BERT,
+        hidden,
+        heads,
+        inner,
+        str(config.get("hidden_act", "gelu")),
+        _BERT,
         dropout=float(config.get("hidden_dropout_prob", 0.0)),
     )
     labels = config.get("id2label")
@@ -711,7 +834,9 @@ def _vit(config: Config, kind: str) -> Architecture:
         norm_bias=True,
         head="classes",
         head_bias=True,
-        labels=len(labels) if isinstance(labels, dict) else _number(config, "num_labels", default=2),
+        labels=len(labels)
+        if isinstance(labels, dict)
+        else _number(config, "num_labels", default=2),
         other_parameters=patch * patch * channels * hidden + hidden + hidden + tokens * hidden,
         max_positions=tokens,
     )
@@ -730,8 +855,18 @@ def _t5(config: Config, kind: str) -> Architecture:
 
     def layer(cross: bool) -> Layer:
         return _encoder_layer(
-            hidden, heads, inner, activation, names, bias=False, dropout=dropout, gated=gated,
-            head=head, causal=cross, cross=cross, norms=3 if cross else 2,
+            hidden,
+            heads,
+            inner,
+            activation,
+            names,
+            bias=False,
+            dropout=dropout,
+            gated=gated,
+            head=head,
+            causal=cross,
+            cross=cross,
+            norms=3 if cross else 2,
         )
 
     depth = _number(config, "num_layers")
@@ -745,8 +880,13 @@ def _t5(config: Config, kind: str) -> Architecture:
         norm="rms",
         tied=bool(config.get("tie_word_embeddings", True)),
         towers=(
-            Tower("encoder", hidden, ((layer(False), depth),), norm="rms",
-                  other_parameters=hidden + buckets * heads),
+            Tower(
+                "encoder",
+                hidden,
+                ((layer(False), depth),),
+                norm="rms",
+                other_parameters=hidden + buckets * heads,
+            ),
         ),
         other_parameters=buckets * heads,
         encoder_decoder=True,
@@ -760,12 +900,23 @@ def _bart(config: Config, kind: str) -> Architecture:
     activation = str(config.get("activation_function", "gelu"))
     names = ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2")
     encoder = _encoder_layer(
-        hidden, _number(config, "encoder_attention_heads"), _number(config, "encoder_ffn_dim"),
-        activation, names, dropout=dropout,
+        hidden,
+        _number(config, "encoder_attention_heads"),
+        _number(config, "encoder_ffn_dim"),
+        activation,
+        names,
+        dropout=dropout,
     )
     decoder = _encoder_layer(
-        hidden, _number(config, "decoder_attention_heads"), _number(config, "decoder_ffn_dim"),
-        activation, names, dropout=dropout, causal=True, cross=True, norms=3,
+        hidden,
+        _number(config, "decoder_attention_heads"),
+        _number(config, "decoder_ffn_dim"),
+        activation,
+        names,
+        dropout=dropout,
+        causal=True,
+        cross=True,
+        norms=3,
     )
     if kind == "whisper":
         mels = _number(config, "num_mel_bins", default=80)
@@ -787,8 +938,13 @@ def _bart(config: Config, kind: str) -> Architecture:
         norm_bias=True,
         tied=True,
         towers=(
-            Tower("encoder", hidden, ((encoder, _number(config, "encoder_layers")),),
-                  other_parameters=encoder_other, tokens=tokens),
+            Tower(
+                "encoder",
+                hidden,
+                ((encoder, _number(config, "encoder_layers")),),
+                other_parameters=encoder_other,
+                tokens=tokens,
+            ),
         ),
         other_parameters=other,
         encoder_decoder=True,
@@ -796,24 +952,61 @@ def _bart(config: Config, kind: str) -> Architecture:
     )
 
 
-_TEXT_INSIDE = ("llava", "llava_next", "paligemma", "idefics2", "idefics3", "mllama", "qwen2_vl",
-                "qwen2_5_vl", "qwen3_vl", "gemma3", "mistral3", "internvl", "smolvlm", "llama4",
-                "qwen3_5", "qwen3_5_moe", "llava_onevision", "aya_vision", "gemma3n", "gemma4")
+_TEXT_INSIDE = (
+    "llava",
+    "llava_next",
+    "paligemma",
+    "idefics2",
+    "idefics3",
+    "mllama",
+    "qwen2_vl",
+    "qwen2_5_vl",
+    "qwen3_vl",
+    "gemma3",
+    "mistral3",
+    "internvl",
+    "smolvlm",
+    "llama4",
+    "qwen3_5",
+    "qwen3_5_moe",
+    "llava_onevision",
+    "aya_vision",
+    "gemma3n",
+    "gemma4",
+)
 
 
 def _multimodal(config: Config, kind: str) -> Architecture:
     """A language model inside a model that also sees: the text part and a vision tower."""
     text = dict(config.get("text_config") or {})
-    inherited = ("hidden_size", "num_hidden_layers", "vocab_size", "num_attention_heads",
-                 "num_key_value_heads", "intermediate_size", "tie_word_embeddings")
+    inherited = (
+        "hidden_size",
+        "num_hidden_layers",
+        "vocab_size",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "intermediate_size",
+        "tie_word_embeddings",
+    )
     for name in inherited:
         if name not in text and name in config:
             text[name] = config[name]
-    text.setdefault("model_type", {"qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2",
-                                   "qwen3_vl": "qwen3", "gemma3": "gemma3_text"}.get(kind, "llama"))
+    text.setdefault(
+        "model_type",
+        {
+            "qwen2_vl": "qwen2",
+            "qwen2_5_vl": "qwen2",
+            "qwen3_vl": "qwen3",
+            "gemma3": "gemma3_text",
+        }.get(kind, "llama"),
+    )
     inner_kind = str(text["model_type"])
-    renamed = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3",
-               "qwen3_vl_moe_text": "qwen3_moe"}
+    renamed = {
+        "qwen2_vl_text": "qwen2",
+        "qwen2_5_vl_text": "qwen2",
+        "qwen3_vl_text": "qwen3",
+        "qwen3_vl_moe_text": "qwen3_moe",
+    }
     text["model_type"] = renamed.get(inner_kind, inner_kind)
     architecture = read_config(text)
     vision = config.get("vision_config")
@@ -824,9 +1017,7 @@ def _multimodal(config: Config, kind: str) -> Architecture:
         else:
             architecture = architecture._replace(unknown=("vision_config",))
     dtype = config.get("dtype") or config.get("torch_dtype")
-    return architecture._replace(
-        family=kind, dtype=str(dtype or architecture.dtype)
-    )
+    return architecture._replace(family=kind, dtype=str(dtype or architecture.dtype))
 
 
 def _vision_tower(vision: Config, hidden: int, kind: str) -> Tower | None:
@@ -842,15 +1033,22 @@ def _vision_tower(vision: Config, hidden: int, kind: str) -> Tower | None:
     patch = _number(vision, "patch_size", default=14)
     names = ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2")
     gated = kind in ("qwen2_5_vl",)
-    layer = _encoder_layer(width, heads, inner, str(vision.get("hidden_act", "gelu")), names,
-                           dropout=0.0)
+    layer = _encoder_layer(
+        width, heads, inner, str(vision.get("hidden_act", "gelu")), names, dropout=0.0
+    )
     if gated:
-        layer = layer._replace(mlp=Mlp(
-            gated=True, inner=inner, activation="silu",
-            projections=(Linear("gate_proj", width, inner, True),
-                         Linear("up_proj", width, inner, True),
-                         Linear("down_proj", inner, width, True)),
-        ))
+        layer = layer._replace(
+            mlp=Mlp(
+                gated=True,
+                inner=inner,
+                activation="silu",
+                projections=(
+                    Linear("gate_proj", width, inner, True),
+                    Linear("up_proj", width, inner, True),
+                    Linear("down_proj", inner, width, True),
+                ),
+            )
+        )
     channels = _number(vision, "num_channels", "in_channels", "in_chans", default=3)
     temporal = _number(vision, "temporal_patch_size", default=1)
     other = patch * patch * channels * temporal * width + width

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memlint.memory.settings import SettingsError
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class Gpu(Plain):
@@ -29,8 +29,9 @@ def _table() -> dict[str, Gpu]:
     text = (Path(__file__).parent / "data" / "gpus.json").read_text(encoding="utf-8")
     table: dict[str, Gpu] = {}
     for row in json.loads(text)["gpus"]:
-        gpu = Gpu(row["name"], row["mib"] * 2**20, row["context_mib"] * 2**20,
-                  bool(row.get("hopper")))
+        gpu = Gpu(
+            row["name"], row["mib"] * 2**20, row["context_mib"] * 2**20, bool(row.get("hopper"))
+        )
         for name in (row["name"], *row.get("aliases", ())):
             table[_plain(name)] = gpu
     return table

@@ -17,7 +17,7 @@ from __future__ import annotations
 from memlint.memory.architecture import Linear
 from memlint.memory.blocks import Weight, Work, cast, linear, norm
 from memlint.memory.tape import Tape, Value
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 TILE_TOKENS = 4096  # trl/kernels/chunked_logprob.py, TOKEN_CHUNK_SIZE
 TILE_VOCABULARY = 32768  # its callers' default chunk_size
@@ -66,8 +66,9 @@ def record(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Valu
         logits = _logits(tape, "scaled logits", logits)
     if head.softcap:
         capped = _logits(tape, "capped logits", logits)
-        logits = tape.op("softcap", (capped,), capped.elements, capped.width, kind="logits",
-                         saves_output=True)
+        logits = tape.op(
+            "softcap", (capped,), capped.elements, capped.width, kind="logits", saves_output=True
+        )
         logits = _logits(tape, "capped and scaled logits", logits)
     if head.path == "chunked":
         return _pieces(tape, logits, head)
@@ -82,8 +83,15 @@ def _logits(tape: Tape, name: str, x: Value) -> Value:
 
 def _compiled(tape: Tape, logits: Value, head: Head) -> Value:
     """A compiled loss reads the logits in place; its gradient is one tensor of their dtype."""
-    loss = tape.op("loss", (logits,), head.tokens, 4, saves=(logits,),
-                   backward_scratch=4 * logits.elements, kind="logits")
+    loss = tape.op(
+        "loss",
+        (logits,),
+        head.tokens,
+        4,
+        saves=(logits,),
+        backward_scratch=4 * logits.elements,
+        kind="logits",
+    )
     if head.held:
         tape.hold(logits)
     return loss
@@ -107,11 +115,18 @@ def _cross_entropy(tape: Tape, logits: Value, head: Head) -> Value:
     if shift:
         shifted = tape.op("shifted logits", (wide,), wide.elements, wide.width, kind="logits")
     if head.path == "fused":
-        loss = tape.op("loss", (shifted,), head.tokens, 4, saves=(shifted,), kind="logits",
-                       scratch=0)
+        loss = tape.op(
+            "loss", (shifted,), head.tokens, 4, saves=(shifted,), kind="logits", scratch=0
+        )
     else:
-        chances = tape.op("log-softmax", (shifted,), shifted.elements, shifted.width,
-                          saves_output=True, kind="logits")
+        chances = tape.op(
+            "log-softmax",
+            (shifted,),
+            shifted.elements,
+            shifted.width,
+            saves_output=True,
+            kind="logits",
+        )
         loss = tape.op("loss", (chances,), head.tokens, 4)
     if head.upcast == "own":
         tape.touch(narrow, logits)
@@ -135,8 +150,9 @@ def _log_probabilities(tape: Tape, logits: Value, head: Head) -> Value:
     """
     if head.path == "fused":
         return tape.op("log-probabilities", (logits,), head.tokens, 4, saves=(logits,))
-    chances = tape.op("log-softmax", (logits,), logits.elements, logits.width, saves_output=True,
-                      kind="logits")
+    chances = tape.op(
+        "log-softmax", (logits,), logits.elements, logits.width, saves_output=True, kind="logits"
+    )
     loss = tape.op("log-probabilities", (chances,), head.tokens, logits.width)
     if head.held:
         tape.hold(logits)
@@ -146,12 +162,25 @@ def _log_probabilities(tape: Tape, logits: Value, head: Head) -> Value:
 
 def _pieces(tape: Tape, logits: Value, head: Head) -> Value:
     """Chunks of tokens in a list: all logits and their log-softmax exist, gradients one chunk."""
-    chances = tape.op("log-softmax", (logits,), logits.elements, logits.width, saves_output=True,
-                      kind="logits", grad=False)
+    chances = tape.op(
+        "log-softmax",
+        (logits,),
+        logits.elements,
+        logits.width,
+        saves_output=True,
+        kind="logits",
+        grad=False,
+    )
     tape.hold(logits, chances)
     piece = max(head.tokens // 8, 1) * head.vocabulary * logits.width
-    return tape.op("loss", (tape.view(logits, 1),), head.tokens, logits.width, scratch=piece,
-                   backward_scratch=piece)
+    return tape.op(
+        "loss",
+        (tape.view(logits, 1),),
+        head.tokens,
+        logits.width,
+        scratch=piece,
+        backward_scratch=piece,
+    )
 
 
 def _tiled(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Value:
@@ -160,7 +189,12 @@ def _tiled(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Valu
     matrix = head.vocabulary * head.hidden
     gradients = 4 * head.tokens * head.hidden + (4 * matrix if weight.trainable else 0)
     return tape.op(
-        "log-probabilities", (x,), head.tokens, 4, saves=(x,), scratch=tile,
+        "log-probabilities",
+        (x,),
+        head.tokens,
+        4,
+        saves=(x,),
+        scratch=tile,
         keeps=24 * head.tokens,
         backward_scratch=tile + gradients,
         weight_bytes=matrix * weight.gradient if weight.trainable else 0,
@@ -178,7 +212,12 @@ def _liger(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Valu
     kept = x.bytes + (matrix * weight.gradient if weight.trainable else 0)
     recast = matrix * x.width if weight.stored > x.width else 0
     return tape.op(
-        "loss", (x,), head.tokens, 4, keeps=kept, scratch=piece + recast,
+        "loss",
+        (x,),
+        head.tokens,
+        4,
+        keeps=kept,
+        scratch=piece + recast,
         weight_bytes=matrix * weight.gradient if weight.trainable else 0,
         kind="logits",
     )

@@ -7,7 +7,7 @@ optimizers' own packages.
 
 from __future__ import annotations
 
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class Optimizer(Plain):
@@ -82,10 +82,12 @@ _TABLE: dict[str, Optimizer] = {
         Optimizer("galore_adamw_8bit", moments=2, bits=8, rank=128, single=3.0),
         Optimizer("galore_adafactor", factored=True, rank=128, single=4.0),
         Optimizer("galore_adamw_layerwise", moments=2, rank=128, single=3.0, in_backward=True),
-        Optimizer("galore_adamw_8bit_layerwise", moments=2, bits=8, rank=128, single=3.0,
-                  in_backward=True),
-        Optimizer("galore_adafactor_layerwise", factored=True, rank=128, single=4.0,
-                  in_backward=True),
+        Optimizer(
+            "galore_adamw_8bit_layerwise", moments=2, bits=8, rank=128, single=3.0, in_backward=True
+        ),
+        Optimizer(
+            "galore_adafactor_layerwise", factored=True, rank=128, single=4.0, in_backward=True
+        ),
         Optimizer("lomo", in_backward=True, single=1.0),
         Optimizer("adalomo", factored=True, in_backward=True, single=3.0),
         Optimizer("grokadamw", moments=3, single=2.0),
@@ -99,10 +101,16 @@ _TABLE: dict[str, Optimizer] = {
     )
 }
 ALIASES = {
-    "adamw": "adamw_torch", "adam": "adamw_torch", "adamw_torch_foreach": "adamw_torch",
-    "adamw_fused": "adamw_torch_fused", "paged_adamw": "paged_adamw_32bit",
-    "lion": "lion_32bit", "paged_lion": "paged_lion_32bit", "adamw_bnb": "adamw_bnb_8bit",
-    "rmsprop_8bit": "rmsprop_bnb_8bit", "adam8bit": "adamw_8bit",
+    "adamw": "adamw_torch",
+    "adam": "adamw_torch",
+    "adamw_torch_foreach": "adamw_torch",
+    "adamw_fused": "adamw_torch_fused",
+    "paged_adamw": "paged_adamw_32bit",
+    "lion": "lion_32bit",
+    "paged_lion": "paged_lion_32bit",
+    "adamw_bnb": "adamw_bnb_8bit",
+    "rmsprop_8bit": "rmsprop_bnb_8bit",
+    "adam8bit": "adamw_8bit",
 }
 NAMES = tuple(_TABLE)
 
@@ -114,7 +122,12 @@ def find_optimizer(name: str) -> Optimizer | None:
 
 
 def state_bytes(
-    optimizer: Optimizer, numel: int, width: int, *, rows: int = 0, columns: int = 0,
+    optimizer: Optimizer,
+    numel: int,
+    width: int,
+    *,
+    rows: int = 0,
+    columns: int = 0,
     embedding: bool = False,
 ) -> int:
     """Bytes of the states of one parameter.

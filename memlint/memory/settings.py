@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class SettingsError(ValueError):
@@ -65,12 +65,12 @@ class Settings(Plain):
     compile: bool | None = None
     world_size: int | None = None
     sharding: str | None = None
-    sharding_options: Mapping[str, Any] = {}  # noqa: RUF012 - read only
+    sharding_options: Mapping[str, Any] = {}
     gpu: str | None = None
-    versions: Mapping[str, str] = {}  # noqa: RUF012 - read only
+    versions: Mapping[str, str] = {}
     autocast: bool | None = None
     evaluation: bool | None = None
-    generation: Mapping[str, Any] = {}  # noqa: RUF012 - read only
+    generation: Mapping[str, Any] = {}
 
 
 METHODS = ("full", "lora", "qlora")
@@ -88,32 +88,60 @@ OFFLOADS = ("none", "activations", "optimizer", "parameters")
 SHARDINGS = ("none", "ddp", "fsdp", "fsdp2", "zero1", "zero2", "zero3")
 QUANTIZATIONS = ("nf4", "fp4", "int8", "gptq", "awq")
 _DTYPES = {
-    "bfloat16": "bfloat16", "bf16": "bfloat16", "torch.bfloat16": "bfloat16",
-    "float16": "float16", "fp16": "float16", "half": "float16", "torch.float16": "float16",
-    "float32": "float32", "fp32": "float32", "float": "float32", "torch.float32": "float32",
-    "tf32": "float32", "float8": "float8", "fp8": "float8",
+    "bfloat16": "bfloat16",
+    "bf16": "bfloat16",
+    "torch.bfloat16": "bfloat16",
+    "float16": "float16",
+    "fp16": "float16",
+    "half": "float16",
+    "torch.float16": "float16",
+    "float32": "float32",
+    "fp32": "float32",
+    "float": "float32",
+    "torch.float32": "float32",
+    "tf32": "float32",
+    "float8": "float8",
+    "fp8": "float8",
 }
 WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4, "float8": 1}
 _ALIASES = {
-    "attention": {"flash_attn": "flash_attention_2", "flash": "flash_attention_2",
-                  "flash_attention": "flash_attention_2", "flex": "flex_attention"},
+    "attention": {
+        "flash_attn": "flash_attention_2",
+        "flash": "flash_attention_2",
+        "flash_attention": "flash_attention_2",
+        "flex": "flex_attention",
+    },
     "checkpointing": {"true": "full", "false": "none", "non_reentrant": "full"},
     "sharding": {"fsdp1": "fsdp", "deepspeed_zero3": "zero3", "deepspeed_zero2": "zero2"},
-    "trainer": {"Trainer": "transformers.Trainer", "SFTTrainer": "trl.SFTTrainer",
-                "DPOTrainer": "trl.DPOTrainer", "GRPOTrainer": "trl.GRPOTrainer",
-                "custom": "loop"},
+    "trainer": {
+        "Trainer": "transformers.Trainer",
+        "SFTTrainer": "trl.SFTTrainer",
+        "DPOTrainer": "trl.DPOTrainer",
+        "GRPOTrainer": "trl.GRPOTrainer",
+        "custom": "loop",
+    },
 }
 _CHOICES = {
-    "method": METHODS, "checkpointing": CHECKPOINTING, "attention": ATTENTION, "loss": LOSSES,
-    "trainer": TRAINERS, "offload": OFFLOADS, "sharding": SHARDINGS,
+    "method": METHODS,
+    "checkpointing": CHECKPOINTING,
+    "attention": ATTENTION,
+    "loss": LOSSES,
+    "trainer": TRAINERS,
+    "offload": OFFLOADS,
+    "sharding": SHARDINGS,
 }
 _COUNTS = (
-    "micro_batch", "seq_len", "gradient_accumulation", "group_size", "prompt_len",
-    "completion_len", "world_size",
+    "micro_batch",
+    "seq_len",
+    "gradient_accumulation",
+    "group_size",
+    "prompt_len",
+    "completion_len",
+    "world_size",
 )
 _FLAGS = ("packed", "compile", "autocast", "evaluation", "shared_prompt", "reference_model")
 _MAPPINGS = ("sharding_options", "versions", "generation")
-_NESTED = {"lora": Lora, "quantization": Quantization}
+_NESTED: dict[str, type[Plain]] = {"lora": Lora, "quantization": Quantization}
 
 
 def read_settings(data: Mapping[str, Any]) -> Settings:

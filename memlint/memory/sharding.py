@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 _LIVE = 10**9  # DeepSpeed's stage3_max_live_parameters
 _BUCKET = 5 * 10**8  # its reduce_bucket_size, in numbers; "auto" is hidden size squared
@@ -47,22 +47,36 @@ class Sharding(Plain):
     reduce_width: int = 0
 
 
-def plan(
-    name: str, world: int, options: Mapping[str, Any], offload: str, hidden: int
-) -> Sharding:
+def plan(name: str, world: int, options: Mapping[str, Any], offload: str, hidden: int) -> Sharding:
     """The shares of one GPU under a strategy."""
     tensor = _option(options, 1, "tensor_parallel", "tp", "tensor_parallel_size", "tp_size")
-    sequence = _option(options, 1, "sequence_parallel", "sp", "context_parallel", "cp", "sp_size",
-                       "ulysses", "cp_size", "sequence_parallel_size", "context_parallel_size")
+    sequence = _option(
+        options,
+        1,
+        "sequence_parallel",
+        "sp",
+        "context_parallel",
+        "cp",
+        "sp_size",
+        "ulysses",
+        "cp_size",
+        "sequence_parallel_size",
+        "context_parallel_size",
+    )
     pipeline = _option(options, 1, "pipeline_parallel", "pp", "pipeline_parallel_size", "pp_size")
     experts = _option(options, 1, "expert_parallel", "ep", "expert_parallel_size", "ep_size")
     if str(options.get("device_map", "")) not in ("", "None"):
         pipeline = max(pipeline, world)
     group = _option(options, 0, "shard_size", "data_parallel_shard_degree", "fsdp_size", "dp_shard")
     shards = group or max(world // (tensor * pipeline), 1)
-    common = {
-        "name": name, "world": world, "split": pipeline, "tensor": tensor, "sequence": sequence,
-        "experts": experts, "optimizer_offload": offload == "optimizer",
+    common: dict[str, Any] = {
+        "name": name,
+        "world": world,
+        "split": pipeline,
+        "tensor": tensor,
+        "sequence": sequence,
+        "experts": experts,
+        "optimizer_offload": offload == "optimizer",
         "parameter_offload": offload == "parameters",
     }
     part = 1.0 / shards
@@ -76,19 +90,34 @@ def plan(
         if strategy in ("SHARD_GRAD_OP", "2") or reshard is False:
             return Sharding(**common, weights=1.0, gradients=part, states=part)
         return Sharding(**common, weights=part, gradients=part, states=part, gathered_layers=2)
-    bucket = int(options.get("reduce_bucket_size") or 0) if not isinstance(
-        options.get("reduce_bucket_size"), str) else 0
+    bucket = (
+        int(options.get("reduce_bucket_size") or 0)
+        if not isinstance(options.get("reduce_bucket_size"), str)
+        else 0
+    )
     reduce_numbers = bucket or min(hidden * hidden, _BUCKET)
     master = bool(options.get("master_weights", True))
     shares = {
         "zero1": (1.0, 1.0, part, 0, 0),
         "zero2": (1.0, part, part, 0, 0),
-        "zero3": (part, part, part, 2, int(options.get("stage3_max_live_parameters") or _LIVE)
-                  if not isinstance(options.get("stage3_max_live_parameters"), str) else _LIVE),
+        "zero3": (
+            part,
+            part,
+            part,
+            2,
+            int(options.get("stage3_max_live_parameters") or _LIVE)
+            if not isinstance(options.get("stage3_max_live_parameters"), str)
+            else _LIVE,
+        ),
     }[name]
     return Sharding(
-        **common, weights=shares[0], gradients=shares[1], states=shares[2],
-        gathered_layers=shares[3], live_parameters=shares[4], master=master,
+        **common,
+        weights=shares[0],
+        gradients=shares[1],
+        states=shares[2],
+        gathered_layers=shares[3],
+        live_parameters=shares[4],
+        master=master,
         reduce_bytes=reduce_numbers * 4,
     )
 

@@ -11,20 +11,38 @@ from memlint.memory import facts
 from memlint.memory.architecture import Architecture, Layer, Linear
 from memlint.memory.blocks import Weight, Weights
 from memlint.memory.settings import Lora, Quantization, Settings, dtype_width
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 _GROUP = 128
 _BLOCK = 64
 
 # Other tools' names for the same maps (litgpt, Megatron), as PEFT's.
 _SYNONYMS = {
-    "query": ("q_proj", "query"), "key": ("k_proj", "key"), "value": ("v_proj", "value"),
-    "projection": ("o_proj", "dense"), "proj": ("o_proj",),
-    "mlp": ("gate_proj", "up_proj", "down_proj", "fc1", "fc2", "gate_up_proj",
-            "dense_h_to_4h", "dense_4h_to_h", "w1", "w2", "w3"),
-    "head": ("lm_head",), "output_proj": ("o_proj",), "out_proj": ("o_proj", "out_proj"),
-    "wte": ("embed_tokens",), "embed_tokens": ("embed_tokens",),
-    "qkv": ("q_proj", "k_proj", "v_proj"), "linear_qkv": ("q_proj", "k_proj", "v_proj"),
+    "query": ("q_proj", "query"),
+    "key": ("k_proj", "key"),
+    "value": ("v_proj", "value"),
+    "projection": ("o_proj", "dense"),
+    "proj": ("o_proj",),
+    "mlp": (
+        "gate_proj",
+        "up_proj",
+        "down_proj",
+        "fc1",
+        "fc2",
+        "gate_up_proj",
+        "dense_h_to_4h",
+        "dense_4h_to_h",
+        "w1",
+        "w2",
+        "w3",
+    ),
+    "head": ("lm_head",),
+    "output_proj": ("o_proj",),
+    "out_proj": ("o_proj", "out_proj"),
+    "wte": ("embed_tokens",),
+    "embed_tokens": ("embed_tokens",),
+    "qkv": ("q_proj", "k_proj", "v_proj"),
+    "linear_qkv": ("q_proj", "k_proj", "v_proj"),
 }
 _FUSED = ("query_key_value", "c_attn", "qkv_proj", "W_pack", "Wqkv", "wqkv")
 _PARTS = ("q_proj", "k_proj", "v_proj")
@@ -83,13 +101,18 @@ class Holding:
         self.settings = settings
         self.width = dtype_width(settings.weights_dtype or "bfloat16")
         self.compute = dtype_width(settings.compute_dtype or "bfloat16")
+        # Sharded weights are gathered in the compute dtype.
+        gathers = settings.sharding in ("fsdp", "fsdp2", "zero3")
+        self.working = min(self.width, self.compute) if gathers else self.width
         self.full = settings.method == "full"
         self.lora: Lora | None = settings.lora if not self.full else None
         self.quantization = settings.quantization
         # Sharded loaders leave the preparation out: parameters are not there yet to be cast.
         sharded = settings.sharding in ("fsdp", "fsdp2", "zero3")
         prepared = bool(
-            self.quantization and self.quantization.kbit_preparation and not sharded
+            self.quantization
+            and self.quantization.kbit_preparation
+            and not sharded
             and self.quantization.type in ("nf4", "fp4", "int8")
         )
         self.prepared = prepared
@@ -108,18 +131,26 @@ class Holding:
             rank = self.lora.r or 16
         bias = linear.outputs * linear.experts if linear.bias else 0
         quantization = self.quantization
-        skipped = quantization and quantization.skip_modules and any(
-            matches(linear.name, (name,)) for name in quantization.skip_modules
+        skipped = (
+            quantization
+            and quantization.skip_modules
+            and any(matches(linear.name, (name,)) for name in quantization.skip_modules)
         )
-        experts_whole = linear.experts > 1 and quantization and quantization.type in (
-            "nf4", "fp4", "int8"
-        ) and facts.reaches(self.settings.versions, facts.GROUPED_EXPERTS)
+        experts_whole = (
+            linear.experts > 1
+            and quantization
+            and quantization.type in ("nf4", "fp4", "int8")
+            and facts.reaches(self.settings.versions, facts.GROUPED_EXPERTS)
+        )
         adapter = rank * (linear.inputs + linear.outputs) * linear.experts
         if quantization and not skipped and not experts_whole:
             kernel = quantization.type in ("gptq", "awq")
             weight = Weight(
-                trainable=False, stored=0, quantized=True,
-                dequantized=0 if kernel else self.compute, rank=rank,
+                trainable=False,
+                stored=0,
+                quantized=True,
+                dequantized=0 if kernel else self.compute,
+                rank=rank,
                 keeps_input=not kernel and self.keeps_input,
                 adapter_width=self.adapter_width,
                 adapter_dropout=(self.lora.dropout or 0.0) if self.lora else 0.0,
@@ -128,7 +159,10 @@ class Holding:
             return Held(weight, base, adapter)
         width = self.width
         weight = Weight(
-            trainable=self.full, stored=width, gradient=width, rank=rank,
+            trainable=self.full,
+            stored=self.working,
+            gradient=self.working,
+            rank=rank,
             adapter_width=self.adapter_width,
             adapter_dropout=(self.lora.dropout or 0.0) if self.lora else 0.0,
         )
@@ -137,7 +171,9 @@ class Holding:
     def weights(self, layer: Layer) -> Weights:
         """The lookup that blocks use."""
         named = {linear.name: self.hold(linear).weight for linear in layer.linears}
-        return Weights(Weight(trainable=self.full, stored=self.width, gradient=self.width), named)
+        return Weights(
+            Weight(trainable=self.full, stored=self.working, gradient=self.working), named
+        )
 
     def layer(self, layer: Layer, norm_parameters: int) -> Stock:
         """The stock of one layer."""
@@ -164,8 +200,14 @@ class Holding:
             trainable += other
             if other:
                 shapes.append((1, other, 1))
-        return Stock(base=base, trainable=trainable, adapter=adapter, largest=largest,
-                     quantized=quantized, shapes=tuple(shapes))
+        return Stock(
+            base=base,
+            trainable=trainable,
+            adapter=adapter,
+            largest=largest,
+            quantized=quantized,
+            shapes=tuple(shapes),
+        )
 
     def embedding(self) -> Stock:
         """The token table and what no layer holds."""
@@ -180,10 +222,16 @@ class Holding:
             base += table * width
         shapes: tuple[tuple[int, int, int], ...] = ()
         if trainable:
-            shapes = ((architecture.vocabulary,
-                       architecture.embedding_dim or architecture.hidden, 1),)
-        return Stock(base=base, trainable=trainable, largest=table if trainable else 0,
-                     shapes=shapes, embedding=table if trainable else 0)
+            shapes = (
+                (architecture.vocabulary, architecture.embedding_dim or architecture.hidden, 1),
+            )
+        return Stock(
+            base=base,
+            trainable=trainable,
+            largest=table if trainable else 0,
+            shapes=shapes,
+            embedding=table if trainable else 0,
+        )
 
     def head(self) -> Stock:
         """The output matrix, where it is one of its own."""
@@ -198,27 +246,41 @@ class Holding:
             base += numel * width
         adapter = 0
         lora = self.lora
-        if lora is not None and not isinstance(lora.target_modules, str) and matches(
-            "lm_head", lora.target_modules or ()
+        if (
+            lora is not None
+            and not isinstance(lora.target_modules, str)
+            and matches("lm_head", lora.target_modules or ())
         ):
             adapter = (lora.r or 16) * (self.architecture.hidden + self.architecture.vocabulary)
         shapes = ((self.architecture.vocabulary, self.architecture.hidden, 1),) if trainable else ()
-        return Stock(base=base, trainable=trainable, largest=numel if trainable else 0,
-                     adapter=adapter, shapes=shapes)
+        return Stock(
+            base=base,
+            trainable=trainable,
+            largest=numel if trainable else 0,
+            adapter=adapter,
+            shapes=shapes,
+        )
 
     def head_weight(self) -> Weight:
         """The output matrix as the loss sees it."""
         trainable = self.full or self.saves_head or self.architecture.head == "classes"
         rank = 0
         lora = self.lora
-        if lora is not None and not isinstance(lora.target_modules, str) and matches(
-            "lm_head", lora.target_modules or ()
+        if (
+            lora is not None
+            and not isinstance(lora.target_modules, str)
+            and matches("lm_head", lora.target_modules or ())
         ):
             rank = lora.r or 16
-        stored = 4 if self.prepared else self.width
-        return Weight(trainable=trainable, stored=stored, gradient=stored, rank=rank,
-                      adapter_width=self.adapter_width,
-                      adapter_dropout=(lora.dropout or 0.0) if lora else 0.0)
+        stored = 4 if self.prepared else self.working
+        return Weight(
+            trainable=trainable,
+            stored=stored,
+            gradient=stored,
+            rank=rank,
+            adapter_width=self.adapter_width,
+            adapter_dropout=(lora.dropout or 0.0) if lora else 0.0,
+        )
 
 
 class Stock(Plain):

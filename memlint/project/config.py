@@ -37,6 +37,7 @@ class Settings(NamedTuple):
     exclude: tuple[str, ...] = ()
     target: str = ""
     unsafe_fixes: bool = False
+    runtime: bool = True
 
     def excluded(self) -> Patterns:
         return Patterns(self.exclude)
@@ -119,6 +120,7 @@ def _settings(path: str, section: Mapping[str, Any]) -> Settings:
         "exclude": _patterns,
         "target": _target,
         "unsafe-fixes": _flag,
+        "runtime": _flag,
     }
     for key, value in section.items():
         reader = readers.get(key)
@@ -135,12 +137,15 @@ def override(
     *,
     target: str | None = None,
     unsafe_fixes: bool | None = None,
+    runtime: bool | None = None,
 ) -> Settings:
     """``settings`` with what the command line said."""
     if target is not None:
         settings = settings._replace(target=target)
     if unsafe_fixes is not None:
         settings = settings._replace(unsafe_fixes=unsafe_fixes)
+    if runtime is not None:
+        settings = settings._replace(runtime=runtime)
     return settings
 
 

@@ -61,7 +61,6 @@ def render(output_format: str, report: Report) -> Iterator[str]:
 def words_of(codes: Sequence[str]) -> dict[str, RuleWords]:
     """The words of the rules of ``codes``, which are imported for it."""
     from memlint.rule import registry as rules
-    from memlint.run import suppressions
 
     found = {
         rule.code: RuleWords(
@@ -76,9 +75,9 @@ def words_of(codes: Sequence[str]) -> dict[str, RuleWords]:
     if rules.UNUSED_SUPPRESSION in codes:
         found[rules.UNUSED_SUPPRESSION] = RuleWords(
             rules.UNUSED_SUPPRESSION,
-            suppressions.UNUSED_NAME,
+            rules.UNUSED_NAME,
             "waste",
             "a suppression that suppresses nothing",
-            suppressions.UNUSED_WHY,
+            rules.UNUSED_WHY,
         )
     return found

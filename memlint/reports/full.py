@@ -61,6 +61,8 @@ def _underline(finding: Shown, style: Style) -> str:
 def _fix(fix: ShownFix, margin: int, style: Style) -> Iterator[str]:
     label = "fix" if fix.applicability != "display" else "advice"
     yield f"{style(label, 'bold', 'cyan')}: {visible(fix.message)}{_NOTES[fix.applicability]}\n"
+    if fix.requires:
+        yield f"{style('needs', 'bold', 'cyan')}: {fix.requires}\n"
     previous: int | None = None
     for line in fix.diff[:_DIFF_LINES]:
         if previous is not None and line.row > previous + 1 and line.sign == "-":

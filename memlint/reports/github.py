@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from memlint.reports import Report
 from memlint.reports.style import visible
-from memlint.reports.text import finding_place, place
+from memlint.reports.text import assumed_line, finding_place, place
 
 _COMMANDS = {"error": "error", "waste": "warning", "notice": "notice", "hint": "notice"}
 
@@ -31,6 +31,8 @@ def render(report: Report) -> Iterator[str]:
                 where |= {"line": str(each.row), "col": str(each.column or 1)}
             text = f"{place(each.path, each.row, each.column, each.cell)}: {each.message}"
             yield _command("error", "memlint", where, text)
+    if line := assumed_line(report):
+        yield _command("notice", "memlint", {}, line)
 
 
 def _command(name: str, title: str, where: dict[str, str], text: str) -> str:

@@ -26,7 +26,7 @@ def render(report: Report) -> Iterator[str]:
     codes = sorted({finding.code for finding in report.findings})
     diagnostics = list(report.diagnostics)
     fingerprints = Fingerprints()
-    run = {
+    run: dict[str, Any] = {
         "tool": {
             "driver": {
                 "name": "memlint",
@@ -44,6 +44,9 @@ def render(report: Report) -> Iterator[str]:
             }
         ],
     }
+    assumed = dict.fromkeys(each for result in report.results for each in result.assumed)
+    if assumed:
+        run["properties"] = {"assumedVersions": list(assumed)}
     yield json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 

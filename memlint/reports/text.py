@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -44,9 +45,11 @@ def summary(report: Report) -> Iterator[str]:
     if findings:
         affected = sum(1 for result in report.results if result.findings)
         yield f"Found {_counted(findings)} in {affected} of {files}.\n"
-        yield from _fixable(findings)
+        yield from _fixable(report)
     elif not unread:
         yield f"Nothing found in {files}.\n"
+    if line := assumed_line(report):
+        yield f"{line}\n"
     if unread:
         yield f"{plural(unread, 'problem')} kept files, or parts of them, from being checked.\n"
 
@@ -59,15 +62,52 @@ def _counted(findings: Sequence[Shown]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _fixable(findings: Sequence[Shown]) -> Iterator[str]:
-    kinds = [finding.fix.applicability for finding in findings if finding.fix]
-    safe, unsafe = kinds.count("safe"), kinds.count("unsafe")
-    if safe:
-        more = f", {unsafe} more with `--unsafe-fixes`" if unsafe else ""
-        yield f"{safe} fixable with `memlint fix`{more}.\n"
-    elif unsafe:
-        yield f"{unsafe} fixable with `memlint fix --unsafe-fixes`.\n"
+def _fixable(report: Report) -> Iterator[str]:
+    """How many fixes which command applies. Where versions are assumed, it has to name them."""
+    known = [finding for result in report.results if not result.assumed
+             for finding in result.findings]  # fmt: skip
+    assumed = [finding for result in report.results if result.assumed
+               for finding in result.findings]  # fmt: skip
+    naming = {result.naming for result in report.results if result.assumed and result.findings}
+    target = naming.pop() if len(naming) == 1 else "VERSIONS"
+    for findings, command in (
+        (known, "memlint fix"),
+        (assumed, f"memlint fix --target {target}"),
+    ):
+        fixes = [finding.fix for finding in findings if finding.fix]
+        kinds = [fix.applicability for fix in fixes]
+        safe, unsafe = kinds.count("safe"), kinds.count("unsafe")
+        if safe:
+            more = f", {unsafe} more with `--unsafe-fixes`" if unsafe else ""
+            yield f"{safe} fixable with `{command}`{more}.\n"
+        elif unsafe:
+            yield f"{unsafe} fixable with `{command} --unsafe-fixes`.\n"
+    requirements = [finding.fix.requires for finding in report.findings
+                    if finding.fix and finding.fix.requires]  # fmt: skip
+    if requirements:
+        count = f"{len(requirements)} of them import{'s' if len(requirements) == 1 else ''}"
+        yield f"{count} memlint_runtime: `{requirements[0]}` (`--no-runtime` leaves them out).\n"
 
 
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def assumed_line(report: Report) -> str:
+    """``Versions assumed: trl 1.16.0 ...``; empty where none is."""
+    results = [result for result in report.results if result.assumed]
+    versions = list(dict.fromkeys(each for result in results for each in result.assumed))
+    if not versions:
+        return ""
+    line = f"Versions assumed: {', '.join(versions)} (`--target` names them)."
+    if any(
+        finding.fix is not None and finding.fix.applicability != "display"
+        for result in results
+        for finding in result.findings
+    ):
+        line += " Without it, `memlint fix` applies only what is right for every version."
+    from memlint.project.environments import is_hook
+
+    if is_hook(os.environ):
+        line += " The hook's own environment is not yours, and no other was found."
+    return line
+
+
+def plural(count: int, noun: str, many: str = "") -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {many or f'{noun}s'}"

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from memlint.rule.registry import UNUSED_SUPPRESSION
-from memlint.run import suppressions
+from memlint.rule.registry import UNUSED_NAME, UNUSED_SUPPRESSION, UNUSED_WHY
 
 if TYPE_CHECKING:
     from memlint.rule import Example, Rule
@@ -61,12 +60,23 @@ def _example(example: Example, *, first: bool) -> Iterator[str]:
 def suppression_page() -> str:
     """The page of MEM001, which is about comments and not about scripts."""
     return (
-        f"# {UNUSED_SUPPRESSION} {suppressions.UNUSED_NAME}\n\n"
+        f"# {UNUSED_SUPPRESSION} {UNUSED_NAME}\n\n"
         f"**A suppression comment that suppresses nothing.** Level: {_LEVELS['waste']}.\n\n"
-        f"## Why it matters\n\n{suppressions.UNUSED_WHY}\n\n"
+        f"## Why it matters\n\n{UNUSED_WHY}\n\n"
         "## Example\n\n"
         "```python\nbatch_size = 8  # memlint: ignore[MEM301]\n```\n\n"
         "Instead:\n\n```python\nbatch_size = 8\n```\n"
+    )
+
+
+def suppression_row() -> tuple[str, str, str, str, str]:
+    """MEM001 in a list of rules: code, name, level, whether it has a fix, what it sees."""
+    return (
+        UNUSED_SUPPRESSION,
+        UNUSED_NAME,
+        "waste",
+        "",
+        "a suppression comment that suppresses nothing",
     )
 
 
@@ -78,6 +88,8 @@ def has_fix(rule: Rule) -> bool:
 def rules_table(rules: Iterable[Rule]) -> str:
     """A Markdown table of ``rules``."""
     lines = ["| code | name | level | what it sees | fix |", "| --- | --- | --- | --- | --- |"]
+    code, name, level, _, summary = suppression_row()
+    lines.append(f"| {code} | {name} | {level} | {summary} |  |")
     for rule in rules:
         fix = "yes" if has_fix(rule) else ""
         summary = rule.summary.replace("|", "\\|")

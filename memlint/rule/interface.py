@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from memlint.api.refusals import Refusal
 from memlint.api.signatures import History
 from memlint.api.successors import (
     Advice,
@@ -47,32 +48,59 @@ from memlint.rule.kit import (
     Skip,
     advise,
     fix,
+    is_switched_off,
     together,
+    unless_switched_off,
 )
 from memlint.rule.triggers import LIBRARIES, PACKAGES
 from memlint.script import (
+    MEASURES,
     MISSING,
     UNSURE,
+    AttentionOwner,
     Call,
+    Certainty,
+    CheckpointingOwner,
     Config,
+    Dataset,
+    Effect,
+    Event,
+    EventKind,
+    Flow,
+    Forward,
     Function,
+    Held,
     How,
+    Kept,
+    Lengths,
     Loop,
+    LossOwner,
     ModelFacts,
     Object,
     Origin,
+    Output,
+    Owner,
+    Positions,
+    Preparation,
+    Purpose,
     Reference,
+    Role,
     Script,
     Setting,
+    Step,
     Symbol,
+    Tensor,
     Trainer,
+    Width,
 )
+from memlint.script.version_guards import is_guarded, names_looked_up
 from memlint.source import Span
 from memlint.source.record import Plain
 
 __all__ = [
     "DIFFUSION",
     "LIBRARIES",
+    "MEASURES",
     "MISSING",
     "OFF_CUDA",
     "PACKAGES",
@@ -84,26 +112,45 @@ __all__ = [
     "AddParameter",
     "Advice",
     "Applicability",
+    "AttentionOwner",
     "Build",
     "Call",
+    "Certainty",
+    "CheckpointingOwner",
     "Config",
+    "Dataset",
     "Edit",
+    "Effect",
     "Environment",
+    "Event",
+    "EventKind",
     "Example",
     "Finding",
     "Fix",
+    "Flow",
+    "Forward",
     "Function",
+    "Held",
     "History",
     "How",
     "Inline",
     "InsertStatement",
+    "Kept",
+    "Lengths",
     "Level",
     "Loop",
+    "LossOwner",
     "ModelFacts",
     "Move",
     "Object",
     "Origin",
+    "Output",
+    "Owner",
+    "Positions",
+    "Preparation",
+    "Purpose",
     "Reference",
+    "Refusal",
     "Remove",
     "RemoveArgument",
     "RemoveImport",
@@ -118,6 +165,7 @@ __all__ = [
     "Replace",
     "ReplaceCallee",
     "ReplaceExpression",
+    "Role",
     "Rule",
     "Runtime",
     "Script",
@@ -126,13 +174,20 @@ __all__ = [
     "Setting",
     "Skip",
     "Span",
+    "Step",
     "Successor",
     "Symbol",
+    "Tensor",
     "Trainer",
+    "Width",
     "WrapStatements",
     "advise",
     "fix",
+    "is_guarded",
+    "is_switched_off",
+    "names_looked_up",
     "together",
+    "unless_switched_off",
 ]
 
 
@@ -160,7 +215,6 @@ class Rule(Plain):
     fix_safety: what the fix changes and when it is withheld.
     triggers: the file must contain a word of each of these sets for the rule to be asked; a tuple
         of words is searched in its order.
-    clean: scripts in which the rule stays silent (its traps), tested too.
     references: documentation or papers.
     skips: scripts that the rule says nothing of, whatever is in them.
     """
@@ -173,7 +227,6 @@ class Rule(Plain):
     check: Callable[[Script], Iterable[Finding]]
     triggers: tuple[frozenset[str] | tuple[str, ...], ...]
     examples: tuple[Example, ...]
-    clean: tuple[str, ...] = ()
     fix_safety: str = ""
     references: tuple[str, ...] = ()
     skips: tuple[Skip, ...] = ()

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from memlint.rule import Rule
 
 UNUSED_SUPPRESSION = "MEM001"
+UNUSED_NAME = "unused-suppression"
+UNUSED_WHY = (
+    "A suppression that suppresses nothing hides the next fault of that kind on its line. "
+    "It is left behind when the code is fixed or the rule improves."
+)
 
 
 class RuleId(NamedTuple):

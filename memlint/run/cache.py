@@ -61,8 +61,10 @@ class Cache:
         return blake2b(data, digest_size=16, key=conditions).hexdigest()
 
     @staticmethod
-    def conditions(codes: frozenset[str], by_code: frozenset[str], named: bool) -> bytes:
-        text = f"{sorted(codes)} {sorted(by_code & codes)} {named}"
+    def conditions(
+        codes: frozenset[str], by_code: frozenset[str], named: bool, runtime: bool
+    ) -> bytes:
+        text = f"{sorted(codes)} {sorted(by_code & codes)} {named} {runtime}"
         return blake2b(text.encode(), digest_size=32).digest()
 
     def get(
@@ -92,7 +94,7 @@ class Cache:
             entry: list[Any] = [key]
         else:
             entry = [key, target or "", rendered]
-            if result.findings or result.diagnostics:
+            if result.findings or result.diagnostics or result.assumed:
                 entry.append(result.to_json())
         self._entries[path] = entry
         self._changed = True

@@ -145,6 +145,10 @@ class _Pending:
             # What all workers need is imported once, before they are forked.
             import memlint.api
             import memlint.script  # noqa: F401
+
+            # What must be read of libraries that the tables do not know is read once.
+            for work in self._first:
+                self._files.resolve(work.job)
         first, self._first = self._first, []
         return chain(first, self._work)
 
@@ -177,9 +181,13 @@ class _Files:
         self.stamps: dict[int, Stamp] = {}
         self.taken = 0
 
+    def resolve(self, job: Job) -> None:
+        """Find the versions for ``job``."""
+        self._targets.key(job.place, job.target)
+
     def pending(self, on_read: Callable[[], None]) -> Iterator[Work]:
         """The files that are to be worked on; reads every file once."""
-        conditions: dict[tuple[frozenset[str], frozenset[str], bool], bytes] = {}
+        conditions: dict[tuple[frozenset[str], frozenset[str], bool, bool], bytes] = {}
         filters: dict[frozenset[str], Prefilter] = {}
         for index, job in enumerate(self.jobs):
             self.taken = index + 1
@@ -190,7 +198,7 @@ class _Files:
                 self.known[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
                 continue
             if self._cache is not None:
-                what = (job.codes, job.by_code, job.named)
+                what = (job.codes, job.by_code, job.named, job.runtime)
                 if what not in conditions:
                     conditions[what] = Cache.conditions(*what)
                 if self._is_known(self._cache, index, Cache.key(data, conditions[what])):

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 # Characters up to which a file that does not parse is tried with libcst.
 _PROBED = 1_000_000
 
+# Characters of code that are parsed: more is generated data, and takes seconds and gigabytes.
+MAX_CODE = 2 << 20
+
 # Edits that ask nothing of a library: ``del outputs``, ``with torch.no_grad():``.
 _PLAIN = (AddDecorator, AddImport, InsertStatement, WrapStatements)
 
@@ -92,13 +95,15 @@ def check_source(
     on_error: OnError | None = None,
     prefilter: Prefilter | None = None,
     by_code: frozenset[str] | None = None,
+    runtime: bool = True,
 ) -> list[Violation]:
     """What ``rules`` find in ``source``, in order of place, suppressed findings left out.
 
     Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError. on_error takes a rule that
     failed; without it the exception goes through. prefilter: that of ``rules``, where it is at
     hand. by_code: the rules that the user selected by code or name; None: all. A hint of another
-    rule is advice: its fix is a trade that nobody asked for.
+    rule is advice: its fix is a trade that nobody asked for. runtime: whether fixes may import the
+    runtime package.
     """
     violations: list[Violation] = []
     chosen = (prefilter or Prefilter(rules)).asked(source.data)
@@ -123,6 +128,10 @@ def check_source(
     violations = _once(violations)
     if by_code is not None:
         violations = [_advice(each) if _is_advice(each, by_code) else each for each in violations]
+    if any(violation.fix is not None for violation in violations):
+        from memlint.run.runtime_fixes import without_runtime
+
+        violations = without_runtime(violations, api.target, wanted=runtime)
     if violations and api.target.too_old:
         violations = _of_old_targets(violations, api.target.too_old)
     if b"memlint:" not in source.data:
@@ -187,6 +196,8 @@ class Checked(NamedTuple):
     source: Source | None = None
     violations: Sequence[Violation] = ()
     diagnostics: tuple[FileError, ...] = ()
+    assumed: tuple[str, ...] = ()
+    naming: str = ""
 
     def result(self, rules: Iterable[Rule] = (), *, render: bool = False) -> FileResult:
         """As reports show it; ``rules``, ``render``: as for ``shown_violations``."""
@@ -200,26 +211,28 @@ class Checked(NamedTuple):
             raise
         except Exception as error:
             diagnostics = (*diagnostics, _defect(self.path, "showing what was found", error))
-        return FileResult(self.path, tuple(shown), diagnostics)
+        return FileResult(self.path, tuple(shown), diagnostics, self.assumed, self.naming)
 
 
 def check_file(
     path: str,
     data: bytes | None,
     rules: Sequence[Rule],
-    api: Callable[[], Api],
+    api: Callable[[Source], Api],
     *,
     named: bool = False,
     render: bool = False,
     unused_suppressions: bool = True,
     prefilter: Prefilter | None = None,
     by_code: frozenset[str] | None = None,
+    runtime: bool = True,
 ) -> FileResult:
     """All that is found in the file at ``path`` (or in ``data``); never raises for bad input.
 
     named: the user named this file, so it is parsed even if no rule is selected by its words.
+    api: the tables for a source, which may name versions itself.
     render: fixes are shown as text, which takes libcst.
-    by_code: as for ``check_source``.
+    by_code, runtime: as for ``check_source``.
     """
 
     def work() -> FileResult:
@@ -232,6 +245,7 @@ def check_file(
             unused_suppressions=unused_suppressions,
             prefilter=prefilter,
             by_code=by_code,
+            runtime=runtime,
         )
         return checked.result(rules, render=render)
 
@@ -260,12 +274,13 @@ def check_data(
     path: str,
     data: bytes | None,
     rules: Sequence[Rule],
-    api: Callable[[], Api],
+    api: Callable[[Source], Api],
     *,
     named: bool = False,
     unused_suppressions: bool = True,
     prefilter: Prefilter | None = None,
     by_code: frozenset[str] | None = None,
+    runtime: bool = True,
 ) -> Checked:
     """As ``check_file``, before it is shown. Raises RecursionError and MemoryError."""
     from memlint.source.diagnostics import ReadError
@@ -275,31 +290,49 @@ def check_data(
         source, left_out = read(path, data)
     except ReadError as error:
         return Checked(path, diagnostics=(error.diagnostic,))
+    if len(source.text) > MAX_CODE:
+        return Checked(path, diagnostics=(_too_much_code(source),))
     diagnostics = list(left_out)
 
     def failed(rule: Rule, error: Exception) -> None:
         diagnostics.append(_defect(path, f"rule {rule.code}", error))
 
     violations: list[Violation] = []
+    assumed: tuple[str, ...] = ()
+    naming = ""
     try:
         if named:
             _parse(source)
+        tables = api(source)
         violations = check_source(
             source,
             rules,
-            api(),
+            tables,
             unused_suppressions=unused_suppressions,
             on_error=failed,
             prefilter=prefilter,
             by_code=by_code,
+            runtime=runtime,
         )
+        assumed, naming = _assumed(source, violations, tables)
     except SyntaxError as error:
         diagnostics.append(syntax_diagnostic(source, error))
     except (RecursionError, MemoryError):
         raise
     except Exception as error:
         diagnostics.append(_defect(path, "the script model", error))
-    return Checked(path, source, violations, tuple(diagnostics))
+    return Checked(path, source, violations, tuple(diagnostics), assumed, naming)
+
+
+def _assumed(
+    source: Source, violations: Sequence[Violation], api: Api
+) -> tuple[tuple[str, ...], str]:
+    """Which versions that matter to ``source`` are assumed, and how they are named."""
+    from memlint.run.runtime_fixes import libraries_of
+
+    libraries = libraries_of(source, violations)
+    assumed = api.target.assumed_of(libraries)
+    return assumed, api.target.naming(libraries) if assumed else ""
 
 
 def shown_violations(
@@ -322,6 +355,10 @@ def shown_violations(
         fixes = preview(source, [violation.fix for violation in violations])
     else:
         fixes = [_unrendered(violation.fix) for violation in violations]
+    fixes = [
+        _with_requirement(fix, violation.fix)
+        for fix, violation in zip(fixes, violations, strict=True)
+    ]
     return [
         Shown(
             source.path,
@@ -342,7 +379,7 @@ def shown_violations(
 def _reason(code: str, rules: Mapping[str, Rule]) -> tuple[str, str | None]:
     """A sentence why, and where to read on."""
     if code == UNUSED_SUPPRESSION:
-        from memlint.run.suppressions import UNUSED_WHY
+        from memlint.rule.registry import UNUSED_WHY
 
         return first_sentence(UNUSED_WHY), None
     if code not in rules:
@@ -425,6 +462,22 @@ def _unrendered(fix: Fix | None) -> ShownFix | None:
         return None
     applicability = fix.applicability if fix.edits else Applicability.DISPLAY
     return ShownFix(fix.message, applicability.value)
+
+
+def _too_much_code(source: Source) -> FileError:
+    message = (
+        f"holds {len(source.text) / 2**20:.0f} MiB of code, more than the {MAX_CODE >> 20} MiB "
+        "that are parsed; exclude it in the configuration"
+    )
+    return FileError(source.path, message)
+
+
+def _with_requirement(shown: ShownFix | None, fix: Fix | None) -> ShownFix | None:
+    if shown is None or shown.applicability == Applicability.DISPLAY:
+        return shown
+    from memlint.run.runtime_fixes import requires
+
+    return shown._replace(requires=requires(fix))
 
 
 def _defect(path: str, what: str, error: Exception) -> FileError:

@@ -20,6 +20,7 @@ class Job(NamedTuple):
 
     by_code: the rules that the user selected by code or name: the fixes of their hints are applied.
     absolute: its path from the root, where it is at hand.
+    runtime: whether fixes may import the runtime package.
     """
 
     path: str
@@ -29,6 +30,7 @@ class Job(NamedTuple):
     unsafe_fixes: bool = False
     absolute: str = ""
     by_code: frozenset[str] = frozenset()
+    runtime: bool = True
 
     @property
     def place(self) -> str:
@@ -60,6 +62,7 @@ def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
                 settings.unsafe_fixes,
                 file.absolute,
                 by_code,
+                settings.runtime,
             )
         )
     return jobs

@@ -33,12 +33,16 @@ class DiffLine(NamedTuple):
 
 
 class ShownFix(NamedTuple):
-    """A fix as text. Without ``edits`` it is advice."""
+    """A fix as text. Without ``edits`` it is advice.
+
+    requires: the command that installs what the fixed script imports, where the fix adds that.
+    """
 
     message: str
     applicability: str
     edits: tuple[TextEdit, ...] = ()
     diff: tuple[DiffLine, ...] = ()
+    requires: str = ""
 
 
 class Shown(NamedTuple):
@@ -82,6 +86,8 @@ class FixResult(NamedTuple):
     refused: findings of ``left`` whose fix could not be applied, with the reason.
     diagnostics: what kept it from being read, checked or fixed.
     stamp: of the file as it was read; None if it was not read from a file.
+    withheld: how many fixes were not applied because they are not right for every version, where
+        versions are only assumed.
     """
 
     path: str
@@ -94,26 +100,35 @@ class FixResult(NamedTuple):
     refused: tuple[tuple[Shown, str], ...] = ()
     diagnostics: tuple[FileError, ...] = ()
     stamp: Stamp | None = None
+    withheld: int = 0
 
 
 class FileResult(NamedTuple):
-    """All that was found in one file."""
+    """All that was found in one file.
+
+    assumed: the libraries that it depends on whose version is only assumed (``trl 1.16.0``).
+    naming: what ``--target`` must be given to name the versions that it was checked for.
+    """
 
     path: str
     findings: tuple[Shown, ...] = ()
     diagnostics: tuple[FileError, ...] = ()
+    assumed: tuple[str, ...] = ()
+    naming: str = ""
 
     def to_json(self) -> list[Any]:
         """Lists and plain values; the path is the cache's key and left out."""
         return [
             [finding[1:] for finding in self.findings],
             [(d.message, d.row, d.column, d.cell) for d in self.diagnostics],
+            self.assumed,
+            self.naming,
         ]
 
     @staticmethod
     def from_json(path: str, value: list[Any]) -> FileResult:
         """The inverse of ``to_json``; raises ``TypeError`` or ``ValueError`` on anything else."""
-        findings, diagnostics = value
+        findings, diagnostics, assumed, naming = value
         return FileResult(
             path,
             tuple(
@@ -124,13 +139,18 @@ class FileResult(NamedTuple):
                 for code, name, level, message, start, end, line, fix, why, url in findings
             ),
             tuple(FileError(path, *each) for each in diagnostics),
+            tuple(map(str, assumed)),
+            str(naming),
         )  # fmt: skip
 
 
-def _fix(message: str, applicability: str, edits: list[Any], diff: list[Any]) -> ShownFix:
+def _fix(
+    message: str, applicability: str, edits: list[Any], diff: list[Any], requires: str
+) -> ShownFix:
     return ShownFix(
         message,
         applicability,
         tuple(TextEdit(Location(*start), Location(*end), text) for start, end, text in edits),
         tuple(DiffLine(*line) for line in diff),
+        str(requires),
     )

@@ -97,6 +97,7 @@ class Session:
             unused_suppressions=rules.unused_suppressions,
             prefilter=rules.prefilter,
             by_code=job.by_code,
+            runtime=job.runtime,
         )
 
     def fix(self, job: Job, data: bytes) -> FixResult:
@@ -116,13 +117,14 @@ class Session:
             unused_suppressions=rules.unused_suppressions,
             prefilter=rules.prefilter,
             by_code=job.by_code,
+            runtime=job.runtime,
         )
         result = checked.result(rules.rules)
         source = checked.source
         if source is None or not any(is_wanted(each, job.unsafe_fixes) for each in result.findings):
             return not_fixed(result)
         try:
-            fixed = self._fixed(job, rules, checked, source)
+            fixed, withheld = self._fixed(job, rules, checked, source)
         except (RecursionError, MemoryError):
             raise
         except Exception as error:
@@ -133,26 +135,41 @@ class Session:
             return not_fixed(result, FileError(job.path, message))
         if fixed.error is not None:
             return not_fixed(result, FileError(job.path, fixed.error))
-        return _fix_result(result, source, fixed, checked.violations)
+        fix_result = _fix_result(result, source, fixed, checked.violations)
+        return fix_result._replace(withheld=withheld)
 
-    def _fixed(self, job: Job, rules: _Rules, checked: Checked, source: Source) -> Fixed:
+    def _fixed(
+        self, job: Job, rules: _Rules, checked: Checked, source: Source
+    ) -> tuple[Fixed, int]:
+        """What fixing comes to, and how many fixes are withheld in the end."""
         from memlint.fix import fix_source
 
-        api = self._targets.api(job.place, job.target)
+        api = self._targets.api(job.place, job.target, source)
         latest = source
+        withheld: list[Violation] = []
 
         def check(changed: Source) -> list[Violation]:
-            if changed is source:
-                return list(checked.violations)
-            return check_source(
-                changed,
-                rules.rules,
-                api,
-                unused_suppressions=rules.unused_suppressions,
-                on_error=lambda rule, error: None,
-                prefilter=rules.prefilter,
-                by_code=job.by_code,
-            )
+            nonlocal withheld
+            violations = list(checked.violations)
+            if changed is not source:
+                violations = check_source(
+                    changed,
+                    rules.rules,
+                    api,
+                    unused_suppressions=rules.unused_suppressions,
+                    on_error=lambda rule, error: None,
+                    prefilter=rules.prefilter,
+                    by_code=job.by_code,
+                    runtime=job.runtime,
+                )
+            if checked.assumed:
+                from memlint.run.assumptions import right_everywhere
+                from memlint.run.runtime_fixes import libraries_of
+
+                libraries = libraries_of(changed, violations)
+                others = self._targets.others(job.place, job.target, changed, libraries)
+                violations, withheld = right_everywhere(changed, violations, rules.rules, others)
+            return violations
 
         def reread(text: str) -> Source:
             # Bytes follow from pass to pass.
@@ -160,7 +177,12 @@ class Session:
             latest = read_source(source.path, encode(latest, text))
             return latest
 
-        return fix_source(source, unsafe=job.unsafe_fixes, check=check, reread=reread)
+        fixed = fix_source(source, unsafe=job.unsafe_fixes, check=check, reread=reread)
+        count = sum(
+            each.fix is not None and is_selected(each.fix.applicability, job.unsafe_fixes)
+            for each in withheld
+        )
+        return fixed, count
 
     def _selected(self, job: Job) -> _Rules:
         known = self._rules.get(job.codes)
@@ -193,10 +215,12 @@ class FixWork:
 
 def is_wanted(finding: Shown, unsafe: bool) -> bool:
     """Whether this finding's fix is to be applied; ``unsafe``: those that change training too."""
-    if finding.fix is None:
-        return False
-    kind = finding.fix.applicability
-    return kind == Applicability.SAFE or (unsafe and kind == Applicability.UNSAFE)
+    return finding.fix is not None and is_selected(finding.fix.applicability, unsafe)
+
+
+def is_selected(applicability: str, unsafe: bool) -> bool:
+    """Whether fixes of this kind are to be applied."""
+    return applicability == Applicability.SAFE or (unsafe and applicability == Applicability.UNSAFE)
 
 
 def not_fixed(checked: FileResult, error: FileError | None = None) -> FixResult:

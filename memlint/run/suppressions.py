@@ -2,7 +2,8 @@
 
 A suppression holds for findings that begin or end on its line and, on a line of its own, for those
 that begin on the next line of code. Codes may be prefixes or names; without codes it holds for all
-rules. One that suppresses nothing is reported as MEM001, since a stale one hides the next fault.
+rules. Codes without brackets count too: ``# memlint: ignore MEM301``. A suppression that suppresses
+nothing is reported as MEM001, since a stale one hides the next fault.
 
 Comments are told from strings with ``tokenize``, only in files that hold the words at all.
 """
@@ -14,16 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from memlint.rule.findings import Applicability, Fix, Level, Violation
-from memlint.rule.registry import UNUSED_SUPPRESSION, check_specifiers, matches
+from memlint.rule.registry import UNUSED_NAME, UNUSED_SUPPRESSION, check_specifiers, matches
 from memlint.source import Source, Span
 
-UNUSED_NAME = "unused-suppression"
-UNUSED_WHY = (
-    "A suppression that suppresses nothing hides the next fault of that kind on its line. "
-    "It is left behind when the code is mended or the rule learns better."
-)
 _COMMENT = re.compile(
-    r"#\s*memlint:\s*(?P<kind>ignore-file|ignore)\b(?P<codes>\s*\[[^\]]*\])?", re.IGNORECASE
+    r"#\s*memlint:\s*(?P<kind>ignore-file|ignore)\b"
+    r"(?P<codes>\s*\[[^\]]{0,1000}\]|[ \t]*[:=]?[ \t]*MEM\d+(?:[ \t]*,?[ \t]*MEM\d+)*)?",
+    re.IGNORECASE,
 )
 
 
@@ -110,8 +108,7 @@ def _unused(suppression: _Suppression, asked: frozenset[str]) -> Violation | Non
 def _suppressions(source: Source) -> Iterator[_Suppression]:
     for offset, comment in _comments(source):
         for found in _COMMENT.finditer(comment):
-            words = (found["codes"] or "").strip(" \t[]")
-            codes = tuple(word.strip() for word in words.split(",") if word.strip())
+            codes = tuple(re.findall(r"[^\s,\[\]:=]+", found["codes"] or ""))
             start = offset + len(comment[: found.start()].encode())
             span = Span(start, start + len(found[0].encode()))
             line = source.line(start)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from memlint.api.signatures import Expression
 from memlint.api.stand_ins import stands_in
@@ -13,7 +14,7 @@ from memlint.script.checkpointing import is_checkpointed_by_call
 from memlint.script.gradients import in_evaluation_hook, is_off
 from memlint.script.invocations import Record
 from memlint.script.purpose import may_train
-from memlint.script.settings import MISSING, UNSURE, Setting, setting_of
+from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
 from memlint.script.values import (
     ABSENT,
     Class,
@@ -50,6 +51,14 @@ class Call:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} line {self.node.lineno}>"
+
+    def as_call_of(self, name: str) -> Self:
+        """The same call with another callee: what took the place of one that is gone."""
+        made = copy(self)
+        made.name = name
+        made._settings = {}
+        vars(made).pop("positions", None)
+        return made
 
     @property
     def span(self) -> Span:
@@ -101,7 +110,7 @@ class Call:
     def receiver(self) -> Value | None:
         """The value whose method is called."""
         values = [record.receiver for record in self.records if record.receiver is not None]
-        return merge(values) if values else None
+        return unified(merge(values)) if values else None
 
     @property
     def open_ended(self) -> bool:

@@ -13,6 +13,8 @@ from memlint.script.functions import call_function, library_base
 from memlint.script.gradients import set_grad_enabled
 from memlint.script.interpreter import Handler, Interpreter
 from memlint.script.invocations import Record
+from memlint.script.modes import flag_of, set_gradients, set_training
+from memlint.script.rows import row_handlers
 from memlint.script.values import (
     UNKNOWN,
     Absent,
@@ -391,11 +393,6 @@ def _fire(run: Interpreter, record: Record) -> Value | None:
     return UNKNOWN
 
 
-def _set_grad_enabled(run: Interpreter, record: Record) -> Value:
-    set_grad_enabled(run, record)
-    return UNKNOWN
-
-
 # -- models ----------------------------------------------------------------------------------------
 
 
@@ -414,6 +411,42 @@ def _same(run: Interpreter, record: Record) -> Value | None:
     return record.receiver if isinstance(record.receiver, Object) else None
 
 
+def _eval_mode(run: Interpreter, record: Record) -> Value | None:
+    """``model.eval()``: the mode is followed, and the model comes back."""
+    return set_training(run, record, False) or _same(run, record)
+
+
+def _train_mode(run: Interpreter, record: Record) -> Value | None:
+    """``model.train()``, ``model.train(mode)``; a trainer's ``train`` as well."""
+    return set_training(run, record, flag_of(record)) or _same(run, record)
+
+
+def _set_grad_enabled(run: Interpreter, record: Record) -> Value | None:
+    """As a statement it holds from here on; ``with`` restores what was before."""
+    set_gradients(run, flag_of(record))
+    set_grad_enabled(run, record)
+    return None
+
+
+def _first_argument(run: Interpreter, record: Record) -> Value | None:
+    """``accelerator.unwrap_model(model)`` returns what was wrapped."""
+    return record.arguments[0] if record.arguments else None
+
+
+def _deepspeed(run: Interpreter, record: Record) -> Value | None:
+    """``deepspeed.initialize`` returns the wrapped model, an optimizer, a loader, a scheduler."""
+    given = record.keywords.get("model")
+    values = [given.value] if given is not None else list(record.arguments[1:2])
+    inner = next(
+        (one for value in values for one in options(value) if isinstance(one, Object)), None
+    )
+    if inner is None:
+        return None
+    made = run.new_object(type=inner.type, made_by=record, base=inner, node=record.node)
+    run.copy_slots(inner, made)
+    return Sequence((made, UNKNOWN, UNKNOWN, UNKNOWN), "tuple")
+
+
 def _prepare(run: Interpreter, record: Record) -> Value | None:
     """``accelerator.prepare(a, b)`` returns what it was given, wrapped."""
     if len(record.arguments) == 1 and not record.open_arguments:
@@ -429,6 +462,11 @@ def _merge_adapter(run: Interpreter, record: Record) -> Value | None:
     if inner is None:
         return None
     return run.new_object(type=inner.type, made_by=record, base=inner, node=record.node)
+
+
+def _limited(run: Interpreter, record: Record) -> Value | None:
+    """``limit_prompts(DPOTrainer, 512)`` is a trainer's class as the one given."""
+    return record.arguments[0] if record.arguments else None
 
 
 def handlers() -> dict[str, Handler]:
@@ -449,6 +487,7 @@ def handlers() -> dict[str, Handler]:
         "copy.deepcopy": _copy,
         "dataclasses.replace": _replace,
         "functools.partial": _partial,
+        "memlint_runtime.limit_prompts": _limited,
         "types.SimpleNamespace": _namespace,
         "argparse.Namespace": _namespace,
         "sys.exit": _exit,
@@ -484,6 +523,10 @@ def handlers() -> dict[str, Handler]:
         ".parse_yaml_file": _parse_dataclasses,
         ".parse_dict": _parse_dataclasses,
         ".prepare": _prepare,
+        ".unwrap_model": _first_argument,
+        ".eval": _eval_mode,
+        ".train": _train_mode,
+        "deepspeed.initialize": _deepspeed,
         ".merge_and_unload": _merge_adapter,
     }
     for name in ("HfArgumentParser", "hf_argparser.HfArgumentParser"):
@@ -502,19 +545,17 @@ def handlers() -> dict[str, Handler]:
         "trl.AutoModelForCausalLMWithValueHead.from_pretrained",
         "torch.nn.DataParallel",
         "torch.nn.parallel.DistributedDataParallel",
-        "deepspeed.initialize",
+        "torch.distributed.fsdp.FullyShardedDataParallel",
     ):
         table[name] = _wraps
     for name in (
         "to",
         "cuda",
         "cpu",
-        "eval",
-        "train",
         "half",
         "bfloat16",
         "float",
         "requires_grad_",
     ):
         table[f".{name}"] = _same
-    return table
+    return table | row_handlers()

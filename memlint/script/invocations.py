@@ -17,17 +17,21 @@ class Record:
     receiver: the object whose method is called.
     contexts: qualified names of the ``with`` items and decorators it runs under.
     conditional: whether some undecided condition guards it. in_loop: whether a loop repeats it.
+    loops: the loops around it, outermost first, those of callers included.
     order: number of the evaluation; later calls have larger numbers.
+    candidates: the qualified names of which one is called, where several may be.
     snapshots: for each argument that is an object, its slots when the call was made.
     """
 
     __slots__ = (
         "arguments",
+        "candidates",
         "conditional",
         "contexts",
         "function",
         "in_loop",
         "keywords",
+        "loops",
         "name",
         "node",
         "open_arguments",
@@ -49,6 +53,7 @@ class Record:
         conditional: bool = False,
         in_loop: bool = False,
         function: ast.AST | None = None,
+        loops: tuple[ast.AST, ...] = (),
     ) -> None:
         self.node = node
         self.name = name
@@ -62,8 +67,10 @@ class Record:
         self.conditional = conditional
         self.in_loop = in_loop
         self.function = function
+        self.loops = loops
         self.snapshots: dict[int, dict[str, Slot]] = {}
         self.subclass: ast.ClassDef | None = None
+        self.candidates: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<{self.name} line {self.node.lineno}>"

@@ -218,6 +218,12 @@ class Absent(Value):
     __slots__ = ()
 
 
+class Opaque(Unknown):
+    """Not followed, and known to be one thing: a module whose mode the script sets."""
+
+    __slots__ = ()
+
+
 UNKNOWN = Unknown()
 ABSENT = Absent()
 

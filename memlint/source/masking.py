@@ -17,8 +17,9 @@ _PYTHON_CELL_MAGICS = frozenset(
 )
 _CELL_MAGIC = re.compile(r"\s*%%\s*(\w+)")
 _LINE_MAGIC = re.compile(r"[%!]|\?{1,2}\w")
-_ASSIGNED = re.compile(r"(?P<target>[A-Za-z_][\w\s,.\[\]'\"]*?)\s*=\s*(?:!|%[A-Za-z])")
-_HELP = re.compile(r"[%\w.*]+\?{1,2}\s*$")
+# The target is all up to the first ``=``: no character is tried twice.
+_ASSIGNED = re.compile(r"(?P<target>[A-Za-z_][\w\s,.\[\]'\"]*+)=\s*+(?:!|%[A-Za-z])")
+_HELP = re.compile(r"[%\w.*]++\?{1,2}+\s*+$")
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 # One lexeme of a line that matters for whether the next line begins a statement.
 _LEXEME = re.compile(
@@ -104,7 +105,7 @@ def _replacement(code: str) -> str | None:
         return "pass"
     assigned = _ASSIGNED.match(code)
     if assigned:
-        return f"{assigned['target']} = _magic()"
+        return f"{assigned['target'].rstrip()} = _magic()"
     return None
 
 

@@ -60,6 +60,8 @@ def read_notebook(path: str, data: bytes) -> tuple[Source, tuple[FileError, ...]
         raise ReadError(FileError(path, what, error.lineno, error.colno)) from None
     except RecursionError:
         raise ReadError(FileError(path, "broken JSON: nested too deeply")) from None
+    except ValueError as error:  # a number of more digits than Python converts
+        raise ReadError(FileError(path, f"cannot be read as JSON: {error}")) from None
     try:
         cells = _code_cells(document)
     except ValueError as error:

@@ -26,9 +26,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import get_device_states, set_device_states
 
+from memlint_runtime.integrations import Patch
 from memlint_runtime.single_backward import refuse_create_graph
 
-__all__ = ["TiledForward", "tile_mlp"]
+__all__ = ["TiledForward", "TiledModules", "tile_mlp"]
 
 _NAMES = ("mlp", "feed_forward", "ffn")
 _ROUTED = ("moe", "sparse", "expert", "router")
@@ -39,7 +40,7 @@ def tile_mlp(
     *,
     tile_tokens: int | None = None,
     names: tuple[str, ...] = _NAMES,
-) -> list[nn.Module]:
+) -> TiledModules:
     """Tile the forward of every MLP in `model`; in training only, generation is as before.
 
     Args:
@@ -49,7 +50,7 @@ def tile_mlp(
         names: last part of the module's name.
 
     Returns:
-        The modules that are tiled now. `del module.forward` undoes it.
+        The modules that are tiled now, as a sequence whose `undo()` undoes it.
 
     Raises:
         ValueError: if there are none, if one routes tokens to experts (its router's statistics
@@ -73,10 +74,29 @@ def tile_mlp(
                 f"{name} routes tokens to experts ({routed[0]}) and counts them over the whole "
                 f"sequence; tile_mlp takes dense MLPs only"
             )
-    for module in found.values():
+    tiled = TiledModules(model, list(found.values()))
+    for module in tiled:
         if not isinstance(module.forward, TiledForward):
-            module.forward = TiledForward(module, module.forward, tile_tokens)
-    return list(found.values())
+            made = TiledForward(module, module.forward, tile_tokens)
+            tiled.replace(module, "forward", made)
+    return tiled
+
+
+class TiledModules(Patch):
+    """The modules that `tile_mlp` has tiled; `undo()` gives them their own forward back."""
+
+    def __init__(self, model: nn.Module, modules: list[nn.Module]) -> None:
+        super().__init__(model, "the model's MLPs are tiled")
+        self.modules = modules
+
+    def __len__(self) -> int:
+        return len(self.modules)
+
+    def __iter__(self) -> Iterator[nn.Module]:
+        return iter(self.modules)
+
+    def __getitem__(self, index: int) -> nn.Module:
+        return self.modules[index]
 
 
 @dataclass

@@ -78,7 +78,13 @@ def install(monkeypatch: Any, rules: tuple[Rule, ...] = RULES) -> None:
         lambda codes: tuple(rule for rule in rules if rule.code in codes),
     )
     monkeypatch.setattr("memlint.script.build_script", build_script)
-    monkeypatch.setattr("memlint.project.targets.Targets.of", lambda self, path, said="": said)
-    monkeypatch.setattr("memlint.project.targets.Targets.api", lambda self, path, said="": TABLES)
-    monkeypatch.setattr("memlint.project.targets.Targets.key", lambda self, path, said="": said)
+    monkeypatch.setattr(
+        "memlint.project.targets.Targets.of", lambda self, path, said="", source=None: said
+    )
+    monkeypatch.setattr(
+        "memlint.project.targets.Targets.api", lambda self, path, said="", source=None: TABLES
+    )
+    monkeypatch.setattr(
+        "memlint.project.targets.Targets.key", lambda self, path, said="", source=None: said
+    )
     monkeypatch.setattr("memlint.cli.inputs.check_targets", lambda settings, option: None)

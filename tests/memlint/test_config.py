@@ -141,3 +141,19 @@ def test_a_configuration_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "memlint.toml")
     with pytest.raises(ConfigError, match="not a regular file"):
         load(str(tmp_path / "memlint.toml"))
+
+
+def test_a_wrong_target_names_the_file_that_says_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from memlint.cli.main import run
+
+    monkeypatch.chdir(tmp_path)
+    path = write(tmp_path / "memlint.toml", 'target = "trl=latest-and-greatest"')
+    (tmp_path / "train.py").write_text("x = 1\n")
+    assert run(["check"]) == 2
+    assert f"{path}: 'target': " in capsys.readouterr().err
+    write(tmp_path / "memlint.toml", 'target = "trl=0.29"')
+    assert run(["target"]) == 0
+    assert "trl 0.29" in (out := capsys.readouterr().out)
+    assert "(memlint.toml)" in out

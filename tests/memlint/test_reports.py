@@ -163,6 +163,7 @@ def test_concise() -> None:
 def test_json_has_the_shape_of_ruffs() -> None:
     first, _, hint, cell, unread = json.loads(text("json"))
     assert first == {
+        "assumed_versions": [],
         "cell": None,
         "code": "MEM301",
         "end_location": {"column": 13, "row": 2},
@@ -177,6 +178,7 @@ def test_json_has_the_shape_of_ruffs() -> None:
                 }
             ],
             "message": "turn on checkpointing",
+            "requires": None,
         },
         "level": "waste",
         "location": {"column": 5, "row": 2},

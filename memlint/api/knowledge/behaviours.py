@@ -58,7 +58,24 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("gemma-training", "transformers", "4.57", "any", "modeling_gemma3.py, forward"),
     # A PeftModel together with a peft_config.
     Behaviour("peft-model-and-config", "trl", "", "merged", "trl/models/utils.py, prepare_peft"),
-    Behaviour("peft-model-and-config", "trl", "0.26", "refused", "sft_trainer.py, __init__"),
+    Behaviour("peft-model-and-config", "trl", "0.27", "refused", "sft_trainer.py, __init__"),
+    # What trainers refuse of their arguments, each read release by release where it raises.
+    Behaviour("same-reference", "trl", "", "accepted", "dpo_trainer.py, __init__"),
+    Behaviour("same-reference", "trl", "0.11", "refused", "dpo_trainer.py, __init__"),
+    Behaviour("reference-beside-adapter", "trl", "", "refused", "dpo_trainer.py, __init__"),
+    Behaviour("reference-beside-adapter", "trl", "0.29", "accepted", "dpo_trainer.py, __init__"),
+    Behaviour("synchronized-adapter", "trl", "", "accepted", "dpo_trainer.py, __init__"),
+    Behaviour("synchronized-adapter", "trl", "0.29", "refused", "dpo_trainer.py, __init__"),
+    Behaviour("head-adapter", "trl", "", "accepted", "sft_trainer.py, __init__"),
+    Behaviour("head-adapter", "trl", "1.15", "refused", "sft_trainer.py, BaseTunerLayer"),
+    Behaviour("padding-free-collator", "trl", "", "accepted", "sft_trainer.py, __init__"),
+    Behaviour("padding-free-collator", "trl", "0.16", "refused", "sft_trainer.py, __init__"),
+    Behaviour("completion-formatting", "trl", "", "accepted", "sft_trainer.py, __init__"),
+    Behaviour("completion-formatting", "trl", "0.18", "refused", "sft_trainer.py, __init__"),
+    Behaviour("reward-weights", "trl", "", "accepted", "grpo_trainer.py, __init__"),
+    Behaviour("reward-weights", "trl", "0.15", "one each", "grpo_trainer.py, __init__"),
+    Behaviour("evaluation-without-data", "transformers", "", "skipped", "trainer.py"),
+    Behaviour("evaluation-without-data", "transformers", "4.46", "refused", "trainer.py, __init__"),
     # Which kind of activation checkpointing a TRL trainer turns on when nothing is said.
     Behaviour("trl-checkpointing", "trl", "", "as transformers", "sft_trainer.py"),
     Behaviour("trl-checkpointing", "trl", "0.27", "non-reentrant", "sft_trainer.py, setdefault"),
@@ -68,6 +85,9 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     # Whether the runtime's deferred logits are tested with what TRL's losses do to them.
     Behaviour("deferred-logits", "trl", "", "untested", "memlint_runtime/losses/trl_losses.py"),
     Behaviour("deferred-logits", "trl", "1.0", "tested", "memlint_runtime/losses/trl_losses.py"),
+    # Whether the runtime's limits of prompts are tested with TRL's trainers.
+    Behaviour("prompt-limits", "trl", "", "untested", "memlint_runtime/prompt_limits.py"),
+    Behaviour("prompt-limits", "trl", "1.16", "tested", "memlint_runtime/prompt_limits.py"),
     # Which attention keeps documents apart that only their positions tell from each other.
     Behaviour("packed-positions", "transformers", "", "flash", "modeling_flash_attention_utils.py"),
     Behaviour("packed-positions", "transformers", "4.53", "all", "transformers/masking_utils.py"),

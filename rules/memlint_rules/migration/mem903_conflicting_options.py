@@ -7,10 +7,9 @@ has been loaded and the data tokenized.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from memlint.rule import (
-    UNSURE,
+    LIBRARIES,
     Applicability,
     Call,
     Config,
@@ -18,94 +17,28 @@ from memlint.rule import (
     Finding,
     Fix,
     Level,
-    Object,
+    Refusal,
     RemoveKeyword,
     Rule,
     Script,
-    Setting,
-    Trainer,
 )
-from memlint_rules._libraries import LIBRARIES
-
-_ANY = object()  # any value but None
-
-
-class Conflict(NamedTuple):
-    """Options of ``owner`` that cannot be together. ``drop``: the one that goes, if one surely."""
-
-    owner: str
-    options: tuple[tuple[str, object], ...]
-    message: str
-    drop: str = ""
-
-
-_ARGS = "transformers.TrainingArguments"
-CONFLICTS = (
-    Conflict(_ARGS, (("fp16", True), ("bf16", True)), "fp16 and bf16 exclude each other", "fp16"),
-    Conflict(
-        _ARGS,
-        (("dataloader_prefetch_factor", _ANY), ("dataloader_num_workers", 0)),
-        "a prefetch factor needs loader workers",
-        "dataloader_prefetch_factor",
-    ),
-    Conflict(
-        "trl.SFTConfig",
-        (("packing", True), ("max_length", None)),
-        "packing needs a length to pack to",
-    ),
-    Conflict(
-        "trl.SFTConfig",
-        (("padding_free", True), ("packing", True), ("packing_strategy", "wrapped")),
-        "wrapped packing cuts documents and cannot be padding-free",
-    ),
-    *(
-        Conflict(
-            owner,
-            (("generation_batch_size", _ANY), ("steps_per_generation", _ANY)),
-            "generation_batch_size and steps_per_generation say the same thing twice",
-        )
-        for owner in ("trl.GRPOConfig", "trl.RLOOConfig")
-    ),
-    *(
-        Conflict(
-            owner,
-            (("sync_ref_model", True), ("beta", 0.0)),
-            "with beta=0 there is no reference model to synchronize",
-            "sync_ref_model",
-        )
-        for owner in ("trl.GRPOConfig",)
-    ),
-    *(
-        Conflict(
-            owner,
-            (("auto_find_batch_size", True),),
-            "auto_find_batch_size is refused: the batch fixes the groups",
-            "auto_find_batch_size",
-        )
-        for owner in ("trl.GRPOConfig", "trl.RLOOConfig")
-    ),
-    *(
-        Conflict(
-            owner,
-            (("sync_ref_model", True), ("precompute_ref_log_probs", True)),
-            "a reference that changes cannot be computed beforehand",
-        )
-        for owner in ("trl.DPOConfig", "trl.KTOConfig")
-    ),
-)
+from memlint.rule.migration.checkpoint_schedules import refused_schedules
+from memlint.rule.migration.option_places import renamed_options
+from memlint.rule.migration.refused_trainers import refused_trainers
 
 
 def check(script: Script) -> Iterator[Finding]:
     for config in script.configs:
-        if _is_provoked(config):
+        if any(map(_is_provoked, (config, *script.trainers_with(config)))):
             continue
-        for conflict in CONFLICTS:
-            if script.api.is_a(config.kind, conflict.owner) and _holds(config, conflict):
-                yield _finding(script, config, conflict)
-        yield from _few_generations(script, config)
+        renamed = renamed_options(script, config)
+        for refusal in script.api.refusals(config.kind):
+            if _holds(config, refusal, renamed):
+                yield _finding(script, config, refusal)
+        yield from refused_schedules(script, config, renamed)
     for trainer in script.trainers:
         if not _is_provoked(trainer):
-            yield from _trainer(script, trainer)
+            yield from refused_trainers(script, trainer)
 
 
 def _is_provoked(call: Call) -> bool:
@@ -116,92 +49,46 @@ def _is_provoked(call: Call) -> bool:
     )
 
 
-def _holds(config: Config, conflict: Conflict) -> bool:
-    """Whether all of it is certain, and at least one of it was written."""
+def _holds(config: Config, refusal: Refusal, renamed: frozenset[str]) -> bool:
+    """Whether all of it is certain, and at least one of it was written.
+
+    renamed: options that are given by an old name; another rule speaks of those.
+    """
     written = False
-    for name, value in conflict.options:
+    for name, condition in refusal.options:
+        if name in renamed:
+            return False
         setting = config.effective(name)
         if not config.has_option(name) or not setting.known or setting.given is None:
             return False
-        if value is _ANY:
-            if setting.value is None or setting.given is False:
-                return False
-        elif not _is(setting, value):
+        if not condition.holds(setting.value):
             return False
         written |= bool(setting.given)
     return written
 
 
-def _is(setting: Setting, value: object) -> bool:
-    if isinstance(value, float):
-        return setting.value == value and not isinstance(setting.value, bool)
-    return setting.is_value(value)
-
-
-def _finding(script: Script, config: Config, conflict: Conflict) -> Finding:
-    given = [config.setting(name) for name, _ in conflict.options]
+def _finding(script: Script, config: Config, refusal: Refusal) -> Finding:
+    given = [config.setting(name) for name, _ in refusal.options]
     node = next((one.node for one in reversed(given) if one.given and one.node is not None), None)
-    fix = None
-    drop = config.setting(conflict.drop) if conflict.drop else None
-    if drop is not None and drop.given and config.keyword_node(drop.name) is not None:
-        fix = Fix(
-            f"Remove `{drop.name}`",
-            (RemoveKeyword(config.span, drop.name),),
-            Applicability.UNSAFE,
-        )
     return Finding(
         script.span(node if node is not None else config.node.func),
-        f"`{config.kind.rpartition('.')[2]}` refuses this at run time: {conflict.message}",
-        fix,
+        f"`{config.kind.rpartition('.')[2]}` refuses this at run time: {refusal.message}",
+        _fix(script, config, refusal),
     )
 
 
-def _few_generations(script: Script, config: Config) -> Iterator[Finding]:
-    if config.kind != "trl.GRPOConfig":
-        return
-    setting = config.setting("num_generations")
-    if setting.given and isinstance(setting.value, int) and setting.value < 2:
-        yield Finding(
-            script.span(setting.node if setting.node is not None else config.node.func),
-            "`GRPOConfig` refuses this at run time: an advantage needs at least two generations",
-        )
-
-
-def _trainer(script: Script, trainer: Trainer) -> Iterator[Finding]:
-    """``ref_model is model``, and an adapter configuration for a model that has adapters."""
-    if not trainer.kind.startswith("trl."):
-        return
-    name = trainer.kind.rpartition(".")[2]
-    model, reference = trainer.setting("model"), trainer.setting("ref_model")
-    if isinstance(model.value, Object) and model.value is reference.value:
-        keyword = trainer.keyword_node("ref_model")
-        yield Finding(
-            script.span(keyword if keyword is not None else trainer.node.func),
-            f"`{name}` refuses this at run time: `ref_model` is the model itself",
-            Fix(
-                "Leave `ref_model` out",
-                (RemoveKeyword(trainer.span, "ref_model"),),
-                Applicability.UNSAFE,
-            )
-            if keyword is not None
-            else None,
-        )
-    adapter = trainer.setting("peft_config")
-    wrapped = trainer.model.peft is True
-    if wrapped and adapter.given and adapter.value is not None and adapter.value is not UNSURE:
-        if script.api.behaviour("peft-model-and-config") != "refused":
-            return
-        keyword = trainer.keyword_node("peft_config")
-        yield Finding(
-            script.span(keyword if keyword is not None else trainer.node.func),
-            f"`{name}` refuses this at run time: a `PeftModel` and a `peft_config`",
-            Fix(
-                "Remove `peft_config`: the model has its adapter",
-                (RemoveKeyword(trainer.span, "peft_config"),),
-            )
-            if keyword is not None
-            else None,
-        )
+def _fix(script: Script, config: Config, refusal: Refusal) -> Fix | None:
+    how = Applicability.SAFE if refusal.safe else Applicability.UNSAFE
+    if refusal.drop:
+        drop = config.setting(refusal.drop)
+        if drop.given and config.keyword_node(drop.name) is not None:
+            return Fix(f"Remove `{drop.name}`", (RemoveKeyword(config.span, drop.name),), how)
+        return Fix(f"Do without `{drop.name}`", (), Applicability.DISPLAY)
+    name, source = refusal.change
+    if name:
+        edits = script.set_option(config, name, source)
+        return Fix(f"Set `{name}={source}`", edits or (), how if edits else Applicability.DISPLAY)
+    return Fix(refusal.advice, (), Applicability.DISPLAY) if refusal.advice else None
 
 
 RULE = Rule(
@@ -232,57 +119,17 @@ args = TrainingArguments("out", bf16=True)
 """,
         ),
         Example(
-            title="an adapter twice",
-            bad="""\
-from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-lora = LoraConfig()
-model = get_peft_model(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B"), lora)
-trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset, peft_config=lora)
-""",
-            good="""\
-from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-lora = LoraConfig()
-model = get_peft_model(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B"), lora)
-trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset)
-""",
-        ),
-        Example(
-            title="packing to no length",
+            title="rows that nothing cuts",
             bad="""\
 from trl import SFTConfig
 
-args = SFTConfig("out", packing=True, max_length=None)
+args = SFTConfig("out", padding_free=True)
+""",
+            good="""\
+from trl import SFTConfig
+
+args = SFTConfig("out", padding_free=True, packing=True)
 """,
         ),
-    ),
-    clean=(
-        # A test that wants the refusal.
-        """\
-import pytest
-from transformers import AutoModelForCausalLM
-from trl import DPOConfig, DPOTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-with pytest.raises(ValueError):
-    DPOTrainer(model, ref_model=model, args=DPOConfig("out"))
-""",
-        """\
-import torch
-from transformers import TrainingArguments
-
-bf16 = torch.cuda.is_bf16_supported()
-args = TrainingArguments("out", fp16=not bf16, bf16=bf16)
-""",
-        """\
-from transformers import TrainingArguments
-
-args = TrainingArguments("out", dataloader_prefetch_factor=2, dataloader_num_workers=4)
-""",
     ),
 )

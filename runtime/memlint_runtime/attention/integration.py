@@ -40,6 +40,7 @@ from memlint_runtime.attention.kernels.dense import attend_dense
 from memlint_runtime.attention.refusals import reason_to_refuse
 from memlint_runtime.attention.unpadding import PaddedShape, repad_output, unpad
 from memlint_runtime.attention.windows import require_within_window, window_in_mask_alone
+from memlint_runtime.integrations import Patch
 
 ATTENTION_NAME = "memlint_variable_length"
 
@@ -54,6 +55,8 @@ _M = TypeVar("_M", bound=torch.nn.Module)
 
 def use_variable_length_attention(model: _M, *, remove_padding: bool = False) -> _M:
     """Make ``model`` compute attention document by document, without a T x T mask; returns it.
+
+    `memlint_runtime.undo(model)` puts the attention back that it had.
 
     model: a transformers decoder, or a PEFT model around one. Documents are what `cu_seq_lens_q`
         says, else what `position_ids` that restart say, else rows without their padding.
@@ -78,32 +81,39 @@ def use_variable_length_attention(model: _M, *, remove_padding: bool = False) ->
         )
     AttentionInterface.register(ATTENTION_NAME, variable_length_attention)
     AttentionMaskInterface.register(ATTENTION_NAME, sdpa_mask)
-    _select(transformer)
-    _install(transformer.base_model, remove_padding, window_in_mask_alone(transformer))
-    return model
-
-
-def _select(model: PreTrainedModel) -> None:
-    """Attention by document for the layers that read tokens; towers for images keep theirs."""
-    text = model.config.get_text_config()
-    parts = [name for name in model.config.sub_configs if getattr(model.config, name, None) is text]
-    model.set_attn_implementation({parts[0]: ATTENTION_NAME} if parts else ATTENTION_NAME)
-
-
-def _install(trunk: torch.nn.Module, remove_padding: bool, mask_window: int | None) -> None:
+    trunk = transformer.base_model
     if (installed := getattr(trunk, _INSTALLED, None)) is not None:
         if installed != remove_padding:
             raise ValueError(
                 f"this model has variable-length attention with remove_padding={installed}; it "
-                f"cannot be changed to {remove_padding}. Load the model anew."
+                f"cannot be changed to {remove_padding}. undo(model) it first."
             )
-        return
-    setattr(trunk, _INSTALLED, remove_padding)
+        _select(transformer, ATTENTION_NAME)
+        return model
+    patch = Patch(transformer, "the model attends by document")
+    former = transformer.config.get_text_config()._attn_implementation
+    _select(transformer, ATTENTION_NAME)
+    patch.on_undo(partial(_select, transformer, former))
+    _install(trunk, remove_padding, window_in_mask_alone(transformer), patch)
+    return model
+
+
+def _select(model: PreTrainedModel, name: str) -> None:
+    """This attention for the layers that read tokens; towers for images keep theirs."""
+    text = model.config.get_text_config()
+    parts = [part for part in model.config.sub_configs if getattr(model.config, part, None) is text]
+    model.set_attn_implementation({parts[0]: name} if parts else name)
+
+
+def _install(
+    trunk: torch.nn.Module, remove_padding: bool, mask_window: int | None, patch: Patch
+) -> None:
+    patch.replace(trunk, _INSTALLED, remove_padding)
     names = tuple(inspect.signature(trunk.forward).parameters)
     hook = partial(_describe_documents, names, remove_padding, mask_window)
-    trunk.register_forward_pre_hook(hook, with_kwargs=True)
+    patch.on_undo(trunk.register_forward_pre_hook(hook, with_kwargs=True).remove)
     if remove_padding:
-        trunk.register_forward_hook(_repad, with_kwargs=True)
+        patch.on_undo(trunk.register_forward_hook(_repad, with_kwargs=True).remove)
 
 
 def _describe_documents(
@@ -113,8 +123,12 @@ def _describe_documents(
     trunk: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-) -> tuple[tuple[()], dict[str, Any]]:
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Forward pre-hook: documents of the batch as keywords for the attention function."""
+    config: Any = trunk.config
+    if config.get_text_config()._attn_implementation != ATTENTION_NAME:
+        # Another attention was selected since, which finds documents, or does not, by itself.
+        return args, kwargs
     inputs = dict(zip(names, args, strict=False)) | kwargs
     if seen := [name for name in inputs if _SEEN.match(name) and inputs[name] is not None]:
         raise ValueError(
@@ -255,8 +269,10 @@ def variable_length_attention(
     if whole_rows is None or cu_seq_lens_q is None or max_length_q is None:
         raise ValueError(
             f"{type(module).__name__} was not told where documents begin: its model does not pass "
-            f"keywords of the trunk's forward on to attention, or calls its layers past the trunk. "
-            f"Documents cannot be kept apart in it; train it on padded batches with sdpa."
+            f"keywords of the trunk's forward on to attention, or calls its layers past the trunk; "
+            f"or it was made from the config of a model that use_variable_length_attention was "
+            f"called on. Documents cannot be kept apart in it; train it on padded batches with "
+            f"sdpa."
         )
     rows, heads, slots, _ = query.shape
     q, k, v = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))

@@ -17,12 +17,11 @@ against what it did to the statistics, which is elementwise too.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from types import TracebackType
+from dataclasses import dataclass
+from types import MethodType
 from typing import Any, Literal
 
 import torch
@@ -30,6 +29,8 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils.hooks import RemovableHandle
 
+from memlint_runtime.integrations import Patch, unwrap
+from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.losses import liger
 from memlint_runtime.losses.cross_entropy import reduce_tokens, token_cross_entropy
 from memlint_runtime.losses.output_head import (
@@ -44,6 +45,9 @@ from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
 
 Backend = Literal["tiles", "liger"]
+
+# On a model and its head while the loss is fused.
+_MARK = "memlint_fused_loss"
 
 
 @dataclass(frozen=True)
@@ -66,38 +70,23 @@ class _Request:
     output: Tensor | None = None
 
 
-@dataclass
-class FusedLoss:
+class FusedLoss(Patch):
     """Undoes the fusing by `undo()`, or at the end of a `with` block."""
 
-    model: nn.Module
-    head: nn.Module
-    _undo: list[Callable[[], None]] = field(default_factory=list)
+    def __init__(self, causal: Any, options: _Options) -> None:
+        super().__init__(causal, "the model's loss is fused")
+        self.options = options
+        self.head: Any = None
+        self.own_loss: Any = None
+        self.requests: list[_Request] = []
+        # Whether a batch has shown that the logits' transform is the config's, and whether any
+        # training step has come to the loss.
+        self.checked = False
+        self.reached = False
 
-    def undo(self) -> None:
-        """Put the model's own loss back. Doing it twice is harmless."""
-        while self._undo:
-            self._undo.pop()()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FusedLoss:
-        # The copy would compute with the weights of the original, without a word.
-        if self._undo:
-            raise ValueError(
-                "the model's loss is fused, and a copy of it would still use this model's weights: "
-                "copy the model before fuse_causal_lm_loss, or after undo()"
-            )
-        return self
-
-    def __enter__(self) -> FusedLoss:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.undo()
+    @property
+    def model(self) -> Any:
+        return self.owner
 
 
 def fuse_causal_lm_loss(
@@ -127,7 +116,7 @@ def fuse_causal_lm_loss(
     Raises ValueError if the model is fused already, or of a kind that cannot be.
     """
     causal = unwrap(model)
-    if "memlint_fused_loss" in vars(causal):
+    if fused_loss_of(causal) is not None:
         raise ValueError("the model's loss is fused already: undo() that first")
     head = find_head(causal)
     forward = inspect.unwrap(causal.forward)
@@ -155,9 +144,16 @@ def fuse_causal_lm_loss(
         backend,
         logit_transform(causal.config, forward),
     )
-    fused = FusedLoss(model, head)
-    _install(causal, head, options, fused)
+    fused = FusedLoss(causal, options)
+    _patch_model(causal, fused)
+    _patch_head(head, fused)
     return fused
+
+
+def fused_loss_of(module: Any) -> FusedLoss | None:
+    """The handle by which a model's or head's loss is fused, if it is."""
+    found: FusedLoss | None = vars(module).get(_MARK)
+    return found
 
 
 def _require_causal_lm_loss(causal: Any) -> None:
@@ -179,20 +175,6 @@ def _require_causal_lm_loss(causal: Any) -> None:
     )
 
 
-def unwrap(model: nn.Module) -> Any:
-    """The transformers model inside DDP, torch.compile and PEFT wrappers."""
-    inner: Any = model
-    while True:
-        if hasattr(inner, "_orig_mod"):
-            inner = inner._orig_mod
-        elif isinstance(inner, nn.parallel.DistributedDataParallel):
-            inner = inner.module
-        elif hasattr(inner, "get_base_model"):
-            inner = inner.get_base_model()
-        else:
-            return inner
-
-
 def find_head(causal: Any) -> nn.Module:
     """The output head of a transformers model. Raises ValueError if there is none to tile."""
     head = causal.get_output_embeddings() if hasattr(causal, "get_output_embeddings") else None
@@ -204,100 +186,129 @@ def find_head(causal: Any) -> nn.Module:
     return head
 
 
-def _install(causal: Any, head: Any, options: _Options, fused: FusedLoss) -> None:
-    requests: list[_Request] = []
-    checked: list[bool] = []
-    reached: list[bool] = []
+def _patch_model(causal: Any, fused: FusedLoss) -> None:
+    place = list(inspect.signature(causal.forward).parameters).index("labels")
+
+    def fused_forward(own: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+            fused = fused_loss_of(self)
+            labels = args[place] if len(args) > place else kwargs.get("labels")
+            shifted = kwargs.get("shift_labels")
+            if (
+                fused is None
+                or (labels is None and shifted is None)
+                or not (self.training or fused.options.fuse_evaluation)
+            ):
+                return own(self, *args, **kwargs)
+            if getattr(vars(self).get("_loss_function"), "__func__", None) is not _fused_loss:
+                raise ValueError(
+                    "the model's loss_function was set after fuse_causal_lm_loss, which fuses "
+                    "plain cross entropy alone: undo() it, or leave loss_function"
+                )
+            _follow_head(self, fused)
+            target = _targets(labels, shifted, kwargs.get("ignore_index", -100))
+            fused.requests.append(_Request(labels, target))
+            try:
+                outputs = own(self, *args, **kwargs)
+            finally:
+                fused.requests.pop()
+            if isinstance(outputs, tuple):
+                raise ValueError("a fused loss needs return_dict=True, which is the default")
+            outputs["logits"] = None
+            return outputs
+
+        return forward
+
+    fused.own_loss = causal.loss_function
+    fused.replace(causal, _MARK, fused)
+    fused.replace(causal, "forward", bound_to(causal, "forward", fused_forward))
+    fused.replace(causal, "_loss_function", MethodType(_fused_loss, causal))
+    fused.on_undo(_warn_of_steps_that_go_past(causal, fused))
+
+
+def _patch_head(head: Any, fused: FusedLoss) -> None:
     place = forward_place(head)
-    model_forward, head_forward = causal.forward, getattr(head, place)
-    labels_place = list(inspect.signature(model_forward).parameters).index("labels")
 
-    @functools.wraps(model_forward)
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        labels = args[labels_place] if len(args) > labels_place else kwargs.get("labels")
-        shifted = kwargs.get("shift_labels")
-        if (labels is None and shifted is None) or not (causal.training or options.fuse_evaluation):
-            return model_forward(*args, **kwargs)
-        if vars(causal).get("_loss_function") is not loss_function:
-            raise ValueError(
-                "the model's loss_function was set after fuse_causal_lm_loss, which fuses plain "
-                "cross entropy alone: undo() it, or leave loss_function"
-            )
-        target = _targets(labels, shifted, kwargs.get("ignore_index", -100))
-        requests.append(_Request(labels, target))
-        try:
-            outputs = model_forward(*args, **kwargs)
-        finally:
-            requests.pop()
-        if isinstance(outputs, tuple):
-            raise ValueError("a fused loss needs return_dict=True, which is the default")
-        outputs["logits"] = None
-        return outputs
+    def fused_score(own: Callable[..., Any]) -> Callable[..., Any]:
+        def score(self: Any, hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
+            fused = fused_loss_of(self)
+            if fused is None or not fused.requests:
+                return own(self, hidden, *args, **kwargs)
+            return _score_head(fused, self, hidden)
 
-    @functools.wraps(head_forward)
-    def score(hidden: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if not requests:
-            result: Tensor = head_forward(hidden, *args, **kwargs)
-            return result
-        request = requests[-1]
-        if request.output is not None:
-            raise ValueError(
-                f"{type(causal).__name__} calls its output head more than once for a loss, which "
-                "is not known how to fuse: call memlint_runtime.losses.cross_entropy by hand"
-            )
-        if hidden.shape[:-1] != request.target.shape:
-            raise ValueError(
-                f"one label per hidden state: got labels {list(request.target.shape)} for hidden "
-                f"states {list(hidden.shape)}; do not pass logits_to_keep with labels"
-            )
-        if not torch.compiler.is_compiling():
-            refuse_hooks(head)
-        request.target = request.target.to(hidden.device)
-        request.output = _score_tokens(head, hidden, request.target, options)
-        if head._forward_hooks:
-            # Added while the module runs, so it comes last: what sharding makes of the output
-            # (ZeRO-3 hangs its backward gather on it) is what the loss must be made of.
-            def keep(module: nn.Module, inputs: Any, output: Tensor) -> None:
-                request.output = output
-                handle.remove()
+        return score
 
-            handle = head.register_forward_hook(keep)
-        return request.output
+    score = bound_to(head, place, fused_score)
+    setattr(score.__func__, PATCH_MARK, True)
+    fused.head = head
+    fused.replace(head, place, score)
+    # On the head as well: whoever copies only that is stopped.
+    fused.replace(head, _MARK, fused)
 
-    setattr(score, PATCH_MARK, True)
 
-    def loss_function(
-        logits: Tensor, labels: Tensor | None = None, *args: Any, **kwargs: Any
-    ) -> Any:
-        if not requests:
-            return own_loss(logits, labels, *args, **kwargs)
-        request = requests[-1]
-        if request.output is None or logits.shape[-1] != request.output.shape[-1]:
-            raise ValueError(
-                f"{type(causal).__name__} computes its loss from something other than its output "
-                "head's result, which cannot be fused: leave its own loss"
-            )
-        if labels is not request.labels and not _same_labels(labels, request.labels):
-            raise ValueError(
-                f"{type(causal).__name__} changes the labels that it is given before its loss, "
-                "which a fused loss would not see: leave its own loss"
-            )
-        if not checked:
-            checked.extend(_check_transform(causal, request.output, logits, options.transform))
-        if not reached:
-            reached.append(True)
-        return _reduce(request, kwargs.get("num_items_in_batch"), options)
+def _follow_head(causal: Any, fused: FusedLoss) -> None:
+    """Patch the head that the model has now: resized embeddings and PEFT bring another."""
+    if torch.compiler.is_compiling():
+        return
+    head = causal.get_output_embeddings()
+    if head is not fused.head:
+        find_head(causal)
+        _patch_head(head, fused)
 
-    own_loss = causal.loss_function
-    fused._undo += [
-        replace_attribute(causal, "forward", forward),
-        replace_attribute(head, place, score),
-        replace_attribute(causal, "_loss_function", loss_function),
-        replace_attribute(causal, "memlint_fused_loss", fused),
-        # On the head as well: whoever copies only that is stopped too.
-        replace_attribute(head, "memlint_fused_loss", fused),
-        _warn_of_steps_that_go_past(causal, reached),
-    ]
+
+def _score_head(fused: FusedLoss, head: Any, hidden: Tensor) -> Tensor:
+    """What the head returns while a loss is computed: statistics `[B, L, k]`."""
+    request = fused.requests[-1]
+    if head is not fused.head:
+        raise ValueError("the fused loss met a head that is not the model's output embeddings")
+    if request.output is not None:
+        raise ValueError(
+            f"{type(fused.model).__name__} calls its output head more than once for a loss, which "
+            "is not known how to fuse: call memlint_runtime.losses.cross_entropy by hand"
+        )
+    if hidden.shape[:-1] != request.target.shape:
+        raise ValueError(
+            f"one label per hidden state: got labels {list(request.target.shape)} for hidden "
+            f"states {list(hidden.shape)}; do not pass logits_to_keep with labels"
+        )
+    if not torch.compiler.is_compiling():
+        refuse_hooks(head)
+    request.target = request.target.to(hidden.device)
+    request.output = _score_tokens(head, hidden, request.target, fused.options)
+    if head._forward_hooks:
+        # Added while the module runs, so it comes last: what sharding makes of the output
+        # (ZeRO-3 hangs its backward gather on it) is what the loss must be made of.
+        def keep(module: nn.Module, inputs: Any, output: Tensor) -> None:
+            request.output = output
+            handle.remove()
+
+        handle = head.register_forward_hook(keep)
+    return request.output
+
+
+def _fused_loss(
+    self: Any, logits: Tensor, labels: Tensor | None = None, *args: Any, **kwargs: Any
+) -> Any:
+    """The model's `loss_function`."""
+    fused = fused_loss_of(self)
+    assert fused is not None
+    if not fused.requests:
+        return fused.own_loss(logits, labels, *args, **kwargs)
+    request = fused.requests[-1]
+    if request.output is None or logits.shape[-1] != request.output.shape[-1]:
+        raise ValueError(
+            f"{type(self).__name__} computes its loss from something other than its output "
+            "head's result, which cannot be fused: leave its own loss"
+        )
+    if labels is not request.labels and not _same_labels(labels, request.labels):
+        raise ValueError(
+            f"{type(self).__name__} changes the labels that it is given before its loss, "
+            "which a fused loss would not see: leave its own loss"
+        )
+    if not fused.checked:
+        fused.checked = _check_transform(self, request.output, logits, fused.options.transform)
+    fused.reached = True
+    return _reduce(request, kwargs.get("num_items_in_batch"), fused.options)
 
 
 def _same_labels(given: Tensor | None, expected: Tensor | None) -> bool:
@@ -309,23 +320,36 @@ def _same_labels(given: Tensor | None, expected: Tensor | None) -> bool:
     return given.shape == expected.shape and bool((given.to(expected.device) == expected).all())
 
 
-def _warn_of_steps_that_go_past(causal: Any, reached: list[bool]) -> Callable[[], None]:
+def _warn_of_steps_that_go_past(causal: Any, fused: FusedLoss) -> Callable[[], None]:
     """Warn once when a second training forward goes through the trunk and no loss was fused yet.
 
-    The hook on the trunk removes itself when it knows either way. Returns what removes it.
+    Returns what stops it.
     """
-    trunk = getattr(causal, "base_model", causal)
-    steps: list[bool] = []
+    watch = _Watch(fused)
+    watch.handle = getattr(causal, "base_model", causal).register_forward_pre_hook(watch)
+    return watch.stop
 
-    def count(module: nn.Module, inputs: Any) -> None:
+
+@dataclass(eq=False)
+class _Watch:
+    """A hook on the trunk that removes itself when it knows whether steps reach the loss."""
+
+    fused: FusedLoss
+    handle: RemovableHandle | None = None
+    steps: int = 0
+
+    def stop(self) -> None:
+        if self.handle is not None:
+            self.handle.remove()
+
+    def __call__(self, module: nn.Module, inputs: Any) -> None:
         if torch.compiler.is_compiling() or not (module.training and torch.is_grad_enabled()):
             return
-        if reached:
-            handle.remove()
-        elif not steps:
-            steps.append(True)
-        else:
-            handle.remove()
+        self.steps += 1
+        if self.fused.reached:
+            self.stop()
+        elif self.steps > 1:
+            self.stop()
             warnings.warn(
                 "fuse_causal_lm_loss saves nothing here: training steps do not reach the model's "
                 "own loss. Trainer passes no labels with label_smoothing_factor or "
@@ -333,23 +357,6 @@ def _warn_of_steps_that_go_past(causal: Any, reached: list[bool]) -> Callable[[]
                 "trainers compute losses of their own (use fuse_trl_losses(trainer))",
                 stacklevel=2,
             )
-
-    handle: RemovableHandle = trunk.register_forward_pre_hook(count)
-    return handle.remove
-
-
-def replace_attribute(module: nn.Module, name: str, value: Any) -> Callable[[], None]:
-    """Set an instance attribute, past nn.Module's bookkeeping; returns what undoes it."""
-    had, former = name in module.__dict__, module.__dict__.get(name)
-    module.__dict__[name] = value
-
-    def undo() -> None:
-        if had:
-            module.__dict__[name] = former
-        else:
-            module.__dict__.pop(name, None)
-
-    return undo
 
 
 def _targets(labels: Tensor | None, shifted: Tensor | None, ignore_index: int) -> Tensor:
@@ -408,16 +415,16 @@ def _reduce(request: _Request, num_items_in_batch: Any, options: _Options) -> Te
 
 def _check_transform(
     causal: Any, output: Tensor, logits: Tensor, transform: LogitTransform
-) -> list[bool]:
+) -> bool:
     """Compare what the model did to the head's output with what its config was taken to say.
 
-    Returns something true once that is settled: a batch of masked tokens tells nothing.
+    Returns whether that is settled: a batch of masked tokens tells nothing.
     """
     if torch.compiler.is_compiling() or isinstance(logits, FakeTensor):
-        return []
+        return False
     was, became = output.detach().double(), logits.detach().double()
     if not bool(was.any()):
-        return []
+        return False
     expected = transform.apply_(was.clone())
     if became.shape != was.shape or not torch.allclose(became, expected, rtol=1e-2, atol=1e-3):
         raise ValueError(
@@ -425,4 +432,4 @@ def _check_transform(
             f"(read as {transform}) does not tell: its loss cannot be fused. Please report the "
             "model; memlint_runtime.losses.cross_entropy takes the scale and soft cap by hand"
         )
-    return [True]
+    return True

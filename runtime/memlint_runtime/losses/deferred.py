@@ -12,7 +12,6 @@ Shapes: leading `[...]` (usually B, L), D hidden size, V vocabulary.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,7 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from memlint_runtime.losses.causal_lm import find_head, replace_attribute, unwrap
+from memlint_runtime.integrations import Patch, unwrap
+from memlint_runtime.integrations.patching import bound_to
+from memlint_runtime.losses.causal_lm import find_head
 from memlint_runtime.losses.cross_entropy import cross_entropy
 from memlint_runtime.losses.output_head import (
     PATCH_MARK,
@@ -31,6 +32,9 @@ from memlint_runtime.losses.output_head import (
 )
 from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
+
+# On a model and its head while logits are deferred.
+_MARK = "memlint_deferred"
 
 
 @dataclass(eq=False)
@@ -324,48 +328,39 @@ _HANDLERS: dict[Any, Callable[..., Any]] = {
 }
 
 
-@dataclass
-class DeferredHead:
+class DeferredHead(Patch):
     """Undoes `defer_logits` by `undo()`, or at the end of a `with` block."""
 
-    _undo: list[Callable[[], None]] = field(default_factory=list)
-
-    def undo(self) -> None:
-        """Give the model its logits back."""
-        while self._undo:
-            self._undo.pop()()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> DeferredHead:
-        # The copy would compute with the weights of the original, without a word.
-        if self._undo:
-            raise ValueError(
-                "the model's logits are deferred, and a copy of it would still use this model's "
-                "weights: copy the model before defer_logits, or after undo()"
-            )
-        return self
-
-    def __enter__(self) -> DeferredHead:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.undo()
+    def __init__(self, causal: Any, workspace_bytes: int | None = None) -> None:
+        super().__init__(causal, "the model's logits are deferred")
+        self.workspace_bytes = workspace_bytes
+        self.generating = 0
 
 
 def defer_logits(model: nn.Module, *, workspace_bytes: int | None = None) -> DeferredHead:
     """Make a transformers causal LM return `DeferredLogits`, outside `generate`, until undone."""
     causal = unwrap(model)
-    if "memlint_deferred" in vars(causal):
+    if _MARK in vars(causal):
         raise ValueError("the model's logits are deferred already: undo() that first")
     head: Any = find_head(causal)
     place = forward_place(head)
-    head_forward, generate = getattr(head, place), causal.generate
-    generating: list[bool] = []
+    deferred = DeferredHead(causal, workspace_bytes)
+    forward = bound_to(head, place, _deferring)
+    setattr(forward.__func__, PATCH_MARK, True)
+    deferred.replace(head, place, forward)
+    deferred.replace(causal, "generate", bound_to(causal, "generate", _generating_with_logits))
+    deferred.replace(causal, _MARK, deferred)
+    # On the head as well: whoever copies only that is stopped.
+    deferred.replace(head, _MARK, deferred)
+    return deferred
 
-    @functools.wraps(head_forward)
-    def forward(hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if generating:
-            return head_forward(hidden, *args, **kwargs)
-        if any(hasattr(parameter, "ds_id") for parameter in head.parameters()):
+
+def _deferring(own: Callable[..., Any]) -> Callable[..., Any]:
+    def forward(self: Any, hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
+        deferred: DeferredHead | None = vars(self).get(_MARK)
+        if deferred is None or deferred.generating:
+            return own(self, hidden, *args, **kwargs)
+        if any(hasattr(parameter, "ds_id") for parameter in self.parameters()):
             raise ValueError(
                 "ZeRO-3 takes the head's weights away after its call, before deferred logits use "
                 "them: use fuse_causal_lm_loss where the model's own loss serves, or ZeRO-2"
@@ -373,26 +368,25 @@ def defer_logits(model: nn.Module, *, workspace_bytes: int | None = None) -> Def
         dtype = hidden.dtype
         if torch.is_autocast_enabled(hidden.device.type):
             dtype = torch.get_autocast_dtype(hidden.device.type)
-        return DeferredLogits(hidden, read_head(head), dtype=dtype, workspace_bytes=workspace_bytes)
+        return DeferredLogits(
+            hidden, read_head(self), dtype=dtype, workspace_bytes=deferred.workspace_bytes
+        )
 
-    @functools.wraps(generate)
-    def generate_with_logits(*args: Any, **kwargs: Any) -> Any:
-        generating.append(True)
+    return forward
+
+
+def _generating_with_logits(own: Callable[..., Any]) -> Callable[..., Any]:
+    def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        deferred: DeferredHead | None = vars(self).get(_MARK)
+        if deferred is None:
+            return own(self, *args, **kwargs)
+        deferred.generating += 1
         try:
-            return generate(*args, **kwargs)
+            return own(self, *args, **kwargs)
         finally:
-            generating.pop()
+            deferred.generating -= 1
 
-    setattr(forward, PATCH_MARK, True)
-    deferred = DeferredHead()
-    deferred._undo += [
-        replace_attribute(head, place, forward),
-        replace_attribute(causal, "generate", generate_with_logits),
-        replace_attribute(causal, "memlint_deferred", deferred),
-        # On the head as well: whoever copies only that is stopped too.
-        replace_attribute(head, "memlint_deferred", deferred),
-    ]
-    return deferred
+    return generate
 
 
 def sequence_logprobs(

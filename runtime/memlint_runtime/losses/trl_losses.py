@@ -19,7 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from memlint_runtime.losses.deferred import DeferredHead, DeferredLogits, defer_logits
+from memlint_runtime.integrations import Patch
+from memlint_runtime.losses.deferred import DeferredLogits, defer_logits
 from memlint_runtime.losses.token_logprobs import token_statistics
 
 # What TRL 1.15 and 1.16 pass to their chunked function, in order.
@@ -37,7 +38,7 @@ _CHUNKED_ARGUMENTS = (
 _CHUNKED = "_ChunkedLogProbFunction"
 
 
-def fuse_trl_losses(trainer: Any, *, workspace_bytes: int | None = None) -> DeferredHead:
+def fuse_trl_losses(trainer: Any, *, workspace_bytes: int | None = None) -> Patch:
     """Compute a TRL trainer's log-probabilities tile by tile, until undone.
 
     Args:
@@ -54,10 +55,10 @@ def fuse_trl_losses(trainer: Any, *, workspace_bytes: int | None = None) -> Defe
             f"wants a trainer of trl, got {type(trainer).__name__}: for transformers.Trainer use "
             "fuse_causal_lm_loss(model)"
         )
-    handle = DeferredHead()
+    handle = Patch(trainer, "the trainer's losses are fused")
     try:
         if _has_fused_head(trainer.model):
-            handle._undo += _replace_chunks(workspace_bytes)
+            _replace_chunks(workspace_bytes, handle)
         else:
             _defer(trainer, names, workspace_bytes, handle)
     except BaseException:
@@ -82,10 +83,12 @@ def _parameters(function: Any) -> list[str]:
 # -- trainers with TRL's fused head ---------------------------------------------------------------
 
 
-def _replace_chunks(workspace_bytes: int | None) -> list[Callable[[], None]]:
+def _replace_chunks(workspace_bytes: int | None, handle: Patch) -> None:
     from trl.trainer import utils
 
     chunked: Any = getattr(utils, _CHUNKED, None)
+    # Of another trainer of this process: TRL's own is below it.
+    chunked = getattr(chunked, "of_trl", chunked)
     found = () if chunked is None else tuple(inspect.signature(chunked.forward).parameters)[1:]
     if found != _CHUNKED_ARGUMENTS:
         import trl
@@ -97,6 +100,8 @@ def _replace_chunks(workspace_bytes: int | None) -> list[Callable[[], None]]:
 
     class TiledLogProbs:
         """Stands in for TRL's chunked autograd function."""
+
+        of_trl = chunked
 
         @staticmethod
         def apply(
@@ -138,31 +143,23 @@ def _replace_chunks(workspace_bytes: int | None) -> list[Callable[[], None]]:
             top = found.is_top if "is_top1" in outputs else None
             return found.logprob, found.entropy, None, found.mean_logit, top
 
-    setattr(utils, _CHUNKED, TiledLogProbs)
-    return [lambda: setattr(utils, _CHUNKED, chunked)]
+    handle.replace(utils, _CHUNKED, TiledLogProbs)
 
 
 # -- trainers that ask for logits -----------------------------------------------------------------
 
 
-def _defer(
-    trainer: Any, names: list[str], workspace_bytes: int | None, handle: DeferredHead
-) -> None:
+def _defer(trainer: Any, names: list[str], workspace_bytes: int | None, handle: Patch) -> None:
     for model in (trainer.model, getattr(trainer, "ref_model", None)):
         if model is not None:
             deferred = defer_logits(model, workspace_bytes=workspace_bytes)
-            handle._undo.append(deferred.undo)
+            handle.on_undo(deferred.undo)
     for name in names:
         module = sys.modules[name]
         for function, make in _LOG_PROBABILITY_FUNCTIONS.items():
             own = getattr(module, function, None)
             if own is not None:
-                setattr(module, function, make(own))
-                handle._undo.append(_putting_back(module, function, own))
-
-
-def _putting_back(module: Any, name: str, value: Any) -> Callable[[], None]:
-    return lambda: setattr(module, name, value)
+                handle.replace(module, function, make(own))
 
 
 def _selective_log_softmax(own: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import transformers
-from memlint_runtime import fuse_causal_lm_loss
+from memlint_runtime import fuse_causal_lm_loss, undo
 from memlint_runtime.fake_memory import track_memory
+from memlint_runtime.integrations import unwrap
 from memlint_runtime.losses import defer_logits, liger
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -110,18 +113,98 @@ def test_undo_restores_every_attribute() -> None:
     assert (set(vars(model)), set(vars(model.get_output_embeddings()))) == before
 
 
-@pytest.mark.parametrize("install", [fuse_causal_lm_loss, defer_logits])
-def test_a_copy_is_refused_while_it_would_use_the_originals_weights(install: Any) -> None:
-    model = tiny_model()
-    installed = install(model)
-    for copied in (model, model.get_output_embeddings()):
-        with pytest.raises(ValueError, match="still use this model's weights"):
-            copy.deepcopy(copied)
-    installed.undo()
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_copy_of_the_model_is_fused_and_uses_its_own_weights(wrapped: bool) -> None:
+    model: Any = tiny_model()
+    if wrapped:
+        model = lora(model, target_modules=["q_proj"])
+    fused = fuse_causal_lm_loss(model)
+    other, batch = copy.deepcopy(model), tiny_batch()
+    assert torch.equal(other(**batch).loss, model(**batch).loss)
+    assert other(**batch).logits is None
+    nn.init.normal_(other.get_output_embeddings().weight)
+    changed = other(**batch).loss
+    assert not torch.isclose(changed, model(**batch).loss)
+    fused.undo()
+    assert model(**batch).logits is not None
+    assert other(**batch).logits is None
+    undo(unwrap(other))
+    assert worst(other(**batch).loss, changed) < TOLERANCE
+
+
+def test_a_copy_of_a_model_with_deferred_logits_uses_its_own_weights() -> None:
+    model, batch = tiny_model(), tiny_batch()
+    plain = model(**batch).logits
+    defer_logits(model)
     other = copy.deepcopy(model)
     nn.init.zeros_(other.get_output_embeddings().weight)
+    assert not other(**batch).logits.materialize().any()
+    torch.testing.assert_close(model(**batch).logits.materialize(), plain)
+
+
+@pytest.mark.parametrize("install", [fuse_causal_lm_loss, defer_logits])
+def test_copies_of_the_head_and_pickles_are_refused(install: Any, tmp_path: Path) -> None:
+    model = tiny_model()
+    before = model.state_dict().keys()
+    with install(model):
+        with pytest.raises(ValueError, match="a copy of a part would still use the whole model"):
+            copy.deepcopy(model.get_output_embeddings())
+        with pytest.raises(ValueError, match=r"cannot be pickled: save its state_dict"):
+            pickle.dumps(model)
+        model.save_pretrained(tmp_path)
+        assert model.state_dict().keys() == before
+    again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert torch.equal(again(**tiny_batch()).logits, model.eval()(**tiny_batch()).logits)
+
+
+def test_what_is_put_over_the_patch_stays_when_it_is_undone() -> None:
+    accelerate = pytest.importorskip("accelerate")
+    model, batch = tiny_model(), tiny_batch()
+    fused = fuse_causal_lm_loss(model)
+    prepared = accelerate.Accelerator(cpu=True, mixed_precision="bf16").prepare_model(model)
+    assert prepared(**batch).logits is None
+    fused.undo()
+    outputs = prepared(**batch)
+    assert outputs.logits is not None
+    # Mixed precision is on as before.
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = tiny_model()(**batch).loss
+    assert torch.equal(outputs.loss, expected)
+
+
+def test_patches_are_undone_in_any_order() -> None:
+    model, batch = tiny_model(), tiny_batch()
+    plain = model(**batch)
+    names = set(vars(model)), set(vars(model.lm_head))
+    for order in ((0, 1), (1, 0)):
+        patches = [defer_logits(model), fuse_causal_lm_loss(model)]
+        for index in order:
+            patches[index].undo()
+        assert (set(vars(model)), set(vars(model.lm_head))) == names
+        assert torch.equal(model(**batch).logits, plain.logits)
+    defer_logits(model)
+    fuse_causal_lm_loss(model)
+    undo(model)
+    assert (set(vars(model)), set(vars(model.lm_head))) == names
+
+
+def test_resized_embeddings_and_a_later_adapter_bring_another_head() -> None:
+    model, other = tiny_model(), tiny_model()
+    fused = fuse_causal_lm_loss(model)
     batch = tiny_batch()
-    assert not torch.equal(other(**batch).loss, model(**batch).loss)
+    for one in (model, other):
+        torch.manual_seed(3)
+        one.resize_token_embeddings(101, mean_resizing=False)
+        nn.init.normal_(one.lm_head.weight, std=0.3)
+    loss, grown = step(model, batch)
+    expected, plain = step(other, batch)
+    assert worst(loss, expected) < TOLERANCE
+    assert worst(grown["lm_head.weight"], plain["lm_head.weight"]) < 5 * TOLERANCE
+    adapted = lora(model, target_modules=["q_proj", "lm_head"])
+    loss, _ = step(adapted, batch)
+    fused.undo()
+    expected, _ = step(adapted, batch)
+    assert worst(loss, expected) < TOLERANCE
 
 
 def lora(model: PreTrainedModel, **options: Any) -> Any:

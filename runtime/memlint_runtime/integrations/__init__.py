@@ -1,0 +1,8 @@
+"""The one door into other libraries' objects: finding what is inside them, and changing it."""
+
+from __future__ import annotations
+
+from memlint_runtime.integrations.patching import Patch, undo
+from memlint_runtime.integrations.unwrapping import unwrap
+
+__all__ = ["Patch", "undo", "unwrap"]

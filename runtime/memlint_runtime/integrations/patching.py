@@ -1,0 +1,182 @@
+"""What every function that changes a model or trainer returns: a handle that undoes it.
+
+    patch = fuse_causal_lm_loss(model)
+    patch.undo()
+    undo(model)  # all that this package has changed in it, the last first
+
+Patches of this package may be undone in any order. What another library has put over one in the
+meantime (accelerate's mixed precision, say) stays: below it, the patch passes calls through.
+
+A copy of the whole model is patched itself, and computes with its own weights; a copy of a part is
+refused, and so is pickling: `state_dict` and `save_pretrained` are unaffected by patches.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MethodType, TracebackType
+from typing import Any, TypeVar
+
+__all__ = ["Patch", "bound_to", "patches_of", "undo"]
+
+_PATCHES = "memlint_patches"
+
+_T = TypeVar("_T", bound="Patch")
+
+
+@dataclass(eq=False)
+class _Replacement:
+    """An attribute of an owner's own: what it holds now, and what, if anything, it held before."""
+
+    owner: Any
+    name: str
+    had: bool
+    former: Any
+    present: Any
+
+
+class Patch:
+    """Undoes a change by `undo()`, or at the end of a `with` block.
+
+    owner: the model or trainer that was changed. what: the change in words, for messages.
+    """
+
+    def __init__(self, owner: Any, what: str) -> None:
+        self.owner = owner
+        self.what = what
+        self.active = True
+        self._replacements: list[_Replacement] = []
+        self._callbacks: list[Callable[[], None]] = []
+        vars(owner).setdefault(_PATCHES, []).append(self)
+
+    def replace(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute of `owner`'s own, past nn.Module's bookkeeping."""
+        own = vars(owner)
+        made = _Replacement(owner, name, name in own, own.get(name), value)
+        self._replacements.append(made)
+        _stack_of(owner).append(made)
+        _set(owner, name, value)
+
+    def on_undo(self, callback: Callable[[], None]) -> None:
+        """Call this when the patch is undone, before attributes go back."""
+        self._callbacks.append(callback)
+
+    def undo(self) -> None:
+        """Put back what was there. Doing it twice is harmless."""
+        self.active = False
+        while self._callbacks:
+            self._callbacks.pop()()
+        while self._replacements:
+            _put_back(self._replacements.pop())
+        patches = vars(self.owner).get(_PATCHES, [])
+        if self in patches:
+            patches.remove(self)
+        if not patches:
+            vars(self.owner).pop(_PATCHES, None)
+
+    def __enter__(self: _T) -> _T:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.undo()
+
+    def __deepcopy__(self: _T, memo: dict[int, Any]) -> _T:
+        if id(self.owner) not in memo:
+            raise ValueError(
+                f"{self.what}: a copy of a part would still use the whole model. Copy the whole "
+                "model, or undo() before copying"
+            )
+        copied = object.__new__(type(self))
+        memo[id(self)] = copied
+        for name, value in vars(self).items():
+            setattr(copied, name, copy.deepcopy(value, memo))
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise ValueError(
+            f"{self.what}, which cannot be pickled: save its state_dict (save_pretrained does), or "
+            "undo() before pickling the model"
+        )
+
+
+def patches_of(owner: Any) -> list[Patch]:
+    """The patches of a model or trainer, in the order in which they were made."""
+    return list(vars(owner).get(_PATCHES, []))
+
+
+def undo(owner: Any) -> None:
+    """Undo all that this package has changed in a model, its modules and wrappers, or a trainer."""
+    models = [owner, *(vars(owner).get(name) for name in ("model", "ref_model", "model_wrapped"))]
+    seen: dict[int, Patch] = {}
+    for model in models:
+        modules = model.modules() if hasattr(model, "modules") else [model]
+        for module in modules:
+            if module is not None and hasattr(module, "__dict__"):
+                seen.update((id(patch), patch) for patch in patches_of(module))
+    for patch in reversed(seen.values()):
+        patch.undo()
+
+
+def bound_to(owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> MethodType:
+    """A method of `owner` in place of what it has under `name`.
+
+    make: is given that, as a function of the owner and the arguments, and returns one of its own.
+    Being bound to its owner, it is bound to the copy where the owner is copied, and stays right
+    where a library unbinds it to wrap it (accelerate's mixed precision does).
+    """
+    present = getattr(owner, name)
+    unbound: Any
+    if getattr(present, "__self__", None) is owner:
+        unbound = present.__func__
+    else:
+
+        @functools.wraps(present)
+        def unbound(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return present(*args, **kwargs)
+
+    made = make(unbound)
+    functools.update_wrapper(made, unbound)
+    try:
+        parameters = list(inspect.signature(present).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    if not any(parameter.name == "self" for parameter in parameters):
+        made.__signature__ = inspect.Signature([first, *parameters])
+    return MethodType(made, owner)
+
+
+def _stack_of(owner: Any) -> list[_Replacement]:
+    stack: list[_Replacement] = vars(owner).setdefault("memlint_replacements", [])
+    return stack
+
+
+def _put_back(gone: _Replacement) -> None:
+    stack = _stack_of(gone.owner)
+    if gone in stack:
+        stack.remove(gone)
+    if not stack:
+        vars(gone.owner).pop("memlint_replacements", None)
+    if vars(gone.owner).get(gone.name) is gone.present:
+        if gone.had:
+            _set(gone.owner, gone.name, gone.former)
+        else:
+            vars(gone.owner).pop(gone.name, None)
+        return
+    for later in stack:
+        # A later patch of ours holds this one as what was there before.
+        if later.name == gone.name and later.former is gone.present:
+            later.had, later.former = gone.had, gone.former
+
+
+def _set(owner: Any, name: str, value: Any) -> None:
+    vars(owner)[name] = value
