@@ -143,8 +143,8 @@ def _bytes(path: Path) -> int:
 def _fix(script: Path, options: Sequence[str], folder: Path) -> str:
     """Fix ``script`` in place; what went wrong, or nothing."""
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "memlint", "fix", "--no-cache", "--exit-zero", "--target", TARGET,
-         *options, str(script)],
+        [sys.executable, "-P", "-m", "memlint", "fix", "--no-cache", "--exit-zero",
+         "--target", TARGET, *options, str(script)],
         capture_output=True, text=True, check=False, cwd=folder, env=_environment(),
     )  # fmt: skip
     return f"memlint: {done.stdout}{done.stderr}"[:800] if done.returncode else ""

@@ -105,7 +105,11 @@ def _small_config(config_class: Any) -> Any:
 
 def _shrunk(config_class: Any) -> Any:
     config = config_class()
-    takes = {name: value for name, value in _SMALL.items() if hasattr(config, name)}
+    takes = {
+        name: value
+        for name, value in _SMALL.items()
+        if hasattr(config, name) and not isinstance(getattr(config_class, name, None), property)
+    }
     if hasattr(config, "layer_types"):
         takes["layer_types"] = None
     try:
