@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from memlint.memory.architecture import Attention, Layer, Linear, Mlp
 from memlint.memory.tape import Tape, Value
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class Weight(Plain):
@@ -322,14 +322,11 @@ def _mix(
     key_length: int,
 ) -> Value:
     """softmax(q k') v by the chosen implementation."""
-    if work.attention == "eager" or spec.alibi and work.attention == "eager":
+    if work.attention == "eager" or (spec.alibi and work.attention == "eager"):
         return _eager(tape, query, key, value, spec, work, key_length)
     flash = work.attention.startswith("flash")
-    if flash and query.width == 4:
-        query, key, value = (
-            cast(tape, item, work.compute, "attention input") for item in (query, key, value)
-        )
-    elif work.autocast and work.attention == "sdpa" and query.width == 4:
+    lowered = flash or (work.autocast and work.attention == "sdpa")
+    if lowered and query.width == 4:
         query, key, value = (
             cast(tape, item, work.compute, "attention input") for item in (query, key, value)
         )

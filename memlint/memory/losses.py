@@ -17,7 +17,7 @@ from __future__ import annotations
 from memlint.memory.architecture import Linear
 from memlint.memory.blocks import Weight, Work, cast, linear, norm
 from memlint.memory.tape import Tape, Value
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 TILE_TOKENS = 4096  # trl/kernels/chunked_logprob.py, TOKEN_CHUNK_SIZE
 TILE_VOCABULARY = 32768  # its callers' default chunk_size
