@@ -37,7 +37,8 @@ def replace_adapters() -> None:
         base = cls._target_class or __import__("transformers").AutoModelForCausalLM
         for option in ("adapter_name", "config", "revision"):
             kw.pop(option, None)
-        model = base.from_pretrained("stand-in", **kw)
+        saved = real_config(peft.PeftConfig, name) if is_saved(name) else config(name)
+        model = base.from_pretrained(saved.base_model_name_or_path, **kw)
         return peft_model(peft.PeftModel, model, name, is_trainable=is_trainable)
 
     peft.PeftConfig.from_pretrained = classmethod(peft_config)
