@@ -24,6 +24,7 @@ from memlint.api.versions import parse_version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from memlint.api.knowledge.families import Family
     from memlint.api.knowledge.lines import Ignored, Warned
     from memlint.api.refusals import Refusal
     from memlint.api.successors import Successor
@@ -213,6 +214,12 @@ class Api(Histories):
         if answer is None:
             raise KeyError(topic)
         return answer
+
+    def family(self, checkpoint: str) -> Family:
+        """What the name of a checkpoint says of its model."""
+        from memlint.api.knowledge.families import family
+
+        return family(checkpoint)
 
     def _signature(self, name: str) -> Signature | None:
         record, release = self._present(name)

@@ -112,7 +112,17 @@ def insert_statement(draft: Draft, edit: InsertStatement) -> None:
     check_beginning(tree, offset)
     rank = 0 if edit.where == "before" else rank_behind(indent)
     draft.splices.append(placed(tree, offset, lines, rank))
+    draft.inserted.append(draft.splices[-1])
     draft.claim(Span(offset, offset), "insert", node, edit.where, edit.source, exclusive=False)
+    draft.regions.append(span)
+
+
+def insert_comments(draft: Draft, node: cst.CSTNode, comments: list[str]) -> None:
+    """Put ``comments`` on lines of their own above the statement of ``node``."""
+    tree = draft.tree
+    span, indent = own_lines(tree, statement_of(tree, node))
+    lines = "".join(f"{indent}{comment}{tree.newline}" for comment in comments)
+    draft.splices.append(placed(tree, span.start, lines, 0))
     draft.regions.append(span)
 
 

@@ -73,7 +73,7 @@ def suppression_row() -> tuple[str, str, str, str, str]:
     """MEM001 in a list of rules: code, name, level, whether it has a fix, what it sees."""
     return (
         UNUSED_SUPPRESSION,
-        suppressions.UNUSED_NAME,
+        UNUSED_NAME,
         "waste",
         "",
         "a suppression comment that suppresses nothing",

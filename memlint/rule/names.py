@@ -52,8 +52,19 @@ def page() -> str:
             for name, value in sorted(group.items(), key=lambda item: item[0].lower()):
                 lines += _entry(name, value)
     if left:
-        lines += ["", "## Constants", "", *(f"- `{name}`: {left[name]!r}" for name in sorted(left))]
+        lines += [
+            "",
+            "## Constants",
+            "",
+            *(f"- `{name}`: {_constant(left[name])}" for name in sorted(left)),
+        ]
     return "\n".join(lines) + "\n"
+
+
+def _constant(value: object) -> str:
+    if isinstance(value, frozenset):
+        return ", ".join(f"`{word}`" for word in sorted(value))
+    return repr(value)
 
 
 def _entry(name: str, value: object) -> Iterator[str]:

@@ -464,6 +464,11 @@ def _merge_adapter(run: Interpreter, record: Record) -> Value | None:
     return run.new_object(type=inner.type, made_by=record, base=inner, node=record.node)
 
 
+def _limited(run: Interpreter, record: Record) -> Value | None:
+    """``limit_prompts(DPOTrainer, 512)`` is a trainer's class as the one given."""
+    return record.arguments[0] if record.arguments else None
+
+
 def handlers() -> dict[str, Handler]:
     """Every handler by the name it answers to."""
     table: dict[str, Handler] = {
@@ -482,6 +487,7 @@ def handlers() -> dict[str, Handler]:
         "copy.deepcopy": _copy,
         "dataclasses.replace": _replace,
         "functools.partial": _partial,
+        "memlint_runtime.limit_prompts": _limited,
         "types.SimpleNamespace": _namespace,
         "argparse.Namespace": _namespace,
         "sys.exit": _exit,

@@ -56,6 +56,16 @@ def is_trained(script: Script, load: Call) -> bool:
     )
 
 
+def written_checkpoint(trainer: Trainer) -> str | None:
+    """The checkpoint that the script writes for a trainer's model; None where it may be another,
+    as the default of a command line."""
+    model = trainer.model
+    given = trainer.setting("model")
+    if model.load is not None:
+        given = model.load.setting("pretrained_model_name_or_path")
+    return given.value if isinstance(given.value, str) and not given.by_default else None
+
+
 def weights_dtype(script: Script, trainer: Trainer) -> str | None:
     """``torch.float32`` and its like, in which a trainer's weights certainly are; else None."""
     model = trainer.model

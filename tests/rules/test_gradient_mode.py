@@ -131,4 +131,4 @@ def test_the_fused_loss_leaves_the_results_of_evaluation(use: str) -> None:
     text = TRAINER.partition("Trainer(model")[0].format(line="", call="") + use
     (found,) = check_source(Source("a.py", text), load(["MEM201"]), Api(newest()))
     assert found.fix is not None
-    assert "fuse_causal_lm_loss(model, fuse_evaluation=False)" in found.fix.message
+    assert "`fuse_causal_lm_loss(model)`" in found.fix.message

@@ -85,6 +85,9 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     # Whether the runtime's deferred logits are tested with what TRL's losses do to them.
     Behaviour("deferred-logits", "trl", "", "untested", "memlint_runtime/losses/trl_losses.py"),
     Behaviour("deferred-logits", "trl", "1.0", "tested", "memlint_runtime/losses/trl_losses.py"),
+    # Whether the runtime's limits of prompts are tested with TRL's trainers.
+    Behaviour("prompt-limits", "trl", "", "untested", "memlint_runtime/prompt_limits.py"),
+    Behaviour("prompt-limits", "trl", "1.16", "tested", "memlint_runtime/prompt_limits.py"),
     # Which attention keeps documents apart that only their positions tell from each other.
     Behaviour("packed-positions", "transformers", "", "flash", "modeling_flash_attention_utils.py"),
     Behaviour("packed-positions", "transformers", "4.53", "all", "transformers/masking_utils.py"),

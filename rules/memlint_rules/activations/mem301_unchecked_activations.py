@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from memlint.rule import Config, Example, Finding, Fix, Level, Rule, Script, Trainer
 from memlint_rules._checkpointing import ARGUMENTS, is_reentrant_by_default
+from memlint_rules._decisions import unless_switched_off
 from memlint_rules._libraries import LIBRARIES
 from memlint_rules._models import trains_language_model
 
@@ -95,7 +96,8 @@ def _finding(script: Script, config: Config, trainers: tuple[Trainer, ...]) -> F
         kind = script.set_option(config, arguments, _NON_REENTRANT)
         edits = (*edits, *kind) if kind else None
         message_of_fix += f" and `{arguments}={_NON_REENTRANT}`: no gradient passes a frozen input"
-    return Finding(span, message, Fix(message_of_fix, edits) if edits else None)
+    fix = unless_switched_off(setting, Fix(message_of_fix, edits)) if edits else None
+    return Finding(span, message, fix)
 
 
 def _starves_adapters(script: Script, config: Config, trainer: Trainer) -> bool:
@@ -119,8 +121,10 @@ RULE = Rule(
     ),
     fix_safety=(
         "Safe: recomputed activations are the same activations. Where the version checkpoints "
-        "reentrantly, which a frozen base starves of gradients, the other kind is asked for. Withheld where the script turns "
-        "checkpointing on by another way, uses Unsloth, or sets the option from outside."
+        "reentrantly, which a frozen base starves of gradients, the other kind is selected. "
+        "Advice only where the script writes `False`, which is a decision. Withheld where the "
+        "script turns checkpointing on by another way, uses Unsloth, or sets the option from "
+        "outside."
     ),
     check=check,
     triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config"})),
@@ -160,89 +164,6 @@ args = SFTConfig(
 )
 SFTTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
 """,
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(
-    output_dir="out",
-    gradient_checkpointing=True,
-    packing=True,
-)
-SFTTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
-""",
         ),
-        Example(
-            title="an older transformers",
-            target="transformers=4.57",
-            bad="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-trainer = Trainer(model, TrainingArguments("out", bf16=True), train_dataset=dataset)
-""",
-            good="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-trainer = Trainer(model, TrainingArguments("out", bf16=True, gradient_checkpointing=True), train_dataset=dataset)
-""",
-        ),
-        Example(
-            title="an older transformers over a frozen base",
-            target="transformers=4.57,peft=0.17",
-            bad="""\
-from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-model = get_peft_model(model, LoraConfig())
-trainer = Trainer(model, TrainingArguments("out"), train_dataset=dataset)
-""",
-            good="""\
-from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-model = get_peft_model(model, LoraConfig())
-trainer = Trainer(model, TrainingArguments("out", gradient_checkpointing=True, gradient_checkpointing_kwargs={"use_reentrant": False}), train_dataset=dataset)
-""",
-        ),
-    ),
-    clean=(
-        # The method call turns it on, whatever the configuration says.
-        """\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-model.gradient_checkpointing_enable()
-Trainer(model, TrainingArguments("out", gradient_checkpointing=False)).train()
-""",
-        # k-bit preparation of quantized weights turns it on.
-        """\
-from peft import prepare_model_for_kbit_training
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, TrainingArguments
-
-four_bit = BitsAndBytesConfig(load_in_4bit=True)
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", quantization_config=four_bit)
-model = prepare_model_for_kbit_training(model)
-Trainer(model, TrainingArguments("out")).train()
-""",
-        # One path sets it.
-        """\
-import sys
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-options = {}
-if len(sys.argv) > 1:
-    options["gradient_checkpointing"] = True
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-Trainer(model, TrainingArguments("out", **options)).train()
-""",
-        # TRL's default is on.
-        """\
-from trl import SFTConfig, SFTTrainer
-
-SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig(packing=True), train_dataset=dataset).train()
-""",
     ),
 )

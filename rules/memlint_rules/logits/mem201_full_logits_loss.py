@@ -14,17 +14,21 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
+    MISSING,
     Applicability,
     Example,
     Finding,
     Fix,
     InsertStatement,
     Level,
+    Object,
     Rule,
     Script,
+    Setting,
     Trainer,
 )
 from memlint_rules._libraries import LIBRARIES
+from memlint_rules._models import written_checkpoint
 
 _PLAIN = ("transformers.Trainer",)
 # Calls of the runtime after which the model, or the script, computes the loss without logits.
@@ -95,12 +99,53 @@ def _fix(script: Script, trainer: Trainer) -> Fix | None:
     statement = script.statement(trainer.node)
     if reference is None or not isinstance(statement, ast.Assign | ast.Expr | ast.Return):
         return Fix(advice)
-    arguments = f"{node.id}, fuse_evaluation=False" if _reads_logits(script, trainer) else node.id
-    call = f"{reference.text}({arguments})"
-    return Fix(
-        f"Call `{call}` before the trainer is made",
-        (InsertStatement(script.span(statement), call), *reference.edits),
+    arguments = (
+        f"{node.id}, fuse_evaluation=True" if _wants_the_loss_alone(script, trainer) else node.id
     )
+    call = f"{reference.text}({arguments})"
+    message = f"Call `{call}` before the trainer is made"
+    edits = (InsertStatement(script.span(statement), call), *reference.edits)
+    doubt = _doubt(script, trainer)
+    if doubt:
+        return Fix(f"{message}, {doubt}", edits, Applicability.UNSAFE)
+    return Fix(message, edits)
+
+
+def _wants_the_loss_alone(script: Script, trainer: Trainer) -> bool:
+    """Whether evaluation takes place and reads no logits."""
+    evaluated = trainer.setting("eval_dataset")
+    if evaluated.given is not True or evaluated.value is None or trainer.open_ended:
+        return False
+    return trainer.setting("callbacks").given is False and not _reads_logits(script, trainer)
+
+
+def _doubt(script: Script, trainer: Trainer) -> str:
+    """Why the runtime might refuse the model; empty where it certainly takes it."""
+    load = trainer.model.load
+    if load is None or load.open_ended:
+        return "if the runtime takes the model: it is loaded out of sight"
+    remote = load.setting("trust_remote_code")
+    if remote.given is not False and remote.value is not False:
+        return "if its code, which comes with the checkpoint, leaves the loss to transformers"
+    placed = load.setting("device_map")
+    if placed.given is not False and not _is_one_device(script, placed):
+        return "if its output head is not moved between devices"
+    name = written_checkpoint(trainer)
+    if name is None or not script.api.family(name).plain_loss:
+        return "if the runtime takes the model: its name does not tell"
+    return ""
+
+
+def _is_one_device(script: Script, placed: Setting) -> bool:
+    if isinstance(placed.value, Object) and placed.value.type == "dict":
+        return script.item(placed.value, "") is not MISSING
+    return placed.value is None or (
+        isinstance(placed.value, str) and placed.value not in _SPREADING
+    )
+
+
+# Values of ``device_map`` that may put a model on several devices.
+_SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
 
 
 def _reads_logits(script: Script, trainer: Trainer) -> bool:
@@ -124,7 +169,9 @@ RULE = Rule(
         "`transformers.Trainer` does not."
     ),
     fix_safety=(
-        "Safe: the same loss and gradients up to rounding. `fuse_causal_lm_loss` comes with "
+        "Safe: the same loss and gradients up to rounding. Unsafe where the runtime may refuse "
+        "the model, which stops the script: code of its own, several devices, a checkpoint of "
+        "unknown kind. `fuse_causal_lm_loss` comes with "
         "`pip install 'torch-memlint[runtime]'`: advice only for versions that it is not tested "
         "with, and for `SFTTrainer` before TRL 1.15, which reads the logits for its metrics. Silent "
         "where the script brings a loss of its own."
@@ -170,51 +217,9 @@ from memlint_runtime import fuse_causal_lm_loss
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
 args = TrainingArguments("out", bf16=True, activation_checkpointing=True)
-fuse_causal_lm_loss(model, fuse_evaluation=False)
+fuse_causal_lm_loss(model)
 trainer = Trainer(model=model, args=args, train_dataset=dataset, compute_metrics=accuracy)
 """,
         ),
-        Example(
-            title="advice only: older versions of the runtime's libraries",
-            target="trl=0.29,transformers=4.57",
-            findings=2,
-            bad="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-Trainer(model=model, args=TrainingArguments("out"), train_dataset=dataset).train()
-SFTTrainer(model=model, args=SFTConfig("out"), train_dataset=dataset).train()
-""",
-        ),
-    ),
-    clean=(
-        # Label smoothing takes another loss.
-        """\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-Trainer(model=model, args=TrainingArguments("out", label_smoothing_factor=0.1)).train()
-""",
-        # Liger's kernel is the other way to the same end.
-        """\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-Trainer(model=model, args=TrainingArguments("out", use_liger_kernel=True)).train()
-""",
-        # TRL's own loss needs no logits.
-        """\
-from trl import SFTConfig, SFTTrainer
-
-SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig(packing=True), train_dataset=dataset).train()
-""",
-        # A classifier has a handful of logits.
-        """\
-from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
-
-model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
-Trainer(model=model, args=TrainingArguments("out")).train()
-""",
     ),
 )

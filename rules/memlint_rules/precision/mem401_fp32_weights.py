@@ -132,10 +132,11 @@ def _check_string_model(script: Script, trainer: Trainer) -> Iterator[Finding]:
     span = script.span(given.node) if given.node is not None else trainer.span
     fix = None
     if config is not None and kwargs is not None and config.has_option("model_init_kwargs"):
-        edits = script.set_option(config, "model_init_kwargs", '{"dtype": "bfloat16"}')
+        loaded = f'{{"{_dtype_option(script)}": "bfloat16"}}'
+        edits = script.set_option(config, "model_init_kwargs", loaded)
         if edits is not None:
             fix = Fix(
-                'Set `model_init_kwargs={"dtype": "bfloat16"}`',
+                f"Set `model_init_kwargs={loaded}`",
                 edits,
                 Applicability.SAFE if trainer.peft else Applicability.UNSAFE,
             )
@@ -145,6 +146,14 @@ def _check_string_model(script: Script, trainer: Trainer) -> Iterator[Finding]:
         "parameter where bfloat16 needs 2",
         fix,
     )
+
+
+def _dtype_option(script: Script) -> str:
+    """What the target's ``from_pretrained`` calls it: a name that it does not know goes to the
+    model's constructor, which refuses it."""
+    signature = script.api.signature("transformers.AutoModelForCausalLM.from_pretrained")
+    taken = signature.parameters if signature is not None else {}
+    return next((name for name in DTYPE_OPTIONS if name in taken), DTYPE_OPTIONS[-1])
 
 
 RULE = Rule(
@@ -207,66 +216,5 @@ args = SFTConfig(packing=True, model_init_kwargs={"dtype": "bfloat16"})
 trainer = SFTTrainer(model="Qwen/Qwen3-8B", args=args, train_dataset=dataset)
 """,
         ),
-        Example(
-            title="the default before transformers 5",
-            target="transformers=4.57",
-            bad="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
-trainer = Trainer(model, TrainingArguments("out", bf16=True), train_dataset=dataset)
-""",
-            good="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-import torch
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.bfloat16)
-trainer = Trainer(model, TrainingArguments("out", bf16=True), train_dataset=dataset)
-""",
-        ),
-    ),
-    clean=(
-        # All weights trained with fp16: the scaled gradients want float32 weights.
-        """\
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="float32")
-SFTTrainer(model, args=SFTConfig(packing=True, fp16=True))
-SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig(packing=True, fp16=True))
-""",
-        # The trainer had the option before its configuration did.
-        """\
-from transformers import TrainingArguments
-from trl import SFTTrainer
-
-SFTTrainer("Qwen/Qwen3-8B", TrainingArguments("out"), model_init_kwargs={"torch_dtype": "auto"})
-""",
-        # Since transformers 5 no dtype means the checkpoint's own.
-        """\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
-Trainer(model, TrainingArguments("out"), train_dataset=dataset)
-""",
-        # Quantized weights have a format of their own.
-        """\
-import torch
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained(
-    "Qwen/Qwen3-8B", quantization_config=BitsAndBytesConfig(load_in_4bit=True), dtype=torch.float32
-)
-SFTTrainer(model, args=SFTConfig(packing=True))
-""",
-        # Loaded to look at, not to train.
-        """\
-import torch
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.float32)
-print(model)
-""",
     ),
 )

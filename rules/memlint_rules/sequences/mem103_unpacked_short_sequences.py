@@ -30,6 +30,7 @@ from memlint.rule import (
     Setting,
     Trainer,
 )
+from memlint_rules._decisions import unless_switched_off
 from memlint_rules._libraries import LIBRARIES
 from memlint_rules._packing import learns_prompts
 from memlint_rules._row_lengths import lengths_may_differ, share_of_padding
@@ -135,7 +136,8 @@ def _fix(script: Script, holder: Call) -> Fix:
     edits = script.set_option(holder, "packing", "True")
     if not edits:
         return Fix("Set `packing=True`", (), Applicability.DISPLAY)
-    return Fix("Set `packing=True`", edits, Applicability.UNSAFE)
+    fix = Fix("Set `packing=True`", edits, Applicability.UNSAFE)
+    return unless_switched_off(holder.setting("packing"), fix)
 
 
 RULE = Rule(
@@ -207,133 +209,5 @@ args = SFTConfig("out", packing=flags.packing, per_device_train_batch_size=flags
 SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
 """,
         ),
-        Example(
-            title="one sequence at a time: a hint",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-options = dict(
-    per_device_train_batch_size=1,
-    packing=False,
-)
-trainer = SFTTrainer(
-    model="Qwen/Qwen3-0.6B",
-    args=SFTConfig("out", **options),
-    train_dataset=dataset,
-)
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-options = dict(
-    per_device_train_batch_size=1,
-    packing=True,
-)
-trainer = SFTTrainer(
-    model="Qwen/Qwen3-0.6B",
-    args=SFTConfig("out", **options),
-    train_dataset=dataset,
-)
-""",
-        ),
-        Example(
-            title="plain arguments: advice only, they have no such option",
-            bad="""\
-from transformers import TrainingArguments
-from trl import SFTTrainer
-
-args = TrainingArguments("out", per_device_train_batch_size=4)
-SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
-""",
-        ),
-        Example(
-            title="turned off on the trainer of an old version",
-            target="trl=0.11,transformers=4.45",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out")
-SFTTrainer("Qwen/Qwen2-0.5B", args=args, train_dataset=dataset, packing=False).train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out")
-SFTTrainer("Qwen/Qwen2-0.5B", args=args, train_dataset=dataset, packing=True).train()
-""",
-        ),
-        Example(
-            title="advice only where packing would be refused",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", max_length=None)
-SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
-""",
-        ),
-    ),
-    clean=(
-        # Packed; padding-free.
-        """\
-from trl import SFTConfig, SFTTrainer
-
-SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig("out", packing=True), train_dataset=dataset)
-args = SFTConfig("out", padding_free=True, max_length=None)
-SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
-""",
-        # Unsloth packs by itself.
-        """\
-from unsloth import FastLanguageModel
-from trl import SFTConfig, SFTTrainer
-
-model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Qwen3-4B")
-SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset, processing_class=tokenizer)
-""",
-        # PEFT throws the positions away that keep packed documents apart.
-        """\
-from peft import PromptTuningConfig, get_peft_model
-from trl import SFTConfig, SFTTrainer
-
-model = get_peft_model(base, PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=16))
-SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset)
-""",
-        # Images cannot be packed.
-        """\
-from transformers import AutoModelForImageTextToText, AutoProcessor
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForImageTextToText.from_pretrained("Qwen/Qwen2.5-VL-3B-Instruct")
-processor = AutoProcessor.from_pretrained("Qwen/Qwen2.5-VL-3B-Instruct")
-SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset, processing_class=processor)
-""",
-        # The script's own collator would get rows that it does not know.
-        """\
-from trl import SFTConfig, SFTTrainer
-
-SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig("out"), train_dataset=dataset, data_collator=collate)
-""",
-        # The trainer does not prepare the data, so it cannot pack them.
-        """\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", dataset_kwargs={"skip_prepare_dataset": True})
-SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
-""",
-        # One path packs.
-        """\
-import sys
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out")
-if "--pack" in sys.argv:
-    args.packing = True
-SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
-""",
-        # Another library's trainer.
-        """\
-from mylib import SFTConfig, SFTTrainer
-
-SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig("out"), train_dataset=dataset)
-""",
     ),
 )

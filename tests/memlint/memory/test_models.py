@@ -73,8 +73,12 @@ def test_a_config_without_its_sizes_is_refused() -> None:
 
 def test_an_unlisted_type_is_read_by_the_shared_keys_and_named() -> None:
     config = {
-        "model_type": "brand_new", "hidden_size": 64, "intermediate_size": 128,
-        "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 1000,
+        "model_type": "brand_new",
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "vocab_size": 1000,
     }
     assert find_architecture(config).unknown == ("brand_new",)
 
