@@ -1,9 +1,10 @@
 """Mutate training scripts, check and fix the mutants, and hold what a user relies on.
 
-``python -m tests.fuzz FOLDER... [--mutants N] [--seed N] [--minutes N]`` draws scripts below the folders (Python
-files that name a trainer or a backward pass), changes each a few times at random (statements
-deleted, doubled, wrapped, swapped; options with odd values, over several lines, with comments,
-unpacked from dictionaries, set later) and asks of every mutant, for a target drawn at random:
+``python -m tests.fuzz FOLDER... [--mutants N] [--seed N] [--minutes N]`` draws scripts below the
+folders (Python files that name a trainer or a backward pass), changes each a few times at random
+(statements deleted, doubled, wrapped, swapped; options with odd values, over several lines, with
+comments, unpacked from dictionaries, set later) and asks of every mutant, for a target drawn at
+random:
 
 * no rule and no part of the linter raises;
 * check and fix together take at most five seconds of this process's time;
