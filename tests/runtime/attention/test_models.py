@@ -108,6 +108,7 @@ def test_padding_taken_out_of_the_trunk(family: str, side: str) -> None:
     tokens: list[int] = []
     model.base_model.layers[0].register_forward_pre_hook(lambda m, a: tokens.append(a[0].shape[1]))
     use_variable_length_attention(model, remove_padding=True)
+    tokens.clear()  # of the first look at the model
     assert_same(loss_and_gradients(model, batch), expected)
     assert tokens == [sum(LENGTHS)]
     hidden = model(**batch, output_hidden_states=True).hidden_states
@@ -225,6 +226,7 @@ def test_models_by_flex_share_a_block_mask_for_each_window(
         rows = model(**padded(docs)).logits
         expected = torch.cat([row[: len(doc)] for row, doc in zip(rows, docs, strict=True)])
         use_variable_length_attention(model)
+        windows.clear()  # of the first look at the model
         logits = model(**flattened(docs)).logits[0]
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
     assert windows == ([None] if family == "llama" else [6, None])
@@ -309,6 +311,23 @@ def test_text_batches_of_a_model_with_images() -> None:
     assert model.config.vision_config._attn_implementation != integration.ATTENTION_NAME
     with pytest.raises(ValueError, match="for batches of text, got pixel_values"):
         model(**flattened(parts), pixel_values=torch.zeros(1, 3, 8, 8))
+
+
+def test_positions_by_index_are_refused_at_once() -> None:
+    model = tiny_model("llama")
+
+    def by_index(module: Any, args: Any, kwargs: Any) -> Any:
+        positions = torch.arange(args[0].shape[1])[None]
+        if "position_ids" in kwargs:
+            return args, {**kwargs, "position_ids": positions}
+        return (args[0], positions), kwargs
+
+    model.model.rotary_emb.register_forward_pre_hook(by_index, with_kwargs=True)
+    with pytest.raises(ValueError, match=r"hidden states differ by .* when documents share a row"):
+        use_variable_length_attention(model)
+    assert model.config._attn_implementation == "sdpa"
+    assert not model.model._forward_pre_hooks
+    assert model.training
 
 
 def test_another_attention_selected_later_is_another_attention() -> None:
