@@ -16,6 +16,8 @@ from transformers import (
     AutoModelForCausalLM,
     Gemma3Config,
     Gemma3ForConditionalGeneration,
+    GPT2Config,
+    GPT2LMHeadModel,
 )
 
 from tests.runtime.attention.models import (
@@ -196,8 +198,8 @@ def test_no_graph_break_where_the_kernel_needs_none(
         mask = document_block_mask(cu_seqlens, q.shape[0], options["window"])
         return q + k.mean() + v.mean() + mask.kv_num_blocks.sum()
 
-    monkeypatch.setattr(integration, "attend_documents", stand_in)
     model = use_variable_length_attention(tiny_model("mistral")).train()
+    monkeypatch.setattr(integration, "attend_documents", stand_in)
     if checkpointing:
         checkpoint(model)
     whole = torch.compile(model, backend="eager", fullgraph=True, dynamic=True)
@@ -314,20 +316,23 @@ def test_text_batches_of_a_model_with_images() -> None:
 
 
 def test_positions_by_index_are_refused_at_once() -> None:
-    model = tiny_model("llama")
+    dropouts = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
+    config = GPT2Config(vocab_size=97, n_embd=32, n_head=4, n_layer=2, n_positions=64, **dropouts)
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(config)
+    torch.nn.init.normal_(model.transformer.wpe.weight)
 
-    def by_index(module: Any, args: Any, kwargs: Any) -> Any:
-        positions = torch.arange(args[0].shape[1])[None]
-        if "position_ids" in kwargs:
-            return args, {**kwargs, "position_ids": positions}
-        return (args[0], positions), kwargs
+    def by_index(module: Any, args: Any) -> Any:
+        return (torch.arange(args[0].shape[1])[None],)
 
-    model.model.rotary_emb.register_forward_pre_hook(by_index, with_kwargs=True)
+    handle = model.transformer.wpe.register_forward_pre_hook(by_index)
     with pytest.raises(ValueError, match=r"hidden states differ by .* when documents share a row"):
         use_variable_length_attention(model)
     assert model.config._attn_implementation == "sdpa"
-    assert not model.model._forward_pre_hooks
+    assert not model.transformer._forward_pre_hooks
     assert model.training
+    handle.remove()
+    use_variable_length_attention(model)
 
 
 def test_another_attention_selected_later_is_another_attention() -> None:
