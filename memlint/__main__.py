@@ -12,7 +12,7 @@ def main() -> None:
     import os
     import sys
 
-    from memlint.cli import run
+    from memlint.cli.main import run
 
     status = run()
     try:

@@ -152,12 +152,13 @@ def fix(folder: Path, counts: Counts) -> None:
 def lines_outside_edits(folder: Path) -> list[str]:
     """Places where a pass over a script changed a line that none of its edits names."""
     from memlint.api import Api, newest
-    from memlint.engine import check_source
-    from memlint.findings import Applicability
     from memlint.fix import apply_edits
-    from memlint.reading import ReadError, read_source
-    from memlint.rules import known_rules, load
+    from memlint.rule.findings import Applicability
+    from memlint.rule.registry import known_rules, load
+    from memlint.run.engine import check_source
     from memlint.source import Span
+    from memlint.source.diagnostics import ReadError
+    from memlint.source.reading import read_source
 
     rules = load([rule.code for rule in known_rules()])
     api = Api(newest())

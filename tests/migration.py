@@ -42,13 +42,14 @@ from typing import Any
 import click
 
 from memlint.api import Api, newest
-from memlint.engine import check_source
-from memlint.findings import Applicability, Violation
 from memlint.fix import fix_source
-from memlint.reading import ReadError, encode, read_source
-from memlint.rules import known_rules, load
+from memlint.rule.findings import Applicability, Violation
+from memlint.rule.registry import known_rules, load
+from memlint.run.engine import check_source
 from memlint.script import Config, Script, build_script
 from memlint.source import Source
+from memlint.source.diagnostics import ReadError
+from memlint.source.reading import encode, read_source
 
 BREAKING = ("MEM901", "MEM903", "MEM905")
 _LIBRARIES = (

@@ -30,8 +30,8 @@ def _diff(script: str, *options: str) -> str:
 
 def parts() -> dict[str, str]:
     """Mark -> what stands between it and its end mark."""
-    from memlint.docs import rules_table
-    from memlint.rules import known_rules, load
+    from memlint.rule.docs import rules_table
+    from memlint.rule.registry import known_rules, load
 
     before_after = _diff(_OLD, "--unsafe-fixes", "--target", _NEWEST)
     old = _diff(_SHORT, "--select", "MEM9", "--target", "trl=0.15,transformers=4.48")

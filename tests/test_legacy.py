@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from memlint.cli import run
+from memlint.cli.main import run
 
 pytest.importorskip("trl")
 
@@ -89,11 +89,11 @@ def surroundings(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def fixed(script: str, folder: Path) -> Path:
-    """A copy of a script, after ``memlint fix --select MEM9``."""
+    """A copy of a script, after ``memlint fix --select MEM9,MEM904`` (a hint, by its code)."""
     copy = folder / script
     copy.write_text((FOLDER / script).read_text())
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        run(["fix", "--select", "MEM9", str(copy)])
+        run(["fix", "--select", "MEM9,MEM904", str(copy)])
     return copy
 
 
@@ -134,7 +134,7 @@ def test_four_bit_loading_becomes_a_quantization_config(surroundings: Path) -> N
 
     text = fixed("sft_qlora.py", surroundings).read_text()
     line = next(line for line in text.splitlines() if "quantization_config=" in line)
-    source = line.strip().removeprefix("quantization_config=").removesuffix(",")
+    source = line.partition("  #")[0].strip().removeprefix("quantization_config=").removesuffix(",")
     built = eval(source, {"BitsAndBytesConfig": BitsAndBytesConfig, "QUANTIZED": True})
     assert isinstance(built, BitsAndBytesConfig)
     assert built.load_in_4bit

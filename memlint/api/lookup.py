@@ -8,6 +8,7 @@ bases and fields are followed from package to package, each at its own version, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from memlint.api.classes import PLAIN_BASES, WITHOUT_CONSTRUCTOR
@@ -21,7 +22,11 @@ from memlint.api.target import Target
 from memlint.api.versions import parse_version
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memlint.api.knowledge.families import Family
     from memlint.api.knowledge.lines import Ignored, Warned
+    from memlint.api.refusals import Refusal
     from memlint.api.successors import Successor
 
 
@@ -98,18 +103,39 @@ class Api(Histories):
             self._successors[key] = successor(self, qualname, parameter, value)
         return self._successors[key]
 
-    def warns(self, qualname: str, parameter: str, value: object = Unset) -> bool:
-        """Whether giving ``parameter`` (this ``value`` of it) warns of its end at the target."""
+    def warns(
+        self, qualname: str, parameter: str, value: object = Unset, beside: Iterable[str] = ()
+    ) -> bool:
+        """Whether giving ``parameter`` warns of its end at the target.
+
+        value: the literal that is given, where it is known. beside: the call's other options.
+        """
         name = self.canonical(qualname)
         signature = self.signature(name)
         if signature is None or parameter not in signature.parameters:
             return False
+        lines = [
+            line for line in WARNED if line.parameter == parameter and self._holds_for(name, line)
+        ]
+        if any(value in line.silent_values for line in lines) or any(
+            option in line.silent_beside for line in lines for option in beside
+        ):
+            return False
         return signature.parameters[parameter].deprecated or any(
-            line.parameter == parameter
-            and (not line.values or value in line.values)
-            and self._holds_for(name, line)
-            for line in WARNED
+            not line.values or value in line.values for line in lines
         )
+
+    def deprecated_by(self, qualname: str, parameter: str) -> str:
+        """The package whose release warns of ``parameter``: a config of TRL takes fields of
+        transformers, which warns of them."""
+        name = self.canonical(qualname)
+        for line in WARNED:
+            if line.parameter == parameter and self._holds_for(name, line):
+                return line.package
+        history = self.history(name, parameter)
+        if history is not None and history.deprecated_since is not None:
+            return history.package
+        return name.partition(".")[0]
 
     def ignored(self, qualname: str, parameter: str, value: object = Unset) -> Ignored | None:
         """Why giving ``parameter`` (this ``value`` of it) does nothing at the target; None where it
@@ -134,6 +160,45 @@ class Api(Histories):
             return Ignored(name, parameter, package, "", "", note, "the tables", harmless=True)
         return None
 
+    def choices(self, qualname: str, parameter: str) -> frozenset[str] | None:
+        """The strings that ``parameter`` may be at the target; None where anything goes, or where
+        the library's code does not say."""
+        from memlint.api.knowledge.choices import READ_ELSEWHERE
+
+        for name in self._order(self.canonical(qualname)):
+            option = f"{name}.{parameter}"
+            elsewhere = READ_ELSEWHERE.get(option)
+            package = (elsewhere or option).partition(".")[0]
+            if package not in ("transformers", "accelerate", "trl"):
+                continue
+            if self.is_beyond_tables(package):
+                continue
+            record = self._table(f"{package}_values").record(elsewhere or option)
+            release = self._release(package)
+            found = [
+                word
+                for text, words in (record or {}).items()
+                if holds(text, release)
+                for word in words.split()
+            ]
+            if found:
+                return frozenset(found)
+        return None
+
+    def refusals(self, qualname: str) -> Iterator[Refusal]:
+        """The combinations of options that a class of the target refuses at run time."""
+        from memlint.api.knowledge.refusals import REFUSALS
+
+        name = self.canonical(qualname)
+        for line in REFUSALS:
+            minor = self.version(line.owner.partition(".")[0]).minor
+            if (
+                (not line.since or parse_version(line.since).minor <= minor)
+                and (not line.until or minor < parse_version(line.until).minor)
+                and self.is_about(name, line.owner)
+            ):
+                yield line
+
     def behaviour(self, topic: str) -> str:
         """What the target's libraries do about ``topic`` (``load-dtype``), where no signature
         shows it. Raises KeyError for a topic that nobody wrote down."""
@@ -149,6 +214,12 @@ class Api(Histories):
         if answer is None:
             raise KeyError(topic)
         return answer
+
+    def family(self, checkpoint: str) -> Family:
+        """What the name of a checkpoint says of its model."""
+        from memlint.api.knowledge.families import family
+
+        return family(checkpoint)
 
     def _signature(self, name: str) -> Signature | None:
         record, release = self._present(name)

@@ -53,9 +53,30 @@ class Names:
         """The target's version of ``package``, comparable."""
         return parse_version(self.target.version(package).version)
 
+    def offered(self, module: str) -> tuple[str, ...]:
+        """The names that can be imported from a module of the target; none where it has no such
+        module."""
+        package = module.partition(".")[0]
+        return tuple(self._names(module, self._release(package)) or ())
+
+    def first_release(self, package: str) -> str:
+        """The oldest minor version of ``package`` that the tables describe."""
+        return self._table(package).minor(0)
+
+    def is_beyond_tables(self, package: str) -> bool:
+        """Whether the target's ``package`` is newer than all releases that the tables describe."""
+        known = self._table(package).releases[-1]
+        return self.version(package).minor > parse_version(known).minor
+
     def _table(self, name: str) -> Table:
         if name not in self._tables:
-            self._tables[name] = table(name)
+            folder = self.target.version(name.partition("_")[0]).tables
+            if folder:
+                from memlint.api.extended import extended_table
+
+                self._tables[name] = extended_table(name, folder)
+            else:
+                self._tables[name] = table(name)
         return self._tables[name]
 
     def _release(self, package: str) -> int:

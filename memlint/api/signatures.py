@@ -7,7 +7,7 @@ from enum import Enum, StrEnum
 from typing import NamedTuple
 
 from memlint.api.versions import parse_version
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class Required(Enum):
@@ -108,3 +108,18 @@ class History(NamedTuple):
     def is_over(self, version: str) -> bool:
         """Whether it was gone by ``version`` of the package, and not yet to come."""
         return self.until is not None and parse_version(version) >= parse_version(self.until)
+
+    def last_until(self, version: str) -> str | None:
+        """The first release without it, of those up to ``version``; None where it never went."""
+        here = parse_version(version).minor
+        ends = [end for _, end in self._spans() if end and parse_version(end).minor <= here]
+        return ends[-1] if ends else None
+
+    def next_since(self, version: str) -> str | None:
+        """The first release behind ``version`` that brings it; None where none does."""
+        here = parse_version(version).minor
+        starts = (start for start, _ in self._spans() if start)
+        return next((one for one in starts if parse_version(one).minor > here), None)
+
+    def _spans(self) -> tuple[tuple[str | None, str | None], ...]:
+        return self.ranges or ((self.since, self.until),)

@@ -91,10 +91,10 @@ class Environment(NamedTuple):
 
 
 class Runtime(NamedTuple):
-    """The keyword goes, and ``function`` of our runtime does its work on a trainer's argument.
+    """The keyword goes, and ``function`` of our runtime does its work on a trainer's class.
 
-    source: what stands for ``argument`` then, with ``{dataset}`` for what it is now,
-        ``{tokenizer}`` for the trainer's processing class and ``{value}`` for the keyword's value.
+    source: what stands for ``argument`` then, with ``{trainer}`` for what it is now and ``{value}``
+        for the keyword's value.
     """
 
     function: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from memlint.api.tables import PACKAGES, table
-from memlint.api.versions import exact, parse_version, satisfies
-from memlint.plain import Plain
+from memlint.api.versions import exact, is_specifier, parse_version, satisfies
+from memlint.source.record import Plain
 
 
 class Resolved(Plain):
@@ -15,21 +15,28 @@ class Resolved(Plain):
 
     assumed: nothing said so; it is the newest known.
     note: what the user should know besides, such as that a newer version is treated as ``version``.
+    tables: the folder of tables read from the installed files of this version, where the shipped
+    ones do not reach it.
     """
 
     version: str
     source: str
     assumed: bool = False
     note: str = ""
+    tables: str = ""
 
 
 class Target(Plain):
-    """Versions of the five packages. Hashable, so that it can key caches."""
+    """Versions of the five packages. Hashable, so that it can key caches.
+
+    named: the user named it, wholly or in part; what is assumed beside that is their choice.
+    """
 
     versions: tuple[tuple[str, Resolved], ...] = ()
+    named: bool = False
 
     @classmethod
-    def of(cls, versions: Mapping[str, Resolved]) -> Target:
+    def of(cls, versions: Mapping[str, Resolved], *, named: bool = False) -> Target:
         """A target that knows ``versions`` and assumes the others.
 
         Beside an older trl or transformers, a library is assumed to be as old: the newest release
@@ -41,7 +48,8 @@ class Target(Plain):
             tuple(
                 (name, versions[name] if name in versions else _assumed(name, day))
                 for name in PACKAGES
-            )
+            ),
+            named,
         )
 
     def version(self, package: str) -> Resolved:
@@ -65,6 +73,39 @@ class Target(Plain):
     def assumed(self) -> bool:
         """Whether any of the versions is assumed."""
         return any(resolved.assumed for _, resolved in self.versions)
+
+    def assumed_of(self, packages: Container[str]) -> tuple[str, ...]:
+        """Those of ``packages`` whose version is assumed, each with it: ``trl 1.16.0``. None where
+        the user named the target."""
+        return tuple(
+            f"{name} {resolved.version}"
+            for name, resolved in self.versions
+            if resolved.assumed and name in packages and not self.named
+        )
+
+    def naming(self, packages: Container[str]) -> str:
+        """What ``--target`` must be given to name these versions of ``packages``."""
+        if all(each.assumed and each.source == _NEWEST_KNOWN for _, each in self.versions):
+            return NEWEST
+        return ",".join(
+            f"{name}={each.version}" for name, each in self.versions if name in packages
+        )
+
+    def alternatives(self, packages: Container[str]) -> Iterator[Target]:
+        """Targets that could be meant instead: each release of those of ``packages`` that are
+        assumed, with the others as they were on its day; the oldest first."""
+        free = [each.partition(" ")[0] for each in self.assumed_of(packages)]
+        releases = sorted(
+            (day, order, name, version)
+            for name in free
+            for order, (version, day) in enumerate(table(name).days.items())
+        )
+        known = {name: each for name, each in self.versions if name not in free}
+        for day, _, package, version in releases:
+            others = {name: _assumed(name, day) for name in free}
+            # Two releases may be of one day.
+            release = others[package]._replace(version=version)
+            yield Target.of(known | others | {package: release})
 
     def __str__(self) -> str:
         return ",".join(f"{name}={resolved.version}" for name, resolved in self.versions)
@@ -94,20 +135,25 @@ def _day(versions: Mapping[str, Resolved]) -> str | None:
 def _assumed(name: str, day: str | None) -> Resolved:
     days = table(name).days
     if day is None:
-        return Resolved(table(name).releases[-1], "newest known", assumed=True)
+        return Resolved(table(name).releases[-1], _NEWEST_KNOWN, assumed=True)
     fitting = [version for version, released in days.items() if released <= day]
     version = fitting[-1] if fitting else next(iter(days))
     return Resolved(version, f"newest of {day}", assumed=True)
 
 
+NEWEST = "newest"
+_NEWEST_KNOWN = "newest known"
 _PART = r"(?s)\s*([A-Za-z]+)\s*((?:[=<>~!^]+).*)?"
 
 
 def parse_target(text: str, source: str = "--target") -> Target:
     """``trl=0.29,transformers=4.57``; packages that are not named are assumed to be the newest.
 
-    A specifier is taken too (``trl>=0.20``). Raises ValueError on anything else.
+    A specifier is taken too (``trl>=0.20``), and ``newest``: for a package (``trl=newest``) or, by
+    itself, for all. Raises ValueError on anything else.
     """
+    if text.strip().lower() == NEWEST:
+        return Target.of({name: _newest(name, source) for name in PACKAGES}, named=True)
     found: dict[str, Resolved] = {}
     pending = ""
     for piece in text.split(","):
@@ -118,7 +164,11 @@ def parse_target(text: str, source: str = "--target") -> Target:
         _add(found, pending, source)
         pending = piece
     _add(found, pending, source)
-    return Target.of(found)
+    return Target.of(found, named=bool(found))
+
+
+def _newest(package: str, source: str) -> Resolved:
+    return Resolved(table(package).releases[-1], source, note="the newest known")
 
 
 def _add(found: dict[str, Resolved], text: str, source: str) -> None:
@@ -134,14 +184,12 @@ def _add(found: dict[str, Resolved], text: str, source: str) -> None:
     name, specifier = match[1].lower(), match[2].strip()
     if re.fullmatch(r"=\s*[^=<>~!^]*", specifier):
         specifier = f"=={specifier[1:].strip()}"
-    bounds = re.split(r"[=<>~!^,\s|]+", specifier)
-    try:
-        for bound in filter(None, bounds[1:]):
-            parse_version(bound)
-    except ValueError as error:
-        raise ValueError(f"target {name}: {error}") from None
-    if not any(bounds):
-        raise ValueError(f"target {name}: expected a version such as 1.16.0, got nothing")
+    if specifier.lower() == f"=={NEWEST}":
+        found[name] = _newest(name, source)
+        return
+    if not is_specifier(specifier):
+        written = specifier.lstrip("=<>~!^ ") or "nothing"
+        raise ValueError(f"target {name}: expected a version such as 1.16.0, got {written!r}")
     found[name] = choose(name, specifier, source)
 
 
@@ -165,12 +213,17 @@ def choose(package: str, specifier: str, source: str) -> Resolved:
 def placed(package: str, version: str, source: str) -> Resolved:
     """``version``, with a note where it lies outside what the tables know."""
     releases = table(package).releases
-    number = parse_version(version)
-    if number.minor > parse_version(releases[-1]).minor:
+    if is_newer(package, version):
         return Resolved(version, source, note=f"newer than the tables: treated as {releases[-1]}")
     if _is_older(package, version):
         return Resolved(version, source, note=f"older than the tables: treated as {releases[0]}")
     return Resolved(version, source)
+
+
+def is_newer(package: str, version: str) -> bool:
+    """Whether a version is newer than the newest that the shipped tables know."""
+    newest_known = table(package).releases[-1]
+    return parse_version(version).minor > parse_version(newest_known).minor
 
 
 def _is_older(package: str, version: str) -> bool:

@@ -12,6 +12,11 @@ from typing import NamedTuple
 
 _NUMBER = r"(?s)\s*v?(?:\d+!)?(\d+(?:\.\d+)*)(.*)"
 _PRE = r"(?i)[-_.]?(a|alpha|b|beta|c|rc|pre|preview|dev)[-_.]?(\d*)"
+_STRICT = (
+    r"(?ai)v?(?:\d{1,5}!)?\d{1,9}(?:\.\d{1,9}){0,9}(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|preview)[-_.]?\d{0,9})?"
+    r"(?:-\d{1,9}|[-_.]?(?:post|rev|r)[-_.]?\d{0,9})?(?:[-_.]?dev[-_.]?\d{0,9})?"
+    r"(?:\+[a-z0-9]{1,40}(?:[-_.][a-z0-9]{1,40}){0,9})?"
+)
 _CLAUSE = r"\s*(===|==|~=|!=|<=|>=|<|>|\^|~|=)?\s*v?([0-9][0-9A-Za-z.+!_-]*(?:\.\*)?|\*)\s*"
 
 
@@ -54,6 +59,31 @@ def _numbers(parts: list[str]) -> tuple[int, ...]:
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
+
+
+def is_version(text: str) -> bool:
+    """Whether ``text`` is a version and nothing else: names of folders and lines of files that
+    nobody checked become versions only so, and are then safe to print."""
+    return len(text) <= 80 and re.fullmatch(_STRICT, text) is not None
+
+
+def is_specifier(text: str) -> bool:
+    """Whether every clause of ``text`` bounds a version, and one of them by a number."""
+    if len(text) > 200 or not text.isascii():
+        return False
+    clauses = [
+        clause
+        for option in re.sub(r"([<>=~!^])[ \t]+", r"\1", text).split("||")
+        for clause in re.split(r"[, \t]+", option)
+        if clause
+    ]
+    matches = [re.fullmatch(_CLAUSE, clause) for clause in clauses]
+    bounds = [match[2] for match in matches if match is not None]
+    return (
+        len(bounds) == len(clauses)
+        and all(bound == "*" or is_version(bound.removesuffix(".*")) for bound in bounds)
+        and any(bound != "*" for bound in bounds)
+    )
 
 
 def satisfies(version: str, specifier: str) -> bool:

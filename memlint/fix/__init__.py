@@ -5,10 +5,11 @@ Importing this package imports libcst (190 ms): nothing on the way of a check wi
 
 from __future__ import annotations
 
-from memlint.fix.apply import Applied, TextEdit, apply_edits
+from memlint.fix.apply import Applied, apply_edits
 from memlint.fix.atomic import write_atomically
 from memlint.fix.fixpoint import Fixed, fix_source
-from memlint.fix.preview import previews, text_edits, unified_diff
+from memlint.fix.preview import previews, unified_diff
+from memlint.fix.splicing import TextEdit, text_edits
 
 __all__ = [
     "Applied",

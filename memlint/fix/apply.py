@@ -13,7 +13,15 @@ from typing import Any
 
 import libcst as cst
 
-from memlint.edits import (
+from memlint.fix import imports, items, keywords, parameters, replacements, statements
+from memlint.fix.draft import Draft, Splice
+from memlint.fix.merge import merged
+from memlint.fix.notes import placed_notes
+from memlint.fix.spans import FixError, Tree, parse
+from memlint.fix.splicing import TextEdit, spliced
+from memlint.fix.verify import checked
+from memlint.fix.width import within_width
+from memlint.rule.edits import (
     AddDecorator,
     AddImport,
     AddParameter,
@@ -34,11 +42,6 @@ from memlint.edits import (
     SetKeyword,
     WrapStatements,
 )
-from memlint.fix import imports, items, keywords, parameters, replacements, statements
-from memlint.fix.draft import Draft, Splice
-from memlint.fix.merge import merged, spliced
-from memlint.fix.spans import FixError, Tree, parse
-from memlint.fix.verify import checked
 from memlint.source import Span
 
 _OURS = "memlint's fix went wrong and was thrown away, please report this"
@@ -62,14 +65,6 @@ _MAKERS: dict[type[Any], Callable[[Draft, Any], None]] = {
     AddDecorator: statements.add_decorator,
     AddParameter: parameters.add_parameter,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class TextEdit:
-    """Bytes ``span`` of the old text become ``content``."""
-
-    span: Span
-    content: str
 
 
 @dataclass(frozen=True)
@@ -137,6 +132,10 @@ def draft(tree: Tree, edits: Sequence[Edit]) -> Draft:
     for edit in edits:
         if not isinstance(edit, AddImport):
             _MAKERS[type(edit)](result, edit)
+    for removal in result.carry_comments():
+        inside = [note.text for note in removal.comments if note.inside]
+        if inside:
+            statements.insert_comments(result, removal.node, inside)
     if result.contradicts_itself():
         raise FixError("its edits overlap each other")
     return result
@@ -145,11 +144,21 @@ def draft(tree: Tree, edits: Sequence[Edit]) -> Draft:
 def _attempt(tree: Tree, drafts: list[Draft]) -> tuple[list[Splice], Tree]:
     """The splices of ``drafts`` and the new tree; FixError if the new text fails a gate."""
     try:
-        splices = merged(tree, drafts)
-        text = spliced(tree.data, splices).decode("utf-8")
-        return splices, checked(tree, text, drafts, splices) if splices else tree
+        plain = placed_notes(tree.data, merged(tree, drafts))
+        splices = within_width(tree.data, plain)
+        try:
+            return splices, _gated(tree, drafts, splices)
+        except FixError:
+            if splices == plain:
+                raise
+            return plain, _gated(tree, drafts, plain)
     except AssertionError as error:
         raise FixError(f"splices overlap ({error})") from error
+
+
+def _gated(tree: Tree, drafts: list[Draft], splices: list[Splice]) -> Tree:
+    text = spliced(tree.data, splices).decode("utf-8")
+    return checked(tree, text, drafts, splices) if splices else tree
 
 
 def apply_to(tree: Tree, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, Tree]:

@@ -1,8 +1,9 @@
 """Replace a file's content so that no reader, crash or full disk ever sees half of it.
 
 The bytes go to a temporary file in the same directory, which then takes the file's name. A symbolic
-link stays a link: its target is replaced. The mode stays. A hard link is not kept: the other names
-go on naming the old content.
+link stays a link: its target is replaced. Mode, owner and extended attributes stay. A hard link is
+not kept: writing through it could leave half a file, and caches that share files by hard links must
+not change. ``other_names`` counts them, so that users are told.
 """
 
 from __future__ import annotations
@@ -10,8 +11,17 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 import tempfile
 from pathlib import Path
+
+
+def other_names(path: Path | str) -> int:
+    """How many other names (hard links) the file has: they keep the content that it has now."""
+    try:
+        return max(0, os.stat(path).st_nlink - 1)
+    except OSError:
+        return 0
 
 
 def write_atomically(path: Path | str, data: bytes) -> None:
@@ -26,21 +36,36 @@ def write_atomically(path: Path | str, data: bytes) -> None:
         raise OSError(f"{target} is not a regular file")
     if not os.access(target, os.W_OK):
         raise PermissionError(f"{target} is read-only")
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".memlint", dir=target.parent)
+    name = ""
     try:
+        # A name of at most 255 bytes: the file's own may be as long already.
+        prefix = f".{os.fsdecode(os.fsencode(target.name)[:200])}."
+        handle, name = tempfile.mkstemp(prefix=prefix, suffix=".memlint", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
-            with contextlib.suppress(PermissionError):
-                os.chown(name, status.st_uid, status.st_gid)
-            os.chmod(name, stat.S_IMODE(status.st_mode))
+            _copy_attributes(target, status, name)
             os.fsync(file.fileno())
         os.replace(name, target)
     except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
+        if name:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
         raise
     _sync_directory(target.parent)
+
+
+def _copy_attributes(target: Path, status: os.stat_result, name: str) -> None:
+    """Owner, extended attributes and mode, as far as the system has and permits them."""
+    if sys.platform != "win32" and hasattr(os, "chown"):
+        with contextlib.suppress(PermissionError):
+            os.chown(name, status.st_uid, status.st_gid)
+    if sys.platform == "linux" and hasattr(os, "listxattr"):
+        with contextlib.suppress(OSError):
+            for attribute in os.listxattr(target):
+                with contextlib.suppress(OSError):
+                    os.setxattr(name, attribute, os.getxattr(target, attribute))
+    os.chmod(name, stat.S_IMODE(status.st_mode))
 
 
 def _sync_directory(directory: Path) -> None:

@@ -9,7 +9,8 @@ in which fixes arrive plays no part.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from memlint.source import Span
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from memlint.fix.spans import Tree
+
+
+# A comment on its way to a line stands between these, which no Python source holds outside of
+# strings; what becomes of it is in ``memlint.fix.notes``.
+_OPEN, _CLOSE, _ABOVE = "\ue0f0", "\ue0f1", "\ue0f2"
+MARK = re.compile(f"{_OPEN}({_ABOVE}?)([^{_CLOSE}]*){_CLOSE}")
+
+
+def marked(note: Note) -> str:
+    """``note`` as it travels at the end of new text."""
+    return f"{_OPEN}{_ABOVE if note.above else ''}{note.text}{_CLOSE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +97,30 @@ class Addition:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Item ``index`` of the sequence of ``node`` goes."""
+    """Item ``index`` of the sequence of ``node`` goes, with ``above`` lines of comments over it.
+
+    comments: its comments, which follow what takes its place. source: its value as written.
+    own: whether the lines above are about it alone.
+    """
 
     node: cst.CSTNode
     index: int
+    above: int = 0
+    comments: tuple[Note, ...] = ()
+    source: str = ""
+    own: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A comment to be written at the end of a line, or on a line of its own over it.
+
+    inside: it stood inside of the value.
+    """
+
+    text: str
+    above: bool = False
+    inside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +181,7 @@ class Draft:
 
     comments: spans whose comments go with what is removed.
     regions: the bytes that the edits name; nothing outside them may change.
+    replaced: the splices that write a new value for an option. inserted: new statements.
     """
 
     tree: Tree
@@ -164,6 +197,8 @@ class Draft:
     drops: list[Drop] = field(default_factory=list)
     comments: list[Span] = field(default_factory=list)
     regions: list[Span] = field(default_factory=list)
+    replaced: list[Splice] = field(default_factory=list)
+    inserted: list[Splice] = field(default_factory=list)
 
     def claim(
         self,
@@ -178,6 +213,31 @@ class Draft:
     def splice(self, span: Span, text: str) -> None:
         if self.tree.slice(span) != text:
             self.splices.append(Splice(span, text))
+
+    def carry_comments(self) -> list[Removal]:
+        """Let the comments of removed items follow what the same edits put in their place; the
+        removals whose place nothing takes."""
+        left = []
+        for number, removal in enumerate(self.removals):
+            marks = "".join(map(marked, removal.comments))
+            if not marks:
+                continue
+            if self.additions:
+                texts = [one.text for one in self.additions]
+                fitting = [at for at, text in enumerate(texts) if removal.source in text]
+                at = fitting[0] if removal.source and fitting else 0
+                self.additions[at] = replace(self.additions[at], text=texts[at] + marks)
+            elif self.replaced or self.inserted:
+                old = (self.replaced or self.inserted)[0]
+                text = old.text.rstrip("\r\n")
+                new = replace(old, text=text + marks + old.text[len(text) :])
+                self.splices[self.splices.index(old)] = new
+                (self.replaced or self.inserted)[0] = new
+            else:
+                above = removal.above if removal.own else 0
+                self.removals[number] = replace(removal, above=above)
+                left.append(removal)
+        return left
 
     def contradicts_itself(self) -> bool:
         """Whether two of the edits cannot both be made."""

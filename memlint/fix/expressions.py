@@ -7,6 +7,7 @@ one. In doubt they are added: one pair too many reads oddly, one too few compute
 from __future__ import annotations
 
 import io
+import os
 import re
 import tokenize
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from memlint.fix.spans import FixError, Tree, parse
 from memlint.source import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _LINE = re.compile(r"\r\n|\r|\n")
 _INDENT = re.compile(r"(?:    )*")
@@ -66,6 +67,11 @@ def binding(node: cst.CSTNode) -> int:
     """How tightly ``node`` binds as it stands, its own parentheses included."""
     if isinstance(node, cst.BaseExpression) and node.lpar:
         return _ATOM
+    return _bare_binding(node)
+
+
+def _bare_binding(node: cst.CSTNode) -> int:
+    """How tightly ``node`` binds without its own parentheses."""
     if isinstance(node, cst.BooleanOperation):
         return _BOOLEAN[type(node.operator)]
     if isinstance(node, cst.UnaryOperation):
@@ -101,16 +107,12 @@ def required(tree: Tree, node: cst.CSTNode) -> int:
     if isinstance(parent, cst.IfExp):
         return _DELIMITED if node is parent.orelse else 4
     if isinstance(parent, cst.BooleanOperation | cst.BinaryOperation | cst.UnaryOperation):
-        return binding(parent) + 1 if not parent.lpar else _operator(parent) + 1
+        return _bare_binding(parent) + 1
     if isinstance(parent, cst.Comparison | cst.ComparisonTarget):
         return 8
     if isinstance(parent, cst.Call | cst.Attribute | cst.Subscript):
         return 18
     return _ATOM
-
-
-def _operator(node: cst.BooleanOperation | cst.BinaryOperation | cst.UnaryOperation) -> int:
-    return binding(node.with_changes(lpar=(), rpar=()))
 
 
 def parse_source(source: str) -> tuple[str, cst.BaseExpression]:
@@ -216,12 +218,28 @@ def reindented(source: str, prefix: str, *, indent: str, newline: str) -> str:
     """
     protected = protected_lines(source)
     lines = _LINE.split(source)
+    base = _base(line for at, line in enumerate(lines) if at and at not in protected)
     result = [lines[0]]
     for number, line in enumerate(lines[1:], 1):
         if number in protected or not line.strip():
             result.append(line)
             continue
+        if base:
+            # Written in the file itself, with the file's own levels.
+            result.append(prefix + line[len(base) :])
+            continue
         match = _INDENT.match(line)
         levels = len(match.group()) // 4 if match else 0
         result.append(prefix + indent * levels + line[levels * 4 :])
     return newline.join(result)
+
+
+def _base(lines: Iterable[str]) -> str:
+    """The indentation of the line from which text was taken, as the lines that follow it show."""
+    follow = [line for line in lines if line.strip()]
+    indents = [line[: len(line) - len(line.lstrip(" \t\f"))] for line in follow]
+    common = os.path.commonprefix(indents)  # noqa: RUF071 (of letters)
+    if not common or (follow[-1].lstrip(" \t\f")[0] in ")]}" and indents[-1] == common):
+        return common
+    # No bracket closes on a line of its own: the lines are a level deeper than what they continue.
+    return common[:-1] if common[-1] == "\t" else common[:-4]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from memlint.findings import Applicability, Violation
 from memlint.fix.apply import apply_to
 from memlint.fix.spans import FixError, Tree, parse
+from memlint.rule.findings import Applicability, Violation
 from memlint.source import Source
 
 PASSES = 10

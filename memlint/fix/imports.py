@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from memlint.edits import AddImport, RemoveImport, RenameImport
 from memlint.fix.draft import Addition, Draft, NewImport, Reimport, Unimport
 from memlint.fix.expressions import dotted
 from memlint.fix.sequences import Item, Sequence
 from memlint.fix.spans import FixError, Tree
 from memlint.fix.statements import block_of, own_lines
+from memlint.rule.edits import AddImport, RemoveImport, RenameImport
 from memlint.source import Span
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from memlint.edits import RemoveItem, RenameItem, SetItem
 from memlint.fix.draft import Addition, Draft, Removal
 from memlint.fix.expressions import check_f_string, fitted, substituted
 from memlint.fix.keywords import replace_value
+from memlint.fix.notes import notes_of
 from memlint.fix.sequences import Item, Sequence
 from memlint.fix.spans import FixError, Tree
+from memlint.rule.edits import RemoveItem, RenameItem, SetItem
 from memlint.source import Span
 
 
@@ -97,13 +98,16 @@ def remove_item(draft: Draft, edit: RemoveItem) -> None:
     if found is None:
         raise FixError(f"the dict has no key {edit.key!r}")
     index, element, _ = found
-    span = item_sequence(tree, node).items[index].span
+    sequence = item_sequence(tree, node)
+    span = sequence.items[index].span
     comma = element.comma
     end = tree.span(comma).end if isinstance(comma, cst.Comma) else span.end
-    draft.removals.append(Removal(node, index))
+    notes, places, own = notes_of(tree, sequence, index, edit.key)
+    source = tree.slice(tree.outer(element.value))
+    draft.removals.append(Removal(node, index, len(places), notes, source, own))
     draft.claim(span, "item", node, edit.key, payload="removed")
-    draft.regions.append(tree.span(node))
-    draft.comments.append(Span(span.start, tree.line_end(end)))
+    draft.regions += [tree.span(node), *places]
+    draft.comments += [Span(span.start, tree.line_end(end)), *places]
 
 
 def rename_item(draft: Draft, edit: RenameItem) -> None:

@@ -6,11 +6,12 @@ import re
 
 import libcst as cst
 
-from memlint.edits import RemoveArgument, RemoveKeyword, RenameKeyword, SetKeyword
 from memlint.fix.draft import Addition, Draft, Removal
 from memlint.fix.expressions import check_f_string, fitted, reindented, required, substituted
+from memlint.fix.notes import notes_of
 from memlint.fix.sequences import Item, Sequence
 from memlint.fix.spans import FixError, Tree
+from memlint.rule.edits import RemoveArgument, RemoveKeyword, RenameKeyword, SetKeyword
 from memlint.source import Span
 
 _OPENING = re.compile(rb"(?:[ \t\f\\\r\n]|#[^\r\n]*)*\(")
@@ -113,6 +114,8 @@ def replace_value(draft: Draft, node: cst.BaseExpression, source: str) -> None:
     if tree.slice(span) != text and b"#" in tree.data[span.start : span.end]:
         refuse_comments(tree, span)
     draft.splice(span, text)
+    if tree.slice(span) != text:
+        draft.replaced.append(draft.splices[-1])
     draft.regions.append(span)
 
 
@@ -149,10 +152,15 @@ def _remove(
     span = tree.span(argument)
     comma = argument.comma
     end = tree.span(comma).end if isinstance(comma, cst.Comma) else span.end
-    draft.removals.append(Removal(node, index))
+    sequence = argument_sequence(tree, node)
+    assert sequence is not None
+    name = argument.keyword.value if argument.keyword is not None else ""
+    notes, places, own = notes_of(tree, sequence, index, name)
+    source = tree.slice(tree.outer(argument.value))
+    draft.removals.append(Removal(node, index, len(places), notes, source, own))
     draft.claim(span, *key, payload="removed")
-    draft.regions.append(tree.span(node))
-    draft.comments.append(Span(span.start, tree.line_end(end)))
+    draft.regions += [tree.span(node), *places]
+    draft.comments += [Span(span.start, tree.line_end(end)), *places]
 
 
 def remove_keyword(draft: Draft, edit: RemoveKeyword) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from memlint.fix.draft import Addition, Draft, Drop, NewImport, Reimport, Splice, Wrap
+from memlint.fix.draft import MARK, Addition, Draft, Drop, NewImport, Reimport, Splice, Wrap
 from memlint.fix.expressions import is_reference
 from memlint.fix.imports import earlier_import, import_sequence, module_name
 from memlint.fix.items import item_sequence
@@ -35,16 +35,18 @@ def merged(tree: Tree, drafts: list[Draft]) -> list[Splice]:
     drops = list(dict.fromkeys(one for draft in drafts for one in draft.drops))
     additions = list(dict.fromkeys(one for draft in drafts for one in draft.additions))
     removals = {(one.node, one.index) for draft in drafts for one in draft.removals}
+    above = {(one.node, one.index): one.above for draft in drafts for one in draft.removals}
     lines = list(dict.fromkeys(one for draft in drafts for one in draft.new_imports))
 
     statements = (cst.Import, cst.ImportFrom)
     for node in _touched(additions, removals):
         if not isinstance(node, statements):
             added = [one for one in additions if one.node is node]
-            splices += _arranged(tree, node, added, {at for one, at in removals if one is node})
+            gone_items = {at: above.get((one, at), 0) for one, at in removals if one is node}
+            splices += _arranged(tree, node, added, gone_items)
 
     gone = [splice.span for splice in splices] + [drop.span for drop in drops]
-    texts = [splice.text for splice in splices]
+    texts = [MARK.sub("", splice.text) for splice in splices]
 
     def used(name: str) -> bool:
         return _used(tree, name, gone, texts)
@@ -63,7 +65,7 @@ def merged(tree: Tree, drafts: list[Draft]) -> list[Splice]:
             splices += scratch.splices
             drops += scratch.drops
         else:
-            splices += _arranged(tree, node, added, removed)
+            splices += _arranged(tree, node, added, dict.fromkeys(removed, 0))
     splices += _new_lines(tree, lines)
     splices += _dropped(tree, drops, splices)
     wraps = list(dict.fromkeys(one for draft in drafts for one in draft.wraps))
@@ -88,9 +90,10 @@ def _sequence(tree: Tree, node: cst.CSTNode) -> Sequence | None:
 
 
 def _arranged(
-    tree: Tree, node: cst.CSTNode, additions: list[Addition], removals: set[int]
+    tree: Tree, node: cst.CSTNode, additions: list[Addition], removals: dict[int, int]
 ) -> list[Splice]:
-    """The sequence of ``node`` with ``additions`` and without ``removals``."""
+    """The sequence of ``node`` with ``additions`` and without ``removals``: each item's index, with
+    how many lines of comments above it go."""
     sequence = _sequence(tree, node)
     if sequence is None:
         assert isinstance(node, cst.ClassDef)
@@ -112,7 +115,7 @@ def _arranged(
     for one in additions:
         layout.insert(_place(node, layout, one), one.text)
     for index in sorted(removals):
-        layout.remove(layout.position(index))
+        layout.remove(layout.position(index), removals[index])
     return result + [Splice(span, text) for span, text in layout.changes()]
 
 
@@ -330,14 +333,3 @@ def _wrapped(tree: Tree, wrap: Wrap, splices: list[Splice]) -> list[Splice]:
             result.append(Splice(Span(start, start), tree.indent, rank=2))
         start = end
     return result
-
-
-def spliced(data: bytes, splices: list[Splice]) -> bytes:
-    """``data`` with every splice made."""
-    parts: list[bytes] = []
-    last = 0
-    for splice in splices:
-        assert splice.span.start >= last, "splices overlap"
-        parts += [data[last : splice.span.start], splice.text.encode("utf-8", "surrogatepass")]
-        last = splice.span.end
-    return b"".join([*parts, data[last:]])

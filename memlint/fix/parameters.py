@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from memlint.edits import AddParameter
 from memlint.fix.draft import Draft
 from memlint.fix.expressions import fitted, substituted
 from memlint.fix.spans import FixError
+from memlint.rule.edits import AddParameter
 from memlint.source import Span
 
 

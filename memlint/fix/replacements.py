@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import libcst as cst
 
-from memlint.edits import RenameAttribute, ReplaceCallee, ReplaceExpression
 from memlint.fix.draft import Draft
 from memlint.fix.expressions import (
     binding,
@@ -18,6 +17,7 @@ from memlint.fix.expressions import (
 )
 from memlint.fix.keywords import line_indent, refuse_comments
 from memlint.fix.spans import FixError
+from memlint.rule.edits import RenameAttribute, ReplaceCallee, ReplaceExpression
 from memlint.source import Span
 
 
@@ -62,8 +62,7 @@ def replace_expression(draft: Draft, edit: ReplaceExpression) -> None:
         return
     if isinstance(node, cst.Tuple | cst.GeneratorExp) and edit.span != tree.span(node):
         # The span takes the parentheses of the tuple in: what replaces it stands without them.
-        bare = node.with_changes(lpar=node.lpar[:-1], rpar=node.rpar[1:])
-        least = 0 if bare.lpar else _slot(draft, node)
+        least = 0 if len(node.lpar) > 1 else _slot(draft, node)
         _replace(draft, node, edit.span, edit.source, least)
         return
     least = required(tree, node)

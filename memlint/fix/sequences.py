@@ -74,6 +74,12 @@ def _without_last_line(gap: str) -> str:
     return gap[: last.start()]
 
 
+def _without_whole_lines(gap: str, count: int) -> str:
+    """``gap`` without the ``count`` lines before the one that is not ended."""
+    ends = [match.end() for match in _LINE.finditer(gap)]
+    return gap[: ends[-1 - count]] + gap[ends[-1] :] if count < len(ends) else gap
+
+
 @dataclass(slots=True)
 class Layout:
     """The items of one sequence while edits are made to it.
@@ -188,8 +194,12 @@ class Layout:
             previous.before, previous.comma, previous.after = "", True, " "
         self.entries.insert(position + 1, entry)
 
-    def remove(self, position: int) -> None:
-        """Take the item now at ``position`` out, with its comma and the comment on its line."""
+    def remove(self, position: int, above: int = 0) -> None:
+        """Take the item now at ``position`` out, with its comma and the comment on its line.
+
+        above: how many lines of comments right above it go as well.
+        """
+        self._drop_lines(position, above)
         entry = self.entries.pop(position)
         last = position == len(self.entries)
         before = self.entries[position - 1].gap if position else self.lead
@@ -216,6 +226,19 @@ class Layout:
                 previous.after = ""
         else:
             previous.follow(entry)
+
+    def _drop_lines(self, position: int, count: int) -> None:
+        """Take the last ``count`` whole lines out of the gap before ``position``."""
+        if not count:
+            return
+        if not position:
+            self.lead = _without_whole_lines(self.lead, count)
+            return
+        entry = self.entries[position - 1]
+        if entry.comma:
+            entry.after = _without_whole_lines(entry.after, count)
+        else:
+            entry.before = _without_whole_lines(entry.before, count)
 
     def _remove_line(self, previous: _Entry | None, entry: _Entry, last: bool) -> None:
         """The item has lines of its own: they go, with the comment at their end."""

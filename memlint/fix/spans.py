@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
+from memlint.fix.bulk import TooMuchError, without_bulk
 from memlint.source import Span
 
 if TYPE_CHECKING:
@@ -196,12 +197,14 @@ def parse(text: str) -> Tree:
     data = text.encode("utf-8", "surrogatepass")
     view, cuts, lost = _view(data)
     try:
-        shown = view.decode("utf-8")
+        shown = without_bulk(view).decode("utf-8")
         module = cst.parse_module(shown)
         printer = _Printer(module.default_indent, module.default_newline)
         module._codegen(printer)
     except cst.ParserSyntaxError as error:
         raise FixError(f"it does not parse: {error.message}") from error
+    except TooMuchError as error:
+        raise FixError(str(error)) from error
     except UnicodeDecodeError as error:
         raise FixError("it holds a surrogate, which has no UTF-8 form") from error
     except RecursionError as error:

@@ -10,10 +10,10 @@ import re
 
 import libcst as cst
 
-from memlint.edits import AddDecorator, InsertStatement, RemoveStatement, WrapStatements
 from memlint.fix.draft import Draft, Drop, Splice, Wrap
 from memlint.fix.expressions import fitted, reindented, substituted
 from memlint.fix.spans import FixError, Tree
+from memlint.rule.edits import AddDecorator, InsertStatement, RemoveStatement, WrapStatements
 from memlint.source import Span
 
 _BLANK = re.compile(r"[ \t\f]*")
@@ -112,7 +112,17 @@ def insert_statement(draft: Draft, edit: InsertStatement) -> None:
     check_beginning(tree, offset)
     rank = 0 if edit.where == "before" else rank_behind(indent)
     draft.splices.append(placed(tree, offset, lines, rank))
+    draft.inserted.append(draft.splices[-1])
     draft.claim(Span(offset, offset), "insert", node, edit.where, edit.source, exclusive=False)
+    draft.regions.append(span)
+
+
+def insert_comments(draft: Draft, node: cst.CSTNode, comments: list[str]) -> None:
+    """Put ``comments`` on lines of their own above the statement of ``node``."""
+    tree = draft.tree
+    span, indent = own_lines(tree, statement_of(tree, node))
+    lines = "".join(f"{indent}{comment}{tree.newline}" for comment in comments)
+    draft.splices.append(placed(tree, span.start, lines, 0))
     draft.regions.append(span)
 
 

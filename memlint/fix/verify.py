@@ -8,8 +8,10 @@ what the edits name. A failure here is our own fault and is reported as such.
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from memlint.fix.spans import FixError, Tree, parse
@@ -17,6 +19,9 @@ from memlint.source import Span
 
 if TYPE_CHECKING:
     from memlint.fix.draft import Draft, Splice
+
+
+_NEXT_COMMENT = re.compile(r"  (?=#)")
 
 
 def _compiles(text: str) -> int:
@@ -49,6 +54,17 @@ def _named(tree: Tree, draft: Draft) -> list[Span]:
     ]
 
 
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """``spans`` in order, those that touch made one: lines that follow each other are one place."""
+    joined: list[Span] = []
+    for span in sorted(spans):
+        if joined and span.start <= joined[-1].end:
+            joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
+        else:
+            joined.append(span)
+    return joined
+
+
 def checked(tree: Tree, text: str, drafts: list[Draft], splices: list[Splice]) -> Tree:
     """The tree of the new ``text``; FixError if it may not replace that of ``tree``."""
     before = tree.data.decode("utf-8")
@@ -56,7 +72,7 @@ def checked(tree: Tree, text: str, drafts: list[Draft], splices: list[Splice]) -
     if _compiles(text) < _compiles(before):
         raise FixError("the new text does not parse")
 
-    named = [span for draft in drafts for span in _named(tree, draft)]
+    named = _joined(span for draft in drafts for span in _named(tree, draft))
     for splice in splices:
         line = splice.lines and splice.span.start == splice.span.end
         if not line and not any(region.contains(splice.span) for region in named):
@@ -68,6 +84,12 @@ def checked(tree: Tree, text: str, drafts: list[Draft], splices: list[Splice]) -
         for comment, place in tree.comments()
         if not any(span.contains(place) for span in going)
     )
-    if kept - Counter(comment for comment, _ in after.comments()):
+    there: Counter[str] = Counter()
+    for comment, _ in after.comments():
+        there[comment] += 1
+        # Comments of several options may share a line.
+        parts = _NEXT_COMMENT.split(comment)
+        there.update(parts if len(parts) > 1 else ())
+    if kept - there:
         raise FixError("a comment would be lost")
     return after

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from memlint.results import FileResult, Shown
+from memlint.run.results import FileResult, Shown
 
 if TYPE_CHECKING:
-    from memlint.findings import Diagnostic
+    from memlint.source.diagnostics import FileError
 
 FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab")
 # For programs: nothing may be added to what they print.
@@ -46,7 +46,7 @@ class Report(NamedTuple):
             yield from result.findings
 
     @property
-    def diagnostics(self) -> Iterator[Diagnostic]:
+    def diagnostics(self) -> Iterator[FileError]:
         for result in self.results:
             yield from result.diagnostics
 
@@ -60,7 +60,7 @@ def render(output_format: str, report: Report) -> Iterator[str]:
 
 def words_of(codes: Sequence[str]) -> dict[str, RuleWords]:
     """The words of the rules of ``codes``, which are imported for it."""
-    from memlint import rules, suppressions
+    from memlint.rule import registry as rules
 
     found = {
         rule.code: RuleWords(
@@ -75,9 +75,9 @@ def words_of(codes: Sequence[str]) -> dict[str, RuleWords]:
     if rules.UNUSED_SUPPRESSION in codes:
         found[rules.UNUSED_SUPPRESSION] = RuleWords(
             rules.UNUSED_SUPPRESSION,
-            suppressions.UNUSED_NAME,
+            rules.UNUSED_NAME,
             "waste",
             "a suppression that suppresses nothing",
-            suppressions.UNUSED_WHY,
+            rules.UNUSED_WHY,
         )
     return found

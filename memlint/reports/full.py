@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.reports import Report
-from memlint.reports.style import LEVEL_COLOURS, Style, printable, width
+from memlint.reports.style import LEVEL_COLOURS, Style, printable, visible, width
 from memlint.reports.text import diagnostic_line, finding_place, headline
-from memlint.results import Shown, ShownFix
+from memlint.run.results import Shown, ShownFix
 
 _NOTES = {
     "safe": "",
@@ -21,13 +21,16 @@ _DIFF_LINES = 40
 def render(report: Report) -> Iterator[str]:
     style = Style(report.colour)
     for result in report.results:
+        explained: set[str] = set()  # a reason is given once a rule and file
         for finding in result.findings:
-            yield from _finding(finding, style)
+            why = "" if finding.code in explained else finding.why
+            explained.add(finding.code)
+            yield from _finding(finding, why, style)
         for diagnostic in result.diagnostics:
             yield f"{diagnostic_line(diagnostic, style)}\n\n"
 
 
-def _finding(finding: Shown, style: Style) -> Iterator[str]:
+def _finding(finding: Shown, why: str, style: Style) -> Iterator[str]:
     rows = [finding.start.row]
     if finding.fix is not None:
         rows += [line.row for line in finding.fix.diff]
@@ -39,8 +42,8 @@ def _finding(finding: Shown, style: Style) -> Iterator[str]:
     number = style(f"{finding.start.row:>{margin}} |", "blue")
     yield f"{number} {printable(finding.line)}\n"
     yield f"{bar} {_underline(finding, style)}\n"
-    if finding.why:
-        yield f"{style('why', 'bold')}: {finding.why}\n"
+    if why:
+        yield f"{style('why', 'bold')}: {visible(why)}\n"
     if finding.fix is not None:
         yield from _fix(finding.fix, margin, style)
     yield "\n"
@@ -57,7 +60,9 @@ def _underline(finding: Shown, style: Style) -> str:
 
 def _fix(fix: ShownFix, margin: int, style: Style) -> Iterator[str]:
     label = "fix" if fix.applicability != "display" else "advice"
-    yield f"{style(label, 'bold', 'cyan')}: {fix.message}{_NOTES[fix.applicability]}\n"
+    yield f"{style(label, 'bold', 'cyan')}: {visible(fix.message)}{_NOTES[fix.applicability]}\n"
+    if fix.requires:
+        yield f"{style('needs', 'bold', 'cyan')}: {fix.requires}\n"
     previous: int | None = None
     for line in fix.diff[:_DIFF_LINES]:
         if previous is not None and line.row > previous + 1 and line.sign == "-":

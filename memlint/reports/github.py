@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from memlint.reports import Report
-from memlint.reports.text import finding_place, place
+from memlint.reports.style import visible
+from memlint.reports.text import assumed_line, finding_place, place
 
-_COMMANDS = {"error": "error", "waste": "warning", "hint": "notice"}
+_COMMANDS = {"error": "error", "waste": "warning", "notice": "notice", "hint": "notice"}
 
 
 def render(report: Report) -> Iterator[str]:
@@ -29,6 +31,8 @@ def render(report: Report) -> Iterator[str]:
                 where |= {"line": str(each.row), "col": str(each.column or 1)}
             text = f"{place(each.path, each.row, each.column, each.cell)}: {each.message}"
             yield _command("error", "memlint", where, text)
+    if line := assumed_line(report):
+        yield _command("notice", "memlint", {}, line)
 
 
 def _command(name: str, title: str, where: dict[str, str], text: str) -> str:
@@ -38,7 +42,9 @@ def _command(name: str, title: str, where: dict[str, str], text: str) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    """``text`` as the runner decodes it, newlines kept, other control characters made visible."""
+    lines = re.split(r"(\r|\n)", text.replace("%", "%25"))
+    return "".join({"\r": "%0D", "\n": "%0A"}.get(part) or visible(part) for part in lines)
 
 
 def _property(text: str) -> str:

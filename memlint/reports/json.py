@@ -1,7 +1,8 @@
 """The shape of ruff's JSON output, so that what reads that reads this.
 
 A list of objects: ``code``, ``name``, ``message``, ``filename`` (absolute), ``cell``, ``location``
-and ``end_location`` (1-based row and column), ``fix`` with its edits, ``level``, ``url``. What
+and ``end_location`` (1-based row and column), ``fix`` with its edits and the command that installs
+what it ``requires``, ``level``, ``url``; ``assumed_versions`` that nothing names. What
 could not be read has ``code`` null.
 """
 
@@ -12,22 +13,23 @@ from collections.abc import Iterator
 from json import dumps
 from typing import Any
 
-from memlint.findings import Diagnostic
 from memlint.reports import Report
-from memlint.results import Shown, ShownFix
+from memlint.run.results import Shown, ShownFix
 from memlint.source import Location
+from memlint.source.diagnostics import FileError
 
 
 def render(report: Report) -> Iterator[str]:
     items: list[dict[str, Any]] = []
     for result in report.results:
-        items += [_finding(each) for each in result.findings]
+        items += [_finding(each, result.assumed) for each in result.findings]
         items += [_diagnostic(each) for each in result.diagnostics]
     yield dumps(items, indent=2) + "\n"
 
 
-def _finding(finding: Shown) -> dict[str, Any]:
+def _finding(finding: Shown, assumed: tuple[str, ...]) -> dict[str, Any]:
     return {
+        "assumed_versions": list(assumed),
         "cell": finding.start.cell,
         "code": finding.code,
         "end_location": _location(finding.end),
@@ -54,10 +56,11 @@ def _fix(fix: ShownFix) -> dict[str, Any]:
             for edit in fix.edits
         ],
         "message": fix.message,
+        "requires": fix.requires or None,
     }
 
 
-def _diagnostic(diagnostic: Diagnostic) -> dict[str, Any]:
+def _diagnostic(diagnostic: FileError) -> dict[str, Any]:
     here = _location(Location(diagnostic.row or 1, diagnostic.column or 1))
     return {
         "cell": diagnostic.cell,

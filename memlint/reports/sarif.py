@@ -1,38 +1,42 @@
 """SARIF 2.1.0, which code scanning services read.
 
-Rows within a notebook's cell are given with the cell as a logical location, and without fixes:
-SARIF's replacements speak of the file, which is JSON there.
+SARIF's rows are a file's, and a notebook's file is JSON: a finding there is put on the file's first
+row, with cell and row in its message and as a logical location, and without fixes.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import memlint
-from memlint.findings import Diagnostic
 from memlint.reports import Report
-from memlint.results import Shown, TextEdit
+from memlint.reports.paths import Fingerprints, uri
+from memlint.run.results import Shown, TextEdit
+from memlint.source import Location
+from memlint.source.diagnostics import FileError
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_LEVELS = {"error": "error", "waste": "warning", "hint": "note"}
+_PROJECT = "https://github.com/torch-memlint/memlint"
+_LEVELS = {"error": "error", "waste": "warning", "notice": "note", "hint": "note"}
 
 
 def render(report: Report) -> Iterator[str]:
     codes = sorted({finding.code for finding in report.findings})
     diagnostics = list(report.diagnostics)
-    run = {
+    fingerprints = Fingerprints()
+    run: dict[str, Any] = {
         "tool": {
             "driver": {
                 "name": "memlint",
                 "version": memlint.__version__,
+                "informationUri": _PROJECT,
                 "rules": [_rule(code, report) for code in codes],
             }
         },
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, codes) for finding in report.findings],
+        "results": [_result(finding, codes, fingerprints) for finding in report.findings],
         "invocations": [
             {
                 "executionSuccessful": not diagnostics,
@@ -40,6 +44,9 @@ def render(report: Report) -> Iterator[str]:
             }
         ],
     }
+    assumed = dict.fromkeys(each for result in report.results for each in result.assumed)
+    if assumed:
+        run["properties"] = {"assumedVersions": list(assumed)}
     yield json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
@@ -47,11 +54,13 @@ def _rule(code: str, report: Report) -> dict[str, Any]:
     words = report.words.get(code)
     if words is None:
         return {"id": code}
+    why = " ".join(words.why.split())
     rule: dict[str, Any] = {
         "id": code,
         "name": words.name,
         "shortDescription": {"text": words.summary},
-        "fullDescription": {"text": " ".join(words.why.split())},
+        "fullDescription": {"text": why},
+        "help": {"text": f"{why}\n\n`memlint rule {code}` shows an example and sources."},
         "defaultConfiguration": {"level": _LEVELS[words.level]},
     }
     url = next((finding.url for finding in report.findings if finding.code == code), None)
@@ -60,28 +69,34 @@ def _rule(code: str, report: Report) -> dict[str, Any]:
     return rule
 
 
-def _result(finding: Shown, codes: list[str]) -> dict[str, Any]:
+def _result(finding: Shown, codes: list[str], fingerprints: Fingerprints) -> dict[str, Any]:
+    start, end, cell = finding.start, finding.end, finding.start.cell
+    message = finding.message
+    if cell is not None:
+        message = f"cell {cell}, row {start.row}: {message}"
+        start = end = Location(1, 1)
     region = {
-        "startLine": finding.start.row,
-        "startColumn": finding.start.column,
-        "endLine": finding.end.row,
-        "endColumn": finding.end.column,
+        "startLine": start.row,
+        "startColumn": start.column,
+        "endLine": end.row,
+        "endColumn": end.column,
     }
     location: dict[str, Any] = {
-        "physicalLocation": {"artifactLocation": {"uri": _uri(finding.path)}, "region": region}
+        "physicalLocation": {"artifactLocation": {"uri": uri(finding.path)}, "region": region}
     }
-    if finding.start.cell is not None:
-        location["logicalLocations"] = [{"name": f"cell {finding.start.cell}", "kind": "module"}]
+    if cell is not None:
+        location["logicalLocations"] = [{"name": f"cell {cell}", "kind": "module"}]
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "ruleIndex": codes.index(finding.code),
         "level": _LEVELS[finding.level],
-        "message": {"text": finding.message},
+        "message": {"text": message},
         "locations": [location],
+        "partialFingerprints": {"memlint/v1": fingerprints.of(finding)},
     }
     if finding.fix is not None and finding.fix.edits and finding.start.cell is None:
         change = {
-            "artifactLocation": {"uri": _uri(finding.path)},
+            "artifactLocation": {"uri": uri(finding.path)},
             "replacements": [_replacement(edit) for edit in finding.fix.edits],
         }
         result["fixes"] = [
@@ -102,22 +117,12 @@ def _replacement(edit: TextEdit) -> dict[str, Any]:
     }
 
 
-def _notification(diagnostic: Diagnostic) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(diagnostic.path)}}
-    if diagnostic.row is not None:
+def _notification(diagnostic: FileError) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": uri(diagnostic.path)}}
+    if diagnostic.row is not None and diagnostic.cell is None:
         place["region"] = {"startLine": diagnostic.row, "startColumn": diagnostic.column or 1}
     return {
         "level": "error",
         "message": {"text": diagnostic.message},
         "locations": [{"physicalLocation": place}],
     }
-
-
-def _uri(path: str) -> str:
-    """Relative to the working folder where it lies below, so that services find it."""
-    from urllib.parse import quote
-
-    relative = os.path.relpath(path)
-    if relative.startswith(".."):
-        return "file://" + quote(os.path.abspath(path).replace(os.sep, "/"))
-    return quote(relative.replace(os.sep, "/"))

@@ -11,8 +11,10 @@ _CODES = {
     "blue": "34",
     "cyan": "36",
 }
-LEVEL_COLOURS = {"error": "red", "waste": "yellow", "hint": "blue"}
+LEVEL_COLOURS = {"error": "red", "waste": "yellow", "notice": "cyan", "hint": "blue"}
 _TAB = "    "
+# Joiners: emoji and several scripts need them.
+_KEPT = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 
 
 class Style:
@@ -28,11 +30,33 @@ class Style:
 
 
 def printable(line: str) -> str:
-    """``line`` with tabs as spaces and control characters (escape sequences too) made visible."""
-    line = line.replace("\t", _TAB)
-    if line.isprintable():
-        return line
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line)
+    """``line`` with tabs as spaces and what a terminal would obey made visible."""
+    return visible(line.replace("\t", _TAB))
+
+
+def visible(text: str) -> str:
+    """``text`` on one line, with control characters shown and not obeyed.
+
+    Paths, versions, messages and source lines are chosen by whoever wrote the repository: an escape
+    sequence would change the terminal, a newline could begin a line that a CI service obeys.
+    C0 controls become their pictures (U+241B for escape); other invisible characters (C1,
+    directions of writing) U+FFFD. Spaces, joiners and undecodable bytes of file names stay.
+    """
+    return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def _visible(char: str) -> str:
+    if char.isprintable() or char in _KEPT:
+        return char
+    code = ord(char)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "\N{SYMBOL FOR DELETE}"
+    import unicodedata
+
+    # Lone surrogates stand for bytes; the output stream writes them as escapes.
+    return char if unicodedata.category(char) in ("Zs", "Cs") else "\N{REPLACEMENT CHARACTER}"
 
 
 def width(text: str) -> int:
@@ -43,6 +67,10 @@ def width(text: str) -> int:
     import unicodedata
 
     return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        0
+        if unicodedata.combining(char) or char in _KEPT
+        else 2
+        if unicodedata.east_asian_width(char) in "WF"
+        else 1
         for char in text
     )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from memlint.findings import Diagnostic
 from memlint.reports import Report
-from memlint.reports.style import LEVEL_COLOURS, Style
-from memlint.results import Shown
+from memlint.reports.style import LEVEL_COLOURS, Style, visible
+from memlint.run.results import Shown
+from memlint.source.diagnostics import FileError
 
 
 def place(path: str, row: int | None, column: int | None, cell: int | None) -> str:
     """``path:row:column``, or ``path:cell:row:column`` in a notebook."""
     parts = [path, *(str(each) for each in (cell, row, column) if each is not None)]
-    return ":".join(parts)
+    return visible(":".join(parts))
 
 
 def finding_place(finding: Shown) -> str:
@@ -21,43 +23,91 @@ def finding_place(finding: Shown) -> str:
 
 
 def headline(finding: Shown, style: Style) -> str:
-    """Code, whether it is safely fixable, a hint's word, message."""
+    """Code, whether it is safely fixable, a notice's or hint's word, message."""
     parts = [style(finding.code, "bold", LEVEL_COLOURS[finding.level])]
     if finding.fix is not None and finding.fix.applicability == "safe":
         parts.append(f"[{style('*', 'cyan')}]")
     if not finding.counts:
-        parts.append(style("(hint)", "dim"))
-    return " ".join([*parts, finding.message])
+        parts.append(style(f"({finding.level})", "dim"))
+    return " ".join([*parts, visible(finding.message)])
 
 
-def diagnostic_line(diagnostic: Diagnostic, style: Style) -> str:
+def diagnostic_line(diagnostic: FileError, style: Style) -> str:
     where = place(diagnostic.path, diagnostic.row, diagnostic.column, diagnostic.cell)
-    return f"{style('error', 'bold', 'red')}: {where}: {diagnostic.message}"
+    return f"{style('error', 'bold', 'red')}: {where}: {visible(diagnostic.message)}"
 
 
 def summary(report: Report) -> Iterator[str]:
-    """The closing lines: how much was found, and how much of it which command mends."""
+    """The closing lines: how much was found, and how much of it which command fixes."""
     findings = list(report.findings)
-    counted = sum(finding.counts for finding in findings)
-    hints = len(findings) - counted
     files = plural(len(report.results), "file")
     unread = sum(1 for _ in report.diagnostics)
     if findings:
         affected = sum(1 for result in report.results if result.findings)
-        also = f" and {plural(hints, 'hint')}" if hints else ""
-        yield f"Found {plural(counted, 'finding')}{also} in {affected} of {files}.\n"
-        kinds = [finding.fix.applicability for finding in findings if finding.fix]
-        safe, unsafe = kinds.count("safe"), kinds.count("unsafe")
-        if safe:
-            more = f", {unsafe} more with `--unsafe-fixes`" if unsafe else ""
-            yield f"{safe} fixable with `memlint fix`{more}.\n"
-        elif unsafe:
-            yield f"{unsafe} fixable with `memlint fix --unsafe-fixes`.\n"
+        yield f"Found {_counted(findings)} in {affected} of {files}.\n"
+        yield from _fixable(report)
     elif not unread:
         yield f"Nothing found in {files}.\n"
+    if line := assumed_line(report):
+        yield f"{line}\n"
     if unread:
         yield f"{plural(unread, 'problem')} kept files, or parts of them, from being checked.\n"
 
 
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def _counted(findings: Sequence[Shown]) -> str:
+    """``3 findings, 1 notice and 2 hints``."""
+    levels = Counter(finding.level for finding in findings)
+    words = [plural(sum(finding.counts for finding in findings), "finding")]
+    words += [plural(levels[level], level) for level in ("notice", "hint") if levels[level]]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _fixable(report: Report) -> Iterator[str]:
+    """How many fixes which command applies. Where versions are assumed, it has to name them."""
+    known = [finding for result in report.results if not result.assumed
+             for finding in result.findings]  # fmt: skip
+    assumed = [finding for result in report.results if result.assumed
+               for finding in result.findings]  # fmt: skip
+    naming = {result.naming for result in report.results if result.assumed and result.findings}
+    target = naming.pop() if len(naming) == 1 else "VERSIONS"
+    for findings, command in (
+        (known, "memlint fix"),
+        (assumed, f"memlint fix --target {target}"),
+    ):
+        fixes = [finding.fix for finding in findings if finding.fix]
+        kinds = [fix.applicability for fix in fixes]
+        safe, unsafe = kinds.count("safe"), kinds.count("unsafe")
+        if safe:
+            more = f", {unsafe} more with `--unsafe-fixes`" if unsafe else ""
+            yield f"{safe} fixable with `{command}`{more}.\n"
+        elif unsafe:
+            yield f"{unsafe} fixable with `{command} --unsafe-fixes`.\n"
+    requirements = [finding.fix.requires for finding in report.findings
+                    if finding.fix and finding.fix.requires]  # fmt: skip
+    if requirements:
+        count = f"{len(requirements)} of them import{'s' if len(requirements) == 1 else ''}"
+        yield f"{count} memlint_runtime: `{requirements[0]}` (`--no-runtime` leaves them out).\n"
+
+
+def assumed_line(report: Report) -> str:
+    """``Versions assumed: trl 1.16.0 ...``; empty where none is."""
+    results = [result for result in report.results if result.assumed]
+    versions = list(dict.fromkeys(each for result in results for each in result.assumed))
+    if not versions:
+        return ""
+    line = f"Versions assumed: {', '.join(versions)} (`--target` names them)."
+    if any(
+        finding.fix is not None and finding.fix.applicability != "display"
+        for result in results
+        for finding in result.findings
+    ):
+        line += " Without it, `memlint fix` applies only what is right for every version."
+    from memlint.project.environments import is_hook
+
+    if is_hook(os.environ):
+        line += " The hook's own environment is not yours, and no other was found."
+    return line
+
+
+def plural(count: int, noun: str, many: str = "") -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {many or f'{noun}s'}"

@@ -1,26 +1,55 @@
 """The model of a training script: ``build_script(source, api)``."""
 
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
+from memlint.script.datasets import Dataset, Effect, Lengths, Preparation, Purpose
+from memlint.script.flow import Flow
+from memlint.script.forwards import Certainty
 from memlint.script.model import Loop, Script, build_script
+from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
 from memlint.script.references import Reference
 from memlint.script.settings import MISSING, UNSURE, Setting
+from memlint.script.tensors import MEASURES, Output, Positions, Role, Tensor, Width
+from memlint.script.training import Event, EventKind, Forward, Held, Kept, Step
 from memlint.script.values import Function, How, Object, Origin, Symbol
 
 __all__ = [
+    "MEASURES",
     "MISSING",
     "UNSURE",
+    "AttentionOwner",
     "Call",
+    "Certainty",
+    "CheckpointingOwner",
     "Config",
+    "Dataset",
+    "Effect",
+    "Event",
+    "EventKind",
+    "Flow",
+    "Forward",
     "Function",
+    "Held",
     "How",
+    "Kept",
+    "Lengths",
     "Loop",
+    "LossOwner",
     "ModelFacts",
     "Object",
     "Origin",
+    "Output",
+    "Owner",
+    "Positions",
+    "Preparation",
+    "Purpose",
     "Reference",
+    "Role",
     "Script",
     "Setting",
+    "Step",
     "Symbol",
+    "Tensor",
     "Trainer",
+    "Width",
     "build_script",
 ]

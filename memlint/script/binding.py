@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from memlint.script.tensors import Output, unpacked
 from memlint.script.values import UNKNOWN, Constant, How, Object, Sequence, Slot, Value, options
 
 if TYPE_CHECKING:
@@ -40,5 +41,20 @@ def _unpack(run: Interpreter, targets: list[ast.expr], value: Value, owner: ast.
     values: tuple[Value, ...] = (UNKNOWN,) * len(targets)
     if isinstance(value, Sequence) and not (value.open or starred):
         values = value.items if len(value.items) == len(targets) else values
+    elif isinstance(value, Output) and not starred:
+        values = unpacked(run, value, len(targets), owner)
+    elif isinstance(value, Object) and not starred:
+        values = _fields(run, value, len(targets)) or values
     for target, one in zip(targets, values, strict=True):
         assign(run, target, one, owner)
+
+
+def _fields(run: Interpreter, value: Object, count: int) -> tuple[Value, ...] | None:
+    """The fields of a named tuple, in order."""
+    if value.cls is None or value.type not in ("typing.NamedTuple", "typing_extensions.NamedTuple"):
+        return None
+    names = [name for name, _ in run.fields(value.cls)]
+    if len(names) != count:
+        return None
+    slots = run.slots(value)
+    return tuple(slots[name].value if name in slots else UNKNOWN for name in names)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from memlint.api.signatures import Expression
 from memlint.api.stand_ins import stands_in
-from memlint.script.records import Record
-from memlint.script.settings import MISSING, UNSURE, Setting, setting_of
+from memlint.script.checkpointing import is_checkpointed_by_call
+from memlint.script.gradients import in_evaluation_hook, is_off
+from memlint.script.invocations import Record
+from memlint.script.purpose import may_train
+from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
 from memlint.script.values import (
     ABSENT,
     Class,
@@ -48,6 +52,14 @@ class Call:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} line {self.node.lineno}>"
 
+    def as_call_of(self, name: str) -> Self:
+        """The same call with another callee: what took the place of one that is gone."""
+        made = copy(self)
+        made.name = name
+        made._settings = {}
+        vars(made).pop("positions", None)
+        return made
+
     @property
     def span(self) -> Span:
         return self.script.span(self.node)
@@ -78,6 +90,14 @@ class Call:
         )
 
     @property
+    def without_gradients(self) -> bool:
+        """Whether autograd is definitely off wherever it is evaluated."""
+        return all(
+            is_off(record.contexts) or in_evaluation_hook(record.function)
+            for record in self.records
+        )
+
+    @property
     def subclass(self) -> ast.ClassDef | None:
         """The script's own class that is instantiated here, if it is one."""
         return self.records[0].subclass
@@ -90,7 +110,7 @@ class Call:
     def receiver(self) -> Value | None:
         """The value whose method is called."""
         values = [record.receiver for record in self.records if record.receiver is not None]
-        return merge(values) if values else None
+        return unified(merge(values)) if values else None
 
     @property
     def open_ended(self) -> bool:
@@ -257,6 +277,11 @@ class Trainer(Call):
         return any(stands_in(record.name) for record in self.records)
 
     @cached_property
+    def trains(self) -> bool:
+        """Whether it may train; False where it definitely only evaluates, predicts or saves."""
+        return may_train(self, self.script.records, self.script.method_calls("train"))
+
+    @cached_property
     def args(self) -> Setting:
         """What it gets as ``args``."""
         return self.setting("args")
@@ -274,6 +299,14 @@ class Trainer(Call):
         """What is known of the model that it trains."""
         setting = self.setting("model")
         return self.script.model_facts(setting.raw if setting.given is not False else ABSENT)
+
+    @cached_property
+    def checkpointed_by_call(self) -> bool | None:
+        """Whether a call of the script, not the configuration, turns checkpointing on or may.
+
+        None for a model from elsewhere, of which nobody can tell.
+        """
+        return is_checkpointed_by_call(self.script, self)
 
     @cached_property
     def peft(self) -> bool | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.edits import Edit, ReplaceExpression, SetItem, SetKeyword
+from memlint.rule.edits import Edit, ReplaceExpression, SetItem, SetKeyword
 from memlint.script.calls import Call, Config
 from memlint.script.settings import Setting
 from memlint.script.values import How
@@ -63,6 +63,8 @@ def _set_given(
         if isinstance(keyword.value, ast.Name) and _sole_use(script, keyword.value, setting.node):
             assert setting.node is not None
             return (ReplaceExpression(script.span(setting.node), source),)
+        if takes_parameter(script, keyword.value):
+            return None
         return (SetKeyword(call.span, setting.name, source),)
     if setting.how is How.ITEM and isinstance(owner, ast.Dict):
         return (SetItem(script.span(owner), setting.name, source),)
@@ -76,6 +78,18 @@ def _set_given(
     return None
 
 
+def takes_parameter(script: Script, node: ast.expr) -> bool:
+    """Whether an expression reads a parameter of a function around it, which callers choose."""
+    read = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    for around in script.ancestors(node) if read else ():
+        if isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            given = around.args
+            every = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
+            if any(one is not None and one.arg in read for one in every):
+                return True
+    return False
+
+
 def _sole_use(script: Script, name: ast.Name, node: ast.expr | None) -> bool:
     """Whether a constant's name is read at this one place only, and bound once."""
     return (
@@ -83,6 +97,3 @@ def _sole_use(script: Script, name: ast.Name, node: ast.expr | None) -> bool:
         and script.is_read_once(name.id)
         and isinstance(script.parent(node), ast.Assign)
     )
-
-
-# A notebook's shell line, ``!pip install cloud-tpu-client torch_xla``; often it is commented out.

@@ -7,8 +7,11 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from memlint.script import tensors
 from memlint.script.binding import assign
 from memlint.script.functions import call
+from memlint.script.rows import Rows, split_of
+from memlint.script.tensors import Tensor
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
@@ -84,13 +87,20 @@ def _attribute(run: Interpreter, node: ast.Attribute) -> Value:
 def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
     inner = run.eval(node.value)
     key = run.eval(node.slice)
+    if run.has_outputs:
+        value = tensors.item(run, inner, key, node)
+        if value is not None:
+            return value
     if not isinstance(key, Constant):
         return UNKNOWN
     found = []
     for one in options(inner):
         if isinstance(one, Object) and isinstance(key.value, str):
             slot = run.get_slot(one, key.value)
-            found.append(slot.value if slot and slot.value is not ABSENT else UNKNOWN)
+            known = slot.value if slot and slot.value is not ABSENT else UNKNOWN
+            if known is UNKNOWN and isinstance(one, Rows):
+                known = split_of(run, one, key.value)
+            found.append(known)
         elif isinstance(one, Sequence) and isinstance(key.value, int) and not one.open:
             inside = -len(one.items) <= key.value < len(one.items)
             found.append(one.items[key.value] if inside else UNKNOWN)
@@ -164,6 +174,8 @@ def _unary(run: Interpreter, node: ast.UnaryOp) -> Value:
             return Constant(-value.value, node, value.origin)
         if isinstance(node.op, ast.UAdd):
             return Constant(value.value, node, value.origin)
+    if isinstance(value, Tensor):
+        return tensors.arithmetic(run, value, UNKNOWN, node) or UNKNOWN
     return UNKNOWN
 
 
@@ -200,6 +212,8 @@ def binary(
         return made
     if isinstance(op, ast.Add) and isinstance(left, Sequence) and isinstance(right, Sequence):
         return Sequence(left.items + right.items, left.kind, node, left.open or right.open)
+    if run.has_tensors:
+        return tensors.arithmetic(run, left, right, node) or UNKNOWN
     return UNKNOWN
 
 
@@ -250,6 +264,7 @@ def _comprehension(run: Interpreter, node: Any) -> Value:
     outer = run.scope
     run.scope = run.new_scope(outer)
     run.loops += 1
+    nest, run.loop_nest = run.loop_nest, (*run.loop_nest, node)
     for generator in node.generators:
         iterated = run.eval(generator.iter)
         known = isinstance(iterated, Sequence) and not iterated.open and iterated.items
@@ -265,6 +280,7 @@ def _comprehension(run: Interpreter, node: Any) -> Value:
         run.eval(node.elt)
     run.branches -= 1
     run.loops -= 1
+    run.loop_nest = nest
     run.scope = outer
     if isinstance(node, ast.DictComp):
         made = run.new_dict(node)

@@ -8,7 +8,17 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script.records import Record
+from memlint.script import modes, tensors
+from memlint.script.forwards import (
+    forward,
+    is_module,
+    module_of,
+    one_of_modules,
+    own_forward,
+)
+from memlint.script.gradients import context_name
+from memlint.script.invocations import Record
+from memlint.script.tensors import Output
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
@@ -69,6 +79,7 @@ def call(run: Interpreter, node: ast.Call) -> Value:
         conditional=run.branches > 0,
         in_loop=run.loops > 0,
         function=run.function,
+        loops=run.loop_nest,
     )
     _arguments(run, record)
     target: Value | None = callee
@@ -78,6 +89,8 @@ def call(run: Interpreter, node: ast.Call) -> Value:
         target = callees[0] if len(callees) == 1 else (callee if not callees else None)
     if target is None:
         record.name = "?"
+        if all(isinstance(one, Symbol) for one in callees):
+            record.candidates = tuple(one.name for one in callees if isinstance(one, Symbol))
         _take(run, record)
         results = []
         for one in callees[:3]:
@@ -87,6 +100,9 @@ def call(run: Interpreter, node: ast.Call) -> Value:
                 run.branches -= 1
             else:
                 results.append(UNKNOWN)
+        module = one_of_modules(run, record, callees)
+        if module is not None:
+            return forward(run, record, *module)
         return merge([*results, UNKNOWN])
     return apply(run, target, record)
 
@@ -141,12 +157,25 @@ def apply(run: Interpreter, callee: Value, record: Record) -> Value:
     """Call ``callee``: record it, and say what comes out."""
     if isinstance(callee, Symbol):
         record.name = callee.name
-        _take(run, record)
         handler = run.handlers.get(callee.name)
+        if run.project is not None and handler is None:
+            known = run.project_value(callee.name)
+            if known is not None and _is_followed(known):
+                return _call_elsewhere(run, known, record)
+        _take(run, record)
         if handler is not None:
             value = handler(run, record)
             if value is not None:
                 return value
+        if run.has_tensors:
+            value = tensors.called(run, record, callee.name)
+            if value is not None:
+                return value
+        if callee.name.endswith((".eval", ".train")):
+            modes.set_training_of(run, record, callee.name)
+        module = module_of(run, record, callee)
+        if module is not None:
+            return forward(run, record, *module)
         return made_by(run, record, callee.name)
     match callee:
         case Class():
@@ -154,7 +183,9 @@ def apply(run: Interpreter, callee: Value, record: Record) -> Value:
         case Function():
             record.name = _function_name(callee)
             _take(run, record)
-            return call_function(run, callee, record) if can_follow(run, callee) else UNKNOWN
+            if can_follow(run, callee):
+                return call_function(run, callee, record)
+            return _unfollowed(run, record)
         case Partial(callee=inner, made_by=made):
             record.arguments = made.arguments[1:] + record.arguments
             record.keywords = {**made.keywords, **record.keywords}
@@ -165,17 +196,87 @@ def apply(run: Interpreter, callee: Value, record: Record) -> Value:
             record.name = f"{callee.type or '?'}.__call__"
             record.receiver = callee
             _take(run, record)
-            return UNKNOWN
+            return _call_object(run, callee, record)
     method = record.node.func.attr if isinstance(record.node.func, ast.Attribute) else ""
     kind = record.receiver.type if isinstance(record.receiver, Object) else None
     record.name = f"{kind or '?'}.{method}" if method else "?"
     _take(run, record)
+    if run.has_tensors and method:
+        value = tensors.method(run, record, method)
+        if value is not None:
+            return value
     handler = run.handlers.get(f".{method}")
     if handler is not None:
         value = handler(run, record)
         if value is not None:
             return value
+    module = module_of(run, record, callee)
+    if module is not None:
+        return forward(run, record, *module)
+    return _unfollowed(run, record) if run.has_tensors else made_by(run, record, None)
+
+
+def _is_followed(value: Value) -> bool:
+    """Whether what another file of the project defines is run: what the libraries' trainers and
+    configurations are derived from is known by its name alone."""
+    if not isinstance(value, Class):
+        return True
+    library = library_base(value)
+    return library is None or library.startswith(("torch.", "typing."))
+
+
+def _call_elsewhere(run: Interpreter, callee: Value, record: Record) -> Value:
+    """A function or a class of another file, which keeps its qualified name."""
+    name = record.name
+    if isinstance(callee, Class):
+        made = _instantiate(run, callee, record)
+        record.name, record.subclass = name, None
+        return made
+    _take(run, record)
+    if isinstance(callee, Function) and can_follow(run, callee):
+        return call_function(run, callee, record)
+    return _unfollowed(run, record)
+
+
+def _unfollowed(run: Interpreter, record: Record) -> Value:
+    """What a function returns that is not followed: maybe something made of its tensors."""
+    given = tensors.tensors_in(record) if run.has_tensors else []
+    for tensor in given:
+        tensors.note(run, tensor, record.name, record.node)
+    if given:
+        return tensors.derived(given, record.name, record.node)
     return made_by(run, record, None)
+
+
+def _call_object(run: Interpreter, callee: Object, record: Record) -> Value:
+    """``thing(...)``: a module's forward pass, a loss, an instance with ``__call__``."""
+    if callee.cls is not None:
+        for name in ("__call__", "forward"):
+            slot = run.class_slot(callee.cls, name)
+            if slot is not None and isinstance(slot.value, Function):
+                return _call_own(run, callee, slot.value, record)
+    if callee.type is not None and run.has_tensors:
+        value = tensors.loss_module(run, record, callee.type)
+        if value is not None:
+            return value
+    module = module_of(run, record, callee)
+    if module is not None:
+        return forward(run, record, *module)
+    given = tensors.tensors_in(record) if run.has_tensors else []
+    return _unfollowed(run, record) if given else UNKNOWN
+
+
+def _call_own(run: Interpreter, callee: Object, function: Function, record: Record) -> Value:
+    """An instance of the script's own class is called: what its method returns."""
+    made = own_forward(run, record, callee) if is_module(callee) else None
+    if not can_follow(run, function):
+        return UNKNOWN
+    bound = Function(function.node, function.scope, callee, function.owner, function.options)
+    value = call_function(run, bound, record)
+    if made is not None and value is UNKNOWN:
+        made.output = Output(made, record)
+        return made.output
+    return value
 
 
 def made_by(run: Interpreter, record: Record, kind: str | None) -> Object:
@@ -204,10 +305,11 @@ def _instantiate(run: Interpreter, cls: Class, record: Record) -> Value:
     made = run.new_object(type=library, made_by=record, cls=cls, node=record.node)
     made.open = record.open_keywords
     run.selves[cls.node] = made
-    if cls.is_dataclass:
+    is_tuple = library in ("typing.NamedTuple", "typing_extensions.NamedTuple")
+    if cls.is_dataclass or is_tuple:
         run.set_fields(cls, made)
     if library is not None or cls.is_dataclass:
-        names = [field for field, _ in run.fields(cls)] if not library else []
+        names = [field for field, _ in run.fields(cls)] if not library or is_tuple else []
         for name, value in zip(names, record.arguments, strict=False):
             run.set_slot(made, name, Slot(value, How.POSITIONAL, record.node))
         for name, slot in record.keywords.items():
@@ -233,8 +335,12 @@ def can_follow(run: Interpreter, function: Function) -> bool:
 def call_function(run: Interpreter, function: Function, record: Record | None) -> Value:
     """Run a function of the script, with a call's arguments or (None) with unknown ones."""
     node = function.node
-    run.runs[node] = run.runs.get(node, 0) + 1
+    # A run with unknown arguments does not use up those of callers.
+    run.runs[node] = run.runs.get(node, 0) + (record is not None)
+    first = run._order
     saved = (run.scope, run.returns, run.contexts, run.function, run.branches, run.loops)
+    nest, called, mode = run.loop_nest, (run.called, run.guessed), modes.saved(run)
+    run.guessed = record is None
     run.scope = run.new_scope(function.scope)
     run.returns = []
     run.function = node
@@ -242,7 +348,10 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
     run.active.add(node)
     if record is None:
         run.branches = run.loops = 0
-        run.contexts = ()
+        run.contexts = run.loop_nest = ()
+        run.called = False
+        if function.owner is not None and getattr(node, "name", "") in modes.HOOKS_OF_CALLERS:
+            modes.set_gradients(run, None)
     start = len(run.defined)
     _bind_parameters(run, function, record)
     dead = run.state.dead
@@ -253,7 +362,8 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
         for decorator in node.decorator_list:
             name = run.name_of(decorator)
             if name:
-                run.contexts = (*run.contexts, name)
+                run.contexts = (*run.contexts, context_name(name, decorator, run.values))
+            modes.enter_decorator(run, name, run.values.get(decorator, UNKNOWN))
         run.block(node.body)
         if not run.state.dead:
             run.returns.append(Constant(None))
@@ -262,9 +372,14 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
     run.state.dead = dead
     run._run_uncalled(start)
     value = merge(run.returns)
+    run.extents.setdefault(node, []).append((first, run._order))
     run.active.discard(node)
     run.depth -= 1
     run.scope, run.returns, run.contexts, run.function, run.branches, run.loops = saved
+    run.loop_nest = nest
+    run.called, run.guessed = called
+    if record is None or getattr(node, "decorator_list", None):
+        modes.restore(run, mode)
     return value
 
 

@@ -15,10 +15,14 @@ import ast
 from collections.abc import Callable, Iterable
 
 from memlint.script.expressions import EXPRESSIONS
+from memlint.script.forwards import ForwardRun, is_module
 from memlint.script.functions import call_function
-from memlint.script.records import Record
+from memlint.script.invocations import Record
+from memlint.script.modes import is_known_module
+from memlint.script.project import MAX_DEPTH, MAX_MODULES, Module, Project
 from memlint.script.state import State
 from memlint.script.statements import STATEMENTS
+from memlint.script.tensors import FIELDS, Tensor, Use, field_of, note
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
@@ -31,6 +35,7 @@ from memlint.script.values import (
     Origin,
     Slot,
     Symbol,
+    Unknown,
     Value,
     merge,
     merge_slots,
@@ -46,8 +51,13 @@ class Interpreter:
     handlers: what known callables do, by qualified name, or by ``.method`` for methods of objects.
     """
 
-    def __init__(self, handlers: dict[str, Handler]) -> None:
+    def __init__(self, handlers: dict[str, Handler], project: Project | None = None) -> None:
         self.handlers = handlers
+        self.project = project
+        # The scopes of the project's modules, None while one runs; and the file of each scope.
+        self.module_scopes: dict[str, int | None] = {}
+        self.homes: dict[int, str] = {}
+        self.module_depth = 0
         self.state = State()
         self.records: list[Record] = []
         self.values: dict[ast.expr, Value] = {}
@@ -62,6 +72,11 @@ class Interpreter:
         self.contexts: tuple[str, ...] = ()
         self.branches = 0
         self.loops = 0
+        self.loop_nest: tuple[ast.AST, ...] = ()
+        # Whether the function that runs is reached from the top of the script, or none runs; and
+        # whether it runs itself because nothing had called it.
+        self.called = True
+        self.guessed = False
         self.depth = 0
         self.steps = 0
         self.function: ast.AST | None = None
@@ -69,6 +84,8 @@ class Interpreter:
         self.defined: list[Function] = []
         self.runs: dict[ast.AST, int] = {}
         self.active: set[ast.AST] = set()
+        # For each function, the order of the calls that its runs make, from and to.
+        self.extents: dict[ast.AST, list[tuple[int, int]]] = {}
         self.generators: set[ast.AST] = set()
         # Modules whose names were all imported (``from trl import *``).
         self.stars: list[str] = []
@@ -77,6 +94,13 @@ class Interpreter:
         # What each loop's body binds: a function's loops are met at each of its runs.
         self.stored_names: dict[ast.AST, frozenset[str]] = {}
         self._order = 0
+        # Forward passes, what reads their tensors, and the modules whose mode the script sets.
+        self.forwards: list[ForwardRun] = []
+        self.has_tensors = False
+        self.tensor_uses: list[Use] = []
+        self.modules: dict[int | str, Value] = {}
+        # For each loop, the names that a step leaves bound to outputs or tensors, once a run.
+        self.loop_ends: dict[ast.AST, list[dict[str, Slot]]] = {}
 
     # -- the run ---------------------------------------------------------------------------------
 
@@ -93,6 +117,86 @@ class Interpreter:
             index += 1
             if function.node not in self.runs:
                 call_function(self, function, None)
+
+    # -- other files of the project --------------------------------------------------------------
+
+    def project_value(self, name: str, depth: int = 3) -> Value | None:
+        """The function or class that a name of another file of the project stands for."""
+        if self.project is None:
+            return None
+        found = self.project.find(name, self.homes.get(self.root_scope()))
+        if found is None:
+            return None
+        scope = self._module_scope(found[0])
+        first, _, rest = found[1].partition(".")
+        slot = self.state.get((scope, first)) if scope is not None else None
+        if slot is None or scope is None:
+            return None
+        value: Value | None = slot.value
+        if isinstance(value, Symbol) and depth:
+            # Imported there from a third file.
+            before, self.scope = self.scope, scope
+            value = self.project_value(
+                ".".join([value.name, *rest.split(".")[: bool(rest)]]), depth - 1
+            )
+            self.scope = before
+            return value
+        if isinstance(value, Class) and rest:
+            method = self.class_slot(value, rest)
+            value = method.value if method is not None else None
+        return value if isinstance(value, Function | Class) else None
+
+    def root_scope(self) -> int:
+        """The scope of the module that runs."""
+        scope = self.scope
+        while (parent := self.parents[scope]) is not None:
+            scope = parent
+        return scope
+
+    def _module_scope(self, module: Module) -> int | None:
+        """The scope of another file, which is run when it is first needed."""
+        path = module.path
+        if path in self.module_scopes:
+            return self.module_scopes[path]
+        if len(self.module_scopes) >= MAX_MODULES or self.module_depth >= MAX_DEPTH:
+            return None
+        self.module_scopes[path] = None
+        scope = self._run_module(module)
+        self.module_scopes[path] = scope
+        return scope
+
+    def _run_module(self, module: Module) -> int:
+        """Run a file as an import does: its names are bound, and nothing of it is uncalled."""
+        state, self.state = self.state, self._first_state()
+        dead, self.state.dead = self.state.dead, False
+        saved = (
+            self.scope, self.contexts, self.branches, self.loops, self.loop_nest, self.function,
+            self.returns, self.stars,
+        )  # fmt: skip
+        lengths = len(self.defined), len(self.classes), len(self.imports)
+        self.scope = scope = self.new_scope(None)
+        self.homes[scope] = module.path
+        self.contexts, self.loop_nest = (), ()
+        self.branches = self.loops = 0
+        self.function, self.returns, self.stars = None, [], []
+        self.module_depth += 1
+        self.block(module.tree.body)
+        self.module_depth -= 1
+        del self.defined[lengths[0] :], self.classes[lengths[1] :], self.imports[lengths[2] :]
+        (
+            self.scope, self.contexts, self.branches, self.loops, self.loop_nest, self.function,
+            self.returns, self.stars,
+        ) = saved  # fmt: skip
+        self.state.dead = dead
+        self.state = state
+        return scope
+
+    def _first_state(self) -> State:
+        """What all branches know: where the names of other files are kept."""
+        state = self.state
+        while state.parent is not None:
+            state = state.parent
+        return state
 
     # -- names -----------------------------------------------------------------------------------
 
@@ -238,7 +342,18 @@ class Interpreter:
                 if isinstance(value, Function):
                     return Function(value.node, value.scope, thing, value.owner, value.options)
                 return value
+        if name == "module" and self.forwards_of(thing):
+            return thing
         return UNKNOWN
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether a forward pass was met, or a field of what may be an output."""
+        return self.has_tensors or bool(self.forwards)
+
+    def forwards_of(self, thing: Object) -> bool:
+        """Whether an object is a module that DDP and its like may wrap."""
+        return is_known_module(self, thing) or is_module(thing)
 
     def attribute_of(self, value: Value, node: ast.Attribute) -> Value:
         if isinstance(value, Symbol):
@@ -249,10 +364,18 @@ class Interpreter:
                 return before
             return Symbol(name, node)
         if isinstance(value, Object):
-            return self.attribute(value, node.attr)
+            found = self.attribute(value, node.attr)
+            if found is UNKNOWN and node.attr in FIELDS and value.type is None:
+                return field_of(self, value, node.attr, node) or UNKNOWN
+            return found
         if isinstance(value, Class):
             slot = self.class_slot(value, node.attr)
             return slot.value if slot is not None else UNKNOWN
+        if isinstance(value, Tensor):
+            note(self, value, node.attr, node)
+            return value if node.attr == "data" else UNKNOWN
+        if node.attr in FIELDS and isinstance(value, Unknown):
+            return field_of(self, value, node.attr, node) or UNKNOWN
         return UNKNOWN
 
     def class_slot(self, cls: Class, name: str) -> Slot | None:

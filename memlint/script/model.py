@@ -14,15 +14,45 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from memlint.edits import Edit
+from memlint.api.successors import Replace
+from memlint.rule.edits import Edit
+from memlint.script.branches import is_off_by_default
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
-from memlint.script.changes import add_option, set_option
-from memlint.script.handlers import handlers
+from memlint.script.changes import add_option, set_option, takes_parameter
+from memlint.script.checkpointing import turns_on
+from memlint.script.checkpoints import chain_of, is_quantized, model_facts
+from memlint.script.datasets import Dataset, datasets_of
+from memlint.script.effects import handlers
+from memlint.script.flow import Flow
+from memlint.script.gradients import is_off_around
 from memlint.script.interpreter import Interpreter
-from memlint.script.models import chain_of, is_quantized, model_facts
-from memlint.script.records import Record
+from memlint.script.invocations import Record
+from memlint.script.losses import avoids_logits
+from memlint.script.owners import (
+    AttentionOwner,
+    CheckpointingOwner,
+    LossOwner,
+    owner_of_attention,
+    owner_of_checkpointing,
+    owner_of_loss,
+    patches_loss,
+)
+from memlint.script.project import Project, is_elsewhere
 from memlint.script.references import Reference, reference
-from memlint.script.settings import python_value, setting_of
+from memlint.script.settings import python_value, setting_of, unified
+from memlint.script.tensors import Tensor, Use, Width
+from memlint.script.training import (
+    Event,
+    Forward,
+    Kept,
+    Step,
+    events_of,
+    forwards_of,
+    is_language_model,
+    kept_of,
+    known_tensors,
+    steps_of,
+)
 from memlint.script.tree import Tree
 from memlint.script.values import (
     ABSENT,
@@ -87,7 +117,9 @@ class Script(Tree):
         values = self._run.values
         for node in values:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                value = values.get(node.value)
+                if is_elsewhere(node):
+                    continue
+                value = unified(values.get(node.value, UNKNOWN))
                 if isinstance(value, Symbol) or (
                     isinstance(value, Object) and value.type is not None
                 ):
@@ -148,6 +180,8 @@ class Script(Tree):
         canonical = self.api.canonical
         grouped: dict[str, list[ast.Call]] = defaultdict(list)
         for node, records in self._by_node.items():
+            if is_elsewhere(node):
+                continue
             grouped[canonical(records[0].name)].append(node)
         return grouped
 
@@ -173,7 +207,7 @@ class Script(Tree):
     @cached_property
     def calls(self) -> tuple[Call, ...]:
         """Every call of the script that some path reaches."""
-        return tuple(self._in_order(list(self._by_node)))
+        return tuple(self._in_order([one for one in self._by_node if not is_elsewhere(one)]))
 
     def calls_to(self, *names: str) -> tuple[Call, ...]:
         """Calls of callees by canonical qualified name (instances of subclasses included)."""
@@ -199,8 +233,25 @@ class Script(Tree):
             )
         )
 
+    def calls_of_several(self, *packages: str) -> tuple[tuple[Call, ...], ...]:
+        """Calls of a name that is one of several things of the top-level ``packages``: the call
+        once as a call of each (``trainer_class = SFTTrainer if tune else DPOTrainer``)."""
+        beginnings = tuple(f"{package}." for package in packages)
+        found = []
+        for node in self._by_name.get("?", ()):
+            records = self._by_node[node]
+            names = list(dict.fromkeys(name for one in records for name in one.candidates))
+            if names and all(name.startswith(beginnings) for name in names):
+                call = Call(self, records)
+                found.append(tuple(call.as_call_of(self.api.canonical(name)) for name in names))
+        return tuple(found)
+
     def call_at(self, node: ast.AST | None) -> Call | None:
-        """The call that a node is."""
+        """The call that a node of the script is."""
+        return None if is_elsewhere(node) else self.call_anywhere(node)
+
+    def call_anywhere(self, node: ast.AST | None) -> Call | None:
+        """The call that a node is, of another file of the project too: it has no place here."""
         return self._call(node) if isinstance(node, ast.Call) and node in self._by_node else None
 
     # -- configurations and trainers -------------------------------------------------------------
@@ -238,7 +289,7 @@ class Script(Tree):
                 made[root.made_by.node][self.api.canonical(root.type or "")].append(one)
         found: list[Config] = []
         for node, by_kind in made.items():
-            if not isinstance(node, ast.Call):
+            if not isinstance(node, ast.Call) or is_elsewhere(node):
                 continue
             records = self._by_node.get(node)
             if records:
@@ -263,6 +314,34 @@ class Script(Tree):
         )
 
     @cached_property
+    def training(self) -> tuple[Trainer, ...]:
+        """The trainers that may train at the target.
+
+        Those that definitely only evaluate are left out, and those of classes that the target does
+        not have, under this name or another.
+        """
+        return tuple(
+            trainer
+            for trainer in self.trainers
+            if self._is_at_target(trainer.kind) and trainer.trains
+        )
+
+    def _is_at_target(self, kind: str) -> bool:
+        if self.api.exists(kind) is not False:
+            return True
+        return isinstance(self.api.successor(kind), Replace)
+
+    @cached_property
+    def trains(self) -> bool:
+        """Whether anything may be trained here, by a trainer or in a hand-written loop."""
+        return bool(self.training or self.loops or self.steps)
+
+    @property
+    def records(self) -> list[Record]:
+        """Every call as it was evaluated, in the order of the run."""
+        return self._run.records
+
+    @cached_property
     def trainer_records(self) -> list[Record]:
         return [record for trainer in self.trainers for record in trainer.records]
 
@@ -273,6 +352,15 @@ class Script(Tree):
             for trainer in self.trainers
             if trainer.config is not None and trainer.config.node is config.node
         )
+
+    def training_with(self, config: Config) -> tuple[Trainer, ...]:
+        """The trainers that get a configuration and may train."""
+        users = {trainer.node for trainer in self.trainers_with(config)}
+        return tuple(trainer for trainer in self.training if trainer.node in users)
+
+    def may_train_with(self, config: Config) -> bool:
+        """Whether anything may train with a configuration: a trainer out of sight may get it."""
+        return not self.trainers_with(config) or bool(self.training_with(config))
 
     def final_slots(self, made: Object) -> dict[str, Slot]:
         """The slots of an object when the script ends."""
@@ -342,6 +430,145 @@ class Script(Tree):
             if isinstance(node, ast.For | ast.AsyncFor | ast.While)
         )
 
+    # -- training --------------------------------------------------------------------------------
+
+    @cached_property
+    def forwards(self) -> tuple[Forward, ...]:
+        """Forward passes of models, in source order: those in helpers, methods and wrappers too."""
+        return tuple(one for one in self.all_forwards if not is_elsewhere(one.node))
+
+    @cached_property
+    def all_forwards(self) -> tuple[Forward, ...]:
+        """Forward passes, those in other files of the project too, which have no place here."""
+        return forwards_of(self, self._run.forwards)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """What happens in training, in the order of the run."""
+        return events_of(self, self._run.records, self._run.forwards)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """Training steps of hand-written loops, those whose backward is in a function too."""
+        return steps_of(self)
+
+    @cached_property
+    def kept_tensors(self) -> tuple[Kept, ...]:
+        """Tensors that a loop appends to a list that outlives its turn."""
+        return kept_of(self)
+
+    @cached_property
+    def flow(self) -> Flow:
+        """Where names are bound and read."""
+        return Flow(self)
+
+    def loop_ends(self, loop: ast.AST) -> list[dict[str, Slot]]:
+        """For each run of a loop, the names that a turn leaves bound to outputs or tensors."""
+        return self._run.loop_ends.get(loop, [])
+
+    def calls_of(self, records: list[Record]) -> tuple[Call, ...]:
+        """The places where evaluations of calls took place, in source order, each once."""
+        nodes = dict.fromkeys(record.node for record in records if record.node in self._by_node)
+        return tuple(self._in_order([node for node in nodes if not is_elsewhere(node)]))
+
+    @cached_property
+    def loads_language_models_only(self) -> bool:
+        """Whether all models that the script loads are language models, and it defines none."""
+        loads = self.model_loads
+        if not loads or not all(map(is_language_model, loads)):
+            return False
+        return not any(
+            "Module" in base.attr if isinstance(base, ast.Attribute) else "Module" in base.id
+            for one in self.classes
+            for base in one.bases
+            if isinstance(base, ast.Attribute | ast.Name)
+        )
+
+    def forward_at(self, node: ast.AST | None) -> Forward | None:
+        """The forward pass that a call is."""
+        return next((one for one in self.all_forwards if one.node is node), None)
+
+    # -- data sets -------------------------------------------------------------------------------
+
+    @cached_property
+    def datasets(self) -> tuple[Dataset, ...]:
+        """The data sets that trainers and data loaders read, in source order."""
+        return datasets_of(self)
+
+    def records_between(self, first: int, last: int) -> list[Record]:
+        """The calls that were evaluated in a stretch of the run, in order."""
+        found = [one for one in self._run.records if first < one.order <= last]
+        return sorted(found, key=lambda record: record.order)
+
+    def records_in(self, function: ast.AST) -> list[Record]:
+        """The calls that the runs of a function made, those of what it calls included."""
+        extents = self._run.extents.get(function, [])
+        return [one for first, last in extents for one in self.records_between(first, last)]
+
+    # -- owners ----------------------------------------------------------------------------------
+
+    @cached_property
+    def patching_calls(self) -> tuple[Call, ...]:
+        """Calls that may replace a model's loss or head (Liger, cut cross entropy, the runtime)."""
+        names = [name for name in self._by_name if patches_loss(name)]
+        return tuple(self._in_order([node for name in names for node in self._by_name[name]]))
+
+    def owner_of_loss(self, of: Trainer | ModelFacts | Value) -> LossOwner:
+        """Who computes the loss of a trainer, or of a model that a loop calls."""
+        return owner_of_loss(self, of)
+
+    def owner_of_attention(self, facts: ModelFacts, config: Config | None = None) -> AttentionOwner:
+        """Who computes a model's attention, and by which implementation."""
+        return owner_of_attention(self, facts, config)
+
+    def owner_of_checkpointing(
+        self, facts: ModelFacts, config: Config | None = None
+    ) -> CheckpointingOwner:
+        """Who recomputes a model's activations."""
+        return owner_of_checkpointing(self, facts, config)
+
+    def is_about(self, call: Call, facts: ModelFacts) -> bool | None:
+        """Whether a method is called on a model or what it wraps; None where on what is unknown."""
+        if call.receiver is None:
+            return None
+        found = [one for one in options(call.receiver) if isinstance(one, Object)]
+        if not found:
+            return None
+        objects = set(map(id, facts.objects))
+        return any(id(inner) in objects for one in found for inner in chain_of(one))
+
+    # -- tensors ---------------------------------------------------------------------------------
+
+    def tensors(self, node: ast.expr) -> tuple[Tensor, ...]:
+        """The tensors that an expression may be; empty where it may be something else, too."""
+        return known_tensors(self.value(node))
+
+    def forward_of(self, tensor: Tensor) -> Forward | None:
+        """The forward pass that a tensor comes from."""
+        run = tensor.forward
+        return self.forward_at(run.record.node) if run is not None else None
+
+    def is_vocabulary_wide(self, tensor: Tensor) -> bool | None:
+        """Whether a tensor certainly has a number for every word of a vocabulary."""
+        if tensor.width is not Width.LOGITS:
+            return None if tensor.width is Width.UNKNOWN else False
+        forward = self.forward_of(tensor)
+        return forward.language_model if forward is not None else None
+
+    @cached_property
+    def _uses(self) -> dict[ast.expr | None, list[Use]]:
+        grouped: dict[ast.expr | None, list[Use]] = defaultdict(list)
+        for use in self._run.tensor_uses:
+            grouped[use[0].node].append(use)
+        return grouped
+
+    def uses_of(self, tensor: Tensor) -> tuple[Use, ...]:
+        """What reads a tensor: (tensor, operation, node), over all runs, each place once."""
+        found: dict[tuple[str, ast.expr], Use] = {}
+        for use in self._uses.get(tensor.node, ()):
+            found.setdefault((use[1], use[2]), use)
+        return tuple(found.values())
+
     # -- facts -----------------------------------------------------------------------------------
 
     @cached_property
@@ -404,6 +631,23 @@ class Script(Tree):
         loaders = {"CausalLM" in load.name or "LMHead" in load.name for load in self.model_loads}
         return loaders.pop() if len(loaders) == 1 else None
 
+    def without_gradients(self, node: ast.Call) -> bool:
+        """Whether a call definitely runs without autograd, on paths that no run reaches too."""
+        call = self.call_at(node)
+        return call.without_gradients if call is not None else is_off_around(self.ancestors(node))
+
+    def is_off_by_default(self, node: ast.AST) -> bool:
+        """Whether the defaults of a command line or a function keep ``node`` from running."""
+        return is_off_by_default(self, node)
+
+    def avoids_logits(self, *calls: str) -> bool:
+        """Whether one of ``calls``, or what replaces every loss or head, spares full logits."""
+        return avoids_logits(self, calls)
+
+    def may_turn_on_checkpointing(self, preparation: Call) -> bool:
+        """Whether a k-bit preparation may turn activation checkpointing on."""
+        return turns_on(self, preparation) is not False
+
     # -- changing settings -----------------------------------------------------------------------
 
     def set_option(self, call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
@@ -412,6 +656,10 @@ class Script(Tree):
         None where it cannot be done surely: an unknown value is never overwritten.
         """
         return set_option(self, call, name, source)
+
+    def takes_parameter(self, node: ast.expr) -> bool:
+        """Whether an expression reads a parameter of a function around it, which callers choose."""
+        return takes_parameter(self, node)
 
     def add_option(self, call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
         """Edits that write ``name=source`` into the call itself, which must not have it yet."""
@@ -451,8 +699,8 @@ def _sees(name: str) -> bool:
     )
 
 
-def build_script(source: Source, api: Api) -> Script:
-    """Read a script.
+def build_script(source: Source, api: Api, project: Project | None = None) -> Script:
+    """Read a script; with ``project``, what it calls of the files around it as well.
 
     Raises SyntaxError as ``ast.parse`` does, and RecursionError where it is nested too deeply.
     """
@@ -464,7 +712,7 @@ def build_script(source: Source, api: Api) -> Script:
         dont_inherit=True,
     )
     assert isinstance(tree, ast.Module)
-    run = Interpreter(_HANDLERS)
+    run = Interpreter(_HANDLERS, project)
     run.run(tree)
     return Script(source, tree, api, run)
 

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable
 
 from memlint.api.stand_ins import stands_in
-from memlint.edits import AddImport, Edit
-from memlint.plain import Plain
+from memlint.rule.edits import AddImport, Edit
+from memlint.source.record import Plain
 
 ImportEntry = tuple[ast.Import | ast.ImportFrom, ast.alias, str]
 

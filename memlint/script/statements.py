@@ -6,9 +6,13 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from memlint.script import modes
 from memlint.script.binding import assign
 from memlint.script.expressions import binary
+from memlint.script.gradients import context_name
+from memlint.script.project import is_elsewhere
 from memlint.script.state import State
+from memlint.script.tensors import Output, Tensor
 from memlint.script.tree import walk
 from memlint.script.values import (
     ABSENT,
@@ -73,7 +77,7 @@ def _delete(run: Interpreter, node: ast.Delete) -> None:
 
 def _import(run: Interpreter, node: ast.Import) -> None:
     for alias in node.names:
-        run.imports.append((node, alias, alias.name))
+        _note_import(run, node, alias, alias.name)
         if alias.asname:
             run.bind(alias.asname, Symbol(alias.name), node)
         else:
@@ -81,11 +85,19 @@ def _import(run: Interpreter, node: ast.Import) -> None:
             run.bind(top, Symbol(top), node)
 
 
+def _note_import(
+    run: Interpreter, node: ast.Import | ast.ImportFrom, alias: ast.alias, name: str
+) -> None:
+    """Keep an import of the script's own: what another file imports has no place in it."""
+    if not is_elsewhere(node):
+        run.imports.append((node, alias, name))
+
+
 def _import_from(run: Interpreter, node: ast.ImportFrom) -> None:
     module = "." * node.level + (node.module or "")
     for alias in node.names:
         name = f"{module}.{alias.name}" if node.module else f"{module}{alias.name}"
-        run.imports.append((node, alias, name))
+        _note_import(run, node, alias, name)
         if alias.name == "*":
             if module not in run.stars:
                 run.stars.append(module)
@@ -96,7 +108,7 @@ def _import_from(run: Interpreter, node: ast.ImportFrom) -> None:
 def _if(run: Interpreter, node: ast.If) -> None:
     decided = truth(run.eval(node.test))
     if decided is None and _is_main_guard(node.test):
-        decided = True
+        decided = not is_elsewhere(node)
     if decided is None and _is_type_checking(node.test):
         run.fork(lambda: run.block(node.body))
         return
@@ -124,17 +136,33 @@ def _loop(run: Interpreter, node: ast.For | ast.AsyncFor | ast.While) -> None:
     run.state = State(base)
     run.loops += 1
     run.branches += 1
+    nest, run.loop_nest = run.loop_nest, (*run.loop_nest, node)
     if not isinstance(node, ast.While):
         item = iterated.items if isinstance(iterated, Sequence) and not iterated.open else ()
         assign(run, node.target, merge(item) if item else UNKNOWN, node)
     run.block(node.body)
     run.loops -= 1
     run.branches -= 1
+    run.loop_nest = nest
+    if run.has_outputs and not run.state.dead:
+        _remember_end(run, node)
     body = run.state
     body.dead = False
     run.state = base
     base.join([body] if endless else [body, State(base)])
     run.block(node.orelse)
+
+
+def _remember_end(run: Interpreter, loop: ast.For | ast.AsyncFor | ast.While) -> None:
+    """Keep the names that a step leaves bound to outputs or tensors."""
+    held = {}
+    for name in _stored_names(run, loop):
+        slot = run.lookup(name)
+        if slot is not None and any(
+            isinstance(one, Output | Tensor) for one in options(slot.value)
+        ):
+            held[name] = slot
+    run.loop_ends.setdefault(loop, []).append(held)
 
 
 def _maker(value: Value) -> str | None:
@@ -144,16 +172,18 @@ def _maker(value: Value) -> str | None:
 
 
 def _with(run: Interpreter, node: ast.With | ast.AsyncWith) -> None:
-    before = run.contexts
+    before, mode = run.contexts, modes.saved(run)
     for item in node.items:
         value = run.eval(item.context_expr)
         name = run.name_of(item.context_expr) or _maker(value)
         if name:
-            run.contexts = (*run.contexts, name)
+            run.contexts = (*run.contexts, context_name(name, item.context_expr, run.values))
+        modes.enter(run, name, value)
         if item.optional_vars is not None:
             assign(run, item.optional_vars, value, node)
     run.block(node.body)
     run.contexts = before
+    modes.restore(run, mode)
 
 
 def _try(run: Interpreter, node: Any) -> None:
@@ -203,10 +233,12 @@ def _match(run: Interpreter, node: ast.Match) -> None:
 
 def _define_function(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     made = []
+    contexts = run.contexts
     for decorator in node.decorator_list:
         run.eval(decorator)
         if isinstance(decorator, ast.Call) and run.records:
             made.append(run.records[-1])
+    run.contexts = contexts
     for default in [*node.args.defaults, *node.args.kw_defaults]:
         if default is not None:
             run.eval(default)
@@ -216,7 +248,8 @@ def _define_function(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunction
 
 
 def _define_class(run: Interpreter, node: ast.ClassDef) -> None:
-    run.classes.append(node)
+    if not is_elsewhere(node):
+        run.classes.append(node)
     bases = tuple(run.eval(base) for base in node.bases)
     for keyword in node.keywords:
         run.eval(keyword.value)
@@ -252,7 +285,7 @@ def _stop(run: Interpreter, node: ast.stmt) -> None:
 
 def _global(run: Interpreter, node: ast.Global) -> None:
     names = run.global_names.setdefault(run.scope, {})
-    names.update(dict.fromkeys(node.names, 0))
+    names.update(dict.fromkeys(node.names, run.root_scope()))
 
 
 def _nonlocal(run: Interpreter, node: ast.Nonlocal) -> None:

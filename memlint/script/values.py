@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memlint.script.records import Record
+    from memlint.script.invocations import Record
 
 
 class Origin(StrEnum):
@@ -214,6 +214,12 @@ class Unknown(Value):
 
 class Absent(Value):
     """No such key, attribute or binding. There is one: ``ABSENT``."""
+
+    __slots__ = ()
+
+
+class Opaque(Unknown):
+    """Not followed, and known to be one thing: a module whose mode the script sets."""
 
     __slots__ = ()
 

@@ -14,6 +14,8 @@ _OWN_OPTIONS = ("use_liger_kernel", "use_liger_loss")
 # logits for their metrics as well: those are still made, without a gradient.
 _DEFERRABLE = frozenset({"CPOTrainer", "ORPOTrainer"})
 _BUT_FOR_METRICS = frozenset({"DPOTrainer", "KTOTrainer"})
+# Trainers whose loss was Liger's on demand.
+_LIGER = frozenset({"DPOTrainer", "GRPOTrainer", "KTOTrainer"})
 
 
 def is_kind(trainer: Trainer, *names: str) -> bool:
@@ -27,23 +29,16 @@ def full_logits_trainers(script: Script, topic: str, chunked: frozenset[str]) ->
     topic: the behaviour that tells since when the trainers named in ``chunked`` need none; all
     others that the caller looks for keep them in every version.
     """
-    if script.uses_unsloth or script.off_cuda or _spared(script):
+    if script.uses_unsloth or script.off_cuda or script.avoids_logits("fuse_trl_losses"):
         return
     without = script.api.behaviour(topic) != "full logits"
-    for trainer in script.trainers:
+    for trainer in script.training:
         name = trainer.kind.rpartition(".")[2]
         if not trainer.kind.startswith("trl.") or trainer.model.is_toy or trainer.shares_prompts:
             continue
         if name in chunked and (without or _asks_for_own(trainer)):
             continue
         yield trainer
-
-
-def _spared(script: Script) -> bool:
-    """Whether the script replaces the output head or the loss."""
-    return script.imports_package("liger_kernel", "cut_cross_entropy") or bool(
-        script.method_calls("fuse_trl_losses", "defer_logits")
-    )
 
 
 def _asks_for_own(trainer: Trainer) -> bool:
@@ -58,6 +53,23 @@ def _asks_for_own(trainer: Trainer) -> bool:
 
 
 def fuse(script: Script, trainer: Trainer) -> Fix | None:
+    """The runtime's loss where it is tested with the target, else the version's own option."""
+    return _fuse_by_runtime(script, trainer) or _own_option(script, trainer)
+
+
+def _own_option(script: Script, trainer: Trainer) -> Fix | None:
+    """Advice to take Liger's loss, in versions whose trainers had it."""
+    name, config = trainer.kind.rpartition(".")[2], trainer.config
+    option = script.api.behaviour("liger-rl-loss")
+    if name not in _LIGER or config is None or not option or not config.has_option(option):
+        return None
+    if config.setting(option).given is None:
+        return None
+    message = f"Set `{option}=True`, which computes the loss without them (needs liger-kernel)"
+    return Fix(message, applicability=Applicability.DISPLAY)
+
+
+def _fuse_by_runtime(script: Script, trainer: Trainer) -> Fix | None:
     """``fuse_trl_losses(trainer)`` once the trainer is made, where it has a name."""
     name = trainer.kind.rpartition(".")[2]
     if name not in _DEFERRABLE | _BUT_FOR_METRICS:

@@ -1,16 +1,7 @@
-"""Words without which a file has nothing of the libraries that rules speak of.
-
-Most files of a repository import none of them: those are told apart by their bytes, unparsed.
-"""
+"""Words of the libraries, for triggers."""
 
 from __future__ import annotations
 
-PACKAGES = ("transformers", "trl", "peft", "accelerate")
+from memlint.rule import LIBRARIES, PACKAGES
 
-# How a file names what it imports: the beginning of a statement, or further in a list of modules.
-# The usual ones come first: the search ends at the first that is found.
-LIBRARIES = tuple(
-    f"{before} {package}"
-    for before in ("from", "import", ",")
-    for package in (*PACKAGES, "memlint_runtime")
-)
+__all__ = ["LIBRARIES", "PACKAGES"]

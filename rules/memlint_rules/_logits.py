@@ -13,7 +13,6 @@ _KEEPING = frozenset({"float", "to", "contiguous", "view", "reshape", "type", "d
 _UPCASTS = frozenset({"float", "double"})
 _FLOAT32 = ("torch.float32", "torch.float", "torch.float64")
 _LAST = (-1, 2)
-_NO_GRADIENT = ("torch.no_grad", "torch.inference_mode")
 
 
 class Chain:
@@ -165,27 +164,6 @@ def gathered_logprobs(script: Script) -> Iterator[Gathered]:
         chain = chain_of(script, inner)
         if chain is not None:
             yield Gathered(node, chain, all(gathers))
-
-
-def without_gradient(script: Script, node: ast.Call) -> bool:
-    """Whether a call surely runs without autograd, on paths that the model did not follow too."""
-    call = script.call_at(node)
-    if call is not None:
-        return any(name in _NO_GRADIENT for name in call.contexts)
-    return any(
-        script.text(guard).partition("(")[0].endswith(("no_grad", "inference_mode"))
-        for around in script.ancestors(node)
-        for guard in _guards(around)
-    )
-
-
-def _guards(node: ast.AST) -> list[ast.expr]:
-    match node:
-        case ast.With(items=items) | ast.AsyncWith(items=items):
-            return [item.context_expr for item in items]
-        case ast.FunctionDef(decorator_list=decorators):
-            return decorators
-    return []
 
 
 def _log_softmax_input(script: Script, node: ast.Call) -> ast.expr | None:

@@ -14,26 +14,27 @@ from memlint.rule import (
     Object,
     RenameImport,
     ReplaceCallee,
+    ReplaceExpression,
     Script,
     Symbol,
     Trainer,
 )
+from memlint_rules._models import written_checkpoint
 
 _HOME = "memlint_runtime.trl"
-# Checkpoints whose layers keep a state that a branch of the prompt would have to copy, and
-# checkpoints whose configuration drops out: the runtime's trainers refuse both.
-_STATEFUL = (
-    r"(?i)mamba|jamba|zamba|bamba|rwkv|lfm2|recurrentgemma|kimi-linear|nemotron-h|falcon-h1|"
-    r"granite-4\.\d-h|qwen3-next|qwen3\.[5-9]"
-)
+# Checkpoints whose configuration drops out, which the runtime's trainers refuse.
 _DROPS_OUT = r"(?i)gpt-?2|gpt-neo|(^|/)opt-|phi-?[12](\b|_)|codegen|bloom"
 
 
 class Obstacle(NamedTuple):
-    """Why the runtime's trainer would not do as it is; ``edits`` clear it where edits can."""
+    """Why the runtime's trainer would not do as it is; ``edits`` clear it where edits can.
+
+    is_doubt: it may do, or it does and trains a little otherwise: the author decides.
+    """
 
     reason: str
     edits: tuple[Edit, ...] = ()
+    is_doubt: bool = False
 
 
 def repeating_trainers(script: Script, *kinds: str) -> Iterator[Trainer]:
@@ -43,8 +44,10 @@ def repeating_trainers(script: Script, *kinds: str) -> Iterator[Trainer]:
     """
     if script.uses_unsloth or script.off_cuda or script.uses_vision or _has_images(script):
         return
-    for trainer in script.trainers:
+    for trainer in script.training:
         if trainer.kind not in kinds or trainer.shares_prompts or trainer.model.is_toy:
+            continue
+        if script.api.exists(trainer.kind) is False:
             continue
         if not _gets_processor(trainer):
             yield trainer
@@ -89,7 +92,11 @@ def prompt_limit(script: Script, trainer: Trainer) -> int | None:
 
 
 def _limit_in_data(script: Script) -> int | None:
-    """The limit that ``dataset.map(truncate_text, fn_kwargs={...})`` cuts prompts to."""
+    """The limit that ``limit_prompts(GRPOTrainer, ...)`` or the data's preparation,
+    ``dataset.map(truncate_text, fn_kwargs={...})``, cuts prompts to."""
+    for call in script.calls_to("memlint_runtime.limit_prompts"):
+        value = script.python(call.node.args[1]) if len(call.node.args) > 1 else None
+        return value if type(value) is int else None
     for call in script.method_calls("map"):
         function = call.argument(0)
         mapping = call.setting("fn_kwargs").value
@@ -118,7 +125,7 @@ def swap(script: Script, trainer: Trainer, benefit: str) -> Fix:
     if found:
         message = f"{message}; {reasons}"
     edits = _swapping(script, trainer)
-    if not edits or any(not obstacle.edits for obstacle in found):
+    if not edits or any(not (obstacle.edits or obstacle.is_doubt) for obstacle in found):
         return Fix(message, applicability=Applicability.DISPLAY)
     if not found:
         return Fix(message, edits)
@@ -128,6 +135,9 @@ def swap(script: Script, trainer: Trainer, benefit: str) -> Fix:
 
 def _swapping(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
     callee = trainer.node.func
+    if isinstance(callee, ast.Call) and callee.args:
+        # limit_prompts(GRPOTrainer, 512), which takes the runtime's class as well.
+        callee = callee.args[0]
     name = trainer.kind.rpartition(".")[2]
     if isinstance(callee, ast.Name):
         edits: list[Edit] = [
@@ -141,6 +151,8 @@ def _swapping(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
     reference = script.reference(f"{_HOME}.{name}", trainer.node)
     if not isinstance(callee, ast.Attribute) or reference is None:
         return ()
+    if callee is not trainer.node.func:
+        return (ReplaceExpression(script.span(callee), reference.text), *reference.edits)
     return (ReplaceCallee(script.span(trainer.node), reference.text), *reference.edits)
 
 
@@ -155,12 +167,51 @@ def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
     if config is not None and config.setting("torch_compile").value is True:
         yield Obstacle("it refuses `torch_compile=True`")
     name = trainer.model.name
-    if isinstance(name, str) and re.search(_STATEFUL, name):
-        yield Obstacle("it refuses layers that are not attention")
+    yield from _of_model(script, written_checkpoint(trainer))
+    yield from _of_micro_batches(script, trainer)
     if config is None or config.effective("disable_dropout").value is not True:
         if isinstance(name, str) and re.search(_DROPS_OUT, name):
             yield Obstacle("it wants the model's dropouts at 0")
         yield from _adapter_dropout(script, trainer)
+
+
+def _of_model(script: Script, name: str | None) -> Iterator[Obstacle]:
+    """What the checkpoint's name says, or does not."""
+    family = script.api.family(name) if name is not None else None
+    if family is not None and family.refused:
+        yield Obstacle(family.refused)
+    elif family is None or not family.shares_prompts:
+        yield Obstacle("it takes only decoders whose layers are plain attention", is_doubt=True)
+
+
+def _of_micro_batches(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
+    """Settings under which it matters which rows are in a micro-batch: the runtime's trainers keep
+    whole groups together, where TRL mixes the rows of all prompts."""
+    if trainer.kind == "trl.DPOTrainer":
+        return
+    accumulated = number(script, trainer, "gradient_accumulation_steps")
+    slices = number(script, trainer, "steps_per_generation") or accumulated
+    if slices == 1 or trainer.config is None:
+        return
+    if accumulated is not None and slices is not None and accumulated % slices:
+        yield Obstacle("a step then sees whole groups of fewer prompts", is_doubt=True)
+    for option, usual in _BY_MICRO_BATCH:
+        if trainer.config.has_option(option) and trainer.config.effective(option).value != usual:
+            yield Obstacle(f"`{option}` looks at each micro-batch by itself", is_doubt=True)
+    if trainer.config.effective("loss_type").value == "bnpo":
+        yield Obstacle('`loss_type="bnpo"` averages each micro-batch by itself', is_doubt=True)
+    name = trainer.model.name
+    balanced = trainer.config.effective("router_aux_loss_coef").value != 0
+    if balanced and isinstance(name, str) and script.api.family(name).experts:
+        yield Obstacle("the router's loss looks at each micro-batch by itself", is_doubt=True)
+
+
+# Options whose effect depends on which rows are in a micro-batch, and their usual value.
+_BY_MICRO_BATCH = (
+    ("top_entropy_quantile", 1.0),
+    ("entropy_coef", 0.0),
+    ("use_adaptive_entropy", False),
+)
 
 
 def _asked_signatures(script: Script) -> list[str]:
@@ -182,6 +233,18 @@ def _adapter_dropout(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
         known = isinstance(dropout.value, int | float)
         edits = script.set_option(adapter, "lora_dropout", "0.0") if known else None
         yield Obstacle("it wants `lora_dropout=0.0`", edits or ())
+    if _is_loaded_adapter(script, trainer):
+        yield Obstacle("it wants an adapter whose dropout is 0", is_doubt=True)
     given = trainer.setting("peft_config")
     if not adapters and given.given is not False and given.value is not None:
         yield Obstacle("it wants an adapter without dropout")
+
+
+def _is_loaded_adapter(script: Script, trainer: Trainer) -> bool:
+    """Whether an adapter comes from a file, or may: its configuration, dropout included, is there.
+
+    A checkpoint may be an adapter too: transformers then loads its base and puts it in.
+    """
+    objects = trainer.model.objects
+    made = [one.made_by.name for one in objects if one.made_by is not None]
+    return any("peft.AutoPeftModel" in name or "peft.PeftM" in name for name in made)

@@ -7,10 +7,18 @@ import re
 from collections.abc import Iterator
 
 from memlint.rule import Call, Script
+from memlint_rules._data_roles import role_of
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-_METHODS = frozenset(
-    {"encode", "encode_plus", "batch_encode_plus", "prepare_for_model", "apply_chat_template"}
+METHODS = frozenset(
+    {
+        "encode",
+        "encode_plus",
+        "batch_encode_plus",
+        "prepare_for_model",
+        "apply_chat_template",
+        "pad",
+    }
 )
 _MAPS = frozenset({"map", "with_transform", "set_transform"})
 # ``load_tokenizer(...)`` returns one, ``tokenizer.as_target_tokenizer()`` changes it.
@@ -30,7 +38,7 @@ def tokenizer_calls(script: Script) -> Iterator[Call]:
     for call in script.calls:
         func = call.node.func
         holder = func
-        if isinstance(func, ast.Attribute) and func.attr in _METHODS | {"pad", "__call__"}:
+        if isinstance(func, ast.Attribute) and func.attr in METHODS | {"__call__"}:
             holder = func.value
         if _is_tokenizer(script, call, holder):
             yield call
@@ -39,7 +47,7 @@ def tokenizer_calls(script: Script) -> Iterator[Call]:
 def _is_tokenizer(script: Script, call: Call, holder: ast.expr) -> bool:
     kind = call.name.rpartition(".")[0]
     if "Tokenizer" in kind and "from_" not in call.method:
-        return call.method in _METHODS | {"pad", "__call__"}
+        return call.method in METHODS | {"__call__"}
     if "Processor" in kind or call.name.endswith(".from_pretrained"):
         return False
     name = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", "")
@@ -55,33 +63,43 @@ def prepared_in(script: Script, call: Call) -> FunctionNode | None:
     """The function around a call, where it prepares a training set; None elsewhere.
 
     It is mapped over a data set (by itself or by a function that calls it), or makes the items of
-    a ``torch.utils.data.Dataset`` with labels or pairs, in a script that trains.
+    a ``torch.utils.data.Dataset`` with labels or pairs, in a script that trains. What the defaults
+    switch off prepares nothing.
     """
     function = script.function(call.node)
-    if function is None or not trains(script):
+    if function is None or not trains(script) or script.is_off_by_default(call.node):
         return None
     if _item_of_data_set(script, function) or _called_for_items(script, function):
         return function
-    return function if any(map(_for_training, _mapped(script, function))) else None
+    mapped = any(_for_training(script, one) for one in _mapped(script, function))
+    return function if mapped else None
 
 
 def trains(script: Script) -> bool:
     """Whether the script trains anything."""
-    return bool(script.trainers or script.loops)
+    return script.trains
 
 
-def _for_training(text: str) -> bool:
+def _for_training(script: Script, mapped: ast.Call) -> bool:
+    """Whether mapped rows are trained on: by where they go, else by what the data set is called."""
+    role = role_of(script, mapped)
+    if role is not None:
+        return role == "train"
+    statement = script.statement(mapped)
+    named = [mapped.func.value] if isinstance(mapped.func, ast.Attribute) else []
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    text = " ".join(script.text(one) for one in (*targets, *named))
     return "train" in text or re.search(_HELD_OUT, text) is None
 
 
-def _mapped(script: Script, function: FunctionNode, depth: int = 2) -> Iterator[str]:
-    """The statements that map a function over a data set."""
+def _mapped(script: Script, function: FunctionNode, depth: int = 2) -> Iterator[ast.Call]:
+    """The calls that map a function over a data set."""
     for node in script.nodes(ast.Call):
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         names = [part for argument in arguments for part in _names(argument)]
         if function.name in names and _callee(node) in _MAPS:
-            if not _only_looked_at(script, node):
-                yield script.text(script.statement(node))
+            if not _only_looked_at(script, node) and not script.is_off_by_default(node):
+                yield node
         elif depth and _callee(node) == function.name:
             around = script.function(node)
             if around is not None and around is not function:

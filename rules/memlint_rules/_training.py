@@ -43,16 +43,12 @@ def is_trained_anywhere(script: Script, load: Call) -> bool:
             call = script.call_at(node)
             if call is None or not call.name.endswith(".__call__"):
                 continue
-            if not isinstance(call.receiver, Object) or _without_gradients(call):
+            if not isinstance(call.receiver, Object) or call.without_gradients:
                 continue
             found = script.model_facts(call.receiver).load
             if found is not None and found.node is load.node:
                 return True
     return False
-
-
-def _without_gradients(call: Call) -> bool:
-    return any("no_grad" in name or "inference_mode" in name for name in call.contexts)
 
 
 def checkpoint(script: Script, load: Call) -> str:

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from memlint.api import Target
-from memlint.edits import ReplaceExpression
-from memlint.findings import Applicability, Finding, Fix, Level
 from memlint.rule import Rule
-from memlint.rules import RuleId
+from memlint.rule.edits import ReplaceExpression
+from memlint.rule.findings import Applicability, Finding, Fix, Level
+from memlint.rule.registry import RuleId
 from memlint.source import Source, Span
 
 
@@ -72,12 +72,19 @@ TABLES: Any = SimpleNamespace(target=Target())
 def install(monkeypatch: Any, rules: tuple[Rule, ...] = RULES) -> None:
     """Put the fakes in the place of the rules, the script model and the tables."""
     ids = tuple(RuleId(rule.code, rule.name, "") for rule in rules)
-    monkeypatch.setattr("memlint.rules.known_rules", lambda: ids)
+    monkeypatch.setattr("memlint.rule.registry.known_rules", lambda: ids)
     monkeypatch.setattr(
-        "memlint.rules.load", lambda codes: tuple(rule for rule in rules if rule.code in codes)
+        "memlint.rule.registry.load",
+        lambda codes: tuple(rule for rule in rules if rule.code in codes),
     )
     monkeypatch.setattr("memlint.script.build_script", build_script)
-    monkeypatch.setattr("memlint.targets.Targets.of", lambda self, path, said="": said)
-    monkeypatch.setattr("memlint.targets.Targets.api", lambda self, path, said="": TABLES)
-    monkeypatch.setattr("memlint.targets.Targets.key", lambda self, path, said="": said)
-    monkeypatch.setattr("memlint.commands.inputs.check_targets", lambda targets: None)
+    monkeypatch.setattr(
+        "memlint.project.targets.Targets.of", lambda self, path, said="", source=None: said
+    )
+    monkeypatch.setattr(
+        "memlint.project.targets.Targets.api", lambda self, path, said="", source=None: TABLES
+    )
+    monkeypatch.setattr(
+        "memlint.project.targets.Targets.key", lambda self, path, said="", source=None: said
+    )
+    monkeypatch.setattr("memlint.cli.inputs.check_targets", lambda settings, option: None)

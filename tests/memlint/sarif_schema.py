@@ -52,6 +52,7 @@ _result = _closed(
     level=_level,
     message=_message,
     locations=_list(_location),
+    partialFingerprints={"type": "object", "additionalProperties": _text},
     fixes=_list(_fix, unique=True),
 )
 _rule = _closed(
@@ -60,10 +61,17 @@ _rule = _closed(
     name=_text,
     shortDescription=_multiformat,
     fullDescription=_multiformat,
+    help=_multiformat,
     helpUri={"type": "string", "format": "uri"},
     defaultConfiguration=_closed([], level=_level),
 )
-_driver = _closed(["name"], name=_text, version=_text, rules=_list(_rule, unique=True))
+_driver = _closed(
+    ["name"],
+    name=_text,
+    version=_text,
+    informationUri={"type": "string", "format": "uri"},
+    rules=_list(_rule, unique=True),
+)
 _notification = _closed(["message"], level=_level, message=_message, locations=_list(_location))
 _invocation = _closed(
     ["executionSuccessful"],

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from memlint.cache import FOLDER, Cache, fingerprint
-from memlint.checking import Job, Progress, check_jobs, plan
-from memlint.config import Settings
-from memlint.discover import Found
-from memlint.engine import check_file
-from memlint.results import FileResult
-from memlint.rules import Choice
+from memlint.project.config import Settings
+from memlint.project.discover import Found
+from memlint.rule.registry import Choice
+from memlint.run.cache import FOLDER, Cache, fingerprint
+from memlint.run.checking import Progress, check_jobs
+from memlint.run.engine import check_file
+from memlint.run.jobs import Job, plan
+from memlint.run.results import FileResult
 from tests.memlint.fakes import RULES, install
 
 CODES = frozenset({"MEM001", "MEM301", "MEM302", "MEM401"})
@@ -79,7 +80,7 @@ def test_a_process_that_dies_costs_one_diagnostic(monkeypatch: pytest.MonkeyPatc
             os._exit(9)
         return check_file(path, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("memlint.checking.check_file", deadly)
+    monkeypatch.setattr("memlint.run.session.check_file", deadly)
     results = check_jobs(jobs_for(*["alpha\n"] * 6), processes=2)
     assert [len(result.findings) for result in results] == [1, 1, 1, 0, 1, 1]
     assert "the process that did so died" in results[3].diagnostics[0].message
@@ -87,7 +88,7 @@ def test_a_process_that_dies_costs_one_diagnostic(monkeypatch: pytest.MonkeyPatc
 
 _INTERRUPTED = """
 import multiprocessing, signal, time
-from memlint.pool import in_processes
+from memlint.run.pool import in_processes
 
 def make():
     def work(chunk):
@@ -140,7 +141,7 @@ class Counter:
             self.paths.append(path)
             return check_file(path, *arguments, **options)  # type: ignore[arg-type]
 
-        monkeypatch.setattr("memlint.checking.check_file", counted)
+        monkeypatch.setattr("memlint.run.session.check_file", counted)
 
     def take(self) -> list[str]:
         taken, self.paths = self.paths, []
@@ -215,7 +216,7 @@ def test_fingerprint_follows_the_sources(tmp_path: Path, monkeypatch: pytest.Mon
     (folder / "data").mkdir(parents=True)
     rule = folder / "mem301_x.py"
     rule.write_text("A = 1")
-    monkeypatch.setattr("memlint.rules.rules_folder", lambda: str(folder))
+    monkeypatch.setattr("memlint.rule.registry.rules_folder", lambda: str(folder))
     before = fingerprint()
     assert fingerprint() == before
     rule.write_text("A = 2")
@@ -235,6 +236,7 @@ def test_fingerprint_follows_the_sources(tmp_path: Path, monkeypatch: pytest.Mon
         '{"%s": ["%k", 1]}',
         '{"%s": ["%k", "", true, 1]}',
         '{"%s": ["%k", "", true, [1, 2]]}',
+        "[" * 200_000,
     ],
 )
 def test_damaged_cache_is_no_cache(damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,16 +256,61 @@ def test_cache_that_cannot_be_written_is_no_error() -> None:
     assert codes_of(check_jobs(jobs_for("alpha\n"), cache=Cache("."))) == [["MEM301"]]
 
 
-def test_old_caches_are_dropped() -> None:
+def test_old_caches_are_dropped_and_nothing_else() -> None:
     Path(FOLDER).mkdir()
-    for number in range(12):
-        Path(FOLDER, f"old{number}.json").write_text("{}")
-        os.utime(Path(FOLDER, f"old{number}.json"), (number, number))
+    names = [f"0.1.0-{number:016x}.json" for number in range(12)]
+    others = ["thesis.txt", "old0.json", "0.1.0-short.json", "x0.1.0-0123456789abcdef.json"]
+    for number, name in enumerate([*names, *others]):
+        Path(FOLDER, name).write_text("{}")
+        os.utime(Path(FOLDER, name), (number, number))
+    Path(FOLDER, "0.1.0-fedcba9876543210.json").mkdir()
     check_jobs(jobs_for("alpha\n"), cache=Cache("."))
-    names = sorted(file.name for file in Path(FOLDER).iterdir())
-    assert len(names) == 9
-    assert "old11.json" in names
-    assert "old0.json" not in names
+    left = {file.name for file in Path(FOLDER).iterdir() if file.is_file()}
+    assert left >= {*others, names[-1], ".gitignore"}
+    assert len(left) == len(others) + 1 + 8
+    assert names[0] not in left
+
+
+@pytest.mark.parametrize("target", ["../docs", "."])
+def test_a_cache_folder_that_is_a_link_is_left_alone(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs, repository = tmp_path / "docs", tmp_path / "repository"
+    docs.mkdir()
+    repository.mkdir()
+    monkeypatch.chdir(repository)
+    jobs = jobs_for("alpha\n")
+    linked = (repository / target).resolve()
+    for number in range(20):
+        (linked / f"0.1.0-{number:016x}.json").write_text("precious")
+    Path(FOLDER).symlink_to(target, target_is_directory=True)
+    before = sorted(os.listdir(linked))
+    assert codes_of(check_jobs(jobs, cache=Cache("."))) == [["MEM301"]]
+    assert sorted(os.listdir(linked)) == before
+
+
+def test_no_link_in_the_cache_folder_leads_a_write_elsewhere(tmp_path: Path) -> None:
+    Path(FOLDER).mkdir()
+    outside = tmp_path / "outside"
+    Path(FOLDER, ".gitignore").symlink_to(outside)
+    cache = Cache(".")
+    file = cache._file
+    Path(f"{file}.{os.getpid()}").symlink_to(outside)
+    check_jobs(jobs_for("alpha\n"), cache=cache)
+    assert not outside.exists()
+
+
+def test_a_cache_is_keyed_by_content_not_by_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data.table").write_text("x")
+    monkeypatch.setattr("memlint.rule.registry.rules_folder", lambda: str(tmp_path))
+    before = fingerprint()
+    os.utime(tmp_path / "data.table", (1, 1))
+    assert fingerprint() == before
+    (tmp_path / "data.table").write_text("y")
+    os.utime(tmp_path / "data.table", (1, 1))
+    assert fingerprint() != before
 
 
 def test_defects_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

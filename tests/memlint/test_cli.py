@@ -13,8 +13,14 @@ from pathlib import Path
 import pytest
 
 from memlint import __version__
-from memlint.cli import run
-from tests.memlint.fakes import install
+from memlint.cli.inputs import colours
+from memlint.cli.main import run
+from memlint.rule.findings import Level
+from memlint.run.jobs import Job
+from memlint.run.results import FixResult
+from memlint.run.session import Session
+from memlint.source.reading import read
+from tests.memlint.fakes import install, word_rule
 from tests.memlint.test_notebook import as_bytes, notebook
 
 
@@ -220,7 +226,7 @@ def test_an_unreadable_file_is_told(
             raise PermissionError(13, "Permission denied")
         return opened(path, flags)
 
-    monkeypatch.setattr("memlint.reading.os.open", refuse)
+    monkeypatch.setattr("memlint.source.reading.os.open", refuse)
     assert run(["check", "a.py"]) == 2
     assert "a.py: cannot be read: permission denied" in capsys.readouterr().out
 
@@ -237,11 +243,11 @@ def test_second_run_comes_from_the_cache(
     write("a.py", "alpha\nbeta\n")
     assert run(["check"]) == 1
     first = capsys.readouterr().out
-    monkeypatch.setattr("memlint.checking.check_file", None)
+    monkeypatch.setattr("memlint.run.session.check_file", None)
     assert run(["check"]) == 1
     assert capsys.readouterr().out == first
-    with pytest.raises(TypeError):
-        run(["check", "--no-cache"])
+    assert run(["check", "--no-cache"]) == 2
+    assert "memlint stopped (TypeError" in capsys.readouterr().err
 
 
 def test_fix_applies_what_is_safe_and_says_what_is_left(
@@ -332,7 +338,7 @@ def test_fix_that_cannot_be_written_is_told(
     def full(path: str, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("memlint.fix.write_atomically", full)
+    monkeypatch.setattr("memlint.fix.atomic.write_atomically", full)
     assert run(["fix"]) == 2
     assert "could not be written: no space left on device" in capsys.readouterr().err
     assert path.read_text() == "alpha\n"
@@ -342,10 +348,17 @@ def test_a_file_that_changes_meanwhile_is_left(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write("a.py", "alpha\n")
-    monkeypatch.setattr("memlint.commands.fix.read_bytes", lambda path: b"something else")
+    fix = Session.fix
+
+    def fix_and_edit(session: Session, job: Job, data: bytes) -> FixResult:
+        result = fix(session, job, data)
+        path.write_text("gamma\n")
+        return result
+
+    monkeypatch.setattr("memlint.run.session.Session.fix", fix_and_edit)
     assert run(["fix"]) == 2
     assert "changed while it was being fixed" in capsys.readouterr().err
-    assert path.read_text() == "alpha\n"
+    assert path.read_text() == "gamma\n"
 
 
 def test_fix_of_standard_input(
@@ -363,7 +376,7 @@ def test_fix_of_standard_input(
 
 
 def test_fix_over_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlint.fixing.usable_processes", lambda size: 2)
+    monkeypatch.setattr("memlint.run.checking.usable_processes", lambda size: 2)
     paths = [write(f"f{number}.py", "alpha\n") for number in range(20)]
     assert run(["fix", "-q"]) == 0
     assert all(path.read_text() == "omega\n" for path in paths)
@@ -376,7 +389,7 @@ def test_interrupt_is_told_in_one_line(
         raise KeyboardInterrupt
 
     write("a.py", "alpha\n")
-    monkeypatch.setattr("memlint.checking.check_file", interrupt)
+    monkeypatch.setattr("memlint.run.session.check_file", interrupt)
     assert run(["check", "--no-cache"]) == 130
     assert capsys.readouterr().err.strip() == "interrupted; no file was left half-written"
 
@@ -417,3 +430,211 @@ def test_output_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
         )
     assert done.returncode == 2
     assert done.stderr == "error: the output could not be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("command", ["check", "fix"])
+def test_a_file_is_opened_once(command: str, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "train.py").write_text("from trl import SFTConfig\nargs = SFTConfig(bf16=1)\n")
+    (folder / "old.py").write_text(
+        "from transformers import TrainingArguments\n"
+        "args = TrainingArguments('out', evaluation_strategy='no')\n"
+    )
+    script = (
+        "import sys\n"
+        "opened = []\n"
+        "sys.addaudithook(lambda event, given: opened.append(str(given[0]))"
+        " if event == 'open' else None)\n"
+        "from memlint.cli.main import run\n"
+        "run(sys.argv[1:])\n"
+        "for name in ('train.py', 'old.py'):\n"
+        "    print('opened', sum(path.endswith(name) for path in opened))\n"
+    )
+    target = "trl=1.16,transformers=5.23"
+    done = subprocess.run(
+        [sys.executable, "-c", script, command, "--no-cache", "--target", target],
+        capture_output=True, text=True, cwd=folder, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-2:] == ["opened 1", "opened 1"], done.stdout + done.stderr
+    if command == "fix":
+        assert "eval_strategy" in (folder / "old.py").read_text()
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="the shell gives pipes as files here")
+def test_a_pipe_that_is_named_is_read() -> None:
+    write("a.py", "def f(:\n")
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m memlint check --no-cache <(cat a.py)"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "does not parse" in done.stdout
+
+
+def test_an_unexpected_error_costs_one_file_and_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("a.py", "alpha\n")
+    write("b.py", "alpha\n")
+
+    def fail(path: str, *arguments: object) -> object:
+        if path == "a.py":
+            raise ZeroDivisionError("a surprise")
+        return read(path, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("memlint.source.reading.read", fail)
+    for command in ("check", "fix"):
+        assert run([command, "--no-cache"]) == 2
+        out = "".join(capsys.readouterr())
+        assert out.count("error: a.py: memlint failed (ZeroDivisionError: a surprise") == 1
+        assert "Traceback" not in out
+    assert Path("a.py").read_text() == "alpha\n"
+    assert Path("b.py").read_text() == "omega\n"
+
+
+def test_a_closed_standard_output_is_no_error() -> None:
+    write("a.py", "x = 1\n")
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m memlint check --no-cache a.py >&-"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["check", "--fix", "a.py"], "use `memlint fix`"),
+        (["check", "--diff"], "use `memlint fix --diff`"),
+        (["a.py"], "use `memlint check a.py`"),
+        (["folder"], "use `memlint check folder`"),
+        (["check", "--statistics", "--output-format", "sarif"], "text or JSON, not sarif"),
+    ],
+)
+def test_what_people_try_is_answered(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("a.py", "alpha\n")
+    Path("folder").mkdir()
+    assert run(arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("level", "status"), [("error", 0), ("waste", 0), ("notice", 0), ("hint", 1)]
+)
+def test_fail_level_says_what_counts(level: str, status: int) -> None:
+    write("a.py", "gamma\n")
+    for command in ("check", "fix"):
+        assert run([command, "--fail-level", level]) == status
+    write("a.py", "alpha\n")
+    assert run(["check", "--fail-level", "error"]) == 0
+    write("a.py", "beta\n")
+    assert run(["check", "--fail-level", "error"]) == 1
+
+
+def test_the_fix_of_a_hint_is_applied_only_if_it_is_selected(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hint = word_rule("MEM504", "delta", replacement="phi", level=Level.HINT)
+    install(monkeypatch, (hint,))
+    path = write("a.py", "delta\n")
+    assert run(["check"]) == 0
+    assert "advice: write phi" in (out := capsys.readouterr().out)
+    assert "fixable" not in out
+    for arguments in ([], ["--unsafe-fixes"], ["--select", "MEM5"], ["--select", "ALL"]):
+        run(["fix", *arguments])
+        assert path.read_text() == "delta\n"
+    run(["fix", "--select", "MEM504"])
+    assert path.read_text() == "phi\n"
+
+
+def test_fix_fixes_as_many_as_check_promises(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.py", "b.py"):
+        write(name, "alpha\nalpha\nbeta\n")
+    run(["check"])
+    assert "4 fixable with `memlint fix`, 2 more with `--unsafe-fixes`" in capsys.readouterr().out
+    run(["fix", "--unsafe-fixes"])
+    assert "Fixed 6 findings in 2 files" in capsys.readouterr().err
+
+
+def test_what_follows_from_a_fix_is_counted_apart(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second = word_rule("MEM302", "omega", replacement="last")
+    install(monkeypatch, (word_rule("MEM301", "alpha", replacement="omega"), second))
+    write("a.py", "alpha\n")
+    run(["check"])
+    assert "1 fixable with" in capsys.readouterr().out
+    run(["fix"])
+    assert "Fixed 1 finding and 1 that followed from a fix in 1 file." in capsys.readouterr().err
+
+
+def test_standard_input_follows_exclude_where_a_hook_asks(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    write("memlint.toml", 'exclude = ["old"]')
+    for command, status in (("check", 0), ("fix", 0)):
+        stdin(monkeypatch, b"alpha\n")
+        name = ["--stdin-filename", "old/a.py"]
+        assert run([command, "-", "--force-exclude", "-q", *name]) == status
+        sys.stdout.flush()
+        assert capfdbinary.readouterr().out == (b"alpha\n" if command == "fix" else b"")
+        stdin(monkeypatch, b"alpha\n")
+        run([command, "-", *name])
+        assert capfdbinary.readouterr().out != b"alpha\n"
+
+
+def test_other_hard_links_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    os.link(write("a.py", "alpha\n"), "b.txt")
+    run(["fix"])
+    assert "a.py: 1 hard link to it keeps the old content" in capsys.readouterr().err
+    assert Path("b.txt").read_text() == "alpha\n"
+
+
+@pytest.mark.parametrize("value", ["0", "false"])
+def test_force_color_can_say_no(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", value)
+    assert colours(None, sys.stdout) is False
+
+
+def test_a_diff_is_raw_for_patch_and_visible_for_people(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("a.py", "alpha  # \x1b[31m\r\n")
+    run(["fix", "--diff"])
+    assert "-alpha  # \x1b[31m\r\n" in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    run(["fix", "--diff", "--no-color"])
+    out = capsys.readouterr().out
+    assert "-alpha  # \N{SYMBOL FOR ESCAPE}[31m\n" in out
+    assert "\x1b" not in out
+
+
+_TERMINATED = """
+import os, signal, sys
+from memlint.cli.main import run
+from memlint.fix import atomic
+
+def end(*_):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+os.fsync = end
+sys.exit(run(["fix", "--no-cache", "--target", "trl=1.16,transformers=5.23"]))
+"""
+
+
+def test_a_request_to_end_leaves_nothing_beside_the_script(tmp_path: Path) -> None:
+    text = (
+        "from transformers import TrainingArguments\n"
+        "args = TrainingArguments('out', evaluation_strategy='no')\n"
+    )
+    write("a.py", text)
+    done = subprocess.run(
+        [sys.executable, "-c", _TERMINATED], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 143, done.stderr
+    assert done.stderr.splitlines()[-1] == "terminated; no file was left half-written"
+    assert os.listdir() == ["a.py"]
+    assert Path("a.py").read_text() == text

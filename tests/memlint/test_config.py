@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from memlint.config import ConfigError, Settings, in_folder, load, nearest, override
+from memlint.project.config import ConfigError, Settings, in_folder, load, nearest, override
 
 
 def write(path: Path, text: str) -> str:
@@ -103,3 +104,56 @@ def test_command_line_goes_over_the_file() -> None:
     assert override(settings) == settings
     assert override(settings, target="trl=1.0").target == "trl=1.0"
     assert override(settings, unsafe_fixes=False).unsafe_fixes is False
+
+
+@pytest.mark.parametrize(
+    ("pattern", "taken"),
+    [("./data", "/data"), ("{root}/data/x.py", "/data/x.py"), ("data/", "data/"), ("!./a", "!/a")],
+)
+def test_paths_as_people_write_them_become_patterns(
+    tmp_path: Path, pattern: str, taken: str
+) -> None:
+    pattern = pattern.replace("{root}", tmp_path.as_posix())
+    settings = load(write(tmp_path / "memlint.toml", f'exclude = ["{pattern}"]'))
+    assert settings is not None
+    assert settings.exclude == (taken,)
+
+
+@pytest.mark.parametrize("pattern", ["[a", "[z-a]", "../other"])
+@pytest.mark.parametrize("key", ["exclude", "per-file-ignores"])
+def test_a_pattern_that_can_match_nothing_is_an_error(
+    tmp_path: Path, pattern: str, key: str
+) -> None:
+    value = f'["{pattern}"]' if key == "exclude" else f'{{ "{pattern}" = ["MEM3"] }}'
+    path = write(tmp_path / "memlint.toml", f"{key} = {value}")
+    with pytest.raises(ConfigError, match=f"memlint.toml: '{key}' has "):
+        load(path)
+
+
+def test_a_deeply_nested_configuration_is_one_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "memlint.toml", "exclude = " + "[" * 5000)
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        load(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in the file system")
+def test_a_configuration_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "memlint.toml")
+    with pytest.raises(ConfigError, match="not a regular file"):
+        load(str(tmp_path / "memlint.toml"))
+
+
+def test_a_wrong_target_names_the_file_that_says_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from memlint.cli.main import run
+
+    monkeypatch.chdir(tmp_path)
+    path = write(tmp_path / "memlint.toml", 'target = "trl=latest-and-greatest"')
+    (tmp_path / "train.py").write_text("x = 1\n")
+    assert run(["check"]) == 2
+    assert f"{path}: 'target': " in capsys.readouterr().err
+    write(tmp_path / "memlint.toml", 'target = "trl=0.29"')
+    assert run(["target"]) == 0
+    assert "trl 0.29" in (out := capsys.readouterr().out)
+    assert "(memlint.toml)" in out

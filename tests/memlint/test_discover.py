@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from memlint.config import Settings
-from memlint.discover import Found, Skipped, discover
-from memlint.findings import Diagnostic
+from memlint.project.config import Settings
+from memlint.project.discover import Found, Skipped, discover
+from memlint.source.diagnostics import FileError
 
 
 def make(root: Path, *names: str) -> None:
@@ -26,7 +26,7 @@ def taken(*paths: str, **options: bool) -> list[str]:
 
 def told(*paths: str) -> list[str]:
     found = discover(paths or (".",))
-    return [f"{each.path} {each.message}" for each in found if isinstance(each, Diagnostic)]
+    return [f"{each.path} {each.message}" for each in found if isinstance(each, FileError)]
 
 
 @pytest.fixture
@@ -148,3 +148,40 @@ def test_other_formats_are_refused_when_named(here: Path) -> None:
     make(here, "a.yaml", "script")
     assert told("a.yaml") == ["a.yaml is neither a Python file nor a notebook"]
     assert taken("script") == ["script"]
+
+
+def test_a_tree_deeper_than_the_recursion_limit_is_walked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(1200):
+        os.mkdir("d")
+        os.chdir("d")
+    Path("train.py").write_text("")
+    os.chdir(tmp_path)
+    try:
+        (found,) = discover(["."])
+    finally:
+        # Removing folder after folder: what cleans up after tests recurses.
+        os.chdir("d/" * 1000)
+        os.chdir("d/" * 200)
+        os.unlink("train.py")
+        for _ in range(1200):
+            os.chdir("..")
+            os.rmdir("d")
+    assert isinstance(found, Found)
+    assert found.path == "d/" * 1200 + "train.py"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in the file system")
+def test_pipes_in_a_tree_block_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".gitignore")
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "trl" / "trainer").mkdir(parents=True)
+    (tmp_path / "trl" / "__init__.py").write_text("")
+    (tmp_path / "trl" / "import_utils.py").write_text("")
+    os.mkfifo(tmp_path / "setup.cfg")
+    (tmp_path / "setup.py").write_text("")
+    (tmp_path / "train.py").write_text("")
+    names = [Path(each.path).name for each in discover([str(tmp_path)]) if isinstance(each, Found)]
+    assert names == ["setup.py", "train.py"]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from memlint.engine import Prefilter, check_file, check_source, first_sentence
-from memlint.findings import Level
-from memlint.reading import read_source
-from memlint.results import FileResult
+from memlint.rule.findings import Level
+from memlint.run.engine import Prefilter, check_file, check_source, first_sentence
+from memlint.run.results import FileResult
+from memlint.source.reading import read_source
 from tests.memlint.fakes import ALPHA, BETA, GAMMA, RULES, TABLES, install
 
 
@@ -23,7 +23,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(data: bytes, path: str = "a.py", **options: Any) -> FileResult:
-    return check_file(path, data, RULES, lambda: TABLES, **options)
+    return check_file(path, data, RULES, lambda source: TABLES, **options)
 
 
 def test_only_rules_with_a_trigger_are_asked() -> None:
@@ -87,7 +87,7 @@ def test_a_failing_rule_is_one_diagnostic_and_others_speak() -> None:
     source = read_source("a.py", b"alpha beta".replace(b" ", b"\n"))
     with pytest.raises(KeyError):
         check_source(source, (broken, BETA), TABLES)
-    result = check_file("a.py", source.raw, (broken, BETA), lambda: TABLES)
+    result = check_file("a.py", source.raw, (broken, BETA), lambda source: TABLES)
     assert [each.code for each in result.findings] == ["MEM302"]
     (diagnostic,) = result.diagnostics
     assert "rule MEM301 failed (KeyError: 'oops' at test_engine.py:" in diagnostic.message
@@ -183,7 +183,7 @@ def test_suppressed_findings_are_left_out(tmp_path: Path) -> None:
 
 
 def test_findings_that_cannot_be_shown_are_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlint.engine.shown_violations", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("memlint.run.engine.shown_violations", lambda *_, **__: 1 / 0)
     result = check(b"alpha\n")
     assert result.findings == ()
     (diagnostic,) = result.diagnostics

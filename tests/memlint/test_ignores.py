@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlint.ignores import Patterns
+from memlint.project.ignores import Patterns, problem
 
 PATTERNS = [
     "*.pyc", "*.py[cod]", "build/", "/dist", "docs/_build/", "**/cache", "data/**", "a/**/b.py",
@@ -57,3 +57,35 @@ def test_no_pattern_speaks_of_it() -> None:
     assert Patterns(["a"]).match("b", False) is None
     assert Patterns(["*", "!b"]).match("b", False) is False
     assert not Patterns(["# only a comment"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", "a" * 4000),
+        ("*" + "?*" * 30 + "b", "a" * 4000),
+        ("**/a/" * 30 + "b", "a/" * 1000 + "c"),
+        ("x/" + "*a" * 20 + "/" + "*a" * 20 + "b", "x/" + "a" * 2000 + "/" + "a" * 2000),
+        ("**/*a*a*a*a*a*a*b/**", "/".join(["a" * 200] * 20)),
+    ],
+)
+def test_matching_takes_time_in_proportion(pattern: str, path: str) -> None:
+    # With backtracking each of these outlasts the test's time limit by far.
+    assert not Patterns([pattern]).ignores(path)
+
+
+WILD = st.text(alphabet="ab*?/", min_size=1, max_size=8).filter(
+    lambda text: "***" not in text and "//" not in text and text.strip("/") == text
+)
+
+
+@given(WILD, st.lists(st.text(alphabet="ab", min_size=1, max_size=3), min_size=1, max_size=4))
+def test_wildcards_mean_what_they_mean_for_pathspec(pattern: str, parts: list[str]) -> None:
+    path = "/".join(parts)
+    assert Patterns([pattern]).ignores(path) == ignored_by_pathspec([pattern], path)
+
+
+@pytest.mark.parametrize("pattern", ["[z-a]", "[a", "x[z-a]y/*"])
+def test_a_pattern_that_makes_no_sense_matches_nothing(pattern: str) -> None:
+    assert not Patterns([pattern]).ignores("a")
+    assert problem(pattern) is not None

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlint.masking import Masks, mask, unmask
-from memlint.notebook import cell_texts
-from memlint.reading import ReadError, encode, read, read_source
+from memlint.source.diagnostics import ReadError
+from memlint.source.masking import Masks, mask, unmask
+from memlint.source.notebook import cell_texts
+from memlint.source.reading import encode, read, read_source
 
 MASKS = Masks("memlint-magic")
 
@@ -207,3 +208,16 @@ def test_any_notebook_reads_and_appending_touches_only_its_cell(
             text + "\nw = 9" if number == cell.number else text
             for number, text in enumerate(cells, start=1)
         ]
+
+
+def test_a_number_of_too_many_digits_is_one_error() -> None:
+    data = as_bytes(notebook("x = 1")).replace(b'"nbformat": 4', b'"nbformat": ' + b"4" * 5000)
+    with pytest.raises(ReadError, match="cannot be read as JSON"):
+        read("n.ipynb", data)
+
+
+def test_a_line_of_blanks_that_does_not_parse_takes_no_time() -> None:
+    # Tried character by character this outlasts the test's time limit.
+    text = "a" + " " * 60_000 + "b"
+    assert mask(text, MASKS) == text
+    assert mask("files  = !ls", MASKS).startswith("files = _magic()")  # type: ignore[union-attr]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from memlint.cli import run
+from memlint.cli.main import run
 from tests.memlint.test_notebook import as_bytes, notebook
 
 # Trains without checkpointing, whatever the version.

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class Point(Plain):

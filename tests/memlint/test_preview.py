@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from memlint.edits import AddImport, InsertStatement, ReplaceExpression, SetKeyword
-from memlint.findings import Applicability, Fix
-from memlint.preview import preview
-from memlint.reading import read_source
-from memlint.results import DiffLine, TextEdit
+from memlint.rule.edits import AddImport, InsertStatement, ReplaceExpression, SetKeyword
+from memlint.rule.findings import Applicability, Fix
+from memlint.run.preview import preview
+from memlint.run.results import DiffLine, TextEdit
 from memlint.source import Location, Source, Span
+from memlint.source.reading import read_source
 from tests.memlint.test_notebook import as_bytes, notebook
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlint import reading
-from memlint.reading import MAX_BYTES, ReadError, encode, read_source
+from memlint.source import reading
+from memlint.source.diagnostics import ReadError
+from memlint.source.reading import MAX_BYTES, encode, read_source
 
 KEPT = {
     "plain": b"x = 1\n",

@@ -9,12 +9,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from memlint.findings import Diagnostic
 from memlint.reports import FORMATS, Report, RuleWords, render
 from memlint.reports.statistics import render_statistics
+from memlint.reports.style import visible, width
 from memlint.reports.text import summary
-from memlint.results import DiffLine, FileResult, Shown, ShownFix, TextEdit
+from memlint.run.results import DiffLine, FileResult, Shown, ShownFix, TextEdit
 from memlint.source import Location
+from memlint.source.diagnostics import FileError
 from tests.memlint.sarif_schema import SCHEMA
 
 WORDS = {
@@ -54,9 +55,9 @@ NOTEBOOK = FileResult(
             Location(1, 2, 3), Location(1, 4, 3), "x=y", FIX, WHY,
         ),
     ),
-    (Diagnostic("n.ipynb", "cell 4 does not parse", 2, 3, 4),),
+    (FileError("n.ipynb", "cell 4 does not parse", 2, 3, 4),),
 )  # fmt: skip
-BROKEN = FileResult("b.py", (), (Diagnostic("b.py", "cannot be read"),))
+BROKEN = FileResult("b.py", (), (FileError("b.py", "cannot be read"),))
 REPORT = Report((SCRIPT, NOTEBOOK, BROKEN), WORDS)
 
 
@@ -76,7 +77,7 @@ def test_full() -> None:
         "2 -     gc=False,\n"
         "2 +     gc=True,\n"
         "\n"
-        "MEM901 [*] gone: a,b\nreally\n"
+        "MEM901 [*] gone: a,b␊really\n"
         " --> src/train.py:7:1\n"
         "  |\n"
         "7 |     f('ä', 文字)\n"
@@ -114,16 +115,44 @@ def test_colours_are_escapes_only_where_wanted() -> None:
     assert "\x1b" in text("concise", REPORT._replace(colour=True))
 
 
-def test_escape_sequences_of_the_source_do_not_reach_the_terminal() -> None:
-    finding = SCRIPT.findings[0]._replace(line="    gc=False, # \x1b[31m")
-    assert "\x1b" not in text("full", REPORT._replace(results=[FileResult("a", (finding,))]))
+HOSTILE = "5.20.0+\x1b]0;PWN\x07\n::error::INJECTED\r\x7f\x9b31m\u202e"
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+def test_nothing_that_a_terminal_or_ci_service_obeys_is_printed(output_format: str) -> None:
+    hostile = SCRIPT.findings[0]._replace(
+        path=f"a{HOSTILE}.py",
+        message=HOSTILE,
+        line=f"x = 1 # {HOSTILE}",
+        fix=FIX._replace(message=HOSTILE, diff=(DiffLine("+", 1, HOSTILE),)),
+        why=HOSTILE,
+    )
+    broken = FileError(f"b{HOSTILE}.py", HOSTILE, 1, 1)
+    out = text(output_format, Report((FileResult("a", (hostile,), (broken,)),), WORDS))
+    assert not set(out) & set("\x1b\x07\r\x7f\x9b\u202e")
+    assert not any(line.startswith("::error::") for line in out.split("\n"))
+    if output_format in ("full", "concise"):
+        assert "5.20.0+\N{SYMBOL FOR ESCAPE}]0;PWN\N{SYMBOL FOR BELL}" in out
+
+
+def test_what_belongs_to_a_script_is_shown_as_it_is() -> None:
+    text = (
+        "\N{MAN}\N{ZERO WIDTH JOINER}\N{PERSONAL COMPUTER} \N{IDEOGRAPHIC SPACE}x\N{NO-BREAK SPACE}"
+    )
+    assert visible(text) == text
+    assert width("\N{MAN}\N{ZERO WIDTH JOINER}x") == 3
+
+
+def test_a_reason_is_given_once_a_rule_and_file() -> None:
+    again = SCRIPT._replace(findings=(*SCRIPT.findings, SCRIPT.findings[0]))
+    assert text("full", REPORT._replace(results=[again])).count("why: Activations") == 1
+    assert text("full", REPORT._replace(results=[again, again])).count("why: Activations") == 2
 
 
 def test_concise() -> None:
     assert text("concise").split("\n") == [
         "src/train.py:2:5: MEM301 no checkpointing: 30 %",
-        "src/train.py:7:1: MEM901 [*] gone: a,b",
-        "really",
+        "src/train.py:7:1: MEM901 [*] gone: a,b␊really",
         "n.ipynb:3:1:2: MEM301 (hint) perhaps",
         "error: n.ipynb:4:2:3: cell 4 does not parse",
         "error: b.py: cannot be read",
@@ -134,6 +163,7 @@ def test_concise() -> None:
 def test_json_has_the_shape_of_ruffs() -> None:
     first, _, hint, cell, unread = json.loads(text("json"))
     assert first == {
+        "assumed_versions": [],
         "cell": None,
         "code": "MEM301",
         "end_location": {"column": 13, "row": 2},
@@ -148,6 +178,7 @@ def test_json_has_the_shape_of_ruffs() -> None:
                 }
             ],
             "message": "turn on checkpointing",
+            "requires": None,
         },
         "level": "waste",
         "location": {"column": 5, "row": 2},
@@ -182,6 +213,25 @@ def test_sarif_is_valid() -> None:
     # The schema can fail.
     log["runs"][0]["results"][0]["level"] = "waste"
     assert list(validator.iter_errors(log))
+
+
+def test_sarif_says_what_code_scanning_asks_for() -> None:
+    (run,) = json.loads(text("sarif"))["runs"]
+    driver = run["tool"]["driver"]
+    assert driver["informationUri"].startswith("https://")
+    assert all(rule["help"]["text"] for rule in driver["rules"])
+    prints = [result["partialFingerprints"]["memlint/v1"] for result in run["results"]]
+    assert len(set(prints)) == 3
+    cell = run["results"][2]
+    assert cell["message"]["text"] == "cell 3, row 1: perhaps"
+    assert cell["locations"][0]["physicalLocation"]["region"]["startLine"] == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="file names are text there")
+def test_sarif_names_files_that_are_not_utf8() -> None:
+    finding = SCRIPT.findings[0]._replace(path=os.fsdecode(b"\xff.py"))
+    out = text("sarif", REPORT._replace(results=[FileResult("a", (finding,))]))
+    assert '"uri": "%FF.py"' in out
 
 
 def test_sarif_paths_are_uris(tmp_path: Path) -> None:

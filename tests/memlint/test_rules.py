@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memlint import rules
-from memlint.rules import RuleId
+from memlint.rule import registry as rules
+from memlint.rule.registry import RuleId
 
 IDS = (
     RuleId("MEM301", "unchecked-activations", ""),

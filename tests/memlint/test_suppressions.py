@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from memlint.findings import Level, Violation
-from memlint.reading import read_source
+from memlint.rule.findings import Level, Violation
+from memlint.run.suppressions import apply
 from memlint.source import Source, Span
-from memlint.suppressions import apply
+from memlint.source.reading import read_source
 from tests.memlint.fakes import install
 from tests.memlint.test_notebook import as_bytes, notebook
 
@@ -36,6 +36,9 @@ def left(text: str, word: str = "alpha", code: str = "MEM301") -> list[str]:
     [
         "alpha  # memlint: ignore[MEM301]\n",
         "alpha  # memlint: ignore\n",
+        "alpha  # memlint: ignore MEM301\n",
+        "alpha  # memlint: ignore: mem301 because\n",
+        "alpha  # memlint: ignore because\n",
         "alpha  #memlint:ignore[mem301]\n",
         "alpha  # memlint: ignore[MEM3]\n",
         "alpha  # memlint: ignore[alpha-used]\n",
@@ -102,3 +105,7 @@ def test_in_a_notebook() -> None:
     source = read_source("n.ipynb", as_bytes(cells))
     assert apply(source, [violation(source, "beta")], ASKED) == []
     assert apply(source, [violation(source, "alpha")], ()) != []
+
+
+def test_codes_without_brackets_do_not_silence_the_others() -> None:
+    assert left("alpha  # memlint: ignore MEM401\n")[0] == "MEM301"

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from memlint.api import Api, newest, parse_target
-from memlint.engine import check_source
-from memlint.findings import Violation
 from memlint.fix import fix_source
-from memlint.rules import load
+from memlint.rule.findings import Violation
+from memlint.rule.registry import load
+from memlint.run.engine import check_source
 from memlint.source import Source
 
 
@@ -80,45 +80,76 @@ SFTTrainer(model, train_dataset=dataset, formatting_func=chosen)
     assert f"formatting_func=lambda row: chosen({batch})[0])" in fixed(text)
 
 
-EVALUATED = """
-from datasets import load_dataset
-from trl import GRPOConfig, GRPOTrainer
-def make(model, tokenizer, data, held_out):
-    args = GRPOConfig("out", max_prompt_length=512)
-    return GRPOTrainer(
-        model,
-        reward_funcs=reward,
-        args=args,
-        train_dataset=data,
-        eval_dataset={evaluated},
-        processing_class=tokenizer,
-    )
+LIMITED = """
+from {home} import {name}Config, {name}Trainer
+def make(model, data, {parameters}):
+    args = {name}Config("out", {options})
+    return {name}Trainer(model, args=args, train_dataset=data, eval_dataset={{"a": data}})
 """
-CUT = '.map(truncate_text, fn_kwargs={"tokenizer": tokenizer, "max_length": 512})'
+
+
+def limited(name: str, options: str, *, home: str = "trl", parameters: str = "n") -> str:
+    return LIMITED.format(name=name, options=options, home=home, parameters=parameters)
 
 
 @pytest.mark.parametrize(
-    ("evaluated", "after"),
+    ("name", "home", "options", "callee"),
     [
-        ("held_out", f"held_out{CUT} if held_out is not None else None"),
-        ("held_out['a']", f"held_out['a']{CUT}"),
-        ("load_dataset('x')", f"load_dataset('x'){CUT}"),
-        ("held_out if held_out else None", f"held_out{CUT} if held_out else None"),
-        ("None", "None"),
+        ("DPO", "trl", "max_prompt_length=512", "limit_prompts(DPOTrainer, 512)"),
+        ("GRPO", "trl", "max_prompt_length=n", "limit_prompts(GRPOTrainer, n)"),
+        ("RLOO", "trl", "max_prompt_length=512", "limit_prompts(RLOOTrainer, 512)"),
+        ("KTO", "trl", "max_prompt_length=512", "limit_prompts(KTOTrainer, 512)"),
+        (
+            "ORPO",
+            "trl.experimental.orpo",
+            "max_prompt_length=512",
+            "limit_prompts(ORPOTrainer, 512)",
+        ),
+        (
+            "CPO",
+            "trl.experimental.cpo",
+            "max_prompt_length=512, truncation_mode='keep_start'",
+            'limit_prompts(CPOTrainer, 512, keep="start")',
+        ),
     ],
 )
-def test_evaluated_data_are_cut_where_there_are_any(evaluated: str, after: str) -> None:
-    text = fixed(EVALUATED.format(evaluated=evaluated))
-    assert f"eval_dataset={after}," in text
-    assert f"train_dataset=data{CUT}," in text
+def test_limits_of_prompts_are_kept_by_the_runtime(
+    name: str, home: str, options: str, callee: str
+) -> None:
+    """Whatever the data look like: prompts of their own or shared ones, texts or conversations."""
+    text = fixed(limited(name, options, home=home))
+    assert f"return {callee}(model, args=args," in text
+    assert "max_prompt_length" not in text
 
 
-def test_several_evaluated_datasets_are_left_to_their_owner() -> None:
-    text = EVALUATED.format(evaluated="{'a': held_out, 'b': data}")
-    assert fixed(text) == text
-    (finding,) = check(text)
-    assert finding.fix is not None
-    assert "truncate_text" in finding.fix.message
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        (limited("CPO", "max_prompt_length=9, truncation_mode=n", home="trl.experimental.cpo"), ""),
+        (limited("DPO", "max_prompt_length=512"), "trl=1.0"),
+        (limited("GRPO", "max_prompt_length=512").replace("args=args", "args=args, tools=t"), ""),
+    ],
+)
+def test_limits_that_nobody_can_keep_for_certain_are_left_to_their_owner(
+    text: str, target: str
+) -> None:
+    found = [one for one in check(text, target) if "`max_prompt_length`" in one.message]
+    (fix,) = [one.fix for one in found]
+    assert fix is not None
+    assert fix.edits == ()
+
+
+def test_a_limit_over_several_lines_is_assigned_in_parentheses() -> None:
+    text = fixed(
+        """
+from trl import SFTConfig, SFTTrainer
+args = SFTConfig("out")
+limit = read()
+trainer = SFTTrainer("m", args=args, train_dataset=d, max_seq_length=limit
+    if limit else 512)
+"""
+    )
+    assert "args.max_length = (limit\n    if limit else 512)\n" in text
 
 
 ELSEWHERE = """
@@ -175,3 +206,32 @@ def test_classes_of_another_framework_have_a_like_to_go_to() -> None:
         "Train with PyTorch, `AutoModelForCausalLM`: transformers has no models of TensorFlow any "
         "more, or stay below transformers 5.0"
     )
+
+
+def test_a_lambda_that_makes_texts_of_many_rows() -> None:
+    text = (
+        "from trl import SFTTrainer\n"
+        "SFTTrainer(model, train_dataset=dataset, formatting_func=lambda rows: {body})\n"
+    )
+    (found,) = check(text.format(body="[one.strip() for one in rows['text']]"))
+    assert "returns a list" in found.message
+    assert check(text.format(body="rows['text'].strip()")) == []
+    named = (
+        "from trl import SFTTrainer\n"
+        "texts = lambda rows: [one.strip() for one in rows['text']]\n"
+        "SFTTrainer(model, train_dataset=dataset, formatting_func=texts)\n"
+    )
+    assert "formatting_func=lambda row: texts(" in fixed(named)
+
+
+def test_a_bound_method_that_makes_texts_of_many_rows() -> None:
+    text = """
+from trl import SFTTrainer
+class Run:
+    def texts(self, rows):
+        return [one for one in rows["text"]]
+    def train(self):
+        SFTTrainer(model, train_dataset=dataset, formatting_func=self.texts)
+"""
+    (found,) = check(text)
+    assert "returns a list" in found.message

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memlint.api import Api, newest, parse_target
-from memlint.engine import check_source
-from memlint.rules import load
+from memlint.rule.registry import load
+from memlint.run.engine import check_source
 from memlint.source import Source
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from memlint.api import Api, parse_target
-from memlint.engine import check_source
-from memlint.findings import Applicability
-from memlint.rules import load
+from memlint.rule.findings import Applicability
+from memlint.rule.registry import load
+from memlint.run.engine import check_source
 from memlint.source import Source
 
 

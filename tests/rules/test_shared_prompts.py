@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from memlint.api import Api, newest, parse_target
-from memlint.engine import check_source
-from memlint.findings import Applicability, Level, Violation
-from memlint.rules import load
+from memlint.rule.findings import Applicability, Level, Violation
+from memlint.rule.registry import load
+from memlint.run.engine import check_source
 from memlint.source import Source
 
 APIS: dict[str, Api] = {}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from memlint.api.extract.build import Reading, encode, read
 from memlint.api.extract.releases import FLOORS, fetch, released, releases, update
+from memlint.api.extract.values import encode_values, values
 
 
 def main() -> int:
@@ -36,8 +37,11 @@ def main() -> int:
             versions = list(listed[package])
             with ProcessPoolExecutor(given.jobs) as pool:
                 readings = list(pool.map(_read, [(package, v, folder) for v in versions]))
-            days = [day for day, _ in readings]
-            tables = encode(package, versions, days, [reading for _, reading in readings])
+            days = [day for day, _, _ in readings]
+            tables = encode(package, versions, days, [reading for _, reading, _ in readings])
+            if any(found for _, _, found in readings):
+                read_values = [found for _, _, found in readings]
+                tables[f"{package}_values.table"] = encode_values(versions, days, read_values)
             for name, data in tables.items():
                 path = Path(__file__).parent.parent / "data" / name
                 same = path.is_file() and path.read_bytes() == data
@@ -51,10 +55,10 @@ def main() -> int:
     return 1 if given.check and differing else 0
 
 
-def _read(work: tuple[str, str, Path]) -> tuple[str, Reading]:
+def _read(work: tuple[str, str, Path]) -> tuple[str, Reading, dict[str, tuple[str, ...]]]:
     package, version, folder = work
     wheel = fetch(package, version, folder)
-    return released(wheel), read(package, version, wheel)
+    return released(wheel), read(package, version, wheel), values(package, wheel)
 
 
 if __name__ == "__main__":

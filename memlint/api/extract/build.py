@@ -95,7 +95,13 @@ class Reading:
 def read(package: str, version: str, path: Path) -> Reading:
     """Read one wheel."""
     scope = SCOPES[package]
-    wheel = Wheel.open(package, version, path, scope.keep, scope.outline)
+    return read_release(Wheel.open(package, version, path, scope.keep, scope.outline))
+
+
+def read_release(wheel: Wheel) -> Reading:
+    """Read one release, of which the modules in scope are given."""
+    package = wheel.package
+    scope = SCOPES[package]
     names = Namespace(wheel)
     reader = Reader(names)
     result = Reading()

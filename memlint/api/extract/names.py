@@ -37,6 +37,7 @@ class Namespace:
         self.modules = wheel.modules
         self._offers: dict[str, dict[str, Place]] = {}
         self._places: dict[tuple[str, str], Place | None] = {}
+        self._lazy_names: dict[str, dict[str, str]] = {}
         self._children: dict[str, list[str]] = defaultdict(list)
         for name in sorted(self.modules):
             self._children[name.rpartition(".")[0]].append(name)
@@ -124,6 +125,13 @@ class Namespace:
         return None
 
     def _lazy(self, module: Module) -> dict[str, str]:
+        """Name -> module that defines it, of a lazily loading package."""
+        known = self._lazy_names.get(module.name)
+        if known is None:
+            known = self._lazy_names[module.name] = self._read_lazy(module)
+        return known
+
+    def _read_lazy(self, module: Module) -> dict[str, str]:
         found = dict(module.structure)
         if module.reads_files:
             root = module.name if not module.structure else f"{module.name}.models"

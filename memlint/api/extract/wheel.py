@@ -1,4 +1,4 @@
-"""A released wheel as a tree of Python modules, parsed on demand.
+"""A release, from its wheel or its installed files, as a tree of modules parsed on demand.
 
 What a module binds at run time is read off its top-level statements: definitions, imports,
 assignments, and the import structures from which lazily loading packages serve their names.
@@ -10,9 +10,9 @@ import ast
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 
@@ -326,19 +326,41 @@ class Wheel:
         prefix = f"{package}/"
         with zipfile.ZipFile(path) as archive:
             for member in archive.namelist():
-                if not member.startswith(prefix) or not member.endswith(".py"):
-                    continue
-                name = member[:-3].replace("/", ".")
-                is_package = name.endswith(".__init__")
-                name = name.removesuffix(".__init__")
-                if not keep.fullmatch(name):
-                    wheel.unread.add(name)
-                else:
-                    text = archive.read(member).decode("utf-8", errors="replace")
-                    wheel.modules[name] = Module(
-                        name,
-                        text,
-                        is_package=is_package,
-                        outline=not is_package and bool(outline.fullmatch(name)),
-                    )
+                if member.startswith(prefix) and member.endswith(".py"):
+                    wheel._add(member, partial(archive.read, member), keep, outline)
         return wheel
+
+    @classmethod
+    def of_files(
+        cls,
+        package: str,
+        version: str,
+        files: Mapping[str, Callable[[], bytes]],
+        keep: re.Pattern[str],
+        outline: re.Pattern[str],
+    ) -> Wheel:
+        """The same of single files: path (``trl/trainer/utils.py``) and what reads it."""
+        wheel = cls(package, version, Path())
+        for member, content in files.items():
+            wheel._add(member, content, keep, outline)
+        return wheel
+
+    def _add(
+        self,
+        member: str,
+        content: Callable[[], bytes],
+        keep: re.Pattern[str],
+        outline: re.Pattern[str],
+    ) -> None:
+        name = member[:-3].replace("/", ".")
+        is_package = name.endswith(".__init__")
+        name = name.removesuffix(".__init__")
+        if not keep.fullmatch(name):
+            self.unread.add(name)
+            return
+        self.modules[name] = Module(
+            name,
+            content().decode("utf-8", errors="replace"),
+            is_package=is_package,
+            outline=not is_package and bool(outline.fullmatch(name)),
+        )

@@ -40,15 +40,42 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("policy-loss", "trl", "1.14", "chunked", "trl/kernels/chunked_logprob.py"),
     Behaviour("preference-loss", "trl", "", "full logits", "dpo_trainer.py, concatenated_forward"),
     Behaviour("preference-loss", "trl", "1.14", "chunked", "trl/kernels/chunked_logprob.py"),
+    # Which option gives DPO, GRPO and KTO Liger's loss without logits; use_liger_loss has a field.
+    Behaviour("liger-rl-loss", "trl", "", "use_liger_loss", "trl/trainer, use_liger_loss"),
+    Behaviour("liger-rl-loss", "trl", "0.25", "use_liger_kernel", "trl/trainer, use_liger_kernel"),
+    Behaviour("liger-rl-loss", "trl", "1.13", "", "trl/trainer: layer kernels, own losses"),
     # What SFTTrainer gives a ``formatting_func``: a batch of rows, or one row after the other.
     Behaviour("sft-formatting", "trl", "", "batch", "sft_trainer.py, batched=True"),
     Behaviour("sft-formatting", "trl", "0.21", "row", "sft_trainer.py, _prepare_dataset"),
     # Whether activation checkpointing is reentrant when nothing is said.
     Behaviour("checkpointing", "transformers", "", "reentrant", "modeling_utils.py"),
     Behaviour("checkpointing", "transformers", "5.0", "non-reentrant", "modeling_utils.py"),
+    # Whether flex_attention takes Gemma 2, whose soft-capped scores sdpa cannot.
+    Behaviour("gemma-2-flex", "transformers", "", "missing", "modeling_gemma2.py"),
+    Behaviour("gemma-2-flex", "transformers", "4.48", "supported", "_supports_flex_attn"),
+    # Which attention the library asks for when Gemma 2 or 3 is trained.
+    Behaviour("gemma-training", "transformers", "", "eager", "modeling_gemma3.py, forward"),
+    Behaviour("gemma-training", "transformers", "4.57", "any", "modeling_gemma3.py, forward"),
     # A PeftModel together with a peft_config.
     Behaviour("peft-model-and-config", "trl", "", "merged", "trl/models/utils.py, prepare_peft"),
-    Behaviour("peft-model-and-config", "trl", "0.26", "refused", "sft_trainer.py, __init__"),
+    Behaviour("peft-model-and-config", "trl", "0.27", "refused", "sft_trainer.py, __init__"),
+    # What trainers refuse of their arguments, each read release by release where it raises.
+    Behaviour("same-reference", "trl", "", "accepted", "dpo_trainer.py, __init__"),
+    Behaviour("same-reference", "trl", "0.11", "refused", "dpo_trainer.py, __init__"),
+    Behaviour("reference-beside-adapter", "trl", "", "refused", "dpo_trainer.py, __init__"),
+    Behaviour("reference-beside-adapter", "trl", "0.29", "accepted", "dpo_trainer.py, __init__"),
+    Behaviour("synchronized-adapter", "trl", "", "accepted", "dpo_trainer.py, __init__"),
+    Behaviour("synchronized-adapter", "trl", "0.29", "refused", "dpo_trainer.py, __init__"),
+    Behaviour("head-adapter", "trl", "", "accepted", "sft_trainer.py, __init__"),
+    Behaviour("head-adapter", "trl", "1.15", "refused", "sft_trainer.py, BaseTunerLayer"),
+    Behaviour("padding-free-collator", "trl", "", "accepted", "sft_trainer.py, __init__"),
+    Behaviour("padding-free-collator", "trl", "0.16", "refused", "sft_trainer.py, __init__"),
+    Behaviour("completion-formatting", "trl", "", "accepted", "sft_trainer.py, __init__"),
+    Behaviour("completion-formatting", "trl", "0.18", "refused", "sft_trainer.py, __init__"),
+    Behaviour("reward-weights", "trl", "", "accepted", "grpo_trainer.py, __init__"),
+    Behaviour("reward-weights", "trl", "0.15", "one each", "grpo_trainer.py, __init__"),
+    Behaviour("evaluation-without-data", "transformers", "", "skipped", "trainer.py"),
+    Behaviour("evaluation-without-data", "transformers", "4.46", "refused", "trainer.py, __init__"),
     # Which kind of activation checkpointing a TRL trainer turns on when nothing is said.
     Behaviour("trl-checkpointing", "trl", "", "as transformers", "sft_trainer.py"),
     Behaviour("trl-checkpointing", "trl", "0.27", "non-reentrant", "sft_trainer.py, setdefault"),
@@ -58,6 +85,9 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     # Whether the runtime's deferred logits are tested with what TRL's losses do to them.
     Behaviour("deferred-logits", "trl", "", "untested", "memlint_runtime/losses/trl_losses.py"),
     Behaviour("deferred-logits", "trl", "1.0", "tested", "memlint_runtime/losses/trl_losses.py"),
+    # Whether the runtime's limits of prompts are tested with TRL's trainers.
+    Behaviour("prompt-limits", "trl", "", "untested", "memlint_runtime/prompt_limits.py"),
+    Behaviour("prompt-limits", "trl", "1.16", "tested", "memlint_runtime/prompt_limits.py"),
     # Which attention keeps documents apart that only their positions tell from each other.
     Behaviour("packed-positions", "transformers", "", "flash", "modeling_flash_attention_utils.py"),
     Behaviour("packed-positions", "transformers", "4.53", "all", "transformers/masking_utils.py"),

@@ -30,6 +30,7 @@ class Warned(NamedTuple):
     """Giving ``parameter`` to ``owner`` warns, which its own code does not show.
 
     values: where not empty, only these literal values warn.
+    silent_values, silent_beside: these values do not warn, nor does any beside these options.
     """
 
     owner: str
@@ -39,6 +40,8 @@ class Warned(NamedTuple):
     until: str
     origin: str
     values: tuple[object, ...] = ()
+    silent_values: tuple[object, ...] = ()
+    silent_beside: tuple[str, ...] = ()
 
 
 class Ignored(NamedTuple):

@@ -97,6 +97,20 @@ _HUB = tuple(
 _CALL = f"{_TOKENIZER}.__call__"
 
 LINES: tuple[Line, ...] = (
+    *(
+        Line(
+            f"transformers.PreTrainedModel.{name}",
+            None,
+            (
+                Advice(
+                    note="remove the call: models use torch's fused attention by default (sdpa)",
+                    origin="transformers/modeling_utils.py, 5.0",
+                ),
+            ),
+            since="5.0",
+        )
+        for name in ("to_bettertransformer", "reverse_bettertransformer")
+    ),
     *_QUANTIZED,
     *_LOADED,
     *_HUB,

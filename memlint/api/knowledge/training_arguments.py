@@ -101,6 +101,20 @@ LINES: tuple[Line, ...] = (
         values=("adamw_hf",),
         since="4.50",
     ),
+    Line(
+        _ARGS,
+        "optim",
+        (
+            Build(
+                "optim",
+                '"adamw_torch_fused"',
+                note="the same update, fused by torch",
+                origin="transformers/training_args.py, OptimizerNames, 5.8",
+            ),
+        ),
+        values=("adamw_apex_fused",),
+        since="5.8",
+    ),
     Line(_ARGS, "no_cuda", (Rename("use_cpu", origin=_SOURCE),)),
     Line(_ARGS, "per_gpu_train_batch_size", (Rename("per_device_train_batch_size"),)),
     Line(_ARGS, "per_gpu_eval_batch_size", (Rename("per_device_eval_batch_size"),)),

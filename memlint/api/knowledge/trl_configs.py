@@ -15,10 +15,8 @@ _GRPO = "trl.GRPOConfig"
 _RLOO = "trl.RLOOConfig"
 _TRAINERS = ("trl.SFTTrainer", "trl.DPOTrainer", "trl.KTOTrainer", "trl.RewardTrainer")
 
-_TRUNCATE = (
-    '{dataset}.map(truncate_text, fn_kwargs={{"tokenizer": {tokenizer}, "max_length": {value}}})'
-)
-_NO_LIMIT_NOTE = "without the limit long prompts are no longer cut: the runtime cuts them instead"
+_LIMITED = "limit_prompts({trainer}, {value})"
+_NO_LIMIT_NOTE = "it cuts prompts as the trainer did while it had the option"
 
 # Fields that told a trainer what it sees for itself.
 _FOUND_OUT = {
@@ -130,25 +128,29 @@ LINES: tuple[Line, ...] = (
         )
         for trainer in _TRAINERS
     ),
-    Line(
-        _DPO,
-        "use_liger_loss",
-        (Rename("use_liger_kernel", origin="trl/trainer/dpo_config.py, 0.25"),),
-    ),
-    Line(
-        _GRPO,
-        "use_liger_loss",
-        (Rename("use_liger_kernel", origin="trl/trainer/grpo_config.py, 0.25"),),
-    ),
-    Line(
-        "trl.KTOConfig",
-        "use_liger_loss",
-        (Rename("use_liger_kernel", origin="trl/trainer/kto_config.py, 0.25"),),
-    ),
-    Line(
-        "trl.experimental.kto.KTOConfig",
-        "use_liger_loss",
-        (Rename("use_liger_kernel", origin="trl/experimental/kto, 0.26"),),
+    # The loss without logits has been Liger's, then the trainers' own.
+    *(
+        line
+        for owner in (_DPO, _GRPO, "trl.KTOConfig", "trl.experimental.kto.KTOConfig")
+        for line in (
+            Line(
+                owner,
+                "use_liger_loss",
+                (Rename("use_liger_kernel", origin="trl/trainer/dpo_config.py, 0.25"),),
+                since="0.25",
+                until="1.15",
+            ),
+            Line(
+                owner,
+                "use_liger_loss",
+                (
+                    Remove(
+                        note="the trainer's own loss keeps no logits", origin="trl/trainer, 1.15"
+                    ),
+                ),
+                since="1.15",
+            ),
+        )
     ),
     # Limits of prompt and completion apart: DPO has one limit for both since 0.29.
     Line(
@@ -156,9 +158,9 @@ LINES: tuple[Line, ...] = (
         "max_prompt_length",
         (
             Runtime(
-                "memlint_runtime.truncate_text",
-                "train_dataset",
-                _TRUNCATE,
+                "memlint_runtime.limit_prompts",
+                "trainer",
+                _LIMITED,
                 note=_NO_LIMIT_NOTE,
                 origin="trl/trainer/dpo_config.py, 0.28",
             ),
@@ -177,22 +179,29 @@ LINES: tuple[Line, ...] = (
             "max_prompt_length",
             (
                 Runtime(
-                    "memlint_runtime.truncate_text",
-                    "train_dataset",
-                    _TRUNCATE,
+                    "memlint_runtime.limit_prompts",
+                    "trainer",
+                    _LIMITED,
                     note=_NO_LIMIT_NOTE,
-                    origin="trl/trainer/grpo_config.py, 0.28; rloo_config.py, 0.29",
+                    origin="trl/trainer/grpo_config.py, 0.28; kto_config.py, 0.27",
                 ),
             ),
         )
-        for owner in (_GRPO, _RLOO)
+        for owner in (
+            _GRPO,
+            _RLOO,
+            "trl.KTOConfig",
+            "trl.experimental.kto.KTOConfig",
+            "trl.experimental.cpo.CPOConfig",
+            "trl.experimental.orpo.ORPOConfig",
+        )
     ),
     *(
         line
         for owner in ("trl.KTOConfig", "trl.experimental.kto.KTOConfig")
         for line in _gone(
             owner,
-            "max_prompt_length max_completion_length truncation_mode",
+            "max_completion_length truncation_mode",
             "max_length limits prompt and completion together",
             "trl/trainer/kto_config.py, 1.8; trl/experimental/kto, 0.27",
             safe=False,
@@ -203,7 +212,7 @@ LINES: tuple[Line, ...] = (
         for owner in ("trl.experimental.cpo.CPOConfig", "trl.experimental.orpo.ORPOConfig")
         for line in _gone(
             owner,
-            "max_prompt_length truncation_mode",
+            "truncation_mode",
             "max_length limits prompt and completion together",
             "trl/experimental/cpo, 0.28 and 1.0",
             safe=False,

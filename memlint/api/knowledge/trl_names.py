@@ -9,7 +9,7 @@ from __future__ import annotations
 from memlint.api.knowledge.lines import Line
 from memlint.api.successors import Advice, Inline, Replace
 
-_NO_TRAINER = "TRL has no such trainer any more: stay below the release that removed it"
+_NO_TRAINER = "TRL has no such trainer any more: stay below"
 
 
 def _renamed(old: str, new: str, origin: str = "") -> Line:
@@ -90,18 +90,19 @@ LINES: tuple[Line, ...] = (
     *_advice(
         "trl.PPOTrainer trl.PPOConfig trl.AutoModelForCausalLMWithValueHead "
         "trl.AutoModelForSeq2SeqLMWithValueHead trl.PreTrainedModelWrapper",
-        "PPO was removed in TRL 1.13: use GRPOTrainer or RLOOTrainer, or stay below 1.13",
+        "PPO left TRL in 1.13: use GRPOTrainer or RLOOTrainer, or take trl 1.12 with "
+        "`trl.experimental.ppo`",
         "trl/experimental/ppo, until 1.12",
     ),
     *_advice(
         "trl.BCOTrainer trl.BCOConfig trl.NashMDTrainer trl.NashMDConfig trl.XPOTrainer "
         "trl.XPOConfig trl.PRMTrainer trl.PRMConfig",
-        f"{_NO_TRAINER} (1.14)",
+        f"{_NO_TRAINER} trl 1.14, whose `trl.experimental` has it since 0.29",
     ),
     *_advice(
         "trl.DDPOTrainer trl.DDPOConfig trl.AlignPropTrainer trl.AlignPropConfig "
         "trl.DefaultDDPOStableDiffusionPipeline trl.IterativeSFTTrainer trl.IterativeSFTConfig",
-        f"{_NO_TRAINER} (0.24)",
+        f"{_NO_TRAINER} trl 0.24",
     ),
     *_advice(
         "trl.BestOfNSampler trl.core.LengthSampler trl.TextEnvironment trl.TextHistory",

@@ -19,7 +19,19 @@ WARNED: tuple[Warned, ...] = (
         )
         for name in ("gradient_checkpointing", "gradient_checkpointing_kwargs")
     ),
-    Warned(_AUTO, "torch_dtype", "transformers", "4.56", "", "auto_factory.py, from_pretrained"),
+    # Until 5.0 the model class warned as well; since then only the configuration, which is not
+    # loaded where one is given, and never sees "auto".
+    Warned(_AUTO, "torch_dtype", "transformers", "4.56", "5.0", "modeling_utils.py"),
+    Warned(
+        _AUTO,
+        "torch_dtype",
+        "transformers",
+        "5.0",
+        "",
+        "auto_factory.py and configuration_utils.py, from_pretrained",
+        silent_values=("auto",),
+        silent_beside=("config",),
+    ),
     Warned("trl.SFTConfig", "use_liger_kernel", "trl", "1.15", "", "sft_trainer.py, __init__"),
     Warned("trl.DPOConfig", "use_liger_kernel", "trl", "1.15", "", "dpo_trainer.py, __init__"),
     Warned("trl.KTOConfig", "use_liger_kernel", "trl", "1.15", "", "kto_trainer.py, __init__"),

@@ -144,10 +144,8 @@ def test_kinds_of_successors(apis: dict[str, Api], name: str, kind: type) -> Non
 def test_a_prompt_limit_goes_to_the_runtime(apis: dict[str, Api]) -> None:
     found = apis[NEW].successor("trl.GRPOConfig", "max_prompt_length", 512)
     assert isinstance(found, Runtime)
-    made = found.source.format(dataset="data", tokenizer="tokenizer", value="512")
-    assert made == (
-        'data.map(truncate_text, fn_kwargs={"tokenizer": tokenizer, "max_length": 512})'
-    )
+    made = found.source.format(trainer="GRPOTrainer", value="512")
+    assert made == "limit_prompts(GRPOTrainer, 512)"
 
 
 def test_quantization_is_built_from_its_parts(apis: dict[str, Api]) -> None:

@@ -238,7 +238,7 @@ def test_an_api_assumes_the_newest_target() -> None:
 def test_nothing_heavy_is_imported() -> None:
     script = (
         "import sys; from memlint.api import Api, newest; "
-        "Api(newest()).signature('trl.SFTConfig'); from memlint.api.resolve import Resolver; "
+        "Api(newest()).signature('trl.SFTConfig'); from memlint.project.resolve import Resolver; "
         "Resolver().resolve('.'); "
         "print([m for m in ('torch', 'trl', 'transformers', 'libcst', 'rich', 'subprocess', "
         "'importlib.metadata', 'tomllib', 'memlint.api.extract') if m in sys.modules])"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from memlint.api.resolve import Resolver
 from memlint.api.target import Resolved
 from memlint.api.versions import parse_version
+from memlint.project.resolve import Resolver
 
 
 def _resolver(**environ: str) -> Resolver:
@@ -62,6 +63,38 @@ def project(tmp_path: Path) -> Path:
         ("environment.yaml", "dependencies:\n- pip:\n  - trl==0.9.2\n", "0.9.2"),
         ("setup.cfg", "[options]\ninstall_requires =\n    trl>=0.7,<0.8\n", "0.7.11"),
         ("setup.py", "setup(install_requires=['trl==0.7.4', 'x'])\n", "0.7.4"),
+        ("requirements.txt", "git+https://github.com/huggingface/trl@v0.12.0\n", "0.12.0"),
+        (
+            "requirements.txt",
+            "-e git+https://github.com/huggingface/trl.git@v0.12.1#egg=trl\n",
+            "0.12.1",
+        ),
+        ("requirements.txt", "git+ssh://git@github.com/me/my-trl.git@v0.11.4#egg=trl\n", "0.11.4"),
+        (
+            "requirements.txt",
+            "https://github.com/huggingface/trl/archive/refs/tags/v0.9.6.zip\n",
+            "0.9.6",
+        ),
+        ("requirements.txt", "wheels/trl-0.10.1-py3-none-any.whl\n", "0.10.1"),
+        (
+            "pyproject.toml",
+            '[project]\ndependencies = ["trl>=0.8"]\n[tool.uv.sources]\n'
+            'trl = { git = "https://github.com/huggingface/trl", tag = "v0.12.0" }\n',
+            "0.12.0",
+        ),
+        (
+            "environment.yml",
+            "dependencies:\n  - pip:\n    - git+https://github.com/huggingface/trl@v0.13.0\n",
+            "0.13.0",
+        ),
+        (
+            "Dockerfile",
+            "FROM x\nRUN apt update && \\\n    pip install --no-cache-dir \\\n"
+            "    # pinned\n    peft 'trl[peft]==0.12.2' \\\n    datasets && rm -rf /tmp/x\n",
+            "0.12.2",
+        ),
+        ("train.dockerfile", "RUN uv pip install --system trl==0.15.1\n", "0.15.1"),
+        ("Dockerfile", "RUN conda install -y trl=0.10.1=py_0 -c conda-forge\n", "0.10.1"),
     ],
 )
 def test_files_tell_versions(project: Path, name: str, text: str, version: str) -> None:
@@ -70,6 +103,20 @@ def test_files_tell_versions(project: Path, name: str, text: str, version: str) 
     assert parse_version(resolved.version) == parse_version(version)
     assert resolved.source == str(project / name)
     assert not resolved.assumed
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+def test_requirements_are_read_as_powershell_and_notepad_write_them(
+    project: Path, encoding: str
+) -> None:
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    (project / "requirements.txt").write_bytes(f"{mark}trl==0.12.2\r\n".encode(encoding))
+    assert _version(project).version == "0.12.2"
+
+
+def test_a_base_image_names_its_library(project: Path) -> None:
+    (project / "Dockerfile").write_text("FROM pytorch/pytorch:2.4.0-cuda12.1-cudnn9-devel\n")
+    assert _version(project, "torch").version == "2.4.0"
 
 
 def test_the_nearest_file_decides_and_a_lock_goes_first(project: Path) -> None:
@@ -196,3 +243,82 @@ def test_a_project_that_merely_asks_for_a_library_is_not_it(project: Path) -> No
     (project / "pyproject.toml").write_text('[project]\nname = "trl"\ndynamic = ["version"]\n')
     (project / "VERSION").write_text("unknown\n")
     assert _version(project / "scripts").assumed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-r /dev/zero\ntrl==0.9.6\n",
+        "-r pipe\ntrl==0.9.6\n",
+        "-r .\n-r missing\n-r \0\ntrl==0.9.6\n",
+        "-r requirements.txt\n" * 300 + "trl==0.9.6\n",
+        "".join(f"-r r{number}.txt\n" for number in range(300)) + "trl==0.9.6\n",
+        "trl @" + "@" * 200_000 + "\ntrl==0.9.6\n",
+        "trl" + " " * 200_000 + "x\ntrl==0.9.6\n",
+    ],
+)
+def test_hostile_requirements_neither_hang_nor_hide_the_pins(project: Path, text: str) -> None:
+    os.mkfifo(project / "pipe")
+    for number in range(300):
+        (project / f"r{number}.txt").write_text("".join(f"-r r{n}.txt\n" for n in range(300)))
+    (project / "requirements.txt").write_text(text)
+    assert _version(project).version == "0.9.6"
+
+
+def test_a_requirements_file_that_is_a_pipe_is_passed_over(project: Path) -> None:
+    os.mkfifo(project / "requirements.txt")
+    assert _version(project).assumed
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['name = "trl"\n' * 60_000, '[[package]]\nname = "trl"\nversion = "x\x1b[0m"\n' * 2],
+)
+def test_a_lock_file_of_nonsense_says_nothing(project: Path, text: str) -> None:
+    (project / "uv.lock").write_text(text)
+    assert _version(project).assumed
+
+
+@pytest.mark.parametrize(
+    "version", ["5.20.0+\x1b]0;PWN\x07", "5.20.0+\n::error::x", "5.20.0 x", "5"]
+)
+def test_only_versions_are_taken_for_versions(project: Path, version: str) -> None:
+    _environment(project / ".venv", transformers=version, trl="0.15.1")
+    (project / "requirements.txt").write_text(f"torch=={version}\n")
+    target = _resolver().resolve(project)
+    shown = str(target)
+    assert "\x1b" not in shown
+    assert "\n" not in shown
+    assert target.version("transformers").assumed == (version != "5")
+
+
+def test_an_environment_of_other_things_is_no_evidence(project: Path) -> None:
+    _environment(project / ".venv", peft="0.10.0", accelerate="0.30.0")
+    assert _version(project, "peft").assumed
+
+
+@pytest.mark.parametrize(
+    "hook", ["cache/pre-commit/repo1/py_env-python3.11", "prek/hooks/python-x"]
+)
+def test_the_environment_of_a_hook_is_not_the_users(tmp_path: Path, hook: str) -> None:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    own = _environment(tmp_path / hook, trl="1.16.0", transformers="5.23.0")
+    user = _environment(tmp_path / "user", trl="0.12.2", transformers="4.46.3")
+    for environment in (own, user):
+        (environment / "bin").mkdir()
+        (environment / "bin" / "python").touch()
+    path = os.pathsep.join([f"{own}/bin", "/nowhere/bin", f"{user}/bin"])
+    resolved = _version(project, VIRTUAL_ENV=str(own), PATH=path)
+    assert resolved == Resolved("0.12.2", str(user))
+    conda = _environment(tmp_path / "conda", trl="0.15.1")
+    resolved = _version(project, VIRTUAL_ENV=str(own), PATH=path, CONDA_PREFIX=str(conda))
+    assert resolved == Resolved("0.15.1", str(conda))
+    alone = _version(project, VIRTUAL_ENV=str(own), PATH=f"{own}/bin")
+    assert alone.assumed
+    assert alone.note == "no environment but the hook's has it"
+
+
+def test_a_hook_without_an_environment_of_its_own_sees_the_users(project: Path) -> None:
+    user = _environment(project.parent / "user", trl="0.12.2")
+    assert _version(project, VIRTUAL_ENV=str(user), PRE_COMMIT="1").version == "0.12.2"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TypeVar
 
-from memlint.edits import Edit
 from memlint.fix import Applied, apply_edits
+from memlint.rule.edits import Edit
 from memlint.source import Source, Span
 
 NodeT = TypeVar("NodeT", bound=ast.AST)

@@ -12,7 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memlint.fix.apply as apply_module
-from memlint.edits import (
+from memlint.fix import apply_edits, text_edits
+from memlint.fix.draft import Splice
+from memlint.fix.preview import split_lines
+from memlint.fix.spans import Tree, parse
+from memlint.rule.edits import (
     AddImport,
     Edit,
     InsertStatement,
@@ -23,10 +27,6 @@ from memlint.edits import (
     SetKeyword,
     WrapStatements,
 )
-from memlint.fix import apply_edits, text_edits
-from memlint.fix.draft import Splice
-from memlint.fix.preview import split_lines
-from memlint.fix.spans import Tree, parse
 from memlint.source import Span
 
 from .places import all_of, call, fixed, spot, statement

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memlint.fix import write_atomically
+from memlint.fix.atomic import other_names, write_atomically
 
 
 def test_content_is_replaced_and_the_mode_stays(tmp_path: Path) -> None:
@@ -66,3 +66,32 @@ def test_read_only_missing_and_strange_files_are_not_replaced(
     with pytest.raises(PermissionError, match="read-only"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="no extended attributes here")
+def test_extended_attributes_stay(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_bytes(b"old")
+    try:
+        os.setxattr(path, "user.origin", b"https://example.org")
+    except OSError:
+        pytest.skip("the file system has no extended attributes")
+    write_atomically(path, b"new")
+    assert os.getxattr(path, "user.origin") == b"https://example.org"
+
+
+def test_other_names_keep_the_old_content_and_are_counted(tmp_path: Path) -> None:
+    path, other = tmp_path / "train.py", tmp_path / "cached.py"
+    path.write_bytes(b"old")
+    assert other_names(path) == 0
+    os.link(path, other)
+    assert other_names(path) == 1
+    write_atomically(path, b"new")
+    assert (path.read_bytes(), other.read_bytes()) == (b"new", b"old")
+
+
+def test_a_long_name_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("ä" * 120 + ".py")
+    path.write_bytes(b"old")
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from memlint.edits import Edit, RemoveKeyword, RenameKeyword, SetKeyword
-from memlint.findings import Applicability, Fix, Level, Violation
 from memlint.fix import Fixed, fix_source
 from memlint.fix.fixpoint import PASSES
+from memlint.rule.edits import Edit, RemoveKeyword, RenameKeyword, SetKeyword
+from memlint.rule.findings import Applicability, Fix, Level, Violation
 from memlint.source import Cell, Source, Span
 
 from .places import all_of

@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from memlint.edits import (
+from memlint.fix import apply_edits
+from memlint.rule.edits import (
     AddImport,
     InsertStatement,
     RemoveImport,
@@ -14,7 +15,6 @@ from memlint.edits import (
     ReplaceCallee,
     ReplaceExpression,
 )
-from memlint.fix import apply_edits
 
 from .places import all_of, call, fixed, refusal, spot, statement
 

@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from memlint.edits import RemoveItem, RenameItem, SetItem
 from memlint.fix import apply_edits
+from memlint.rule.edits import RemoveItem, RenameItem, SetItem
 from memlint.source import Span
 
 from .places import all_of, fixed, refusal

@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memlint.edits import Edit, RemoveArgument, RemoveKeyword, RenameKeyword, SetKeyword
 from memlint.fix import apply_edits
+from memlint.rule.edits import (
+    Edit,
+    RemoveArgument,
+    RemoveKeyword,
+    RenameKeyword,
+    ReplaceExpression,
+    SetKeyword,
+)
+from memlint.source import Span
 
 from .places import all_of, call, fixed, refusal, spot
 
@@ -100,14 +108,16 @@ REMOVED = [
     ("f(\n    a,\n    k=1)\n", "f(\n    a)\n"),
     ("f(\n    a,  # keep\n    k=1)\n", "f(\n    a  # keep\n    )\n"),
     ("f(\n    k=1,  # gone\n    a=2,  # keep\n)\n", "f(\n    a=2,  # keep\n)\n"),
-    ("f(\n    # keep\n    k=1,  # gone\n    # keep too\n    a=2,\n)\n",
-     "f(\n    # keep\n    # keep too\n    a=2,\n)\n"),
+    ("f(\n    # its own\n    k=1,  # gone\n    # keep too\n    a=2,\n)\n",
+     "f(\n    # keep too\n    a=2,\n)\n"),
     ("f(a,\n  k=1)\n", "f(a)\n"),
     ("f(k=1,\n  b=2)\n", "f(b=2)\n"),
     ("f(\n    a, k=1,\n    b=2,\n)\n", "f(\n    a,\n    b=2,\n)\n"),
     ("f(\n    k=1, a=3,\n    b=2,\n)\n", "f(\n    a=3,\n    b=2,\n)\n"),
     ("f(\n    k=1\n)\n", "f()\n"),
-    ("f(\n    # keep\n    k=1,\n)\n", "f(\n    # keep\n)\n"),
+    ("f(\n    # its own\n    k=1,\n)\n", "f()\n"),
+    ("f(\n    # of both\n    k=1,\n    a=2,\n)\n", "f(\n    # of both\n    a=2,\n)\n"),
+    ("f(\n    # what k is\n    k=1,\n    a=2,\n)\n", "f(\n    # what k is\n    a=2,\n)\n"),
     ("f(a=1\n  , k=2\n  , b=3)\n", "f(a=1\n  , b=3)\n"),
     ("f(\n    k={\n        'a': 1,\n    },  # gone\n    b=3,\n)\n", "f(\n    b=3,\n)\n"),
     ("f(\r\n    a,\r\n    k=1,\r\n)\r\n", "f(\r\n    a,\r\n)\r\n"),
@@ -291,3 +301,19 @@ def test_random_edits_of_random_calls_change_the_tree_by_just_that(
     )
     same = [(SetKeyword(moved, edit.name, edit.source),) for edit in again]
     assert apply_edits(applied.text, same).text == applied.text
+
+
+def test_a_value_over_several_lines_keeps_its_levels() -> None:
+    text = "f(\n    a=1,\n)\n"
+    taken = "{\n                'b': [\n                    2,\n                ],\n            }"
+    assert fixed(text, SetKeyword(call(text), "k", taken)) == (
+        "f(\n    a=1,\n    k={\n        'b': [\n            2,\n        ],\n    },\n)\n"
+    )
+
+
+@pytest.mark.parametrize("condition", ["(x or(a))", "(not(a))", "((x)and(a))", "((x)if y else(a))"])
+def test_operators_without_spaces_are_read_as_they_are(condition: str) -> None:
+    text = f"z = {condition}\n"
+    at = text.rfind("(a)") + 1
+    result = apply_edits(text, [[ReplaceExpression(Span(at, at + 1), "b or c")]])
+    assert result.text == text.replace("(a)", "(b or c)")

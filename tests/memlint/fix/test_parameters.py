@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from memlint.edits import AddParameter
+from memlint.rule.edits import AddParameter
 
 from .places import all_of, fixed, refusal
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlint.edits import AddImport, RemoveKeyword, SetKeyword
 from memlint.fix import TextEdit, apply_edits, previews, text_edits, unified_diff
+from memlint.rule.edits import AddImport, RemoveKeyword, SetKeyword
 from memlint.source import Span
 
 from .places import call

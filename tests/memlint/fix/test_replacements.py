@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memlint.edits import ReplaceCallee, ReplaceExpression
 from memlint.fix import apply_edits
+from memlint.rule.edits import ReplaceCallee, ReplaceExpression
 
 from .places import all_of, call, fixed, refusal, spot
 

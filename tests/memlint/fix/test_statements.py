@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from memlint.edits import (
+from memlint.fix import apply_edits
+from memlint.rule.edits import (
     AddDecorator,
     AddImport,
     InsertStatement,
@@ -15,7 +16,6 @@ from memlint.edits import (
     SetKeyword,
     WrapStatements,
 )
-from memlint.fix import apply_edits
 
 from .places import all_of, call, fixed, refusal, spot, statement
 

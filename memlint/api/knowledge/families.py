@@ -1,0 +1,74 @@
+"""What the names of published checkpoints say of the model that is in them.
+
+A name is all that a script shows; its configuration is on a server. The part behind the last slash
+counts, in lower case, so that copies of other organizations are known as well.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Family(NamedTuple):
+    """plain_loss: it certainly computes transformers' own causal LM loss over an ``nn.Linear``.
+    shares_prompts: the runtime's shared-prompt trainers certainly take it.
+    refused: why they do not; empty where that is not known.
+    experts: it is a mixture of experts, whose routers have a loss of their own.
+    """
+
+    plain_loss: bool
+    shares_prompts: bool
+    refused: str
+    experts: bool
+
+
+def family(checkpoint: str) -> Family:
+    """What the name of a checkpoint, or the path of a copy, says."""
+    name = checkpoint.lower().rstrip("/").rpartition("/")[2]
+    text = _OTHER_INPUT.search(name) is None
+    refused = next((why for pattern, why in _REFUSED if re.search(pattern, name)), "")
+    return Family(
+        plain_loss=text and _PLAIN_LOSS.search(name) is not None,
+        shares_prompts=text and not refused and _ATTENTION.search(name) is not None,
+        refused=refused,
+        experts=_EXPERTS.search(name) is not None,
+    )
+
+
+# Images or sounds go in: another class, another loss, or a head of its own.
+_OTHER_INPUT = re.compile(r"vision|multimodal|omni|audio|speech|vlm|pixtral|(^|[-_.])vl($|[-_.])")
+
+# Families whose layers are plain attention. Newer members of some are other classes: Llama 4, Gemma
+# 3 from 4B up, Qwen3.5, Mistral Small 3.1.
+_PLAIN_ATTENTION = (
+    r"llama-?2-|llama-?3(\.[123])?-\d|tinyllama|codellama|vicuna"
+    r"|^mistral-7b|^mistral-nemo|^mixtral-|^zephyr-7b|^qwen(2|2\.5|3)-(?!next)|^qwq-32b"
+    r"|^phi-?(3|3\.5|4)($|-(?!moe))|^smollm[23]?-|^smollm3|^olmo-2-"
+    r"|^gemma-\d+b|^gemma-(1\.1|2)-|^gemma-3-(270m|1b)|^deepseek-r1-distill-"
+)
+_ATTENTION = re.compile(_PLAIN_ATTENTION)
+_PLAIN_LOSS = re.compile(
+    _PLAIN_ATTENTION + r"|^qwen1\.5-|^phi-?[12]|^pythia-|^gpt-?neox|^starcoder2-|^olmo-[17]b"
+    r"|^(distil)?gpt2|^opt-\d|^bloom|^gpt-oss-|^granite-3\.\d-"
+)
+
+# What the shared-prompt trainers refuse, each with the word why.
+_REFUSED = (
+    (
+        r"mamba|jamba|zamba|bamba|rwkv|lfm2|recurrentgemma|kimi-linear|nemotron-h|falcon-h1"
+        r"|granite-4\.\d-h|qwen3-next|qwen3\.[5-9]",
+        "it refuses layers that are not attention",
+    ),
+    (r"gpt-oss|mimo-v2", "it refuses attention with sinks"),
+    (r"llama-?4", "it refuses attention in chunks"),
+    (r"deepseek-v(3\.2|4)", "it refuses sparse attention"),
+    (
+        r"^falcon-(7b|40b|rw)|^stablelm|minitron|nemotron",
+        "it refuses attention that transformers does not dispatch",
+    ),
+)
+
+_EXPERTS = re.compile(
+    r"\dx\d+b|mixtral|-a\d+(\.\d+)?b|moe|gpt-oss|deepseek-v[2-4]|dbrx|qwen3-next|llama-?4"
+)

@@ -1,0 +1,83 @@
+"""``memlint debug``: what the script model knows of a file, for those who write rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from memlint.script import Call, Config, ModelFacts, Script, Setting
+
+
+def debug_command(path: str, target: str | None) -> int:
+    """Print what the model knows of the script at ``path``; the exit status."""
+    from memlint.project.targets import Targets
+    from memlint.script import build_script
+    from memlint.source.diagnostics import ReadError
+    from memlint.source.reading import read_source
+
+    targets = Targets()
+    try:
+        source = read_source(path)
+        api = targets.api(path, target or "")
+        script = build_script(source, api)
+    except ReadError as error:
+        raise click.ClickException(f"{path} {error.diagnostic.message}") from None
+    except SyntaxError as error:
+        raise click.ClickException(f"{path} does not parse: {error}") from None
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"versions: {targets.of(path, target or '')}")
+    for line in _lines(script):
+        click.echo(line)
+    return 0
+
+
+def _lines(script: Script) -> Iterator[str]:
+    yield "facts:"
+    for name in ("uses_unsloth", "off_cuda", "uses_vision", "uses_diffusion", "trains_causal_lm"):
+        yield f"    {name}: {getattr(script, name)}"
+    yield "configurations:"
+    for config in script.configs:
+        yield from _call(script, config, config.kind)
+    yield "trainers:"
+    for trainer in script.trainers:
+        yield from _call(script, trainer, trainer.kind)
+        yield f"        (model) {_model(script, trainer.model)}"
+        yield f"        (adapters) {trainer.peft}"
+    yield "models loaded:"
+    for load in script.model_loads:
+        yield from _call(script, load, load.name)
+    yield "training loops:"
+    for loop in script.loops:
+        backward = ", ".join(str(call.node.lineno) for call in loop.backward)
+        yield f"    line {loop.node.lineno}: backward at line {backward}"
+
+
+def _call(script: Script, call: Call | Config, name: str) -> Iterator[str]:
+    certain = " (under a condition)" if call.conditional else ""
+    yield f"    line {call.node.lineno}: {name}{certain}"
+    for setting in call.settings():
+        yield f"        {_setting(script, setting)}"
+    if call.open_ended:
+        yield "        (more settings may come from elsewhere)"
+
+
+def _setting(script: Script, setting: Setting) -> str:
+    where = ""
+    if setting.node is not None:
+        source = script.source
+        where = f", line {source.location(script.span(setting.node).start).row}"
+    given = {True: "given", False: "not given", None: "given on some paths"}[setting.given]
+    value = setting.symbol or repr(setting.value)
+    return f"{setting.name} = {value} ({given}, {setting.origin.name.lower()}{where})"
+
+
+def _model(script: Script, model: ModelFacts) -> str:
+    loaded = f"line {model.load.node.lineno}" if model.load is not None else "unknown"
+    return (
+        f"name {model.name!r}, loaded at {loaded}, by name {model.by_name}, peft {model.peft}, "
+        f"k-bit {model.kbit}, quantized {model.quantized}"
+    )

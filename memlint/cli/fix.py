@@ -1,0 +1,267 @@
+"""``memlint fix``: apply what can be applied, say what was done and what is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+import click
+
+from memlint.cli.inputs import (
+    Usage,
+    colours,
+    gather,
+    make_cache,
+    progress_bar,
+    stdin_work,
+    warn_if_empty,
+)
+from memlint.cli.options import Common
+from memlint.reports.style import Style, visible
+from memlint.reports.text import diagnostic_line, finding_place, plural
+from memlint.run.checking import fix_jobs
+from memlint.run.results import FixResult, Shown
+from memlint.run.session import Session
+from memlint.source.diagnostics import FileError
+from memlint.source.reading import Stamp
+
+
+class Mode(NamedTuple):
+    """What ``fix`` does with a change, and what its exit status counts."""
+
+    diff: bool
+    only_check: bool
+    exit_zero: bool
+    fail_level: str
+
+    @property
+    def writes(self) -> bool:
+        return not (self.diff or self.only_check)
+
+
+def fix_command(
+    paths: tuple[str, ...],
+    options: Common,
+    *,
+    stdin_filename: str | None,
+    unsafe: bool | None,
+    mode: Mode,
+) -> int:
+    """Fix and report; the exit status."""
+    if paths == ("-",):
+        return _fix_stdin(options, stdin_filename, unsafe, mode)
+    if "-" in paths or stdin_filename is not None:
+        raise Usage("standard input (-) is the only path, or none of them")
+    diagnostics: list[FileError] = []
+    changed: list[FixResult] = []
+    left: list[Shown] = []
+    tried: list[FixResult] = []
+    out, err = _styles(options)
+    if mode.writes:
+        _end_cleanly()
+    with progress_bar(not options.quiet) as progress:
+        inputs = gather(paths, options, progress)
+        warn_if_empty(inputs, paths)
+        diagnostics += inputs.diagnostics
+        jobs = inputs.jobs
+        if unsafe is not None:
+            jobs = [job._replace(unsafe_fixes=unsafe) for job in jobs]
+        for result in fix_jobs(jobs, cache=make_cache(inputs, options), progress=progress):
+            diagnostics += result.diagnostics
+            if result.checked.assumed:
+                tried.append(result)
+            if result.after is not None and mode.writes:
+                problem = _write(result, result.after)
+                if problem is not None:
+                    diagnostics.append(problem)
+                    left += result.checked.findings
+                    continue
+            left += result.left
+            if result.after is not None:
+                changed.append(result)
+                _report_change(result, mode, options.quiet, out)
+            for finding, reason in result.refused:
+                where = f"{finding_place(finding)}: {finding.code}"
+                click.echo(f"{where} was not fixed: {visible(reason)}", err=True)
+    for diagnostic in diagnostics:
+        click.echo(diagnostic_line(diagnostic, err), err=True)
+    if not options.quiet:
+        _report_sum(changed, left, writes=mode.writes)
+        _report_conditions(changed, tried)
+    return _status(diagnostics, changed, left, mode)
+
+
+def _fix_stdin(options: Common, filename: str | None, unsafe: bool | None, mode: Mode) -> int:
+    """Standard input to standard output: the fixed script, or the diff."""
+    work, excluded = stdin_work(options, filename)
+    if excluded:
+        if mode.writes:
+            _write_bytes(work.data)
+        return 0
+    job, data = work
+    if unsafe is not None:
+        job = job._replace(unsafe_fixes=unsafe)
+    result = Session().fix(job, data)
+    out, err = _styles(options)
+    if mode.diff:
+        sys.stdout.write(_coloured(result.patch, out))
+    elif mode.writes:
+        _write_bytes(data if result.diagnostics or result.after is None else result.after)
+    for diagnostic in result.diagnostics:
+        click.echo(diagnostic_line(diagnostic, err), err=True)
+    changed = [result] if result.after is not None else []
+    if not options.quiet:
+        _report_sum(changed, result.left, writes=mode.writes)
+        _report_conditions(changed, [result])
+    return _status(result.diagnostics, changed, result.left, mode)
+
+
+def _write_bytes(data: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+
+
+def _end_cleanly() -> None:
+    """A request to end removes the file that is being written, as an interrupt does."""
+    from memlint.cli.main import Terminated
+
+    def end(number: int, frame: FrameType | None) -> Any:
+        raise Terminated
+
+    try:
+        signal.signal(signal.SIGTERM, end)
+    except ValueError:  # not in the main thread: whoever called handles signals
+        return
+
+
+def _write(result: FixResult, after: bytes) -> FileError | None:
+    """Write one file; what kept it from being written, if something did."""
+    from memlint.fix.atomic import other_names, write_atomically
+
+    path = result.path
+    try:
+        if Stamp.of(os.stat(path)) != result.stamp:
+            return FileError(path, "changed while it was being fixed; left as it is")
+        names = other_names(path)
+        write_atomically(path, after)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        return FileError(path, f"could not be written: {reason}; left as it was")
+    if names:
+        text = f"{visible(path)}: {plural(names, 'hard link')} to it keep the old content"
+        click.echo(text if names > 1 else text.replace("keep", "keeps"), err=True)
+    return None
+
+
+def _report_change(result: FixResult, mode: Mode, quiet: bool, out: Style) -> None:
+    if mode.diff:
+        sys.stdout.write(_coloured(result.patch, out))
+        return
+    if quiet:
+        return
+    verb = "would fix" if mode.only_check else "fixed"
+    count = plural(len(result.fixed), "finding")
+    click.echo(f"{out(visible(result.path), 'bold')}: {verb} {count}")
+    what = Counter(
+        (finding.code, finding.fix.message if finding.fix else "") for finding in result.fixed
+    )
+    for (code, message), count_of in what.items():
+        times = f" ({count_of} times)" if count_of > 1 else ""
+        click.echo(f"    {out(code, 'bold', 'cyan')} {visible(message)}{times}")
+
+
+def _report_sum(changed: Sequence[FixResult], left: Sequence[Shown], *, writes: bool) -> None:
+    """On standard error: standard output may be a patch or a script."""
+    first = sum(result.first_pass for result in changed)
+    following = sum(len(result.fixed) for result in changed) - first
+    counted = sum(finding.counts for finding in left)
+    unsafe = sum(finding.fix is not None and finding.fix.applicability == "unsafe"
+                 for finding in left)  # fmt: skip
+    verb = "Fixed" if writes else "Would fix"
+    if changed:
+        also = f" and {following} that followed from a fix" if following else ""
+        text = f"{verb} {plural(first, 'finding')}{also} in {plural(len(changed), 'file')}"
+    else:
+        text = "Nothing to fix"
+    if counted:
+        text += f"; {plural(counted, 'finding')} {'remains' if counted == 1 else 'remain'}"
+    if unsafe:
+        text += f", {unsafe} fixable with `--unsafe-fixes`"
+    click.echo(f"{text}.", err=True)
+    if counted and writes:
+        click.echo("`memlint check` shows what remains.", err=True)
+
+
+def _report_conditions(changed: Sequence[FixResult], tried: Sequence[FixResult]) -> None:
+    """What the fixed scripts now need, and what was not applied because versions are assumed."""
+    commands = {
+        finding.fix.requires
+        for result in changed
+        for finding in result.fixed
+        if finding.fix is not None and finding.fix.requires
+    }
+    for command in sorted(commands):
+        click.echo(f"The fixed code imports memlint_runtime: `{command}`.", err=True)
+    assumed = dict.fromkeys(each for result in tried for each in result.checked.assumed)
+    if not assumed:
+        return
+    text = f"Versions assumed: {', '.join(assumed)}."
+    withheld = [result for result in tried if result.withheld]
+    if withheld:
+        count = sum(result.withheld for result in withheld)
+        naming = {result.checked.naming for result in withheld}
+        target = naming.pop() if len(naming) == 1 else "VERSIONS"
+        text += (
+            f" {plural(count, 'fix', 'fixes')} withheld, not right for every version: "
+            f"apply with `--target {target}`."
+        )
+    click.echo(text, err=True)
+
+
+def _status(
+    diagnostics: Sequence[FileError],
+    changed: Sequence[FixResult],
+    left: Sequence[Shown],
+    mode: Mode,
+) -> int:
+    if diagnostics:
+        return 2
+    if mode.exit_zero:
+        return 0
+    if mode.only_check:
+        return 1 if changed else 0
+    if mode.diff:
+        return 0
+    return 1 if any(finding.fails(mode.fail_level) for finding in left) else 0
+
+
+def _styles(options: Common) -> tuple[Style, Style]:
+    """For standard output and for standard error."""
+    return (
+        Style(colours(options.colour, sys.stdout)),
+        Style(colours(options.colour, sys.stderr)),
+    )
+
+
+def _coloured(patch: str, style: Style) -> str:
+    """``patch`` in colours. On a terminal control characters are shown and not obeyed.
+
+    Into a file or pipe the patch goes as it is: it is there to be applied.
+    """
+    if not sys.stdout.isatty():
+        return "".join(_line(line, style) for line in patch.splitlines(keepends=True))
+    lines = (visible(line.removesuffix("\r").replace("\t", "    ")) for line in patch.split("\n"))
+    return "\n".join(_line(line, style) for line in lines)
+
+
+def _line(line: str, style: Style) -> str:
+    """One line of a patch in its colour."""
+    body = line.rstrip("\r\n")
+    colours_of = {"---": "bold", "+++": "bold", "@@": "cyan", "-": "red", "+": "green"}
+    colour = next((name for start, name in colours_of.items() if body.startswith(start)), None)
+    return line if colour is None else style(body, colour) + line[len(body) :]

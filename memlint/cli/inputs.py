@@ -1,0 +1,205 @@
+"""What the commands have in common: paths to jobs, colours, progress, the cache's place."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+import click
+
+from memlint.cli.options import Common
+from memlint.project.config import ConfigError, Settings, load, nearest, override
+from memlint.project.discover import Found, Skipped, discover, is_excluded
+from memlint.reports.style import visible
+from memlint.run.checking import Progress
+from memlint.run.jobs import Job, plan
+from memlint.run.session import Work
+from memlint.source.diagnostics import FileError
+
+if TYPE_CHECKING:
+    from memlint.run.cache import Cache
+
+# Below this many files to parse a progress bar would be gone before it is seen.
+_LONG_WORK = 200
+# So long nobody wonders whether anything happens.
+_LONG_SECONDS = 1.0
+
+
+class Inputs(NamedTuple):
+    """What is to be done, and the folders or links that could not be walked."""
+
+    jobs: list[Job]
+    diagnostics: list[FileError]
+    settings: Settings  # of the working folder
+
+
+class Usage(click.ClickException):
+    """A user's mistake in one line."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"memlint: {visible(self.message)}", err=True, file=file)
+
+
+def settings_here(options: Common, folder: str = ".") -> Settings:
+    """The configuration that holds in ``folder``, with the command line's target over it."""
+    try:
+        if options.config is None:
+            found = nearest(os.path.abspath(folder))
+        else:
+            loaded = load(options.config)
+            if loaded is None:
+                raise ConfigError(f"{options.config}: has no [tool.memlint] section")
+            found = loaded
+    except ConfigError as error:
+        raise Usage(str(error)) from None
+    return override(found, target=options.target, runtime=options.runtime)
+
+
+def gather(paths: Sequence[str], options: Common, progress: Progress | None = None) -> Inputs:
+    """The jobs for ``paths``; raises ``Usage`` for a configuration that cannot be used."""
+    on_file = (progress or Progress()).read
+    here = settings_here(options)
+    found: list[Found] = []
+    diagnostics: list[FileError] = []
+    try:
+        for each in discover(
+            paths or (".",),
+            config=here if options.config is not None else None,
+            force_exclude=options.force_exclude,
+        ):
+            on_file()
+            if isinstance(each, Found):
+                found.append(each)
+            elif isinstance(each, FileError):
+                diagnostics.append(each)
+            elif isinstance(each, Skipped) and options.verbose:
+                click.echo(f"skipped {visible(each.path)}: {each.reason}", err=True)
+    except ConfigError as error:
+        raise Usage(str(error)) from None
+    if options.target is not None or options.runtime is not None:
+        overridden = {id(each.settings): each.settings for each in found}
+        changed = {
+            key: override(value, target=options.target, runtime=options.runtime)
+            for key, value in overridden.items()
+        }
+        found = [each._replace(settings=changed[id(each.settings)]) for each in found]
+    jobs = plan(found, options.choice)
+    check_targets([each.settings for each in found] + [here], options.target)
+    return Inputs(jobs, diagnostics, here)
+
+
+def stdin_work(options: Common, filename: str | None) -> tuple[Work, bool]:
+    """The script on standard input as work, and whether the configuration excludes its name."""
+    name = filename or "stdin.py"
+    settings = settings_here(options, os.path.dirname(os.path.abspath(name)))
+    check_targets([settings], options.target)
+    job = plan([Found(name, settings, named=True)], options.choice)[0]
+    excluded = options.force_exclude and is_excluded(name, settings)
+    return Work(job, sys.stdin.buffer.read()), excluded
+
+
+def check_targets(all_settings: Iterable[Settings], option: str | None) -> None:
+    """Raises ``Usage`` if a target cannot be understood, naming the file that says it.
+
+    option: what the command line said, which goes over every file.
+    """
+    origins = {settings.target: settings.origin for settings in all_settings}
+    for target, origin in origins.items():
+        if not target:
+            continue
+        from memlint.api import parse_target
+
+        try:
+            parse_target(target)
+        except ValueError as error:
+            where = f"{origin}: 'target': " if option is None and origin else ""
+            raise Usage(f"{where}{error}") from None
+
+
+def warn_if_empty(inputs: Inputs, paths: Sequence[str]) -> None:
+    if not inputs.jobs and not inputs.diagnostics:
+        where = ", ".join(paths) or "."
+        click.echo(f"memlint: no Python files or notebooks found under {where}", err=True)
+
+
+def make_cache(inputs: Inputs, options: Common) -> Cache | None:
+    """The cache beside the configuration that holds here; None if it is not wanted."""
+    if not options.cache or not inputs.jobs:
+        return None
+    from memlint.run.cache import Cache
+
+    root = inputs.settings.root if inputs.settings.origin else os.getcwd()
+    return Cache(root)
+
+
+def colours(wanted: bool | None, stream: TextIO) -> bool:
+    """Whether to colour: as the option says, else as the environment and the terminal do."""
+    if wanted is not None:
+        return wanted
+    if os.environ.get("NO_COLOR"):
+        return False
+    forced = os.environ.get("FORCE_COLOR")
+    if forced:
+        return forced.lower() not in ("0", "false")
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+class progress_bar:  # noqa: N801 - a context manager, used like a function
+    """A bar on standard error while much is parsed; nothing if that is not a terminal."""
+
+    def __init__(self, wanted: bool = True) -> None:
+        self._wanted = wanted and sys.stderr.isatty()
+        self._bar: Any = None
+        self._task: Any = None
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        return Progress(self._start, self._step, self._read)
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _start(self, total: int) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, description="Checking", total=total, completed=0)
+        elif self._wanted and total >= _LONG_WORK:
+            self._show("Checking", total)
+
+    def _read(self) -> None:
+        """Called for each file that is found or read: how many there will be is not known yet."""
+        if self._bar is not None:
+            self._bar.advance(self._task)
+        elif self._wanted and time.monotonic() - self._began > _LONG_SECONDS:
+            self._show("Reading files", None)
+
+    def _step(self) -> None:
+        if self._bar is not None:
+            self._bar.advance(self._task)
+
+    def _show(self, what: str, total: int | None) -> None:
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+
+        self._bar = Bar(console=Console(stderr=True), transient=True)
+        self._bar.start()
+        self._task = self._bar.add_task(what, total=total)
+
+
+__all__ = [
+    "Inputs",
+    "Usage",
+    "check_targets",
+    "colours",
+    "gather",
+    "make_cache",
+    "progress_bar",
+    "settings_here",
+    "stdin_work",
+    "warn_if_empty",
+]

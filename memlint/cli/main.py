@@ -1,0 +1,297 @@
+"""The command line: ``memlint check``, ``fix``, ``estimate``, ``rule``, ``rules`` and ``target``.
+
+Only this package knows click and prints. Everything that a
+command needs is imported inside it: start-up time is part of what the tool is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+import memlint
+from memlint.cli.options import fail_level_option, read_options, shared_options
+
+CLEAN, FOUND, BROKEN = 0, 1, 2
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line; the exit status: 0 clean, 1 findings, 2 usage or unreadable input.
+
+    Nothing leaves as a traceback: what nobody foresaw is one line and exit status 2.
+    """
+    _prepare_streams()
+    try:
+        status = main.main(arguments, prog_name="memlint", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        _show(error)
+        return BROKEN
+    except Terminated:
+        click.echo("terminated; no file was left half-written", err=True)
+        return 143
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted; no file was left half-written", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader (``| head``) has gone; what is still buffered must not fail at exit.
+        _discard_output()
+        return 141
+    except OSError as error:
+        if error.filename is not None:
+            return _failed(error)
+        _discard_output()
+        click.echo(f"error: the output could not be written: {error.strerror or error}", err=True)
+        return BROKEN
+    except Exception as error:
+        return _failed(error)
+    return status if isinstance(status, int) else CLEAN
+
+
+class Terminated(BaseException):  # click takes a KeyboardInterrupt for its own
+    """The process was asked to end: it removes what it was writing and goes."""
+
+
+def _prepare_streams() -> None:
+    """Streams that take every text, keep newlines as they are, and are there."""
+    if sys.stdout is None:  # closed by the caller: what is printed goes nowhere
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A patch of a file with CRLF must not get a second CR on Windows.
+            stream.reconfigure(errors="backslashreplace", newline="")
+
+
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _failed(error: Exception) -> int:
+    """The last line of a run that nobody foresaw."""
+    from memlint.reports.style import visible
+
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    place = ""
+    trace = error.__traceback__
+    while trace is not None:
+        name = os.path.basename(trace.tb_frame.f_code.co_filename)
+        place = f" at {name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    click.echo(
+        f"error: memlint stopped ({visible(what)}{place}). This is a defect of memlint: please "
+        "report it with what you ran",
+        err=True,
+    )
+    return BROKEN
+
+
+def _show(error: click.ClickException) -> None:
+    """Click's errors, with a word for what people try."""
+    context = getattr(error, "ctx", None)
+    command = context.info_name if context is not None else None
+    tried = error.option_name if isinstance(error, click.NoSuchOption) else ""
+    if command == "check" and tried in ("--fix", "--diff", "--unsafe-fixes"):
+        options = "" if tried == "--fix" else f" {tried}"
+        error = click.UsageError(f"`check` changes nothing; use `memlint fix{options}`.", context)
+    error.show()
+
+
+class _Commands(click.Group):
+    """The commands; a path in the place of one is answered with what was meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        is_path = name.endswith((".py", ".ipynb")) or os.sep in name or os.path.exists(name)
+        if is_path and not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise click.UsageError(f"'{name}' is a path; use `memlint check {name}`.", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(memlint.__version__, "-V", "--version", message="memlint %(version)s")
+def main() -> None:
+    """Find what wastes GPU memory in LLM training scripts, and fix it.
+
+    \b
+    memlint check train.py            what wastes memory, why, and what would fix it
+    memlint fix train.py              apply the fixes that change nothing the model learns
+    memlint fix --unsafe-fixes .      apply those too that change training
+    memlint estimate train.py         how much GPU memory the run needs, and for what
+    memlint rule MEM301               explain a rule
+    """
+
+
+@main.command(short_help="Report what wastes memory.")
+@shared_options
+@click.option(
+    "--output-format",
+    default="full",
+    metavar="FORMAT",
+    type=click.Choice(["full", "concise", "json", "sarif", "github", "gitlab"]),
+    help="full (default), concise, json, sarif, github or gitlab.",
+)
+@click.option("--statistics", is_flag=True, help="Count findings by rule, as text or JSON.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something is found.")
+@fail_level_option
+def check(
+    output_format: str, statistics: bool, exit_zero: bool, fail_level: str, **values: Any
+) -> int:
+    """Report what wastes GPU memory in the scripts and notebooks under PATHS.
+
+    PATHS are files and folders (default: the current folder); - reads a script from standard
+    input. Exits with 0 if nothing is found (notices and hints do not count, unless --fail-level
+    says so), 1 if something is, 2 if the usage is wrong or a file cannot be read.
+    """
+    from memlint.cli.check import check_command
+
+    return check_command(
+        tuple(values["paths"]),
+        read_options(values),
+        stdin_filename=values["stdin_filename"],
+        output_format=output_format,
+        statistics=statistics,
+        exit_zero=exit_zero,
+        fail_level=fail_level,
+    )
+
+
+@main.command(short_help="Fix what can be fixed.")
+@shared_options
+@click.option(
+    "--unsafe-fixes/--no-unsafe-fixes",
+    default=None,
+    help="Apply fixes that change training, too (data cut, precision, optimizer, batch).",
+)
+@click.option("--diff", is_flag=True, help="Show what would change, and write nothing.")
+@click.option(
+    "--check",
+    "only_check",
+    is_flag=True,
+    help="Write nothing; exit with 1 if a file would change.",
+)
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if findings remain.")
+@fail_level_option
+def fix(
+    unsafe_fixes: bool | None,
+    diff: bool,
+    only_check: bool,
+    exit_zero: bool,
+    fail_level: str,
+    **values: Any,
+) -> int:
+    """Apply the fixes of what is found under PATHS, formatting kept.
+
+    Only fixes that do not change what the model learns are applied, unless --unsafe-fixes is given.
+    Exits with 0 if nothing remains, 1 if findings do (with --check: if a file would change), 2 if
+    the usage is wrong or a file cannot be read. --diff without --check exits with 0. A diff on a
+    terminal shows control characters; into a pipe or file it is written as it is, to be applied.
+    """
+    from memlint.cli.fix import Mode, fix_command
+
+    return fix_command(
+        tuple(values["paths"]),
+        read_options(values),
+        stdin_filename=values["stdin_filename"],
+        unsafe=unsafe_fixes,
+        mode=Mode(diff, only_check, exit_zero, fail_level),
+    )
+
+
+@main.command(short_help="Explain a rule.")
+@click.argument("rule_name", metavar="CODE|NAME")
+@click.option("--no-color", is_flag=True, help="No colours.")
+def rule(rule_name: str, no_color: bool) -> int:
+    """Explain a rule: what it sees, why it matters, an example before and after, sources."""
+    from memlint.cli.rules import rule_command
+
+    return rule_command(rule_name, False if no_color else None)
+
+
+@main.command(short_help="List all rules.")
+@click.option("--no-color", is_flag=True, help="No colours.")
+def rules(no_color: bool) -> int:
+    """List all rules with their level and whether they have a fix."""
+    from memlint.cli.rules import rules_command
+
+    return rules_command(False if no_color else None)
+
+
+@main.command(short_help="Show the library versions that scripts are checked for.")
+@click.argument("path", type=click.Path(), default=".", metavar="[PATH]")
+@click.option("--target", metavar="VERSIONS", help="As for check.")
+@click.option("--config", type=click.Path(), metavar="FILE", help="As for check.")
+def target(path: str, target: str | None, config: str | None) -> int:
+    """Show for which versions the scripts at PATH are checked, and where they were found."""
+    from memlint.cli.target import target_command
+
+    return target_command(path, target, config)
+
+
+@main.command(short_help="Estimate the GPU memory of a run.")
+@click.argument("script", required=False, type=click.Path(), metavar="[SCRIPT]")
+@click.option(
+    "--settings", "settings_file", metavar="FILE.json", help="Read the run from JSON, not a script."
+)
+@click.option("--gpu", metavar="NAME", help="The GPU, such as a100-80gb or rtx4090-24gb.")
+@click.option(
+    "--assume",
+    "assumptions",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Settle what is unknown, as in seq_len=4096 or lora.r=16; repeatable.",
+)
+@click.option("--model-config", metavar="PATH", help="The model's config.json.")
+@click.option("--target", metavar="VERSIONS", help="The versions that the script is for.")
+@click.option(
+    "--output-format",
+    default="text",
+    metavar="FORMAT",
+    type=click.Choice(["text", "json"]),
+    help="text (default) or json.",
+)
+def estimate(
+    script: str | None,
+    settings_file: str | None,
+    gpu: str | None,
+    assumptions: tuple[str, ...],
+    model_config: str | None,
+    target: str | None,
+    output_format: str,
+) -> int:
+    """Estimate the GPU memory that the run in SCRIPT needs, phase by phase.
+
+    Nothing is run or downloaded. What the script does not say is assumed and listed. Exits with
+    1 if a GPU is named and the run does not fit.
+    """
+    from memlint.cli.estimate import estimate_command
+
+    return estimate_command(
+        script,
+        settings_file=settings_file,
+        gpu=gpu,
+        assumptions=assumptions,
+        model_config=model_config,
+        target=target,
+        output_format=output_format,
+    )
+
+
+@main.command(short_help="Show what the script model knows of a file.")
+@click.argument("path", type=click.Path(), metavar="FILE")
+@click.option("--target", metavar="VERSIONS", help="As for check.")
+def debug(path: str, target: str | None) -> int:
+    """Show what the script model knows of FILE: configurations and where each value comes from,
+    trainers, models, loops. For those who write rules."""
+    from memlint.cli.debug import debug_command
+
+    return debug_command(path, target)

@@ -1,0 +1,112 @@
+"""The options that the commands share, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from memlint.rule.registry import Choice
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _codes(
+    context: click.Context, option: click.Parameter, values: Sequence[str]
+) -> tuple[str, ...]:
+    """``MEM301,MEM4,padded-batches``: codes, prefixes, names or ALL, separated by commas."""
+    codes = tuple(word.strip() for value in values for word in value.split(",") if word.strip())
+    if codes:
+        from memlint.rule.registry import check_specifiers
+
+        try:
+            check_specifiers(codes)
+        except ValueError as error:
+            raise click.BadParameter(str(error), context, option) from None
+    return codes
+
+
+class Common(NamedTuple):
+    """The shared options, read."""
+
+    choice: Choice
+    target: str | None
+    config: str | None
+    force_exclude: bool
+    cache: bool
+    colour: bool | None
+    verbose: bool
+    quiet: bool
+    runtime: bool | None = None
+
+
+_OPTIONS = (
+    click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATHS]..."),
+    click.option(
+        "--select", callback=_codes, multiple=True, metavar="CODES",
+        help="Ask only these rules: codes, prefixes or names, separated by commas.",
+    ),
+    click.option(
+        "--ignore", callback=_codes, multiple=True, metavar="CODES", help="Do not ask these rules."
+    ),
+    click.option(
+        "--extend-select", callback=_codes, multiple=True, metavar="CODES",
+        help="Ask these rules too.",
+    ),
+    click.option(
+        "--target", metavar="VERSIONS",
+        help="The versions that the scripts are for, as in trl=0.29,transformers=4.57; or newest.",
+    ),
+    click.option(
+        "--config", type=click.Path(), metavar="FILE",
+        help="Use this configuration file and no other.",
+    ),
+    click.option("--stdin-filename", metavar="NAME", help="With - as the path: what it is called."),
+    click.option(
+        "--force-exclude", is_flag=True,
+        help="Leave out excluded files even if they are named (for hooks).",
+    ),
+    click.option(
+        "--no-runtime", is_flag=True,
+        help="Leave out fixes that import memlint_runtime, which the script then needs.",
+    ),
+    click.option("--no-cache", is_flag=True, help="Neither read nor write .memlint_cache."),
+    click.option(
+        "--no-color", is_flag=True, help="No colours; NO_COLOR in the environment does the same."
+    ),
+    click.option("-v", "--verbose", is_flag=True, help="Say which versions and files were taken."),
+    click.option("-q", "--quiet", is_flag=True, help="No closing summary."),
+)  # fmt: skip
+
+
+def shared_options(function: _Function) -> _Function:
+    """Give a command the paths and options of ``_OPTIONS``, in their order."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+fail_level_option = click.option(
+    "--fail-level",
+    default="waste",
+    show_default=True,
+    metavar="LEVEL",
+    type=click.Choice(["error", "waste", "notice", "hint"]),
+    help="Exit with 1 only for findings of this level (error, waste, notice, hint) or worse.",
+)
+
+
+def read_options(values: dict[str, Any]) -> Common:
+    """The shared ones of a command's values."""
+    return Common(
+        Choice(values["select"] or None, values["ignore"], values["extend_select"]),
+        values["target"],
+        values["config"],
+        values["force_exclude"],
+        not values["no_cache"],
+        False if values["no_color"] else None,
+        values["verbose"],
+        values["quiet"],
+        False if values["no_runtime"] else None,
+    )

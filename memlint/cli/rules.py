@@ -1,0 +1,63 @@
+"""``memlint rule`` and ``memlint rules``: what the rules say of themselves."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from memlint.cli.inputs import Usage, colours
+from memlint.rule import registry as rules
+
+
+def rule_command(word: str, colour: bool | None) -> int:
+    """Print the page of one rule; the exit status."""
+    from memlint.rule import docs
+
+    if word.upper() == rules.UNUSED_SUPPRESSION or word.lower() == rules.UNUSED_NAME:
+        text = docs.suppression_page()
+    else:
+        try:
+            rule_id = rules.find(word)
+        except ValueError as error:
+            raise Usage(str(error)) from None
+        text = docs.page(rules.load([rule_id.code])[0])
+    if sys.stdout.isatty() and colours(colour, sys.stdout):
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        console = Console()
+        console.print(Markdown(text, code_theme="ansi_dark"), width=min(console.width, 100))
+    else:
+        click.echo(text, nl=False)
+    return 0
+
+
+def rules_command(colour: bool | None) -> int:
+    """Print all rules; the exit status."""
+    from memlint.rule.docs import has_fix, suppression_row
+
+    loaded = rules.load([rule_id.code for rule_id in rules.known_rules()])
+    rows = [suppression_row()]
+    rows += [
+        (rule.code, rule.name, rule.level.value, "fix" if has_fix(rule) else "", rule.summary)
+        for rule in loaded
+    ]
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        from memlint.reports.style import LEVEL_COLOURS
+
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for heading in ("code", "name", "level", "fix", "what it sees"):
+            table.add_column(heading, no_wrap=heading != "what it sees")
+        for code, name, level, fix, summary in rows:
+            table.add_row(code, name, f"[{LEVEL_COLOURS[level]}]{level}[/]", fix, summary)
+        Console(no_color=not colours(colour, sys.stdout)).print(table)
+        return 0
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    for row in rows:
+        cells = [text.ljust(size) for text, size in zip(row, widths, strict=False)]
+        click.echo("  ".join([*cells, row[4]]).rstrip())
+    return 0

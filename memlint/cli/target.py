@@ -1,0 +1,58 @@
+"""``memlint target``: for which versions a script is checked, and where that was found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from memlint.cli.inputs import check_targets, settings_here
+from memlint.cli.options import Common
+from memlint.project.targets import Targets
+from memlint.reports.style import visible
+from memlint.rule.registry import Choice
+from memlint.source.diagnostics import ReadError
+
+if TYPE_CHECKING:
+    from memlint.api import Target
+    from memlint.source import Source
+
+_LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
+
+
+def target_command(path: str, target: str | None, config: str | None) -> int:
+    """Print a line per library; the exit status."""
+    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    options = Common(Choice(), target, config, False, False, None, False, False)
+    settings = settings_here(options, folder)
+    check_targets([settings], target)
+    said_by = "--target" if target is not None else os.path.basename(settings.origin)
+    targets = Targets(said_by)
+    if os.path.isdir(path):
+        found = targets.of(os.path.join(os.path.abspath(path), "train.py"), settings.target)
+    else:
+        found = targets.of(os.path.abspath(path), settings.target, _source(path))
+    for line in describe(found):
+        click.echo(visible(line))
+    return 0
+
+
+def _source(path: str) -> Source | None:
+    """The script, for the versions that it names itself; None where it cannot be read."""
+    from memlint.source.reading import read_source
+
+    try:
+        return read_source(path)
+    except ReadError:
+        return None
+
+
+def describe(target: Target) -> Iterator[str]:
+    """``trl 1.16.0 (newest known, assumed)`` for every library."""
+    for library in _LIBRARIES:
+        version = target.version(library)
+        assumed = ", assumed" if version.assumed else ""
+        note = f": {version.note}" if version.note else ""
+        yield f"{library} {version.version} ({version.source}{assumed}){note}"

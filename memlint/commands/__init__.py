@@ -1,1 +1,0 @@
-"""The commands behind ``memlint.cli``, each imported when it runs."""

@@ -1,0 +1,91 @@
+"""What of a large or deep file libcst is spared, and what is too much for it.
+
+libcst takes some 100 times what ``ast`` does for a literal of 30,000 numbers, and quadratic time
+for expressions thousands of operators deep. No edit speaks of the inside of such a literal: libcst
+sees blanks there. Edits are spliced into the file's own bytes, so the literal survives.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from itertools import accumulate
+
+# Literals of this many bytes are spared; below it looking for them costs more.
+_LITERAL_BYTES = 5_000
+# A file of more bytes without its literals takes minutes and gigabytes.
+_MAX_BYTES = 400_000
+_MAX_DEPTH = 1_200
+_TOO_DEEP = "its statements or expressions are nested too deeply"
+_DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
+_DATA = (*_DISPLAYS, ast.Constant, ast.UnaryOp, ast.USub, ast.UAdd, ast.Load)
+
+
+class TooMuchError(ValueError):
+    """The file is too large or too deep to be rewritten; the message says which."""
+
+
+def without_bulk(data: bytes) -> bytes:
+    """``data``, UTF-8 with ``\\n`` or ``\\r\\n``, with blanks inside its large literals.
+
+    Offsets and lines stay as they are. Raises ``TooMuchError``.
+    """
+    if len(data) > _LITERAL_BYTES:
+        data = _spared(data)
+    if len(data) - data.count(b" ") > _MAX_BYTES:
+        raise TooMuchError(f"it has more than {_MAX_BYTES // 1000} kB of code")
+    return data
+
+
+def _spared(data: bytes) -> bytes:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(data)
+    except (RecursionError, MemoryError):
+        raise TooMuchError(_TOO_DEEP) from None
+    except (SyntaxError, ValueError):
+        return data
+    literals = _large_literals(tree)
+    if not literals:
+        return data
+    lines = re.split(rb"(?<=\n)", data)
+    starts = list(accumulate(map(len, lines), initial=0))
+    out = bytearray(data)
+    for node in literals:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        start = starts[node.lineno - 1] + node.col_offset
+        end = starts[node.end_lineno - 1] + node.end_col_offset
+        if end - start > _LITERAL_BYTES:
+            inside = slice(start + 1, end - 1)
+            out[inside] = re.sub(rb"[^\r\n]", b" ", data[inside])
+    return bytes(out)
+
+
+def _large_literals(tree: ast.Module) -> list[ast.expr]:
+    """The outermost displays of constants that may be large; raises ``TooMuchError``."""
+    found: list[ast.expr] = []
+    waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > _MAX_DEPTH:
+            raise TooMuchError(_TOO_DEEP)
+        if isinstance(node, _DISPLAYS) and _is_bracketed(node) and _is_data(node):
+            found.append(node)
+            continue
+        waiting += ((child, depth + 1) for child in ast.iter_child_nodes(node))
+    return found
+
+
+def _is_bracketed(node: ast.expr) -> bool:
+    """Whether it has brackets of its own for certain, and more than a few items."""
+    if isinstance(node, ast.Dict):
+        return len(node.values) > 100
+    return isinstance(node, ast.List | ast.Set) and len(node.elts) > 100
+
+
+def _is_data(node: ast.expr) -> bool:
+    """Whether it holds constants alone."""
+    return all(isinstance(each, _DATA) for each in ast.walk(node))

@@ -1,0 +1,79 @@
+"""Splices made, and the splices between two texts."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memlint.fix.draft import Splice
+from memlint.source import Span
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """Bytes ``span`` of the old text become ``content``."""
+
+    span: Span
+    content: str
+
+
+def spliced(data: bytes, splices: Sequence[Splice]) -> bytes:
+    """``data`` with every splice made."""
+    parts: list[bytes] = []
+    last = 0
+    for splice in splices:
+        assert splice.span.start >= last, "splices overlap"
+        parts += [data[last : splice.span.start], splice.text.encode("utf-8", "surrogatepass")]
+        last = splice.span.end
+    return b"".join([*parts, data[last:]])
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of ``text`` with their ends, which are those that Python knows."""
+    return _LINE.findall(text)
+
+
+def text_edits(before: str, after: str) -> tuple[TextEdit, ...]:
+    """Replacements that turn ``before`` into ``after``: the lines that differ, without what their
+    ends share. Spans are bytes of ``before``'s UTF-8 form, in order."""
+    old, new = split_lines(before), split_lines(after)
+    starts = [0]
+    for line in old:
+        starts.append(starts[-1] + len(line.encode("utf-8", "surrogatepass")))
+    result = []
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for tag, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        gone, come = "".join(old[old_start:old_end]), "".join(new[new_start:new_end])
+        head = _common(gone, come)
+        tail = _common(gone[head:][::-1], come[head:][::-1])
+        start = starts[old_start] + len(gone[:head].encode("utf-8", "surrogatepass"))
+        end = starts[old_end] - len(gone[len(gone) - tail :].encode("utf-8", "surrogatepass"))
+        result.append(TextEdit(Span(start, end), come[head : len(come) - tail]))
+    return tuple(result)
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters the two begin with together."""
+    count = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
+
+
+def between(before: str, after: str) -> list[Splice]:
+    """The splices that turn ``before`` into ``after``."""
+    result = []
+    data = before.encode("utf-8", "surrogatepass")
+    for span, content in ((edit.span, edit.content) for edit in text_edits(before, after)):
+        begins = span.start == 0 or data[span.start - 1 : span.start] in (b"\n", b"\r")
+        lines = span.start == span.end and begins and content.endswith(("\n", "\r"))
+        result.append(Splice(span, content, lines=lines))
+    return result

@@ -1,0 +1,105 @@
+"""What the libraries do at which version, where a signature cannot show it.
+
+Each fact was read in the released packages named. A run whose versions are not given is taken to
+use the newest that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# transformers: how the causal loss upcasts. Before 4.46 the model itself returned float32 logits
+# and shifted a copy; until 4.48 ``ForCausalLMLoss`` upcast and shifted a copy; from 4.49 on the
+# labels are padded and shifted and only the upcast remains (loss/loss_utils.py).
+UPCAST = (("transformers", (4, 49), "padded"), ("transformers", (4, 46), "shifted"))
+
+# transformers before 4.49: these models computed their loss themselves, in the logits' own dtype.
+OWN_LOSS = ("transformers", (4, 49))
+OWN_LOSS_FAMILIES = frozenset(
+    (
+        "gpt2",
+        "gpt_bigcode",
+        "gpt_neox",
+        "gptj",
+        "bloom",
+        "opt",
+        "falcon",
+        "mpt",
+        "codegen",
+        "RefinedWeb",
+        "RefinedWebModel",
+    )
+)
+
+# bitsandbytes before 0.42: a 4-bit matmul kept its input for backward.
+KEEPS_INPUT = ("bitsandbytes", (0, 42))
+
+# torch 2.0 loads kernels lazily; before, a context held all of them.
+LAZY_KERNELS = ("torch", (2, 0))
+
+# transformers 5.0: experts run as grouped matmuls, not in a loop over experts.
+GROUPED_EXPERTS = ("transformers", (5, 0))
+
+# transformers 5.0: activation checkpointing is non-reentrant unless the script says otherwise.
+NON_REENTRANT = ("transformers", (5, 0))
+
+# torch 2.8 on transformers 4.55: the Trainer's default optimizer is fused AdamW.
+FUSED_ADAMW = ("transformers", (4, 55))
+
+# trl: checkpointing by default from 0.22; losses without logits by default from 1.15.
+TRL_CHECKPOINTS = ("trl", (0, 22))
+TRL_TILES = ("trl", (1, 15))
+
+# trl 1.0: no k-bit preparation of quantized models, and their adapters are cast to bfloat16
+# (read in 0.24, which prepares, and 1.0, which does not).
+TRL_LEAVES_KBIT = ("trl", (1, 0))
+
+# transformers 4.48: sdpa leaves keys unrepeated where it gets no mask (torch's enable_gqa).
+SDPA_GROUPS = ("transformers", (4, 48))
+
+# transformers 4.36: sdpa is the default attention.
+SDPA_DEFAULT = ("transformers", (4, 36))
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """``4.48.1`` as (4, 48, 1); what is no number ends it."""
+    parts: list[int] = []
+    for piece in text.lstrip("v=~<>! ").split("."):
+        digits = ""
+        for character in piece:
+            if not character.isdigit():
+                break
+            digits += character
+        if not digits:
+            break
+        parts.append(int(digits))
+        if digits != piece:
+            break
+    return tuple(parts)
+
+
+def reaches(versions: Mapping[str, str], fact: tuple[str, tuple[int, ...]]) -> bool:
+    """Whether the version in use is the fact's or newer; an unknown one is."""
+    library, least = fact
+    text = versions.get(library)
+    if not text:
+        return True
+    found = parse_version(text)
+    return not found or found >= least
+
+
+def own_loop(versions: Mapping[str, str], trainer: str) -> bool:
+    """Whether a script computes its loss itself: versions are named, transformers is not."""
+    return trainer == "loop" and bool(versions) and "transformers" not in versions
+
+
+def upcast(versions: Mapping[str, str], family: str, *, own: bool, pure: bool) -> str:
+    """How the causal loss upcasts: ``padded``, ``shifted``, ``model`` or ``none``."""
+    if own:
+        return "none" if pure else "padded"
+    if family in OWN_LOSS_FAMILIES and not reaches(versions, OWN_LOSS):
+        return "own"
+    for library, least, name in UPCAST:
+        if reaches(versions, (library, least)):
+            return name
+    return "model"

@@ -1,0 +1,63 @@
+"""GPUs by name: the bytes that torch and nvidia-smi report, and the context's share."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from memlint.memory.settings import SettingsError
+from memlint.source.record import Plain
+
+
+class Gpu(Plain):
+    """A GPU. bytes: in all, as nvidia-smi shows; context: what CUDA takes before any tensor."""
+
+    name: str
+    bytes: int
+    context: int
+    hopper: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "bytes": self.bytes}
+
+
+@cache
+def _table() -> dict[str, Gpu]:
+    text = (Path(__file__).parent / "data" / "gpus.json").read_text(encoding="utf-8")
+    table: dict[str, Gpu] = {}
+    for row in json.loads(text)["gpus"]:
+        gpu = Gpu(
+            row["name"], row["mib"] * 2**20, row["context_mib"] * 2**20, bool(row.get("hopper"))
+        )
+        for name in (row["name"], *row.get("aliases", ())):
+            table[_plain(name)] = gpu
+    return table
+
+
+def _plain(name: str) -> str:
+    lowered = name.lower().replace("nvidia", "").replace("geforce", "").replace("tesla", "")
+    return "".join(character for character in lowered if character.isalnum())
+
+
+def find_gpu(name: str) -> Gpu:
+    """The GPU of a name such as ``a100-80gb`` or ``RTX 4090``.
+
+    Raises:
+        SettingsError: no such GPU, with the nearest names.
+    """
+    table = _table()
+    plain = _plain(name)
+    if plain in table:
+        return table[plain]
+    near = difflib.get_close_matches(plain, table, 3, 0.5)
+    names = sorted({table[key].name for key in near})
+    hint = f"; near: {', '.join(names)}" if names else ""
+    raise SettingsError(f"unknown GPU {name!r}{hint}")
+
+
+def gpu_names() -> tuple[str, ...]:
+    """All names, in the table's order."""
+    return tuple(dict.fromkeys(gpu.name for gpu in _table().values()))

@@ -1,0 +1,238 @@
+"""From the last hidden states to the loss: the largest tensors of most runs.
+
+N tokens with logits, V vocabulary, D hidden. Paths, with the bytes for each token and entry of
+the vocabulary in 16-bit training:
+
+full_logits: transformers' loss. The output (2), its float32 copy (4), in some versions a shifted
+    copy of that (4), the log-softmax (4); in backward log-softmax, its gradient and the logits'
+    (12), and the output as well where the script still holds it (14).
+fused: one cross-entropy kernel over logits that exist: no log-softmax, the gradient in place.
+chunked: logits in pieces. TRL's kernel keeps none; loops that split tokens keep logits and
+    log-softmax in the compute dtype.
+liger: the output matrix inside the loss: gradients of hidden states and matrix, one chunk.
+"""
+
+from __future__ import annotations
+
+from memlint.memory.architecture import Linear
+from memlint.memory.blocks import Weight, Work, cast, linear, norm
+from memlint.memory.tape import Tape, Value
+from memlint.source.record import Plain
+
+TILE_TOKENS = 4096  # trl/kernels/chunked_logprob.py, TOKEN_CHUNK_SIZE
+TILE_VOCABULARY = 32768  # its callers' default chunk_size
+
+
+class Head(Plain):
+    """What the loss is computed with.
+
+    tokens: with logits. path: see above. upcast: ``model`` (float32 output, shifted copy),
+    ``shifted`` (output, float32 copy, shifted copy), ``padded`` (output, float32 copy), ``own``
+    (output, shifted copy) or ``none``. autocast: log-softmax is in float32 in any case.
+    held: whether the script holds the model's output during backward.
+    preference: log-probabilities of given tokens instead of a mean loss.
+    """
+
+    vocabulary: int
+    hidden: int
+    tokens: int
+    path: str
+    upcast: str = "padded"
+    held: bool = False
+    one_sequence: bool = False
+    preference: bool = False
+    norm_kind: str = "rms"
+    softcap: bool = False
+    scaled: bool = False
+    tiled_by_trl: bool = False
+    compiled: bool = False
+    autocast: bool = False
+
+
+def record(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Value:
+    """Final norm, output matrix and loss; gives the value that backward starts from."""
+    if head.norm_kind != "absent":
+        x = norm(tape, x, head.norm_kind, work, "final norm")
+    if head.tokens * head.hidden < x.elements:
+        x = tape.view(x, head.tokens * head.hidden)
+    if head.path == "liger":
+        return _liger(tape, x, head, weight, work)
+    if head.path == "chunked" and head.tiled_by_trl:
+        return _tiled(tape, x, head, weight, work)
+    matrix = Linear("lm_head", head.hidden, head.vocabulary)
+    logits = linear(tape, x, matrix, weight, work, head.tokens)
+    logits.storage.kind = "logits"
+    if head.scaled:
+        logits = _logits(tape, "scaled logits", logits)
+    if head.softcap:
+        capped = _logits(tape, "capped logits", logits)
+        logits = tape.op(
+            "softcap", (capped,), capped.elements, capped.width, kind="logits", saves_output=True
+        )
+        logits = _logits(tape, "capped and scaled logits", logits)
+    if head.path == "chunked":
+        return _pieces(tape, logits, head)
+    if head.preference:
+        return _log_probabilities(tape, logits, head)
+    return _cross_entropy(tape, logits, head)
+
+
+def _logits(tape: Tape, name: str, x: Value) -> Value:
+    return tape.op(name, (x,), x.elements, x.width, kind="logits")
+
+
+def _compiled(tape: Tape, logits: Value, head: Head) -> Value:
+    """A compiled loss reads the logits in place; its gradient is one tensor of their dtype."""
+    loss = tape.op(
+        "loss",
+        (logits,),
+        head.tokens,
+        4,
+        saves=(logits,),
+        backward_scratch=4 * logits.elements,
+        kind="logits",
+    )
+    if head.held:
+        tape.hold(logits)
+    return loss
+
+
+def _cross_entropy(tape: Tape, logits: Value, head: Head) -> Value:
+    if head.compiled:
+        return _compiled(tape, logits, head)
+    narrow = logits
+    shift = head.upcast in ("model", "shifted", "own") and not head.one_sequence
+    if head.upcast == "own":
+        if shift:
+            logits = _logits(tape, "shifted logits", logits)
+        tape.touch(narrow)
+        shift = False
+    wide = logits
+    if head.upcast not in ("none", "own") or head.autocast:
+        wide = cast(tape, logits, 4, "logits in float32")
+    wide.storage.kind = "logits"
+    shifted = wide
+    if shift:
+        shifted = tape.op("shifted logits", (wide,), wide.elements, wide.width, kind="logits")
+    if head.path == "fused":
+        loss = tape.op(
+            "loss", (shifted,), head.tokens, 4, saves=(shifted,), kind="logits", scratch=0
+        )
+    else:
+        chances = tape.op(
+            "log-softmax",
+            (shifted,),
+            shifted.elements,
+            shifted.width,
+            saves_output=True,
+            kind="logits",
+        )
+        loss = tape.op("loss", (chances,), head.tokens, 4)
+    if head.upcast == "own":
+        tape.touch(narrow, logits)
+        if head.held:
+            tape.hold(narrow)
+    elif head.upcast == "model":
+        tape.touch(wide, shifted)
+        if head.held:
+            tape.hold(wide)
+    else:
+        tape.touch(narrow, wide, shifted)
+        if head.held:
+            tape.hold(narrow)
+    return loss
+
+
+def _log_probabilities(tape: Tape, logits: Value, head: Head) -> Value:
+    """Log-probabilities of the chosen tokens: trl's ``selective_log_softmax``.
+
+    In 16 bits it takes a log-softmax row by row; in float32, as the trainers' mixed precision
+    hands the logits out, a log-sum-exp, whose backward reads the logits again.
+    """
+    if head.path == "fused":
+        return tape.op("log-probabilities", (logits,), head.tokens, 4, saves=(logits,))
+    if head.autocast:
+        wide = cast(tape, logits, 4, "logits in float32")
+        wide.storage.kind = "logits"
+        return tape.op(
+            "log-probabilities",
+            (wide,),
+            head.tokens,
+            4,
+            saves=(wide,),
+            backward_scratch=wide.bytes,
+            kind="logits",
+        )
+    loss = tape.op(
+        "log-probabilities",
+        (logits,),
+        head.tokens,
+        logits.width,
+        keeps=logits.bytes,
+        kind="logits",
+    )
+    tape.touch(logits)
+    return loss
+
+
+def _pieces(tape: Tape, logits: Value, head: Head) -> Value:
+    """Chunks of tokens in a list: all logits and their log-softmax exist, gradients one chunk."""
+    chances = tape.op(
+        "log-softmax",
+        (logits,),
+        logits.elements,
+        logits.width,
+        saves_output=True,
+        kind="logits",
+        grad=False,
+    )
+    tape.hold(logits, chances)
+    piece = max(head.tokens // 8, 1) * head.vocabulary * logits.width
+    return tape.op(
+        "loss",
+        (tape.view(logits, 1),),
+        head.tokens,
+        logits.width,
+        scratch=piece,
+        backward_scratch=piece,
+    )
+
+
+def _tiled(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Value:
+    """TRL's chunked kernel: one tile of logits, gradients accumulated in float32."""
+    tile = min(head.tokens, TILE_TOKENS) * min(head.vocabulary, TILE_VOCABULARY) * work.compute
+    matrix = head.vocabulary * head.hidden
+    gradients = 4 * head.tokens * head.hidden + (4 * matrix if weight.trainable else 0)
+    return tape.op(
+        "log-probabilities",
+        (x,),
+        head.tokens,
+        4,
+        saves=(x,),
+        scratch=tile,
+        keeps=24 * head.tokens,
+        backward_scratch=tile + gradients,
+        weight_bytes=matrix * weight.gradient if weight.trainable else 0,
+        kind="logits",
+    )
+
+
+def _liger(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Value:
+    """Liger's fused linear cross entropy: the gradients are made in the forward pass."""
+    x = cast(tape, x, work.compute if work.autocast else x.width, "loss input")
+    matrix = head.vocabulary * head.hidden
+    chunks = -(-head.vocabulary // head.hidden)
+    rows = 1 << max(-(-head.tokens // chunks) - 1, 0).bit_length()
+    piece = min(rows, head.tokens) * head.vocabulary * x.width
+    kept = x.bytes + (matrix * weight.gradient if weight.trainable else 0)
+    recast = matrix * x.width if weight.stored > x.width else 0
+    return tape.op(
+        "loss",
+        (x,),
+        head.tokens,
+        4,
+        keeps=kept,
+        scratch=piece + recast,
+        weight_bytes=matrix * weight.gradient if weight.trainable else 0,
+        kind="logits",
+    )

@@ -1,0 +1,98 @@
+"""Compares the shipped table of models with transformers' own classes.
+
+    python -m memlint.memory.models --check
+
+Each row's configuration is given to transformers' class of its type, the model is built without
+storage, and its parameters are counted. Types that transformers does not have (remote code) are
+named and left out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from memlint.memory.checkpoints import find_architecture, table_configs
+
+_MARGIN = 0.002  # norms of rare places; a wrong size shows as far more
+
+
+def check_table(only: str = "") -> list[str]:
+    """A line for each row that differs, or that cannot be compared, and one with the count."""
+    warnings.simplefilter("ignore")
+    lines: list[str] = []
+    compared = 0
+    for name, config in table_configs().items():
+        if only not in name:
+            continue
+        try:
+            theirs = _count(config)
+        except LookupError as error:
+            lines.append(f"{name}: not compared: {error}")
+            continue
+        compared += 1
+        architecture = find_architecture(config)
+        if architecture.family in ("t5", "mt5"):
+            # transformers 5 ties T5's matrices whatever the checkpoint's configuration says.
+            architecture = architecture._replace(tied=True)
+        ours = architecture.parameters
+        if abs(ours / theirs - 1) > _MARGIN:
+            lines.append(
+                f"{name}: {ours:,} parameters here, {theirs:,} there ({ours / theirs - 1:+.2%})"
+            )
+    lines.append(f"{compared} models compared")
+    return lines
+
+
+def _count(config: Mapping[str, Any]) -> int:
+    """Parameters of transformers' model of a configuration.
+
+    Raises:
+        LookupError: transformers has no such model, or cannot build it.
+    """
+    torch = importlib.import_module("torch")
+    transformers = importlib.import_module("transformers")
+    values = dict(config)
+    kind = str(values.pop("model_type"))
+    architecture = find_architecture(config)
+    if architecture.head != "lm":
+        auto = transformers.AutoModelForImageClassification
+    elif architecture.encoder_decoder:
+        auto = transformers.AutoModelForSeq2SeqLM
+        if kind == "whisper":
+            auto = transformers.AutoModelForSpeechSeq2Seq
+    elif "vision_config" in config:
+        auto = transformers.AutoModelForImageTextToText
+    elif kind in ("bert", "roberta", "xlm-roberta", "distilbert"):
+        auto = transformers.AutoModelForMaskedLM
+    else:
+        auto = transformers.AutoModelForCausalLM
+    try:
+        made = transformers.AutoConfig.for_model(kind, **values)
+        with torch.device("meta"):
+            model = auto.from_config(made)
+    except Exception as error:
+        reason = str(error).partition("\n")[0][:90]
+        raise LookupError(f"{type(error).__name__}: {reason}") from None
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def main(arguments: list[str]) -> int:
+    """Run the check; the exit status: 1 where a row differs."""
+    if not arguments or arguments[0] != "--check":
+        sys.stderr.write("usage: python -m memlint.memory.models --check [NAME]\n")
+        return 2
+    if importlib.util.find_spec("transformers") is None:
+        sys.stderr.write("the check needs transformers: pip install 'torch-memlint[runtime]'\n")
+        return 2
+    lines = check_table("".join(arguments[1:2]))
+    sys.stdout.write("\n".join(lines) + "\n")
+    return int(any("parameters here" in line for line in lines))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,155 @@
+"""What each optimizer keeps for a parameter, and what its step needs meanwhile.
+
+Names are those of transformers' ``optim``. Sources: ``torch/optim`` (foreach and fused paths),
+``bitsandbytes/optim/optimizer.py``, ``torchao/optim``, ``transformers/optimization.py`` and the
+optimizers' own packages.
+"""
+
+from __future__ import annotations
+
+from memlint.source.record import Plain
+
+
+class Optimizer(Plain):
+    """An optimizer's memory.
+
+    moments: states of the parameter's own dtype, one number for each parameter number.
+    bits: of each quantized state number (bitsandbytes, torchao); block: numbers that share a
+        scale of 4 bytes; least: parameters with fewer numbers keep float32 states.
+    fixed: bytes of each state number where the dtype is not the parameter's.
+    factored: states are one row and one column of float32 (Adafactor).
+    foreach: temporaries of the step in parameter-sized copies of all parameters.
+    single: temporaries in float32 copies of the largest parameter.
+    paged: states live in unified memory, outside torch's allocator.
+    wide_embeddings: the Trainer keeps embeddings' states in 32 bits.
+    in_backward: gradients are used up as they come.
+    rank: states are kept in a subspace of this rank.
+    """
+
+    name: str
+    moments: int = 0
+    fixed: int = 0
+    bits: int = 0
+    block: int = 256
+    least: int = 4096
+    factored: bool = False
+    foreach: float = 0.0
+    single: float = 0.0
+    paged: bool = False
+    wide_embeddings: bool = False
+    in_backward: bool = False
+    rank: int = 0
+
+
+def _bnb(name: str, states: int, bits: int, paged: bool = False) -> Optimizer:
+    if bits == 8:
+        return Optimizer(name, moments=states, bits=8, paged=paged, wide_embeddings=True)
+    return Optimizer(name, moments=states, fixed=4, paged=paged)
+
+
+_TABLE: dict[str, Optimizer] = {
+    item.name: item
+    for item in (
+        Optimizer("adamw_torch", moments=2, foreach=1.0),
+        Optimizer("adamw_torch_fused", moments=2),
+        Optimizer("adamw_torch_xla", moments=2, foreach=1.0),
+        Optimizer("adamw_torch_npu_fused", moments=2),
+        Optimizer("adamw_apex_fused", moments=2, fixed=4),
+        Optimizer("adamw_hf", moments=2, single=1.0),
+        Optimizer("adafactor", factored=True, single=4.0),
+        Optimizer("adamw_anyprecision", moments=2, fixed=2, single=1.0),
+        Optimizer("adamw_torch_4bit", moments=2, bits=4, block=128, single=3.0),
+        Optimizer("adamw_torch_8bit", moments=2, bits=8, block=256, single=3.0),
+        Optimizer("ademamix", moments=3, fixed=4),
+        Optimizer("sgd"),
+        Optimizer("adagrad", moments=1, foreach=1.0),
+        Optimizer("rmsprop", moments=1, foreach=1.0),
+        _bnb("adamw_bnb_8bit", 2, 8),
+        _bnb("adamw_8bit", 2, 8),
+        _bnb("ademamix_8bit", 3, 8),
+        _bnb("lion_8bit", 1, 8),
+        _bnb("lion_32bit", 1, 32),
+        _bnb("paged_adamw_32bit", 2, 32, True),
+        _bnb("paged_adamw_8bit", 2, 8, True),
+        _bnb("paged_ademamix_32bit", 3, 32, True),
+        _bnb("paged_ademamix_8bit", 3, 8, True),
+        _bnb("paged_lion_32bit", 1, 32, True),
+        _bnb("paged_lion_8bit", 1, 8, True),
+        _bnb("rmsprop_bnb", 1, 32),
+        _bnb("rmsprop_bnb_8bit", 1, 8),
+        _bnb("rmsprop_bnb_32bit", 1, 32),
+        Optimizer("galore_adamw", moments=2, rank=128, single=3.0),
+        Optimizer("galore_adamw_8bit", moments=2, bits=8, rank=128, single=3.0),
+        Optimizer("galore_adafactor", factored=True, rank=128, single=4.0),
+        Optimizer("galore_adamw_layerwise", moments=2, rank=128, single=3.0, in_backward=True),
+        Optimizer(
+            "galore_adamw_8bit_layerwise", moments=2, bits=8, rank=128, single=3.0, in_backward=True
+        ),
+        Optimizer(
+            "galore_adafactor_layerwise", factored=True, rank=128, single=4.0, in_backward=True
+        ),
+        Optimizer("lomo", in_backward=True, single=1.0),
+        Optimizer("adalomo", factored=True, in_backward=True, single=3.0),
+        Optimizer("grokadamw", moments=3, single=2.0),
+        Optimizer("schedule_free_radam", moments=2, foreach=1.0),
+        Optimizer("schedule_free_adamw", moments=2, foreach=1.0),
+        Optimizer("schedule_free_sgd", moments=1, foreach=1.0),
+        Optimizer("apollo_adamw", moments=2, rank=256, single=3.0),
+        Optimizer("apollo_adamw_layerwise", moments=2, rank=256, single=3.0, in_backward=True),
+        Optimizer("stable_adamw", moments=2, single=2.0),
+        Optimizer("muon", moments=1, single=3.0),
+    )
+}
+ALIASES = {
+    "adamw": "adamw_torch",
+    "adam": "adamw_torch",
+    "adamw_torch_foreach": "adamw_torch",
+    "adamw_fused": "adamw_torch_fused",
+    "paged_adamw": "paged_adamw_32bit",
+    "lion": "lion_32bit",
+    "paged_lion": "paged_lion_32bit",
+    "adamw_bnb": "adamw_bnb_8bit",
+    "rmsprop_8bit": "rmsprop_bnb_8bit",
+    "adam8bit": "adamw_8bit",
+}
+NAMES = tuple(_TABLE)
+
+
+def find_optimizer(name: str) -> Optimizer | None:
+    """The optimizer of transformers' name, or of a common other one; None if unknown."""
+    lowered = name.strip().lower()
+    return _TABLE.get(ALIASES.get(lowered, lowered))
+
+
+def state_bytes(
+    optimizer: Optimizer,
+    numel: int,
+    width: int,
+    *,
+    rows: int = 0,
+    columns: int = 0,
+    embedding: bool = False,
+) -> int:
+    """Bytes of the states of one parameter.
+
+    Args:
+        numel: its numbers, on this rank. width: bytes of one.
+        rows, columns: its shape where it is a matrix.
+        embedding: whether it is a token table.
+    """
+    if optimizer.factored:
+        if rows > 1 and columns > 1:
+            return 4 * (rows + columns)
+        return 4 * numel
+    if optimizer.rank and min(rows, columns) > optimizer.rank:
+        short, long = min(rows, columns), max(rows, columns)
+        projector = short * optimizer.rank * width
+        inner = optimizer.rank * long
+        each = optimizer.bits / 8 if optimizer.bits else width
+        return int(projector + optimizer.moments * inner * each)
+    if optimizer.bits:
+        if numel < optimizer.least or (embedding and optimizer.wide_embeddings):
+            return 4 * optimizer.moments * numel
+        each = optimizer.moments * numel * optimizer.bits / 8
+        return int(each + optimizer.moments * 4 * numel / optimizer.block)
+    return optimizer.moments * numel * (optimizer.fixed or width)

@@ -1,0 +1,130 @@
+"""How weights, gradients and states are divided over GPUs, and what communication holds.
+
+ddp: everything whole on every GPU; buckets hold a second copy of the gradients.
+fsdp, fsdp2: everything divided by the world; the layer at work and the one fetched ahead are
+    whole, the root (embedding, head, final norm) is whole from forward to backward.
+zero1, zero2, zero3: DeepSpeed with a float32 master copy of the divided parameters; zero1 divides
+    states, zero2 gradients as well, zero3 weights as well, which stay gathered up to a budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memlint.source.record import Plain
+
+_LIVE = 10**9  # DeepSpeed's stage3_max_live_parameters
+_BUCKET = 5 * 10**8  # its reduce_bucket_size, in numbers; "auto" is hidden size squared
+
+
+class Sharding(Plain):
+    """Shares of one GPU.
+
+    weights, gradients, states: the part (1.0 whole) of each that one GPU holds.
+    gathered_layers: whole layers at once in forward and backward (0: weights are whole anyway).
+    live_parameters: numbers that may stay gathered (ZeRO-3). master: float32 copy of trained
+    weights where weights are 16-bit. buckets: whether gradient buckets copy the gradients.
+    reduce_bytes: bytes of reduction buffers. split: layers divided over GPUs in a pipeline.
+    """
+
+    name: str = "none"
+    world: int = 1
+    weights: float = 1.0
+    gradients: float = 1.0
+    states: float = 1.0
+    gathered_layers: int = 0
+    live_parameters: int = 0
+    master: bool = False
+    buckets: bool = False
+    reduce_bytes: int = 0
+    split: int = 1
+    tensor: int = 1
+    sequence: int = 1
+    experts: int = 1
+    optimizer_offload: bool = False
+    parameter_offload: bool = False
+    reduce_width: int = 0
+
+
+def plan(name: str, world: int, options: Mapping[str, Any], offload: str, hidden: int) -> Sharding:
+    """The shares of one GPU under a strategy."""
+    tensor = _option(options, 1, "tensor_parallel", "tp", "tensor_parallel_size", "tp_size")
+    sequence = _option(
+        options,
+        1,
+        "sequence_parallel",
+        "sp",
+        "context_parallel",
+        "cp",
+        "sp_size",
+        "ulysses",
+        "cp_size",
+        "sequence_parallel_size",
+        "context_parallel_size",
+    )
+    pipeline = _option(options, 1, "pipeline_parallel", "pp", "pipeline_parallel_size", "pp_size")
+    experts = _option(options, 1, "expert_parallel", "ep", "expert_parallel_size", "ep_size")
+    if str(options.get("device_map", "")) not in ("", "None"):
+        pipeline = max(pipeline, world)
+    group = _option(options, 0, "shard_size", "data_parallel_shard_degree", "fsdp_size", "dp_shard")
+    shards = group or max(world // (tensor * pipeline), 1)
+    common: dict[str, Any] = {
+        "name": name,
+        "world": world,
+        "split": pipeline,
+        "tensor": tensor,
+        "sequence": sequence,
+        "experts": experts,
+        "optimizer_offload": offload == "optimizer",
+        "parameter_offload": offload == "parameters",
+    }
+    part = 1.0 / shards
+    if name in ("none", "ddp") or (shards == 1 and not name.startswith("zero")):
+        return Sharding(**common, buckets=name == "ddp" and shards > 1)
+    if name in ("fsdp", "fsdp2"):
+        strategy = str(options.get("sharding_strategy", options.get("strategy", ""))).upper()
+        reshard = options.get("reshard_after_forward")
+        if strategy in ("NO_SHARD", "3"):
+            return Sharding(**common, buckets=True)
+        if strategy in ("SHARD_GRAD_OP", "2") or reshard is False:
+            return Sharding(**common, weights=1.0, gradients=part, states=part)
+        return Sharding(**common, weights=part, gradients=part, states=part, gathered_layers=2)
+    bucket = (
+        int(options.get("reduce_bucket_size") or 0)
+        if not isinstance(options.get("reduce_bucket_size"), str)
+        else 0
+    )
+    reduce_numbers = bucket or min(hidden * hidden, _BUCKET)
+    master = bool(options.get("master_weights", True))
+    shares = {
+        "zero1": (1.0, 1.0, part, 0, 0),
+        "zero2": (1.0, part, part, 0, 0),
+        "zero3": (
+            part,
+            part,
+            part,
+            2,
+            int(options.get("stage3_max_live_parameters") or _LIVE)
+            if not isinstance(options.get("stage3_max_live_parameters"), str)
+            else _LIVE,
+        ),
+    }[name]
+    return Sharding(
+        **common,
+        weights=shares[0],
+        gradients=shares[1],
+        states=shares[2],
+        gathered_layers=shares[3],
+        live_parameters=shares[4],
+        master=master,
+        reduce_bytes=reduce_numbers * 4,
+    )
+
+
+def _option(options: Mapping[str, Any], default: int, *names: str) -> int:
+    for name in names:
+        value = options.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+            return value
+    return default

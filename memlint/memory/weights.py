@@ -1,0 +1,301 @@
+"""The bytes of a model's weights: dtypes, quantization constants, adapters, by layer.
+
+Quantized formats: bitsandbytes nf4 and fp4 (blocks of 64, one float32 scale each, or nested: one
+byte each and a float32 for 256 of them), int8 (one float32 for each output), GPTQ and AWQ (groups
+of 128: a 16-bit scale and a packed zero for each output; GPTQ also a group index for each input).
+"""
+
+from __future__ import annotations
+
+from memlint.memory import facts
+from memlint.memory.architecture import Architecture, Layer, Linear
+from memlint.memory.blocks import Weight, Weights
+from memlint.memory.settings import Lora, Quantization, Settings, dtype_width
+from memlint.source.record import Plain
+
+_GROUP = 128
+_BLOCK = 64
+
+# Other tools' names for the same maps (litgpt, Megatron), as PEFT's.
+_SYNONYMS = {
+    "query": ("q_proj", "query"),
+    "key": ("k_proj", "key"),
+    "value": ("v_proj", "value"),
+    "projection": ("o_proj", "dense"),
+    "proj": ("o_proj",),
+    "mlp": (
+        "gate_proj",
+        "up_proj",
+        "down_proj",
+        "fc1",
+        "fc2",
+        "gate_up_proj",
+        "dense_h_to_4h",
+        "dense_4h_to_h",
+        "w1",
+        "w2",
+        "w3",
+    ),
+    "head": ("lm_head",),
+    "output_proj": ("o_proj",),
+    "out_proj": ("o_proj", "out_proj"),
+    "wte": ("embed_tokens",),
+    "embed_tokens": ("embed_tokens",),
+    "qkv": ("q_proj", "k_proj", "v_proj"),
+    "linear_qkv": ("q_proj", "k_proj", "v_proj"),
+}
+_FUSED = ("query_key_value", "c_attn", "qkv_proj", "W_pack", "Wqkv", "wqkv")
+_PARTS = ("q_proj", "k_proj", "v_proj")
+
+
+def quantized_bytes(linear: Linear, quantization: Quantization) -> int:
+    """Bytes of one quantized weight with its constants."""
+    numel = linear.weights
+    kind = quantization.type
+    if kind == "int8":
+        return numel + 4 * linear.outputs * linear.experts
+    bits = quantization.bits or 4
+    if kind in ("gptq", "awq"):
+        groups = -(-linear.inputs // _GROUP)
+        scales = groups * linear.outputs * (2 + bits / 8)
+        index = 4 * linear.inputs if kind == "gptq" else 0
+        return int((numel * bits / 8) + (scales + index) * linear.experts)
+    blocks = -(-numel // _BLOCK)
+    if quantization.double_quant:
+        return numel // 2 + blocks + 4 * (-(-blocks // 256)) + 1024
+    return numel // 2 + 4 * blocks
+
+
+def matches(name: str, targets: tuple[str, ...] | str) -> bool:
+    """Whether PEFT's ``target_modules`` select a linear map of this name."""
+    if isinstance(targets, str):
+        if targets == "all-linear":
+            return name != "lm_head"
+        targets = tuple(part for part in targets.replace("|", ",").split(",") if part)
+    last = name.rpartition(".")[2]
+    for target in targets:
+        short = target.rpartition(".")[2]
+        if short in (name, last) or last in _SYNONYMS.get(short, ()):
+            return True
+        if last in _FUSED and (short in _PARTS or _SYNONYMS.get(short, ("",))[0] in _PARTS):
+            return True
+    return False
+
+
+class Held(Plain):
+    """How one linear map is held, with its bytes.
+
+    base: bytes of the weight and bias; adapter: numbers of its adapter.
+    """
+
+    weight: Weight
+    base: int
+    adapter: int
+
+
+class Holding:
+    """How every weight of the model is held, by the settings."""
+
+    def __init__(self, architecture: Architecture, settings: Settings) -> None:
+        self.architecture = architecture
+        self.settings = settings
+        self.width = dtype_width(settings.weights_dtype or "bfloat16")
+        self.compute = dtype_width(settings.compute_dtype or "bfloat16")
+        # Sharded weights are gathered in the compute dtype.
+        gathers = settings.sharding in ("fsdp", "fsdp2", "zero3")
+        self.working = min(self.width, self.compute) if gathers else self.width
+        self.full = settings.method == "full"
+        self.lora: Lora | None = settings.lora if not self.full else None
+        self.quantization = settings.quantization
+        # Sharded loaders leave the preparation out: parameters are not there yet to be cast.
+        sharded = settings.sharding in ("fsdp", "fsdp2", "zero3")
+        prepared = bool(
+            self.quantization
+            and self.quantization.kbit_preparation
+            and not sharded
+            and self.quantization.type in ("nf4", "fp4", "int8")
+        )
+        self.prepared = prepared
+        # PEFT's preparation casts every 16-bit parameter that is not quantized to float32.
+        self.other_width = 4 if prepared else self.width
+        self.adapter_width = dtype_width((self.lora.dtype if self.lora else None) or "float32")
+        self.keeps_input = not facts.reaches(settings.versions, facts.KEEPS_INPUT)
+        saved = self.lora.modules_to_save if self.lora else ()
+        self.saves_embedding = any(matches("embed_tokens", (name,)) for name in saved)
+        self.saves_head = any(matches("lm_head", (name,)) for name in saved)
+
+    def hold(self, linear: Linear) -> Held:
+        """How one linear map is held."""
+        rank = 0
+        if self.lora is not None and matches(linear.name, self.lora.target_modules or ()):
+            rank = self.lora.r or 16
+        bias = linear.outputs * linear.experts if linear.bias else 0
+        quantization = self.quantization
+        skipped = (
+            quantization
+            and quantization.skip_modules
+            and any(matches(linear.name, (name,)) for name in quantization.skip_modules)
+        )
+        experts_whole = (
+            linear.experts > 1
+            and quantization
+            and quantization.type in ("nf4", "fp4", "int8")
+            and facts.reaches(self.settings.versions, facts.GROUPED_EXPERTS)
+        )
+        adapter = rank * (linear.inputs + linear.outputs) * linear.experts
+        if quantization and not skipped and not experts_whole:
+            kernel = quantization.type in ("gptq", "awq")
+            weight = Weight(
+                trainable=False,
+                stored=0,
+                quantized=True,
+                dequantized=0 if kernel else self.compute,
+                rank=rank,
+                keeps_input=not kernel and self.keeps_input,
+                adapter_width=self.adapter_width,
+                adapter_dropout=(self.lora.dropout or 0.0) if self.lora else 0.0,
+            )
+            base = quantized_bytes(linear, quantization) + bias * self.other_width
+            return Held(weight, base, adapter)
+        width = self.width
+        weight = Weight(
+            trainable=self.full,
+            stored=self.working,
+            gradient=self.working,
+            rank=rank,
+            adapter_width=self.adapter_width,
+            adapter_dropout=(self.lora.dropout or 0.0) if self.lora else 0.0,
+        )
+        return Held(weight, (linear.weights + bias) * width, adapter)
+
+    def weights(self, layer: Layer) -> Weights:
+        """The lookup that blocks use."""
+        named = {linear.name: self.hold(linear).weight for linear in layer.linears}
+        return Weights(
+            Weight(trainable=self.full, stored=self.working, gradient=self.working), named
+        )
+
+    def layer(self, layer: Layer, norm_parameters: int) -> Stock:
+        """The stock of one layer."""
+        base = trainable = adapter = largest = quantized = 0
+        shapes: list[tuple[int, int, int]] = []
+        for linear in layer.linears:
+            held = self.hold(linear)
+            base += held.base
+            adapter += held.adapter
+            if held.weight.quantized:
+                quantized += held.base
+            if self.full:
+                trainable += linear.parameters
+                largest = max(largest, linear.weights)
+                shapes.append((linear.inputs, linear.outputs * linear.experts, 1))
+            elif held.adapter:
+                rank = held.weight.rank
+                shapes.append((rank, linear.inputs * linear.experts, 1))
+                shapes.append((rank, linear.outputs * linear.experts, 1))
+        other = layer.norms * norm_parameters + layer.attention.other_parameters
+        other += layer.mlp.other_parameters + (layer.cross.other_parameters if layer.cross else 0)
+        base += other * self.other_width
+        if self.full:
+            trainable += other
+            if other:
+                shapes.append((1, other, 1))
+        return Stock(
+            base=base,
+            trainable=trainable,
+            adapter=adapter,
+            largest=largest,
+            quantized=quantized,
+            shapes=tuple(shapes),
+        )
+
+    def embedding(self) -> Stock:
+        """The token table and what no layer holds."""
+        architecture = self.architecture
+        table = architecture.embedding_parameters
+        other = architecture.other_parameters + architecture.norm_parameters
+        width = self.other_width
+        base = (table + other) * width
+        trainable = table + other if self.full else 0
+        if self.saves_embedding:
+            trainable = table
+            base += table * width
+        shapes: tuple[tuple[int, int, int], ...] = ()
+        if trainable:
+            shapes = (
+                (architecture.vocabulary, architecture.embedding_dim or architecture.hidden, 1),
+            )
+        return Stock(
+            base=base,
+            trainable=trainable,
+            largest=table if trainable else 0,
+            shapes=shapes,
+            embedding=table if trainable else 0,
+        )
+
+    def head(self) -> Stock:
+        """The output matrix, where it is one of its own."""
+        numel = self.architecture.head_parameters
+        width = self.width
+        if self.prepared and self.quantization is not None:
+            width = 4
+        base = numel * width
+        trainable = numel if self.full or (self.architecture.head == "classes") else 0
+        if self.saves_head and not self.architecture.tied:
+            trainable = numel
+            base += numel * width
+        adapter = 0
+        lora = self.lora
+        if (
+            lora is not None
+            and not isinstance(lora.target_modules, str)
+            and matches("lm_head", lora.target_modules or ())
+        ):
+            adapter = (lora.r or 16) * (self.architecture.hidden + self.architecture.vocabulary)
+        shapes = ((self.architecture.vocabulary, self.architecture.hidden, 1),) if trainable else ()
+        return Stock(
+            base=base,
+            trainable=trainable,
+            largest=numel if trainable else 0,
+            adapter=adapter,
+            shapes=shapes,
+        )
+
+    def head_weight(self) -> Weight:
+        """The output matrix as the loss sees it."""
+        trainable = self.full or self.saves_head or self.architecture.head == "classes"
+        rank = 0
+        lora = self.lora
+        if (
+            lora is not None
+            and not isinstance(lora.target_modules, str)
+            and matches("lm_head", lora.target_modules or ())
+        ):
+            rank = lora.r or 16
+        stored = 4 if self.prepared else self.working
+        return Weight(
+            trainable=trainable,
+            stored=stored,
+            gradient=stored,
+            rank=rank,
+            adapter_width=self.adapter_width,
+            adapter_dropout=(lora.dropout or 0.0) if lora else 0.0,
+        )
+
+
+class Stock(Plain):
+    """Weights of a part of the model.
+
+    base: bytes. trainable: base numbers that train. adapter: adapter numbers (all train).
+    largest: the largest trainable parameter, in numbers. quantized: bytes of ``base`` that are
+    codes. shapes: rows, columns and count of trainable matrices. embedding: trainable numbers of
+    token tables.
+    """
+
+    base: int = 0
+    trainable: int = 0
+    adapter: int = 0
+    largest: int = 0
+    quantized: int = 0
+    shapes: tuple[tuple[int, int, int], ...] = ()
+    embedding: int = 0

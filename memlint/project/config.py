@@ -1,0 +1,220 @@
+"""Configuration: ``[tool.memlint]`` of the nearest ``pyproject.toml``, or ``memlint.toml``.
+
+Nearest to each file, as in the other linters: a repository may hold projects with settings of
+their own. A key that nobody knows is an error with a suggestion, since a misspelt ``ignore`` that
+is silently dropped costs more than it saves. ``tomllib`` is imported only if there is such a file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from memlint.project.ignores import Patterns, problem
+from memlint.source.bounded import read_regular
+from memlint.suggest import suggestion
+
+CONFIG_NAMES = ("memlint.toml", "pyproject.toml")
+
+
+class ConfigError(ValueError):
+    """A configuration or option that cannot be used; the message says what was wanted."""
+
+
+class Settings(NamedTuple):
+    """What the configuration says. Patterns are relative to ``root``, an absolute folder.
+
+    per_file_ignores: (pattern, codes) in the order of the file; all that match count.
+    """
+
+    root: str = ""
+    origin: str = ""
+    select: tuple[str, ...] | None = None
+    extend_select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    exclude: tuple[str, ...] = ()
+    target: str = ""
+    unsafe_fixes: bool = False
+    runtime: bool = True
+
+    def excluded(self) -> Patterns:
+        return Patterns(self.exclude)
+
+
+def load(path: str) -> Settings | None:
+    """The settings in ``path``; None for a ``pyproject.toml`` that says nothing of memlint.
+
+    Raises ``ConfigError``.
+    """
+    try:
+        data = read_regular(path)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ConfigError(f"{path}: cannot be read: {reason}") from None
+    whole = os.path.basename(path) != "pyproject.toml"
+    if not whole and b"memlint" not in data:
+        return None
+    import tomllib
+
+    try:
+        document = tomllib.loads(data.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: is nested too deeply") from None
+    tool = document.get("tool", {})
+    section = tool.get("memlint") if isinstance(tool, dict) else None
+    if whole:
+        section = document if section is None else section
+    if section is None:
+        return None
+    if not isinstance(section, dict):
+        raise ConfigError(f"{path}: [tool.memlint] must be a table")
+    return _settings(path, section)
+
+
+def nearest(folder: str, known: dict[str, Settings | None] | None = None) -> Settings:
+    """The settings that hold in ``folder`` (absolute); ``known`` keeps what was found on the way.
+
+    Without a configuration file: the defaults, with ``folder`` as their root.
+    """
+    known = {} if known is None else known
+    passed: list[str] = []
+    found: Settings | None = None
+    here = folder
+    while True:
+        if here in known:
+            found = known[here]
+            break
+        passed.append(here)
+        found = in_folder(here)
+        above = os.path.dirname(here)
+        if found is not None or above == here:
+            break
+        here = above
+    for each in passed:
+        known[each] = found
+    return Settings(root=folder) if found is None else found
+
+
+def in_folder(folder: str, names: Sequence[str] = CONFIG_NAMES) -> Settings | None:
+    """The settings of a configuration file in ``folder`` itself; ``memlint.toml`` goes first."""
+    for name in CONFIG_NAMES:
+        path = os.path.join(folder, name)
+        if name in names and os.path.isfile(path):
+            settings = load(path)
+            if settings is not None:
+                return settings
+    return None
+
+
+def _settings(path: str, section: Mapping[str, Any]) -> Settings:
+    values: dict[str, Any] = {}
+    readers = {
+        "select": _strings,
+        "extend-select": _strings,
+        "ignore": _strings,
+        "per-file-ignores": _per_file,
+        "exclude": _patterns,
+        "target": _target,
+        "unsafe-fixes": _flag,
+        "runtime": _flag,
+    }
+    for key, value in section.items():
+        reader = readers.get(key)
+        if reader is None:
+            raise ConfigError(f"{path}: unknown key '{key}'{suggestion(key, readers)}")
+        values[key.replace("-", "_")] = reader(path, key, value)
+    settings = Settings(root=os.path.dirname(os.path.abspath(path)), origin=path, **values)
+    _check_codes(settings)
+    return settings
+
+
+def override(
+    settings: Settings,
+    *,
+    target: str | None = None,
+    unsafe_fixes: bool | None = None,
+    runtime: bool | None = None,
+) -> Settings:
+    """``settings`` with what the command line said."""
+    if target is not None:
+        settings = settings._replace(target=target)
+    if unsafe_fixes is not None:
+        settings = settings._replace(unsafe_fixes=unsafe_fixes)
+    if runtime is not None:
+        settings = settings._replace(runtime=runtime)
+    return settings
+
+
+def _strings(path: str, key: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ConfigError(f"{path}: '{key}' must be a list of strings, not {value!r}")
+    return tuple(value)
+
+
+def _per_file(path: str, key: str, value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: '{key}' must be a table of pattern = [codes], not {value!r}")
+    return tuple(
+        (_pattern(path, key, pattern), _strings(path, key, codes))
+        for pattern, codes in value.items()
+    )
+
+
+def _patterns(path: str, key: str, value: Any) -> tuple[str, ...]:
+    return tuple(_pattern(path, key, pattern) for pattern in _strings(path, key, value))
+
+
+def _pattern(path: str, key: str, pattern: str) -> str:
+    """``pattern`` in git's form, relative to the configuration's folder.
+
+    ``./data`` and absolute paths are what people write too. Raises ``ConfigError`` for a pattern
+    that can match nothing.
+    """
+    root = os.path.dirname(os.path.abspath(path)).replace(os.sep, "/").rstrip("/")
+    sign, text = ("!", pattern[1:]) if pattern.startswith("!") else ("", pattern)
+    if os.sep != "/":
+        text = text.replace(os.sep, "/")
+    if text.startswith(f"{root}/"):
+        text = text[len(root) :]
+    elif text.startswith("./"):
+        text = text[1:]
+    elif text == ".." or text.startswith("../"):
+        raise ConfigError(
+            f"{path}: '{key}' has {pattern!r}, which leads out of the configuration's folder"
+        )
+    reason = problem(text)
+    if reason is not None:
+        raise ConfigError(f"{path}: '{key}' has {pattern!r}, which can match nothing: {reason}")
+    return sign + text
+
+
+def _target(path: str, key: str, value: Any) -> str:
+    if isinstance(value, dict) and all(isinstance(item, str) for item in value.values()):
+        return ",".join(f"{name}={version}" for name, version in value.items())
+    if not isinstance(value, str):
+        raise ConfigError(
+            f"{path}: '{key}' must be a string as in \"trl=0.29,transformers=4.57\", not {value!r}"
+        )
+    return value
+
+
+def _flag(path: str, key: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{path}: '{key}' must be true or false, not {value!r}")
+    return value
+
+
+def _check_codes(settings: Settings) -> None:
+    from memlint.rule.registry import check_specifiers
+
+    codes = [*(settings.select or ()), *settings.extend_select, *settings.ignore]
+    for _, more in settings.per_file_ignores:
+        codes += more
+    try:
+        check_specifiers(codes)
+    except ValueError as error:
+        raise ConfigError(f"{settings.origin}: {error}") from None

@@ -1,0 +1,265 @@
+"""Which files to check: scripts and notebooks under the given paths.
+
+What git ignores, virtual environments, build folders, the configuration's ``exclude`` and copies of
+the libraries themselves are passed over. A file named on the command line is always taken, unless
+``force_exclude`` says that a hook named it and not a person. Links to folders are not followed; one
+that leads back to a folder above it is reported.
+
+Cost: one ``scandir`` per folder; no pattern is compiled for the usual ``.gitignore``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from memlint.project.config import CONFIG_NAMES, Settings, in_folder, nearest
+from memlint.project.ignores import Patterns
+from memlint.project.vendored import is_vendored
+from memlint.source.bounded import read_regular_text
+from memlint.source.diagnostics import FileError
+
+SUFFIXES = (".py", ".ipynb")
+_OTHER_FORMATS = (".cfg", ".ini", ".json", ".md", ".rst", ".sh", ".toml", ".yaml", ".yml")
+
+# Bytes of a file of patterns; git itself gets slow before.
+_MAX_PATTERNS = 1 << 20
+
+_SKIPPED_FOLDERS = frozenset(
+    {
+        ".bzr", ".direnv", ".eggs", ".git", ".hg", ".ipynb_checkpoints", ".memlint_cache",
+        ".mypy_cache", ".nox", ".pants.d", ".pytest_cache", ".pytype", ".ruff_cache", ".svn",
+        ".tox", ".venv", ".vscode", "__pycache__", "__pypackages__", "_build", "buck-out", "build",
+        "dist", "node_modules", "site-packages", "unsloth_compiled_cache", "venv", "wandb",
+    }
+)  # fmt: skip
+
+
+class Found(NamedTuple):
+    """A file to check.
+
+    path: as shown, beginning with what the user gave.
+    named: the user named the file itself, not a folder above it.
+    absolute: the path from the root, where it is at hand.
+    """
+
+    path: str
+    settings: Settings
+    named: bool = False
+    absolute: str = ""
+
+
+class Skipped(NamedTuple):
+    """A folder that was passed over for a reason worth telling."""
+
+    path: str
+    reason: str
+
+
+class _Folder(NamedTuple):
+    """A folder on the walk: ``shown`` to people, ``absolute`` for matching."""
+
+    shown: str
+    absolute: str
+    settings: Settings
+    excluded: Patterns
+    ignores: tuple[tuple[str, Patterns], ...]  # (folder, its patterns), outermost first
+
+
+def discover(
+    paths: Sequence[str], *, config: Settings | None = None, force_exclude: bool = False
+) -> Iterator[Found | Skipped | FileError]:
+    """The files under ``paths``, in order, each once; what cannot be walked as diagnostics.
+
+    ``config`` takes the place of every configuration file. Raises ``ConfigError``.
+    """
+    seen: set[str] = set()
+    known: dict[str, Settings | None] = {}
+    for path in paths:
+        absolute = os.path.abspath(path)
+        try:
+            is_folder = os.path.isdir(path)
+            if not is_folder:
+                os.stat(path)
+        except OSError as error:
+            yield FileError(path, _why_not(error))
+            continue
+        start = absolute if is_folder else os.path.dirname(absolute)
+        settings = nearest(start, known) if config is None else config
+        ignores = _ignores_above(start)
+        folder = _Folder(path, absolute, settings, settings.excluded(), ignores)
+        if is_folder:
+            if force_exclude and _excluded(folder._replace(absolute=start), absolute):
+                continue
+            shown = "" if os.path.normpath(path) == "." else path
+            found = _walk(folder._replace(shown=shown), config is None)
+        elif path.endswith(_OTHER_FORMATS):
+            yield FileError(path, "is neither a Python file nor a notebook")
+            continue
+        elif force_exclude and _excluded(folder, absolute):
+            continue
+        else:
+            found = iter((Found(path, settings, True, absolute),))
+        for each in found:
+            if isinstance(each, Found):
+                if each.absolute in seen:
+                    continue
+                seen.add(each.absolute)
+            yield each
+
+
+def _walk(top: _Folder, configurable: bool) -> Iterator[Found | Skipped | FileError]:
+    """What lies under ``top``: a folder's files first. No recursion: trees may be deep."""
+    waiting = [top]
+    while waiting:
+        below: list[_Folder] = []
+        yield from _in_folder(waiting.pop(), configurable, below)
+        waiting += reversed(below)
+
+
+def _in_folder(
+    folder: _Folder, configurable: bool, below: list[_Folder]
+) -> Iterator[Found | Skipped | FileError]:
+    """What lies in ``folder`` itself; the folders that are to be walked go to ``below``."""
+    try:
+        with os.scandir(folder.shown or ".") as entries:
+            ordered = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        yield FileError(folder.shown, _why_not(error))
+        return
+    names = {entry.name for entry in ordered}
+    if "pyvenv.cfg" in names or "conda-meta" in names:
+        return
+    folder = _enter(folder, names, configurable)
+    before = os.path.join(folder.shown, "")
+    for entry in ordered:
+        name = entry.name
+        is_link = entry.is_symlink()
+        is_script = name.endswith(SUFFIXES)
+        if not is_script and not is_link and not entry.is_dir(follow_symlinks=False):
+            continue
+        shown = f"{before}{name}"
+        absolute = os.path.join(folder.absolute, name)
+        if is_link and not is_script:
+            problem = _loop(shown, absolute)
+            if problem and not _ignored(folder, absolute, True):
+                yield problem
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            if name in _SKIPPED_FOLDERS or _ignored(folder, absolute, True):
+                continue
+            if is_vendored(absolute):
+                yield Skipped(shown, "a copy of a library")
+                continue
+            below.append(folder._replace(shown=shown, absolute=absolute))
+        elif not _ignored(folder, absolute, False):
+            try:
+                if is_link and not entry.is_file():
+                    os.stat(shown)  # a link to nothing or to itself says so
+                    continue
+            except OSError as error:
+                yield FileError(shown, _why_not(error))
+                continue
+            if entry.is_file():
+                yield Found(shown, folder.settings, False, absolute)
+
+
+def _enter(folder: _Folder, names: set[str], configurable: bool) -> _Folder:
+    """``folder`` with the ``.gitignore`` and configuration that lie in it."""
+    if ".gitignore" in names:
+        patterns = _patterns(os.path.join(folder.absolute, ".gitignore"))
+        folder = folder._replace(ignores=(*folder.ignores, (folder.absolute, patterns)))
+    present = [name for name in CONFIG_NAMES if name in names]
+    if configurable and present:
+        settings = in_folder(folder.absolute, present)
+        if settings is not None:
+            folder = folder._replace(settings=settings, excluded=settings.excluded())
+    return folder
+
+
+def _ignores_above(folder: str) -> tuple[tuple[str, Patterns], ...]:
+    """The patterns of the repository that hold above ``folder``, outermost first."""
+    if os.path.isdir(os.path.join(folder, ".git")):
+        return _info_exclude(folder)
+    found: list[tuple[str, Patterns]] = []
+    here = os.path.dirname(folder)
+    while True:
+        file = os.path.join(here, ".gitignore")
+        if os.path.isfile(file):
+            found.append((here, _patterns(file)))
+        above = os.path.dirname(here)
+        if os.path.exists(os.path.join(here, ".git")):
+            return (*_info_exclude(here), *reversed(found))
+        if above == here:
+            return ()  # in no repository: what lies above is somebody else's
+        here = above
+
+
+def _info_exclude(repository: str) -> tuple[tuple[str, Patterns], ...]:
+    file = os.path.join(repository, ".git", "info", "exclude")
+    return ((repository, _patterns(file)),) if os.path.isfile(file) else ()
+
+
+def _patterns(path: str) -> Patterns:
+    try:
+        return Patterns(read_regular_text(path, _MAX_PATTERNS).split("\n"))
+    except OSError:
+        return Patterns(())
+
+
+def _ignored(folder: _Folder, absolute: str, is_folder: bool) -> bool:
+    """Whether the configuration excludes, or git ignores, this entry of ``folder``."""
+    if folder.excluded and folder.excluded.match(
+        _relative(absolute, folder.settings.root), is_folder
+    ):
+        return True
+    for base, patterns in reversed(folder.ignores):
+        if patterns:
+            verdict = patterns.match(_relative(absolute, base), is_folder)
+            if verdict is not None:
+                return verdict
+    return False
+
+
+def is_excluded(path: str, settings: Settings) -> bool:
+    """Whether a walk would pass over a file of this name."""
+    absolute = os.path.abspath(path)
+    above = os.path.dirname(absolute)
+    return _excluded(_Folder(path, above, settings, settings.excluded(), ()), absolute)
+
+
+def _excluded(folder: _Folder, absolute: str) -> bool:
+    """Whether a path that was named outright is one that a walk from its root would pass over."""
+    root = folder.settings.root or folder.absolute
+    relative = _relative(absolute, root)
+    if any(part in _SKIPPED_FOLDERS for part in relative.split("/")):
+        return True
+    return folder.excluded.ignores(relative)
+
+
+def _relative(absolute: str, base: str) -> str:
+    relative = absolute[len(base) :] if absolute.startswith(base) else absolute
+    return relative.replace(os.sep, "/").lstrip("/")
+
+
+def _loop(shown: str, absolute: str) -> FileError | None:
+    """What is wrong with a link that is no script; None for one that merely is not followed."""
+    try:
+        os.stat(absolute)
+    except OSError as error:
+        return FileError(shown, _why_not(error)) if error.errno == errno.ELOOP else None
+    target = os.path.realpath(absolute)
+    parent = os.path.realpath(os.path.dirname(absolute))
+    if os.path.isdir(target) and (parent + os.sep).startswith(target.rstrip(os.sep) + os.sep):
+        return FileError(shown, f"is a folder loop: it leads back to {target}")
+    return None
+
+
+def _why_not(error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        return "does not exist"
+    if error.errno == errno.ELOOP:
+        return "is a loop of links"
+    return f"cannot be read: {(error.strerror or str(error)).lower()}"

@@ -1,0 +1,210 @@
+"""Patterns in the form of ``.gitignore``, matched fast enough to cost a walk nothing.
+
+Nearly every pattern in practice is a plain name, a suffix (``*.pyc``) or a plain path: those are
+looked up, and only the rest become regular expressions, compiled when first needed. ``exclude``
+and ``per-file-ignores`` of the configuration use the same patterns.
+
+Patterns come with somebody's repository, so matching never backtracks: ``*a*a*a*b`` takes time in
+proportion to pattern and path (pathspec's expressions take exponential time on it). Between two
+wildcards the leftmost match is as good as any other, so each is an atomic group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+_MAGIC = frozenset("*?[\\")
+
+
+class _Pattern(NamedTuple):
+    """``rank`` is the line: of all that match, the last decides. ``keep`` stands for ``!``."""
+
+    rank: int
+    keep: bool
+    folders_only: bool
+
+
+class Patterns:
+    """The patterns of one file (or list), relative to the folder that it lies in."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._names: dict[str, list[_Pattern]] = {}
+        self._paths: dict[str, list[_Pattern]] = {}
+        self._suffixes: list[tuple[str, _Pattern]] = []
+        self._globs: list[tuple[str, bool, _Pattern]] = []
+        self._compiled: list[tuple[re.Pattern[str], bool, _Pattern]] | None = None
+        for rank, line in enumerate(lines):
+            self._add(rank, line)
+        self._endings = tuple(suffix for suffix, _ in self._suffixes)
+
+    def __bool__(self) -> bool:
+        return bool(self._names or self._paths or self._suffixes or self._globs)
+
+    def match(self, path: str, is_folder: bool) -> bool | None:
+        """Whether ``path`` (relative, with ``/``) is ignored; None if no pattern speaks of it.
+
+        What lies in an ignored folder is ignored too, and is the caller's to skip.
+        """
+        name = path[path.rfind("/") + 1 :]
+        best: _Pattern | None = None
+        for pattern in self._names.get(name, ()):
+            best = _later(best, pattern, is_folder)
+        for pattern in self._paths.get(path, ()):
+            best = _later(best, pattern, is_folder)
+        if self._endings and name.endswith(self._endings):
+            for suffix, pattern in self._suffixes:
+                if name.endswith(suffix):
+                    best = _later(best, pattern, is_folder)
+        if self._globs:
+            if self._compiled is None:
+                self._compiled = [
+                    (re.compile(_translate(glob), re.DOTALL), anchored, pattern)
+                    for glob, anchored, pattern in self._globs
+                ]
+            for regex, anchored, pattern in self._compiled:
+                if regex.fullmatch(path if anchored else name):
+                    best = _later(best, pattern, is_folder)
+        return None if best is None else not best.keep
+
+    def ignores(self, path: str) -> bool:
+        """Whether the file ``path`` or a folder above it is ignored by these patterns alone."""
+        parts = path.split("/")
+        for end in range(1, len(parts) + 1):
+            if self.match("/".join(parts[:end]), end < len(parts)):
+                return True
+        return False
+
+    def _add(self, rank: int, line: str) -> None:
+        text = line.rstrip("\r\n")
+        while text.endswith(" ") and not text.endswith("\\ "):
+            text = text[:-1]
+        if not text or text.startswith("#"):
+            return
+        keep = text.startswith("!")
+        text = text[1:] if keep else text
+        folders_only = text.endswith("/")
+        text = text.rstrip("/") if folders_only else text
+        anchored = "/" in text
+        text = text.removeprefix("/")
+        if not text:
+            return
+        pattern = _Pattern(rank, keep, folders_only)
+        if _MAGIC.isdisjoint(text):
+            (self._paths if anchored else self._names).setdefault(text, []).append(pattern)
+        elif not anchored and text[0] == "*" and _MAGIC.isdisjoint(text[1:]):
+            self._suffixes.append((text[1:], pattern))
+        elif text.startswith("**/") and _MAGIC.isdisjoint(text[3:]) and "/" not in text[3:]:
+            self._names.setdefault(text[3:], []).append(pattern)
+        else:
+            self._globs.append((text, anchored, pattern))
+
+
+def _later(best: _Pattern | None, pattern: _Pattern, is_folder: bool) -> _Pattern | None:
+    if pattern.folders_only and not is_folder:
+        return best
+    return pattern if best is None or pattern.rank > best.rank else best
+
+
+_NOTHING = "(?!)"
+
+
+def problem(pattern: str) -> str | None:
+    """Why ``pattern`` can match nothing; None if it can."""
+    return next((word for kind, word in _tokens(pattern) if kind == "broken"), None)
+
+
+def _translate(glob: str) -> str:
+    """The regular expression of a pattern with wildcards; ``*`` and ``?`` stop at ``/``."""
+    groups: list[list[list[str]]] = [[[""]]]  # parts between ``**/``, their segments, their pieces
+    rest = ""
+    for kind, text in _tokens(glob):
+        segments = groups[-1]
+        if kind == "broken":
+            return _NOTHING
+        if kind == "deep":
+            groups.append([[""]])
+        elif kind == "rest":
+            rest = ".+"
+        elif kind == "slash":
+            segments.append([""])
+        elif kind == "star":
+            segments[-1].append("")
+        else:
+            segments[-1][-1] += text
+    bodies = ["/".join(map(_segment, segments)) for segments in groups]
+    out = bodies[0]
+    for body in bodies[1:-1]:
+        out += f"(?>(?:[^/]++/)*?{body})" if body else ""
+    if len(bodies) > 1:
+        ending = rest or r"\Z"
+        out += f"(?>(?:[^/]++/)*?{bodies[-1]}{ending})" if bodies[-1] else ".+"
+    else:
+        out += rest
+    return out
+
+
+def _segment(pieces: list[str]) -> str:
+    """A part of a path between two ``/``: its pieces with anything between them."""
+    if len(pieces) == 1:
+        return pieces[0]
+    first, *middle, last = pieces
+    inner = "".join(f"(?>[^/]*?{piece})" for piece in middle if piece)
+    # The last piece ends where the segment does.
+    end = rf"(?>[^/]*?{last}(?=/|\Z))" if last else "[^/]*+"
+    return first + inner + end
+
+
+def _tokens(glob: str) -> Iterator[tuple[str, str]]:
+    """What a pattern is made of: (kind, expression of one character or reason)."""
+    index = 0
+    while index < len(glob):
+        char = glob[index]
+        starts = index == 0 or glob[index - 1] == "/"
+        if starts and glob.startswith("**/", index):
+            yield "deep", ""
+            index += 3
+        elif starts and index and glob[index:] == "**":
+            yield "rest", ""
+            return
+        elif char == "*":
+            while glob.startswith("*", index):
+                index += 1
+            yield "star", ""
+        elif char == "[":
+            end = glob.find("]", index + 3 if glob[index + 1 : index + 2] in "!^" else index + 2)
+            if end < 0:
+                yield "broken", "a bracket is not closed"
+                return
+            yield _bracket(glob[index + 1 : end])
+            index = end + 1
+        elif char == "\\" and index + 1 < len(glob):
+            yield "char", re.escape(glob[index + 1])
+            index += 2
+        else:
+            yield (
+                ("slash", "")
+                if char == "/"
+                else ("char", "[^/]" if char == "?" else re.escape(char))
+            )
+            index += 1
+
+
+def _bracket(body: str) -> tuple[str, str]:
+    """The token of ``[body]``."""
+    negated = body[0] in "!^"
+    chars = body[1:] if negated else body
+    parts: list[str] = []
+    index = 0
+    while index < len(chars):
+        if chars[index + 1 : index + 2] == "-" and index + 2 < len(chars):
+            low, high = chars[index], chars[index + 2]
+            if low > high:
+                return "broken", f"the range {low}-{high} is reversed"
+            parts.append(f"{re.escape(low)}-{re.escape(high)}")
+            index += 3
+        else:
+            parts.append(re.escape(chars[index]))
+            index += 1
+    return "char", f"(?!/)[{'^' if negated else ''}{''.join(parts)}]"

@@ -1,0 +1,278 @@
+"""What a project's own files say of the libraries' versions, read line by line.
+
+Lock files, requirement files, conda's ``environment.yml``, ``pyproject.toml``, ``setup.cfg``,
+``setup.py`` and Dockerfiles. No parsers of these formats: a file that is broken elsewhere still
+says its pins, and nothing is imported that a check of one small script would have to pay for.
+
+Only regular files up to a limit are read, each once, in time linear in their size.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import islice
+
+from memlint.api.tables import PACKAGES
+from memlint.api.versions import is_specifier, is_version, parse_version
+from memlint.project.requirements import installs, known, requirement
+from memlint.source.bounded import read_regular_text
+
+# A lock file of a large project has some two megabytes; anything far above is not one.
+_LARGEST_BYTES = 16_000_000
+# Files that one requirements file may include, at any depth.
+_MOST_INCLUDED = 50
+# Strings on one line: a list of requirements has some dozens.
+_MOST_STRINGS = 2000
+
+_ANY_NAME = rf"(?P<name>{'|'.join(PACKAGES)}|pytorch)"
+_ANY = re.compile(_ANY_NAME, re.IGNORECASE)
+_LOCK_LINE = re.compile(r"(name|version)[ \t]*=[ \t]*[\"']([^\"']+)[\"']")
+_PIPENV = re.compile(
+    rf"[\"']{_ANY_NAME}[\"']\s*:\s*\{{[^{{}}]*?[\"']version[\"']\s*:\s*[\"']==(?P<version>[^\"']+)"
+)
+_INCLUDED = re.compile(r"(?:-r|--requirement|-c|--constraint)[ =]*([^\s#]+)")
+_QUOTED = re.compile(r"\"([^\"]*)\"|'([^']*)'")
+_CONDA = re.compile(
+    rf"(?i)(?:[\w./-]{{1,100}}::)?{_ANY_NAME}(?![\w.-])[ \t]*(?P<specifier>[=<>~!][^#\"']*)"
+)
+_SECTION = re.compile(r"\[([^\[\]]+)\][ \t]*(?:#.*)?")
+_KEY = re.compile(rf"(?i)[\"']?{_ANY_NAME}[\"']?[ \t]*=[ \t]*(?P<value>.*)")
+_INNER = re.compile(r"\b(version|tag|rev|branch)[ \t]*=[ \t]*[\"']([^\"']+)[\"']")
+_BASE_IMAGE = re.compile(
+    r"(?i)FROM[ \t]+(?:\S*/)?(?P<image>pytorch|transformers-pytorch-gpu):(?P<version>\d+(?:\.\d+)+)"
+)
+
+Declared = Mapping[str, str]
+"""Package -> specifier, as it is written."""
+
+
+def declared(path: str) -> Declared:
+    """The versions that the file at ``path`` requires; empty where it cannot be read."""
+    for pattern, _, reader in _MANIFESTS:
+        if fnmatchcase(os.path.basename(path), pattern):
+            text = text_of(path)
+            return reader(text, path) if text else {}
+    return {}
+
+
+def manifests(names: list[str]) -> list[str]:
+    """Those of a folder's file names that are manifests, the more exact kinds first."""
+    found: list[tuple[int, str]] = []
+    for name in names:
+        if name.endswith(_ENDS) or name.startswith(_BEGINNINGS):
+            rank = _rank(name)
+            if rank is not None:
+                found.append((rank, name))
+    return [name for _, name in sorted(found)]
+
+
+def _rank(name: str) -> int | None:
+    for pattern, rank, _ in _MANIFESTS:
+        if fnmatchcase(name, pattern):
+            return rank
+    return None
+
+
+def text_of(path: str) -> str:
+    """What the file says; nothing where it cannot be read or is too large to be a manifest."""
+    try:
+        return read_regular_text(path, _LARGEST_BYTES)
+    except (OSError, ValueError):
+        return ""
+
+
+def _locked(text: str, path: str) -> Declared:
+    """``uv.lock``, ``poetry.lock``, ``pdm.lock``, ``pylock.toml``: a table for each package."""
+    found: dict[str, str] = {}
+    package = ""
+    for line in text.split("\n"):
+        if line.startswith("["):
+            package = ""
+        elif line.startswith(("name", "version")):
+            match = _LOCK_LINE.match(line)
+            if match is None:
+                continue
+            if match[1] == "name":
+                package = match[2]
+            elif package in PACKAGES:
+                _keep_highest(found, package, match[2])
+                package = ""
+    return found
+
+
+def _pipenv(text: str, path: str) -> Declared:
+    found: dict[str, str] = {}
+    for match in _PIPENV.finditer(text):
+        _keep_highest(found, known(match["name"]), match["version"])
+    return found
+
+
+def _keep_highest(found: dict[str, str], package: str, version: str) -> None:
+    """One lock file may hold a version for each platform: the highest is meant."""
+    if is_version(version) and (
+        package not in found or parse_version(version) > parse_version(found[package][2:])
+    ):
+        found[package] = f"=={version}"
+
+
+def _requirements(text: str, path: str, seen: set[str] | None = None) -> Declared:
+    seen = {os.path.realpath(path)} if seen is None else seen
+    found: dict[str, str] = {}
+    included: list[str] = []
+    for line in text.split("\n"):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        include = _INCLUDED.match(line) if line.startswith("-") else None
+        if include is not None:
+            included.append(include[1].strip("\"'"))
+            continue
+        pin = requirement(line)
+        if pin is not None:
+            found.setdefault(*pin)
+    for name in included:
+        for package, specifier in _included(name, path, seen).items():
+            found.setdefault(package, specifier)
+    return found
+
+
+def _included(name: str, path: str, seen: set[str]) -> Declared:
+    """What another requirements file says, unless it was read already."""
+    if "\0" in name:
+        return {}
+    other = os.path.join(os.path.dirname(path), name)
+    real = os.path.realpath(other)
+    if real in seen or len(seen) > _MOST_INCLUDED:
+        return {}
+    seen.add(real)
+    return _requirements(text_of(other), other, seen)
+
+
+def _conda(text: str, path: str) -> Declared:
+    found: dict[str, str] = {}
+    seen = {os.path.realpath(path)}
+    for line in text.split("\n"):
+        line = line.strip()
+        if not line.startswith("-"):
+            continue
+        item = line[1:].strip().strip("\"'")
+        include = _INCLUDED.match(item) if item.startswith("-") else None
+        if include is not None:
+            for package, specifier in _included(include[1], path, seen).items():
+                found.setdefault(package, specifier)
+            continue
+        match = _CONDA.match(item)
+        if match is None:
+            pin = requirement(item)
+            if pin is not None:
+                found.setdefault(*pin)
+            continue
+        # `transformers=4.36.2=py311_0` ends in a build number.
+        specifier = re.split(r"[ \t]@|;", match["specifier"])[0].strip()
+        specifier = re.sub(r"(?<=[\w*])=[\w.*]+$", "", specifier)
+        if is_specifier(specifier):
+            found.setdefault(known(match["name"]), specifier)
+    return found
+
+
+def _quoted(text: str, path: str) -> Declared:
+    return declared_in_strings(text.split("\n"))
+
+
+def declared_in_strings(lines: list[str]) -> dict[str, str]:
+    """The requirements among the strings on ``lines``."""
+    found: dict[str, str] = {}
+    for line in lines:
+        if line[:40].lstrip().startswith("#") or not _ANY.search(line):
+            continue
+        for match in islice(_QUOTED.finditer(line), _MOST_STRINGS):
+            pin = requirement(match[1] or match[2] or "")
+            if pin is not None:
+                found.setdefault(*pin)
+    return found
+
+
+def _pyproject(text: str, path: str) -> Declared:
+    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    for section, lines in _sections(text):
+        if section.startswith("tool.memlint"):
+            continue
+        poetry = section.startswith("tool.poetry") and section.endswith("dependencies")
+        for package, specifier in declared_in_strings([] if poetry else lines).items():
+            found.setdefault(package, specifier)
+        for line in lines:
+            match = _KEY.match(line)
+            if match is None:
+                continue
+            inner = dict(_INNER.findall(match["value"])) if match["value"].startswith("{") else {}
+            tag = inner.get("tag") or inner.get("rev") or inner.get("branch") or ""
+            pin = requirement(f"{match['name']} @ git+x@{tag}") if tag else None
+            if pin is not None:
+                sources.setdefault(*pin)
+            elif poetry:
+                plain = _QUOTED.match(match["value"])
+                text = inner.get("version") or (plain and (plain[1] or plain[2])) or ""
+                # A bare number means "compatible with" there.
+                specifier = f"^{text}" if text[:1].isdigit() else text
+                if is_specifier(specifier):
+                    found.setdefault(known(match["name"]), specifier)
+    return {**found, **sources}
+
+
+def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The tables of a TOML file with their lines; what stands before the first is left out."""
+    name: str | None = None
+    lines: list[str] = []
+    for line in text.split("\n"):
+        header = _SECTION.fullmatch(line) if line.startswith("[") else None
+        if header is None:
+            lines.append(line)
+            continue
+        if name is not None:
+            yield name, lines
+        name, lines = header[1].strip(), []
+    if name is not None:
+        yield name, lines
+
+
+def _docker(text: str, path: str) -> Declared:
+    lines = text.split("\n")
+    found = dict(installs(lines))  # the last command is what the image has
+    for line in lines:
+        base = _BASE_IMAGE.match(line.strip())
+        if base is not None and is_version(base["version"]):
+            package = "torch" if base["image"].lower() == "pytorch" else "transformers"
+            found.setdefault(package, f"=={base['version']}")
+    return found
+
+
+_Reader = Callable[[str, str], Declared]
+
+_MANIFESTS: tuple[tuple[str, int, _Reader], ...] = (
+    ("uv.lock", 0, _locked),
+    ("poetry.lock", 0, _locked),
+    ("pdm.lock", 0, _locked),
+    ("pylock*.toml", 0, _locked),
+    ("Pipfile.lock", 0, _pipenv),
+    ("requirements.txt", 1, _requirements),
+    ("requirements*.txt", 2, _requirements),
+    ("*requirements.txt", 2, _requirements),
+    ("environment*.yml", 3, _conda),
+    ("environment*.yaml", 3, _conda),
+    ("conda*.yml", 3, _conda),
+    ("conda*.yaml", 3, _conda),
+    ("pyproject.toml", 4, _pyproject),
+    ("setup.cfg", 5, _requirements),
+    ("setup.py", 6, _quoted),
+    ("Dockerfile", 7, _docker),
+    ("Dockerfile.*", 8, _docker),
+    ("*.[Dd]ockerfile", 8, _docker),
+    ("Containerfile", 8, _docker),
+)
+# Most files of a folder are none, which their names' ends or beginnings show.
+_ENDS = (".lock", ".toml", ".txt", ".yml", ".yaml", ".cfg", "setup.py", "ockerfile")
+_BEGINNINGS = ("Dockerfile", "Containerfile")

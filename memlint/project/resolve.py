@@ -1,0 +1,238 @@
+"""Finds the versions that a script is meant for.
+
+For each library by itself, the first that says it:
+
+1. the script's own pins (see ``own_pins``);
+2. the library's own source tree, where the script stands in it;
+3. the file nearest to the script, going up to the root of its repository (in one folder: lock
+   files, requirement files, ``environment.yml``, ``pyproject.toml``, ``setup.cfg``, ``setup.py``,
+   Dockerfiles);
+4. the user's environment: ``.venv`` or ``venv`` on the same way up, ``VIRTUAL_ENV``,
+   ``CONDA_PREFIX``, what is installed beside this program, the ``python`` on ``PATH``. Environments
+   of hooks are not the user's, and one without trl, transformers and torch says nothing;
+5. the newest release known, which is then reported as assumed.
+
+A pin decides. A range (``trl>=0.8``) means what the environment has, if the range admits it, else
+the newest release that it admits. Cost: one listing a folder and the files that it reads; folders
+are remembered by the ``Resolver``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from memlint.api.tables import PACKAGES
+from memlint.api.target import Resolved, Target, choose, is_newer, placed
+from memlint.api.versions import exact, is_version, satisfies
+from memlint.project.checkouts import own_version
+from memlint.project.environments import (
+    active_environments,
+    distributions,
+    environments_on_path,
+    is_hook,
+    site_folders,
+)
+from memlint.project.manifests import declared, manifests
+
+_REPOSITORY = frozenset({".git", ".hg", ".jj", ".svn"})
+_PROJECT = frozenset({"pyproject.toml", "setup.py", "setup.cfg"})
+_ENVIRONMENTS = (".venv", "venv")
+
+
+class _Installed(NamedTuple):
+    """A library in an environment: its version, where the environment is, its metadata folder."""
+
+    version: str
+    place: str
+    metadata: str
+
+
+Pins = Mapping[str, str]
+"""Package -> specifier."""
+
+
+class Resolver:
+    """Resolves the targets of many scripts.
+
+    environ, path: the process's environment variables and import path, unless given.
+    """
+
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, path: Sequence[str] | None = None
+    ) -> None:
+        self._environ = os.environ if environ is None else environ
+        self._path = sys.path if path is None else path
+        self._targets: dict[tuple[str, tuple[tuple[str, str], ...]], Target] = {}
+        self._listed: dict[str, frozenset[str]] = {}
+        self._declared: dict[str, dict[str, tuple[str, str]]] = {}
+        self._installed: dict[str, Mapping[str, _Installed]] = {}
+        self._unknown: dict[_Installed, Resolved] = {}
+
+    def resolve(self, folder: str | os.PathLike[str], own: Pins | None = None) -> Target:
+        """The target of scripts in ``folder``; ``own``: the pins of the script itself."""
+        start = os.path.abspath(folder)
+        key = start, tuple(sorted((own or {}).items()))
+        known = self._targets.get(key)
+        if known is None:
+            known = self._targets[key] = self._resolve(start, own or {})
+        return known
+
+    def _resolve(self, start: str, own: Pins) -> Target:
+        folders = self._way_up(start)
+        found: dict[str, Resolved] = {}
+        environment = self._environment(folders)
+        checkouts = self._checkouts(folders)
+        for package in PACKAGES:
+            if package in own:
+                resolved = self._meant(package, own[package], "the script itself", environment)
+            else:
+                declared = self._nearest(package, folders)
+                if package in checkouts:
+                    resolved = checkouts[package]
+                elif declared is not None:
+                    resolved = self._meant(package, *declared, environment)
+                elif package in environment:
+                    resolved = self._placed(package, environment[package])
+                else:
+                    continue
+            found[package] = resolved
+        target = Target.of(found)
+        return _without_environment(target) if is_hook(self._environ) else target
+
+    def _checkouts(self, folders: list[str]) -> Mapping[str, Resolved]:
+        """The libraries whose own source trees the ``folders`` are."""
+        found: dict[str, Resolved] = {}
+        for folder in folders:
+            own = own_version(folder, self._names(folder))
+            if own is not None and is_version(own[1]):
+                package, version, source = own
+                resolved = placed(package, version, source)
+                if is_newer(package, version) and package not in found:
+                    from memlint.api.installed import tables_of_source
+
+                    tables = tables_of_source(package, version, folder)
+                    resolved = _read_from(resolved, tables)
+                note = "; ".join(filter(None, (f"this is {package} itself", resolved.note)))
+                found.setdefault(package, resolved._replace(note=note))
+        return found
+
+    def _nearest(self, package: str, folders: list[str]) -> tuple[str, str] | None:
+        """Specifier and file of the nearest file that names a version of ``package``."""
+        for folder in folders:
+            declared = self._manifests(folder).get(package)
+            if declared is not None:
+                return declared
+        return None
+
+    def _meant(
+        self, package: str, specifier: str, source: str, environment: Mapping[str, _Installed]
+    ) -> Resolved:
+        """The version that ``specifier`` means where ``environment`` is installed."""
+        installed = environment.get(package)
+        pinned = exact(specifier)
+        if installed is not None and pinned is None and satisfies(installed.version, specifier):
+            resolved = self._placed(package, installed)
+            note = f"admitted by {specifier} in {source}"
+            return resolved._replace(note="; ".join(filter(None, (note, resolved.note))))
+        if (
+            installed is not None
+            and pinned is not None
+            and is_newer(package, pinned)
+            and satisfies(installed.version, f"=={pinned}")
+        ):
+            return self._placed(package, installed)._replace(source=source)
+        return choose(package, specifier, source)
+
+    def _placed(self, package: str, installed: _Installed) -> Resolved:
+        """The installed version; read from its own files where the tables do not reach it."""
+        if not is_newer(package, installed.version):
+            return placed(package, installed.version, installed.place)
+        if installed not in self._unknown:
+            from memlint.api.installed import tables_of
+
+            found = placed(package, installed.version, installed.place)
+            tables = tables_of(package, installed.version, installed.metadata)
+            self._unknown[installed] = _read_from(found, tables)
+        return self._unknown[installed]
+
+    def _manifests(self, folder: str) -> dict[str, tuple[str, str]]:
+        """Package -> specifier and file, of the manifests in ``folder``."""
+        known = self._declared.get(folder)
+        if known is None:
+            known = {}
+            for name in manifests(list(self._names(folder))):
+                path = os.path.join(folder, name)
+                for package, specifier in declared(path).items():
+                    known.setdefault(package, (specifier, path))
+            self._declared[folder] = known
+        return known
+
+    def _environment(self, folders: list[str]) -> Mapping[str, _Installed]:
+        """What is installed where the project runs."""
+        places = [
+            os.path.join(folder, name)
+            for folder in folders
+            for name in _ENVIRONMENTS
+            if name in self._names(folder)
+        ]
+        places += active_environments(self._environ)
+        found: dict[str, _Installed] = {}
+        for place in (*places, "", *environments_on_path(self._environ)):
+            for package, installed in self._in(place).items():
+                found.setdefault(package, installed)
+        return found
+
+    def _in(self, place: str) -> Mapping[str, _Installed]:
+        """What the environment ``place`` holds; of the empty place, what memlint can import."""
+        if place not in self._installed:
+            folders = site_folders(place) if place else [part for part in self._path if part]
+            shown = place or "installed beside memlint"
+            self._installed[place] = {
+                package: _Installed(version, shown, metadata)
+                for package, (version, metadata) in distributions(folders).items()
+            }
+        return self._installed[place]
+
+    def _way_up(self, start: str) -> list[str]:
+        """Folders from ``start`` to the root of the repository; without one, to that of the
+        project; without that, ``start`` alone, so that no stranger's file decides."""
+        folders = [start]
+        while (parent := os.path.dirname(folders[-1])) != folders[-1]:
+            folders.append(parent)
+        for markers in (_REPOSITORY, _PROJECT):
+            for position, folder in enumerate(folders):
+                if markers & self._names(folder):
+                    return folders[: position + 1]
+        return [start]
+
+    def _names(self, folder: str) -> frozenset[str]:
+        if folder not in self._listed:
+            try:
+                self._listed[folder] = frozenset(os.listdir(folder))
+            except OSError:
+                self._listed[folder] = frozenset()
+        return self._listed[folder]
+
+
+def _read_from(resolved: Resolved, tables: str | None) -> Resolved:
+    """``resolved``, which is newer than the shipped tables, with those of its own files."""
+    if tables is None:
+        return resolved._replace(note=f"{resolved.note}, since its files could not be read")
+    note = "newer than the tables: read from its installed files"
+    return resolved._replace(note=note, tables=tables)
+
+
+def _without_environment(target: Target) -> Target:
+    """``target``, found in a hook: what is assumed says that no environment was found."""
+    return Target(
+        tuple(
+            (name, each._replace(note="no environment but the hook's has it"))
+            if each.assumed
+            else (name, each)
+            for name, each in target.versions
+        ),
+        target.named,
+    )

@@ -1,0 +1,129 @@
+"""For which versions each script is checked: as the user said, else as its project says.
+
+Resolved per folder and only for files that are really checked, since it takes the tables and a
+look at the project's lock files and environments.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memlint.api import Api, Target
+    from memlint.project.resolve import Resolver
+    from memlint.source import Source
+
+
+class Targets:
+    """Remembers what was resolved and the tables that were opened for it.
+
+    ``path`` is a script's; ``said`` the user's words on versions, which go first; ``source`` the
+    script, whose own pins go before its project's. said_by: who said it, in ``memlint target``.
+    """
+
+    def __init__(self, said_by: str = "--target") -> None:
+        self._said_by = said_by
+        self._resolver: Resolver | None = None
+        self._found: dict[tuple[str, str, tuple[tuple[str, str], ...]], _Opened] = {}
+        self._opened: dict[Target, _Opened] = {}
+
+    def of(self, path: str, said: str = "", source: Source | None = None) -> Target:
+        """The versions for the script at ``path``.
+
+        Raises ``ValueError`` if ``said`` cannot be understood.
+        """
+        return self._at(path, said, source).target
+
+    def api(self, path: str, said: str = "", source: Source | None = None) -> Api:
+        """The tables of those versions."""
+        return self._at(path, said, source).api
+
+    def others(
+        self, path: str, said: str, source: Source, libraries: frozenset[str]
+    ) -> Iterator[Api]:
+        """The tables of all other versions of ``libraries`` that may be meant: none where the user
+        named any, or where none of them is assumed. Those most unlike today's come first."""
+        target = self.of(path, said, source)
+        targets = dict.fromkeys(target.alternatives(libraries))
+        for other in _coarse_to_fine(list(targets)):
+            if other.versions != target.versions:
+                yield self._open(other).api
+
+    def key(self, path: str, said: str = "") -> str:
+        """What of the versions a result depends on, as text; the script itself left out."""
+        return self._at(path, said, None).key
+
+    def _at(self, path: str, said: str, source: Source | None) -> _Opened:
+        own: tuple[tuple[str, str], ...] = ()
+        if source is not None and not said and may_pin(source):
+            from memlint.project.own_pins import own_pins
+
+            own = tuple(sorted(own_pins(source).items()))
+        place = ("", said, ()) if said else (os.path.dirname(path), "", own)
+        opened = self._found.get(place)
+        if opened is None:
+            opened = self._found[place] = self._open(self._resolve(*place))
+        return opened
+
+    def _open(self, target: Target) -> _Opened:
+        opened = self._opened.get(target)
+        if opened is None:
+            opened = self._opened[target] = _Opened(target)
+        return opened
+
+    def _resolve(self, folder: str, said: str, own: tuple[tuple[str, str], ...]) -> Target:
+        if said:
+            from memlint.api import parse_target
+
+            return parse_target(said, self._said_by)
+        if self._resolver is None:
+            from memlint.project.resolve import Resolver
+
+            self._resolver = Resolver()
+        return self._resolver.resolve(folder, dict(own))
+
+
+class _Opened:
+    """A target, and its tables once they are wanted."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        tables = [each.tables for _, each in target.versions if each.tables]
+        assumed = " assumed" if target.assumed else ""
+        self.key = f"{target}{assumed}{''.join(f' {each}' for each in tables)}"
+
+    @cached_property
+    def api(self) -> Api:
+        from memlint.api import Api
+
+        return Api(self.target)
+
+
+def may_pin(source: Source) -> bool:
+    """Whether the script itself may name versions; nearly all do not."""
+    return b"/// script" in source.data or (source.is_notebook and b"install" in source.raw)
+
+
+def named_in(source: Source) -> frozenset[str]:
+    """The libraries that a script depends on: those that its text names, and transformers where
+    that is trl, whose classes are built on its."""
+    from memlint.api.tables import PACKAGES
+
+    found = {name for name in PACKAGES if name.encode() in source.data}
+    return frozenset(found | {"transformers"} if "trl" in found else found)
+
+
+def _coarse_to_fine(targets: list[Target]) -> list[Target]:
+    """The first, the last, then what lies between, each time in the middle of a gap."""
+    order = [0, len(targets) - 1] if len(targets) > 1 else list(range(len(targets)))
+    gaps = [(0, len(targets) - 1)]
+    for low, high in gaps:
+        middle = (low + high) // 2
+        if middle > low:
+            order.append(middle)
+            gaps += [(low, middle), (middle, high)]
+    return [targets[number] for number in order]

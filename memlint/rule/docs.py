@@ -1,0 +1,109 @@
+"""The documentation of rules, derived from the rules: a page each, and the table of all.
+
+Markdown, since it reads well as it is; a terminal shows it rendered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from memlint.rule.registry import UNUSED_NAME, UNUSED_SUPPRESSION, UNUSED_WHY
+
+if TYPE_CHECKING:
+    from memlint.rule import Example, Rule
+
+_LEVELS = {
+    "error": "error: breaks, leaks or trains wrongly",
+    "waste": "waste: memory or time for nothing",
+    "notice": "notice: will matter later, shown and not counted in the exit status",
+    "hint": "hint: a trade, shown and not counted in the exit status",
+}
+
+
+def page(rule: Rule) -> str:
+    """What a rule sees, why it matters, an example before and after, what its fix does, sources."""
+    return "\n\n".join(part.strip("\n") for part in _page(rule)) + "\n"
+
+
+def _page(rule: Rule) -> Iterator[str]:
+    yield f"# {rule.code} {rule.name}"
+    yield f"**{_sentence(rule.summary)}** Level: {_LEVELS[rule.level.value]}."
+    yield "## Why it matters"
+    yield from _paragraphs(rule.why)
+    for number, example in enumerate(rule.examples):
+        yield from _example(example, first=number == 0)
+    if rule.fix_safety:
+        yield "## What the fix does"
+        yield from _paragraphs(rule.fix_safety)
+    if rule.skips:
+        yield "## Silent where"
+        yield "\n".join(f"- {skip.words}" for skip in rule.skips)
+    yield "## To keep it"
+    yield f"Append `# memlint: ignore[{rule.code}]` to the line, with a word why."
+    if rule.references:
+        yield "## Sources"
+        yield "\n".join(f"- {reference}" for reference in rule.references)
+
+
+def _example(example: Example, *, first: bool) -> Iterator[str]:
+    if example.title or first:
+        yield f"## {'Example' if first else 'Also'}{': ' + example.title if example.title else ''}"
+    if example.target:
+        yield f"For {example.target}:"
+    yield f"```python\n{example.bad.strip()}\n```"
+    if example.good is not None:
+        yield "Instead:"
+        yield f"```python\n{example.good.strip()}\n```"
+
+
+def suppression_page() -> str:
+    """The page of MEM001, which is about comments and not about scripts."""
+    return (
+        f"# {UNUSED_SUPPRESSION} {UNUSED_NAME}\n\n"
+        f"**A suppression comment that suppresses nothing.** Level: {_LEVELS['waste']}.\n\n"
+        f"## Why it matters\n\n{UNUSED_WHY}\n\n"
+        "## Example\n\n"
+        "```python\nbatch_size = 8  # memlint: ignore[MEM301]\n```\n\n"
+        "Instead:\n\n```python\nbatch_size = 8\n```\n"
+    )
+
+
+def suppression_row() -> tuple[str, str, str, str, str]:
+    """MEM001 in a list of rules: code, name, level, whether it has a fix, what it sees."""
+    return (
+        UNUSED_SUPPRESSION,
+        UNUSED_NAME,
+        "waste",
+        "",
+        "a suppression comment that suppresses nothing",
+    )
+
+
+def has_fix(rule: Rule) -> bool:
+    """Whether its examples show something that a fix makes of them."""
+    return any(example.good is not None for example in rule.examples)
+
+
+def rules_table(rules: Iterable[Rule]) -> str:
+    """A Markdown table of ``rules``."""
+    lines = ["| code | name | level | what it sees | fix |", "| --- | --- | --- | --- | --- |"]
+    code, name, level, _, summary = suppression_row()
+    lines.append(f"| {code} | {name} | {level} | {summary} |  |")
+    for rule in rules:
+        fix = "yes" if has_fix(rule) else ""
+        summary = rule.summary.replace("|", "\\|")
+        lines.append(f"| {rule.code} | {rule.name} | {rule.level.value} | {summary} | {fix} |")
+    return "\n".join(lines) + "\n"
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    import inspect
+
+    yield inspect.cleandoc(text)
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) else text + "."

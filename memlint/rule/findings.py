@@ -1,0 +1,66 @@
+"""What a rule reports: a place, a message, and perhaps a fix."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from memlint.rule.edits import Edit
+from memlint.source import Span
+from memlint.source.record import Plain
+
+
+class Level(StrEnum):
+    """How bad it is, worst first. By default the exit status counts errors and waste.
+
+    A notice is what will matter later, as a deprecation; a hint is a trade that may be worth it.
+    """
+
+    ERROR = "error"
+    WASTE = "waste"
+    NOTICE = "notice"
+    HINT = "hint"
+
+
+class Applicability(StrEnum):
+    """When a fix may be applied.
+
+    safe: what the model learns does not change, up to floating-point noise.
+    unsafe: training changes (data cut, precision, optimizer, batch); with ``--unsafe-fixes`` only.
+    display: advice, never applied.
+    """
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+    DISPLAY = "display"
+
+
+class Fix(Plain):
+    """``message`` says in the imperative what the edits do; advice alone has no edits."""
+
+    message: str
+    edits: tuple[Edit, ...] = ()
+    applicability: Applicability = Applicability.SAFE
+
+
+class Finding(Plain):
+    """One fault at one place.
+
+    ``level`` overrides the rule's own (a rule may be only a hint in some situations). The rule's
+    code and name are added by the engine.
+    """
+
+    span: Span
+    message: str
+    fix: Fix | None = None
+    level: Level | None = None
+
+
+class Violation(Plain):
+    """A finding with the rule it came from: what reports show and caches keep."""
+
+    code: str
+    name: str
+    level: Level
+    span: Span
+    message: str
+    fix: Fix | None = None

@@ -1,0 +1,238 @@
+"""What a rule is, and the names that ``memlint.rule`` offers to rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from memlint.api.refusals import Refusal
+from memlint.api.signatures import History
+from memlint.api.successors import (
+    Advice,
+    Build,
+    Environment,
+    Inline,
+    Move,
+    Remove,
+    Rename,
+    Replace,
+    Runtime,
+    Successor,
+)
+from memlint.rule.edits import (
+    AddDecorator,
+    AddImport,
+    AddParameter,
+    Edit,
+    InsertStatement,
+    RemoveArgument,
+    RemoveImport,
+    RemoveItem,
+    RemoveKeyword,
+    RemoveStatement,
+    RenameAttribute,
+    RenameImport,
+    RenameItem,
+    RenameKeyword,
+    ReplaceCallee,
+    ReplaceExpression,
+    SetItem,
+    SetKeyword,
+    WrapStatements,
+)
+from memlint.rule.findings import Applicability, Finding, Fix, Level
+from memlint.rule.kit import (
+    DIFFUSION,
+    OFF_CUDA,
+    UNSLOTH,
+    VISION,
+    Skip,
+    advise,
+    fix,
+    is_switched_off,
+    together,
+    unless_switched_off,
+)
+from memlint.rule.triggers import LIBRARIES, PACKAGES
+from memlint.script import (
+    MEASURES,
+    MISSING,
+    UNSURE,
+    AttentionOwner,
+    Call,
+    Certainty,
+    CheckpointingOwner,
+    Config,
+    Dataset,
+    Effect,
+    Event,
+    EventKind,
+    Flow,
+    Forward,
+    Function,
+    Held,
+    How,
+    Kept,
+    Lengths,
+    Loop,
+    LossOwner,
+    ModelFacts,
+    Object,
+    Origin,
+    Output,
+    Owner,
+    Positions,
+    Preparation,
+    Purpose,
+    Reference,
+    Role,
+    Script,
+    Setting,
+    Step,
+    Symbol,
+    Tensor,
+    Trainer,
+    Width,
+)
+from memlint.script.version_guards import is_guarded, names_looked_up
+from memlint.source import Span
+from memlint.source.record import Plain
+
+__all__ = [
+    "DIFFUSION",
+    "LIBRARIES",
+    "MEASURES",
+    "MISSING",
+    "OFF_CUDA",
+    "PACKAGES",
+    "UNSLOTH",
+    "UNSURE",
+    "VISION",
+    "AddDecorator",
+    "AddImport",
+    "AddParameter",
+    "Advice",
+    "Applicability",
+    "AttentionOwner",
+    "Build",
+    "Call",
+    "Certainty",
+    "CheckpointingOwner",
+    "Config",
+    "Dataset",
+    "Edit",
+    "Effect",
+    "Environment",
+    "Event",
+    "EventKind",
+    "Example",
+    "Finding",
+    "Fix",
+    "Flow",
+    "Forward",
+    "Function",
+    "Held",
+    "History",
+    "How",
+    "Inline",
+    "InsertStatement",
+    "Kept",
+    "Lengths",
+    "Level",
+    "Loop",
+    "LossOwner",
+    "ModelFacts",
+    "Move",
+    "Object",
+    "Origin",
+    "Output",
+    "Owner",
+    "Positions",
+    "Preparation",
+    "Purpose",
+    "Reference",
+    "Refusal",
+    "Remove",
+    "RemoveArgument",
+    "RemoveImport",
+    "RemoveItem",
+    "RemoveKeyword",
+    "RemoveStatement",
+    "Rename",
+    "RenameAttribute",
+    "RenameImport",
+    "RenameItem",
+    "RenameKeyword",
+    "Replace",
+    "ReplaceCallee",
+    "ReplaceExpression",
+    "Role",
+    "Rule",
+    "Runtime",
+    "Script",
+    "SetItem",
+    "SetKeyword",
+    "Setting",
+    "Skip",
+    "Span",
+    "Step",
+    "Successor",
+    "Symbol",
+    "Tensor",
+    "Trainer",
+    "Width",
+    "WrapStatements",
+    "advise",
+    "fix",
+    "is_guarded",
+    "is_switched_off",
+    "names_looked_up",
+    "together",
+    "unless_switched_off",
+]
+
+
+class Example(Plain):
+    """A faulty script and what ``memlint fix`` makes of it: a test and a documentation section.
+
+    bad: a script in which the rule finds exactly ``findings`` faults.
+    good: the script after the rule's fixes, unsafe ones included; None where it has none to apply.
+    target: versions other than the newest, as ``--target`` takes them.
+    """
+
+    bad: str
+    good: str | None = None
+    findings: int = 1
+    target: str = ""
+    title: str = ""
+
+
+class Rule(Plain):
+    """One fault.
+
+    code, name: ``MEM301``, ``unchecked-activations``; the name names the fault, not the cure.
+    summary: one line for tables.
+    why: what it costs and why, in a paragraph or two.
+    fix_safety: what the fix changes and when it is withheld.
+    triggers: the file must contain a word of each of these sets for the rule to be asked; a tuple
+        of words is searched in its order.
+    references: documentation or papers.
+    skips: scripts that the rule says nothing of, whatever is in them.
+    """
+
+    code: str
+    name: str
+    level: Level
+    summary: str
+    why: str
+    check: Callable[[Script], Iterable[Finding]]
+    triggers: tuple[frozenset[str] | tuple[str, ...], ...]
+    examples: tuple[Example, ...]
+    fix_safety: str = ""
+    references: tuple[str, ...] = ()
+    skips: tuple[Skip, ...] = ()
+
+    def findings(self, script: Script) -> Iterable[Finding]:
+        """What the rule finds in ``script``; nothing in scripts that it skips."""
+        if any(skip.holds(script) for skip in self.skips):
+            return ()
+        return self.check(script)

@@ -1,0 +1,159 @@
+"""Which rules there are, which are asked for, and their loading.
+
+A rule's code and name are its file's name (``mem301_unchecked_activations.py``), so that choosing
+rules imports none of them. ``MEM001`` is no rule of a script but of its suppressions, and lives in
+``memlint.run.suppressions``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from memlint.rule import Rule
+
+UNUSED_SUPPRESSION = "MEM001"
+UNUSED_NAME = "unused-suppression"
+UNUSED_WHY = (
+    "A suppression that suppresses nothing hides the next fault of that kind on its line. "
+    "It is left behind when the code is fixed or the rule improves."
+)
+
+
+class RuleId(NamedTuple):
+    """``MEM301``, ``unchecked-activations`` and the module that holds ``RULE``."""
+
+    code: str
+    name: str
+    module: str
+
+
+class Choice(NamedTuple):
+    """What the command line says of the rules; it goes over the configuration."""
+
+    select: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+
+
+@cache
+def known_rules() -> tuple[RuleId, ...]:
+    """Every rule by its file's name, in the order of codes."""
+    found = []
+    folder = rules_folder()
+    groups = [entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != "_"]
+    for group in groups:
+        for file in os.listdir(os.path.join(folder, group)):
+            stem, suffix = os.path.splitext(file)
+            code, _, name = stem.partition("_")
+            if suffix == ".py" and code[:3] == "mem" and len(code) == 6 and code[3:].isdigit():
+                module = f"memlint_rules.{group}.{stem}"
+                found.append(RuleId(code.upper(), name.replace("_", "-"), module))
+    return tuple(sorted(found))
+
+
+@cache
+def rules_folder() -> str:
+    """The folder of ``memlint_rules``."""
+    return os.path.dirname(importlib.import_module("memlint_rules").__file__ or "")
+
+
+def load(codes: Iterable[str]) -> tuple[Rule, ...]:
+    """The rules of ``codes``, imported, in the order of codes."""
+    wanted = set(codes)
+    loaded = []
+    for rule_id in known_rules():
+        if rule_id.code in wanted:
+            rule: Rule = importlib.import_module(rule_id.module).RULE
+            assert (rule.code, rule.name) == rule_id[:2], f"{rule_id.module} holds {rule.code}"
+            loaded.append(rule)
+    return tuple(loaded)
+
+
+def find(word: str) -> RuleId:
+    """The rule with this code or name; raises ``ValueError`` with a suggestion."""
+    for rule_id in known_rules():
+        if word.upper() == rule_id.code or word.lower() == rule_id.name:
+            return rule_id
+    raise ValueError(_unknown(word))
+
+
+def check_specifiers(specifiers: Iterable[str]) -> None:
+    """Raises ``ValueError`` for one that no rule's code begins with and no rule is called."""
+    for specifier in specifiers:
+        if not any(_length(specifier, code, name) for code, name in _codes()):
+            raise ValueError(_unknown(specifier))
+
+
+def selected(
+    select: Sequence[str] | None, ignore: Sequence[str] = (), extend: Sequence[str] = ()
+) -> frozenset[str]:
+    """The codes chosen: of the specifiers that fit a code the longest decides, ignoring on a tie.
+
+    ``select`` of None means all.
+    """
+    chosen = ("ALL",) if select is None else tuple(select)
+    return frozenset(
+        code
+        for code, name in _codes()
+        if max((_length(each, code, name) for each in (*chosen, *extend)), default=0)
+        > max((_length(each, code, name) for each in ignore), default=0)
+    )
+
+
+def narrowed(
+    codes: frozenset[str],
+    select: Sequence[str] | None,
+    ignore: Sequence[str] = (),
+    extend: Sequence[str] = (),
+) -> frozenset[str]:
+    """``codes`` of the configuration as the command line changes them.
+
+    ``select`` takes the configuration's place; ``extend`` adds to it; ``ignore`` takes out, except
+    what the command line itself selects more precisely.
+    """
+    if select is not None:
+        return selected(select, ignore, extend)
+    added = selected((), (), extend)
+    dropped = frozenset(code for code, _ in _codes()) - selected(None, ignore)
+    kept = selected(extend, ignore) if extend else frozenset()
+    return (codes | added) - (dropped - kept)
+
+
+def named(specifiers: Iterable[str]) -> frozenset[str]:
+    """The codes that one of ``specifiers`` names outright, by code or name."""
+    words = {word.lower() for word in specifiers}
+    return frozenset(c for c, name in _codes() if c.lower() in words or name in words)
+
+
+def matches(specifier: str, code: str) -> bool:
+    """Whether ``specifier`` (a code, a prefix, a name, ``ALL``) covers ``code``."""
+    return any(code == each and _length(specifier, each, name) for each, name in _codes())
+
+
+def _codes() -> Iterable[tuple[str, str]]:
+    yield UNUSED_SUPPRESSION, "unused-suppression"
+    for rule_id in known_rules():
+        yield rule_id.code, rule_id.name
+
+
+def _length(specifier: str, code: str, name: str) -> int:
+    """How precisely ``specifier`` names the rule; 0 if it does not."""
+    if specifier.upper() == "ALL":
+        return 1
+    if specifier.lower() == name:
+        return len(code) + 1
+    prefix = specifier.upper()
+    return len(prefix) + 1 if len(prefix) >= 3 and code.startswith(prefix) else 0
+
+
+def _unknown(word: str) -> str:
+    from memlint.suggest import suggestion
+
+    known = [part for pair in _codes() for part in pair]
+    upper = word.upper() if word.upper().startswith("MEM") else word.lower()
+    return f"no rule is called '{word}'{suggestion(upper, known)} (`memlint rules` lists them)"

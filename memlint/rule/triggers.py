@@ -1,0 +1,16 @@
+"""Words without which a file has nothing of the libraries that rules report on.
+
+Most files of a repository import none of them: their bytes show it, unparsed.
+"""
+
+from __future__ import annotations
+
+PACKAGES = ("transformers", "trl", "peft", "accelerate")
+
+# How a file names what it imports: the beginning of a statement, or further in a list of modules.
+# The usual ones come first: the search ends at the first that is found.
+LIBRARIES = tuple(
+    f"{before} {package}"
+    for before in ("from", "import", ",")
+    for package in (*PACKAGES, "memlint_runtime")
+)

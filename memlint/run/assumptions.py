@@ -1,0 +1,91 @@
+"""Fixes where versions are only assumed: applied is what is right for every version.
+
+A fix is right for a version if the same rule, asked about that version, comes to the same edits. So
+the script is checked again for the other versions that may be meant, with the rules whose fixes are
+in question only, until none of these is left or every version agrees. Edits that ask nothing of a
+library (``del outputs``, ``with torch.no_grad():``) need no second check.
+
+Cost: some ten milliseconds a check. A fix that depends on the version mostly falls at the first
+one, the oldest; one that every version agrees to takes some hundred.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from memlint.rule.edits import AddDecorator, AddImport, Edit, InsertStatement, WrapStatements
+from memlint.rule.findings import Applicability, Fix, Violation
+from memlint.run.engine import check_source
+
+if TYPE_CHECKING:
+    from memlint.api import Api
+    from memlint.rule import Rule
+    from memlint.source import Source
+
+# What PyTorch has had for as long as anybody trained with it.
+_PLAIN = re.compile(r"del [\w., ]+|@?(?:with )?torch\.(?:no_grad|inference_mode)\(\)?:?")
+
+# Scripts are smaller; a larger file would be checked for minutes.
+_LARGEST_BYTES = 300_000
+
+_Key = tuple[str, Fix]
+
+
+def right_everywhere(
+    source: Source,
+    violations: Sequence[Violation],
+    rules: Sequence[Rule],
+    others: Iterable[Api],
+) -> tuple[list[Violation], list[Violation]]:
+    """``violations`` with advice in the place of fixes that depend on the version, and those.
+
+    others: the tables of all other versions that may be meant; empty where the versions are known.
+    """
+    doubtful = {_key(each) for each in violations if _is_doubtful(each)}
+    if not doubtful:
+        return list(violations), []
+    left = set(doubtful) if len(source.data) <= _LARGEST_BYTES else set()
+    for api in others if left else ():
+        codes = {code for code, _ in left}
+        found = check_source(
+            source,
+            [rule for rule in rules if rule.code in codes],
+            api,
+            unused_suppressions=False,
+            on_error=lambda rule, error: None,
+        )
+        left &= {_key(each) for each in found}
+        if not left:
+            break
+    withheld = [each for each in violations if _key(each) in doubtful - left]
+    kept = [_as_advice(each) if _key(each) in doubtful - left else each for each in violations]
+    return kept, withheld
+
+
+def _is_doubtful(violation: Violation) -> bool:
+    fix = violation.fix
+    if fix is None or not fix.edits or fix.applicability is Applicability.DISPLAY:
+        return False
+    return not all(map(_is_plain, fix.edits))
+
+
+def _is_plain(edit: Edit) -> bool:
+    match edit:
+        case AddImport(module="torch", name=None):
+            return True
+        case InsertStatement(source=text) | AddDecorator(source=text) | WrapStatements(header=text):
+            return _PLAIN.fullmatch(text.strip()) is not None
+    return False
+
+
+def _key(violation: Violation) -> _Key:
+    """What must come out the same: the words may name versions, the edits decide."""
+    fix = violation.fix or Fix("")
+    return violation.code, fix._replace(message="")
+
+
+def _as_advice(violation: Violation) -> Violation:
+    assert violation.fix is not None
+    return violation._replace(fix=Fix(violation.fix.message, (), Applicability.DISPLAY))

@@ -1,0 +1,199 @@
+"""Results of the last run, kept by content: what did not change is not checked again.
+
+A result holds as long as the file's bytes, the rules asked, the target versions, the sources of the
+rules and of memlint, and the API tables are the same. All of it goes into the key; times of files
+do not, since checkouts and caches of CI change them. Of other files that a result relied on, the
+digests are kept with it. The folder ignores itself for git.
+
+The folder may come with somebody's repository. So it is JSON, not pickle: reading it runs nothing.
+A folder that is a link is not used, only files of our own naming are deleted, and files are made
+new: no link in the folder leads a write elsewhere.
+Cost: 1,200 files are looked up in some 40 ms, most of which is reading and hashing them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import memlint
+from memlint.run.results import FileResult
+from memlint.source.bounded import read_regular
+from memlint.source.digests import digest_of
+
+if TYPE_CHECKING:
+    from hashlib import blake2b
+else:
+    try:
+        from _blake2 import blake2b  # hashlib's own, without loading OpenSSL for it (3 ms)
+    except ImportError:
+        from hashlib import blake2b
+
+FOLDER = ".memlint_cache"
+_KEPT_FILES = 8
+_MAX_BYTES = 256 << 20
+# ``0.1.0-0123456789abcdef.json``, and the same with a process id while it is written.
+_OWN_NAME = r"\d[\w.+-]*-[0-9a-f]{16}\.json(\.\d+)?"
+_NEW = (
+    os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+)  # fmt: skip
+
+
+class Cache:
+    """Entries of one state of memlint, read when made and written by ``save``.
+
+    A cache that cannot be read is empty, and one that cannot be written is not: neither is an
+    error, since nothing but time is lost.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._folder = os.path.join(root, FOLDER)
+        self._file = os.path.join(self._folder, f"{memlint.__version__}-{fingerprint()}.json")
+        self._entries = _load(self._file)
+        self._changed = False
+
+    @staticmethod
+    def key(data: bytes, conditions: bytes) -> str:
+        """``conditions``: all that the result depends on besides the bytes and memlint itself."""
+        return blake2b(data, digest_size=16, key=conditions).hexdigest()
+
+    @staticmethod
+    def conditions(
+        codes: frozenset[str], by_code: frozenset[str], named: bool, runtime: bool
+    ) -> bytes:
+        text = f"{sorted(codes)} {sorted(by_code & codes)} {named} {runtime}"
+        return blake2b(text.encode(), digest_size=32).digest()
+
+    def get(
+        self, path: str, shown: str, key: str, rendered: bool, target: Callable[[], str]
+    ) -> FileResult | None:
+        """The result for ``path`` (absolute) under this key, naming the file ``shown``.
+
+        target: the versions that it would be checked for; asked only where they matter.
+        """
+        entry = self._entries.get(path)
+        if entry is None or entry[0] != key:
+            return None
+        if len(entry) == 1:
+            return FileResult(shown)
+        if entry[1] != target() or (rendered and not entry[2] and len(entry) == 4):
+            return None
+        try:
+            found = FileResult.from_json(shown, entry[3]) if len(entry) == 4 else FileResult(shown)
+        except (TypeError, ValueError):
+            return None
+        same = all(digest_of(other) == digest for other, digest in found.relied_on)
+        return found if same else None
+
+    def put(
+        self, path: str, key: str, rendered: bool, target: str | None, result: FileResult
+    ) -> None:
+        """Keep a result. ``target`` of None: no rule was asked, whatever the versions."""
+        if target is None and not result.findings and not result.diagnostics:
+            entry: list[Any] = [key]
+        else:
+            entry = [key, target or "", rendered]
+            if result.findings or result.diagnostics or result.assumed or result.relied_on:
+                entry.append(result.to_json())
+        self._entries[path] = entry
+        self._changed = True
+
+    def save(self) -> None:
+        """Write what changed; entries of files that are gone are dropped."""
+        if not self._changed:
+            return
+        import json
+
+        kept = {path: entry for path, entry in self._entries.items() if os.path.exists(path)}
+        temporary = f"{self._file}.{os.getpid()}"
+        try:
+            if not _is_usable(self._folder, make=True):
+                return
+            note = os.path.join(self._folder, ".gitignore")
+            with contextlib.suppress(FileExistsError):
+                _write_new(note, b"# Made by memlint; may be deleted at any time.\n*\n")
+            _write_new(temporary, json.dumps(kept, separators=(",", ":")).encode())
+            os.replace(temporary, self._file)
+            self._drop_old_files()
+        except OSError:
+            return
+
+    def _drop_old_files(self) -> None:
+        files = [
+            (entry.stat(follow_symlinks=False).st_mtime, entry.path)
+            for entry in os.scandir(self._folder)
+            if re.fullmatch(_OWN_NAME, entry.name) and entry.is_file(follow_symlinks=False)
+        ]
+        for _, path in sorted(files, reverse=True)[_KEPT_FILES:]:
+            os.unlink(path)
+
+
+def _is_usable(folder: str, *, make: bool = False) -> bool:
+    """Whether ``folder`` is a folder itself and no link to one; ``make``: it may be made."""
+    try:
+        return stat.S_ISDIR(os.lstat(folder).st_mode)
+    except FileNotFoundError:
+        if make:
+            os.mkdir(folder)
+        return make
+    except OSError:
+        return False
+
+
+def _write_new(path: str, data: bytes) -> None:
+    """Make a file that was not there; raises OSError where anything, or a link, has the name."""
+    file = os.open(path, _NEW, 0o666)
+    with os.fdopen(file, "wb") as stream:
+        stream.write(data)
+
+
+def fingerprint() -> str:
+    """Of everything that decides what is found, besides scripts and configuration.
+
+    By content, so that two installations of one version share a cache, as in CI.
+    """
+    from memlint.rule.registry import rules_folder
+
+    digest = blake2b(digest_size=8)
+    for folder in (os.path.dirname(memlint.__file__), rules_folder()):
+        _add_folder(digest, folder)
+    return digest.hexdigest()
+
+
+def _add_folder(digest: blake2b, folder: str) -> None:
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.is_dir():
+            if entry.name != "__pycache__":
+                _add_folder(digest, entry.path)
+            continue
+        with open(entry.path, "rb") as file:
+            data = file.read()
+        digest.update(f"{entry.name} {len(data)} ".encode())
+        digest.update(data)
+
+
+def _load(path: str) -> dict[str, list[Any]]:
+    try:
+        if not _is_usable(os.path.dirname(path)) or os.path.islink(path):
+            return {}
+        data = read_regular(path, _MAX_BYTES)
+    except OSError:
+        return {}
+    import json
+
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    return {
+        path: entry
+        for path, entry in value.items()
+        if isinstance(entry, list) and len(entry) in (1, 3, 4)
+    }

@@ -1,0 +1,267 @@
+"""Many files: prefilter, cache and processes between the jobs and the results.
+
+The parent reads each file once, hashes it and looks it up; only files that name what a rule looks
+for and that changed since the last run are parsed, over several processes where there is enough to
+parse. They get the bytes that were read and begin while the parent still reads.
+
+Cost: on two cores a pool wins from about two megabytes of scripts that must be parsed (some 160
+files); below that starting it costs more than it saves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import NamedTuple, TypeVar
+
+from memlint.project.targets import Targets
+from memlint.rule import registry as rule_files
+from memlint.run.cache import Cache
+from memlint.run.engine import Prefilter
+from memlint.run.jobs import Job
+from memlint.run.results import FileResult, FixResult
+from memlint.run.session import (
+    CheckWork,
+    FixWork,
+    Session,
+    Work,
+    failed_fix,
+    is_wanted,
+    not_fixed,
+)
+from memlint.source.diagnostics import FileError, ReadError
+from memlint.source.reading import Stamp, read_file
+
+_POOL_BYTES = 1_500_000
+# libcst costs some ten times what ast does, but not every file is fixed.
+_FIX_WEIGHT = 4
+
+Result = TypeVar("Result")
+
+
+class Progress(NamedTuple):
+    """Called as work goes on: for each file read, with how many are to be parsed, for each done."""
+
+    start: Callable[[int], None] = lambda total: None
+    step: Callable[[], None] = lambda: None
+    read: Callable[[], None] = lambda: None
+
+
+def check_jobs(
+    jobs: Sequence[Job],
+    *,
+    render: bool = False,
+    cache: Cache | None = None,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> list[FileResult]:
+    """The result of every job, in their order. ``processes`` of None: as many as pay."""
+    files = _Files(jobs, cache, render)
+    pending = _Pending(files, processes, 1, progress or Progress())
+    results: dict[int, FileResult] = {}
+    if pending.processes > 1:
+        from memlint.run.pool import in_processes
+
+        found = in_processes(partial(CheckWork, render), pending, pending.processes, _lost)
+    else:
+        found = Session(render).check_all(pending)
+    for number, result in enumerate(found):
+        pending.done(number)
+        results[files.selected[number]] = result
+    files.keep(results)
+    return [files.known[n] if n in files.known else results[n] for n in range(len(jobs))]
+
+
+def fix_jobs(
+    jobs: Sequence[Job],
+    *,
+    cache: Cache | None = None,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[FixResult]:
+    """What fixing the file of every job comes to, in their order; nothing is written."""
+    files = _Files(jobs, cache, render=False, fixing=True)
+    pending = _Pending(files, processes, _FIX_WEIGHT, progress or Progress())
+    checked: dict[int, FileResult] = {}
+    if pending.processes > 1:
+        from memlint.run.pool import in_processes
+
+        found = in_processes(FixWork, pending, pending.processes, _lost_fix)
+    else:
+        found = Session().fix_all(pending)
+    following = 0  # the first job whose result is not given yet
+    for number, result in enumerate(found):
+        pending.done(number)
+        index = files.selected[number]
+        for each in range(following, index):
+            yield not_fixed(files.known[each])
+        following = index + 1
+        checked[index] = result.checked
+        yield result._replace(stamp=files.stamps[index])
+    for each in range(following, len(jobs)):
+        yield not_fixed(files.known[each])
+    files.keep(checked)
+
+
+class _Pending:
+    """The files that are to be worked on, the first of them read ahead.
+
+    Other processes begin with what is there as soon as they pay, while this one reads on.
+    """
+
+    def __init__(
+        self, files: _Files, processes: int | None, weight: int, progress: Progress
+    ) -> None:
+        self._files = files
+        self._progress = progress
+        self._work = files.pending(progress.read)
+        self._first: list[Work] = []
+        expected = size = 0
+        for work in self._work:
+            self._first.append(work)
+            size += len(work.data) * weight
+            expected = size * len(files.jobs) // files.taken
+            enough = len(self._first) > 16 and usable_processes(expected) > 1
+            if (processes or 0) > 1 or (processes is None and enough) or _cores() == 1:
+                break
+        else:
+            expected = size
+        self.processes = processes or usable_processes(expected)
+        if len(self._first) < 2 and self._is_last():
+            self.processes = 1
+
+    def _is_last(self) -> bool:
+        """Whether nothing follows what was read ahead."""
+        following = next(self._work, None)
+        if following is not None:
+            self._first.append(following)
+        return following is None
+
+    def __iter__(self) -> Iterator[Work]:
+        """Each file once."""
+        if self.processes > 1:
+            # What all workers need is imported once, before they are forked.
+            import memlint.api
+            import memlint.script  # noqa: F401
+
+            # What must be read of libraries that the tables do not know is read once.
+            for work in self._first:
+                self._files.resolve(work.job)
+        first, self._first = self._first, []
+        return chain(first, self._work)
+
+    def done(self, number: int) -> None:
+        """Called for each result with its number."""
+        if not number:
+            self._progress.start(len(self._files.selected))
+        self._progress.step()
+
+
+class _Files:
+    """Which files are known from the last run, which select no rule, and which are to be worked on.
+
+    known: results by the job's number, as they become known. selected: the numbers of the jobs
+    that ``pending`` gave out, in their order. taken: how many jobs were looked at.
+    fixing: a known result with a fix to be applied is no result.
+    """
+
+    def __init__(
+        self, jobs: Sequence[Job], cache: Cache | None, render: bool, fixing: bool = False
+    ) -> None:
+        self.jobs = jobs
+        self._cache = cache
+        self._render = render
+        self._fixing = fixing
+        self._targets = Targets()
+        self._keys: dict[int, str] = {}
+        self.known: dict[int, FileResult] = {}
+        self.selected: list[int] = []
+        self.stamps: dict[int, Stamp] = {}
+        self.taken = 0
+
+    def resolve(self, job: Job) -> None:
+        """Find the versions for ``job``."""
+        self._targets.key(job.place, job.target)
+
+    def pending(self, on_read: Callable[[], None]) -> Iterator[Work]:
+        """The files that are to be worked on; reads every file once."""
+        conditions: dict[tuple[frozenset[str], frozenset[str], bool, bool], bytes] = {}
+        filters: dict[frozenset[str], Prefilter] = {}
+        for index, job in enumerate(self.jobs):
+            self.taken = index + 1
+            on_read()
+            try:
+                data, stamp = read_file(job.path)
+            except ReadError as error:
+                self.known[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
+                continue
+            if self._cache is not None:
+                what = (job.codes, job.by_code, job.named, job.runtime)
+                if what not in conditions:
+                    conditions[what] = Cache.conditions(*what)
+                if self._is_known(self._cache, index, Cache.key(data, conditions[what])):
+                    continue
+            prefilter = filters.get(job.codes)
+            if prefilter is None:
+                prefilter = filters[job.codes] = Prefilter(rule_files.load(job.codes))
+            if job.named or b"memlint:" in data or prefilter.any_asked(data):
+                self.selected.append(index)
+                if self._fixing:
+                    self.stamps[index] = stamp
+                yield Work(job, data)
+            else:
+                self.known[index] = FileResult(job.path)
+
+    def _is_known(self, cache: Cache, index: int, key: str) -> bool:
+        job = self.jobs[index]
+        known = cache.get(
+            job.place,
+            job.path,
+            key,
+            self._render,
+            partial(self._targets.key, job.place, job.target),
+        )
+        if known is None:
+            self._keys[index] = key
+            return False
+        if self._fixing and any(is_wanted(each, job.unsafe_fixes) for each in known.findings):
+            return False
+        self.known[index] = known
+        return True
+
+    def keep(self, results: dict[int, FileResult]) -> None:
+        """Remember what is new for the next run. ``results``: of the selected jobs."""
+        if self._cache is None:
+            return
+        for index, key in self._keys.items():
+            job, result = self.jobs[index], results.get(index) or self.known[index]
+            if not _is_defect(result):
+                target = self._targets.key(job.place, job.target) if index in results else None
+                self._cache.put(job.place, key, self._render, target, result)
+        self._cache.save()
+
+
+def usable_processes(parsed_bytes: int) -> int:
+    """How many processes pay for this much to parse."""
+    return min(_cores(), 8) if parsed_bytes > _POOL_BYTES else 1
+
+
+def _lost(work: Work, message: str) -> FileResult:
+    return FileResult(work.job.path, diagnostics=(FileError(work.job.path, message),))
+
+
+def _lost_fix(work: Work, message: str) -> FixResult:
+    return failed_fix(work.job.path, FileError(work.job.path, message))
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _is_defect(result: FileResult) -> bool:
+    """Whether memlint itself failed on this file: not to be remembered."""
+    return any("defect of memlint" in each.message for each in result.diagnostics)

@@ -1,0 +1,104 @@
+"""What is to be done: a file, the rules that are selected for it, and for which versions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from memlint.project.discover import Found
+from memlint.project.ignores import Patterns
+from memlint.rule import registry as rule_files
+from memlint.rule.registry import Choice
+
+if TYPE_CHECKING:
+    from memlint.project.config import Settings
+
+
+class Job(NamedTuple):
+    """One file to check with the rules of ``codes`` for the versions of ``target``.
+
+    by_code: the rules that the user selected by code or name: the fixes of their hints are applied.
+    absolute: its path from the root, where it is at hand.
+    runtime: whether fixes may import the runtime package.
+    """
+
+    path: str
+    codes: frozenset[str]
+    target: str
+    named: bool = False
+    unsafe_fixes: bool = False
+    absolute: str = ""
+    by_code: frozenset[str] = frozenset()
+    runtime: bool = True
+
+    @property
+    def place(self) -> str:
+        """The path from the root."""
+        return self.absolute or os.path.abspath(self.path)
+
+
+def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
+    """A job per file: its configuration's rules, less those ignored for its path."""
+    by_settings: dict[int, _Chosen] = {}
+    jobs = []
+    for file in found:
+        settings = file.settings
+        known = by_settings.get(id(settings))
+        if known is None:
+            known = by_settings[id(settings)] = _chosen(settings, choice)
+        codes, by_code, per_file = known
+        if per_file:
+            relative = _relative(os.path.abspath(file.path), settings.root)
+            dropped = [code for globs, more in per_file if globs.ignores(relative) for code in more]
+            if dropped:
+                codes = codes - rule_files.selected(dropped)
+        jobs.append(
+            Job(
+                file.path,
+                codes,
+                settings.target,
+                file.named,
+                settings.unsafe_fixes,
+                file.absolute,
+                by_code,
+                settings.runtime,
+            )
+        )
+    return jobs
+
+
+class _Chosen(NamedTuple):
+    """What one configuration and the command line choose."""
+
+    codes: frozenset[str]
+    by_code: frozenset[str]
+    per_file: list[tuple[Patterns, tuple[str, ...]]]
+
+
+def _chosen(settings: Settings, choice: Choice) -> _Chosen:
+    named = (
+        *(settings.select or ()),
+        *settings.extend_select,
+        *(choice.select or ()),
+        *choice.extend_select,
+    )
+    return _Chosen(
+        chosen_codes(settings, choice),
+        rule_files.named(named),
+        [(Patterns([glob]), codes) for glob, codes in settings.per_file_ignores],
+    )
+
+
+def _relative(absolute: str, root: str) -> str:
+    """``absolute`` from ``root``, with ``/``; as it is where it lies on another drive."""
+    try:
+        return os.path.relpath(absolute, root or ".").replace(os.sep, "/")
+    except ValueError:
+        return absolute.replace(os.sep, "/")
+
+
+def chosen_codes(settings: Settings, choice: Choice) -> frozenset[str]:
+    """The rules that the configuration and then the command line choose."""
+    codes = rule_files.selected(settings.select, settings.ignore, settings.extend_select)
+    return rule_files.narrowed(codes, choice.select, choice.ignore, choice.extend_select)

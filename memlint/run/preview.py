@@ -1,0 +1,125 @@
+"""Fixes as text: what each would replace, and the lines that it would change.
+
+This is what reports show and machine formats carry; nothing is written. One libcst parse per file
+that has a fix. Imported only for formats that show fixes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from memlint.fix import previews
+from memlint.run.results import DiffLine, ShownFix, TextEdit
+
+if TYPE_CHECKING:
+    from memlint.fix import TextEdit as Splice
+    from memlint.rule.findings import Fix
+    from memlint.source import Source
+
+
+def preview(source: Source, fixes: Sequence[Fix | None]) -> list[ShownFix | None]:
+    """Each fix alone, as it would change ``source``; one that cannot be applied becomes advice."""
+    as_shown = _unmasked(source)
+    wanted = [fix for fix in fixes if fix is not None and fix.edits]
+    alone = iter(previews(source.text, [fix.edits for fix in wanted]))
+    shown: list[ShownFix | None] = []
+    for fix in fixes:
+        if fix is None:
+            shown.append(None)
+            continue
+        splices = next(alone).edits if fix.edits else ()
+        if not splices:
+            shown.append(ShownFix(fix.message, "display"))
+            continue
+        edits = tuple(
+            TextEdit(
+                source.location(splice.span.start),
+                source.location(splice.span.end),
+                as_shown(splice.content),
+            )
+            for splice in splices
+        )
+        diff = diff_lines(source, splices, as_shown)
+        shown.append(ShownFix(fix.message, fix.applicability.value, edits, diff))
+    return shown
+
+
+def diff_lines(
+    source: Source, splices: Sequence[Splice], as_shown: Callable[[str], str] = str
+) -> tuple[DiffLine, ...]:
+    """The lines that ``splices`` (in order) take out and put in; rows as the file has them.
+
+    In a notebook rows count within the cell.
+    """
+    lines: list[DiffLine] = []
+    shift = 0  # rows that the hunks so far have added to their cell
+    cell: int | None = None
+    for hunk in _hunks(source, splices):
+        first = source.line(hunk[0].span.start)
+        last = max(source.line(splice.span.end) for splice in hunk)
+        start = source.line_starts[first]
+        end = (
+            source.line_starts[last + 1] if last + 1 < len(source.line_starts) else len(source.data)
+        )
+        old = _lines(as_shown(source.data[start:end].decode("utf-8", "surrogatepass")))
+        new = _lines(as_shown(_spliced(source.data, start, end, hunk)))
+        head = _common(old, new)
+        tail = _common(old[head:][::-1], new[head:][::-1])
+        where = source.location(start)
+        if where.cell != cell:
+            cell, shift = where.cell, 0
+        for number, line in enumerate(old[head : len(old) - tail], start=where.row + head):
+            lines.append(DiffLine("-", number, line))
+        row = where.row + head + shift
+        for number, line in enumerate(new[head : len(new) - tail], start=row):
+            lines.append(DiffLine("+", number, line))
+        shift += len(new) - len(old)
+    return tuple(lines)
+
+
+def _hunks(source: Source, splices: Sequence[Splice]) -> list[list[Splice]]:
+    """The splices grouped so that no line belongs to two groups."""
+    hunks: list[list[Splice]] = []
+    last_line = -1
+    for splice in splices:
+        if hunks and source.line(splice.span.start) <= last_line:
+            hunks[-1].append(splice)
+        else:
+            hunks.append([splice])
+        last_line = max(last_line, source.line(splice.span.end))
+    return hunks
+
+
+def _spliced(data: bytes, start: int, end: int, splices: Sequence[Splice]) -> str:
+    parts: list[bytes] = []
+    position = start
+    for splice in splices:
+        parts += (data[position : splice.span.start], splice.content.encode())
+        position = splice.span.end
+    parts.append(data[position:end])
+    return b"".join(parts).decode("utf-8", "surrogatepass")
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    count = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
+
+
+def _unmasked(source: Source) -> Callable[[str], str]:
+    """How text of ``source`` is shown: as it is, or with a notebook's magics given back."""
+    if not source.is_notebook:
+        return str
+    from memlint.source.notebook import unmasker
+
+    return unmasker(source)

@@ -1,0 +1,59 @@
+"""Fixes that import the runtime: what they require, and where they are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from memlint.api.runtime import INSTALL, NEEDS, is_of_runtime, lacking
+from memlint.project.targets import named_in
+from memlint.rule.edits import AddImport, RenameImport
+from memlint.rule.findings import Applicability, Fix, Violation
+
+if TYPE_CHECKING:
+    from memlint.api import Target
+    from memlint.source import Source
+
+
+def runtime_imports(fix: Fix | None) -> tuple[str, ...]:
+    """Qualified names of the runtime that the edits of ``fix`` import."""
+    found = []
+    for edit in fix.edits if fix is not None else ():
+        if isinstance(edit, AddImport):
+            found.append(f"{edit.module}.{edit.name}" if edit.name else edit.module)
+        elif isinstance(edit, RenameImport):
+            found.append(f"{edit.new_module}.{edit.new_name}".lstrip("."))
+    return tuple(name for name in found if is_of_runtime(name))
+
+
+def requires(fix: Fix | None) -> str:
+    """The command that installs what the fixed script imports; empty where nothing is added."""
+    return INSTALL if runtime_imports(fix) else ""
+
+
+def libraries_of(source: Source, violations: Sequence[Violation]) -> frozenset[str]:
+    """The libraries on whose versions it depends what is found in ``source``, and fixed."""
+    found = named_in(source)
+    if any(runtime_imports(violation.fix) for violation in violations):
+        found |= NEEDS.keys()
+    return found
+
+
+def without_runtime(
+    violations: Sequence[Violation], target: Target, *, wanted: bool
+) -> list[Violation]:
+    """``violations`` with advice in the place of fixes that import the runtime, where it is not
+    wanted or the target's libraries are older than what it needs."""
+    found = []
+    for violation in violations:
+        names = runtime_imports(violation.fix)
+        if names and violation.fix is not None:
+            missing = lacking(names, target)
+            message = violation.fix.message
+            if missing:
+                message = f"{message}; this needs {' and '.join(missing)}"
+            if missing or not wanted:
+                fix = Fix(message, (), Applicability.DISPLAY)
+                violation = violation._replace(fix=fix)
+        found.append(violation)
+    return found

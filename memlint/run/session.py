@@ -1,0 +1,297 @@
+"""Checks or fixes file after file in one process; what was loaded for one file serves the next.
+
+A file's bytes come from the caller, who read them once. A check models it once; a fix models it
+once a pass and begins with what its check found.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from memlint.project.targets import Targets
+from memlint.rule import registry as rule_files
+from memlint.rule.findings import Applicability
+from memlint.run.engine import (
+    Checked,
+    Prefilter,
+    check_data,
+    check_file,
+    check_source,
+    guarded,
+    shown_violations,
+)
+from memlint.run.results import FileResult, FixResult, Shown
+from memlint.source.diagnostics import FileError
+from memlint.source.reading import encode, read_source
+
+if TYPE_CHECKING:
+    from memlint.fix import Fixed
+    from memlint.rule import Rule
+    from memlint.rule.findings import Violation
+    from memlint.run.jobs import Job
+    from memlint.script.project import Modules, Project
+    from memlint.source import Source
+
+# Files between two garbage collections.
+_COLLECTED = 1000
+
+
+class Work(NamedTuple):
+    """A job and the bytes of its file."""
+
+    job: Job
+    data: bytes
+
+
+class _Rules(NamedTuple):
+    """Rules that are selected together."""
+
+    rules: tuple[Rule, ...]
+    prefilter: Prefilter
+    unused_suppressions: bool
+
+
+class Session:
+    """``render``: a check shows fixes as text, which takes libcst."""
+
+    def __init__(self, render: bool = False) -> None:
+        self._render = render
+        self._rules: dict[frozenset[str], _Rules] = {}
+        self._targets = Targets()
+        self._modules: Modules | None = None
+
+    def check_all(self, work: Iterable[Work]) -> Iterator[FileResult]:
+        """A result a file, in order.
+
+        Syntax trees are a great many objects that live for one file, which the cyclic garbage
+        collector looks through again and again: it took a quarter of the time. It rests meanwhile
+        and is called once in so many files, for what scripts leave behind that was not let go.
+        """
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            for number, each in enumerate(work, start=1):
+                yield self.check(*each)
+                if number % _COLLECTED == 0:
+                    gc.collect()
+        finally:
+            if was_on:
+                gc.enable()
+
+    def fix_all(self, work: Iterable[Work]) -> Iterator[FixResult]:
+        """A result a file, in order."""
+        for each in work:
+            yield self.fix(*each)
+
+    def check(self, job: Job, data: bytes) -> FileResult:
+        """What is found in ``data``; never raises for bad input."""
+        rules = self._selected(job)
+        return check_file(
+            job.path,
+            data,
+            rules.rules,
+            partial(self._targets.api, job.place, job.target),
+            named=job.named,
+            render=self._render,
+            unused_suppressions=rules.unused_suppressions,
+            prefilter=rules.prefilter,
+            by_code=job.by_code,
+            runtime=job.runtime,
+            project=self._project(job, data),
+        )
+
+    def fix(self, job: Job, data: bytes) -> FixResult:
+        """What fixing ``data`` comes to; never raises for bad input."""
+        return guarded(
+            partial(self._fix, job, data), lambda error: failed_fix(job.path, error), job.path
+        )
+
+    def _fix(self, job: Job, data: bytes) -> FixResult:
+        rules = self._selected(job)
+        checked = check_data(
+            job.path,
+            data,
+            rules.rules,
+            partial(self._targets.api, job.place, job.target),
+            named=job.named,
+            unused_suppressions=rules.unused_suppressions,
+            prefilter=rules.prefilter,
+            by_code=job.by_code,
+            runtime=job.runtime,
+            project=self._project(job, data),
+        )
+        result = checked.result(rules.rules)
+        source = checked.source
+        if source is None or not any(is_wanted(each, job.unsafe_fixes) for each in result.findings):
+            return not_fixed(result)
+        try:
+            fixed, withheld = self._fixed(job, rules, checked, source)
+        except (RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            message = (
+                f"could not be fixed ({type(error).__name__}: {error}) and was left as it was. "
+                "This is a defect of memlint: please report it with the script"
+            )
+            return not_fixed(result, FileError(job.path, message))
+        if fixed.error is not None:
+            return not_fixed(result, FileError(job.path, fixed.error))
+        fix_result = _fix_result(result, source, fixed, checked.violations)
+        return fix_result._replace(withheld=withheld)
+
+    def _fixed(
+        self, job: Job, rules: _Rules, checked: Checked, source: Source
+    ) -> tuple[Fixed, int]:
+        """What fixing comes to, and how many fixes are withheld in the end."""
+        from memlint.fix import fix_source
+
+        api = self._targets.api(job.place, job.target, source)
+        latest = source
+        withheld: list[Violation] = []
+
+        def check(changed: Source) -> list[Violation]:
+            nonlocal withheld
+            violations = list(checked.violations)
+            if changed is not source:
+                violations = check_source(
+                    changed,
+                    rules.rules,
+                    api,
+                    unused_suppressions=rules.unused_suppressions,
+                    on_error=lambda rule, error: None,
+                    prefilter=rules.prefilter,
+                    by_code=job.by_code,
+                    runtime=job.runtime,
+                    project=self._project(job, changed.data),
+                )
+            if checked.assumed:
+                from memlint.run.assumptions import right_everywhere
+                from memlint.run.runtime_fixes import libraries_of
+
+                libraries = libraries_of(changed, violations)
+                others = self._targets.others(job.place, job.target, changed, libraries)
+                violations, withheld = right_everywhere(changed, violations, rules.rules, others)
+            return violations
+
+        def reread(text: str) -> Source:
+            # Bytes follow from pass to pass.
+            nonlocal latest
+            latest = read_source(source.path, encode(latest, text))
+            return latest
+
+        fixed = fix_source(source, unsafe=job.unsafe_fixes, check=check, reread=reread)
+        count = sum(
+            each.fix is not None and is_selected(each.fix.applicability, job.unsafe_fixes)
+            for each in withheld
+        )
+        return fixed, count
+
+    def _project(self, job: Job, data: bytes) -> Project | None:
+        """The files around a script that trains; each of them is read once."""
+        from memlint.script.project import Modules, project_of
+
+        if self._modules is None:
+            self._modules = Modules()
+        return project_of(job.place, data, self._modules)
+
+    def _selected(self, job: Job) -> _Rules:
+        known = self._rules.get(job.codes)
+        if known is None:
+            loaded = rule_files.load(job.codes)
+            unused = rule_files.UNUSED_SUPPRESSION in job.codes
+            known = self._rules[job.codes] = _Rules(loaded, Prefilter(loaded), unused)
+        return known
+
+
+class CheckWork:
+    """What a process does with a chunk of files to check."""
+
+    def __init__(self, render: bool) -> None:
+        self._session = Session(render)
+
+    def __call__(self, work: Sequence[Work]) -> list[FileResult]:
+        return list(self._session.check_all(work))
+
+
+class FixWork:
+    """What a process does with a chunk of files to fix."""
+
+    def __init__(self) -> None:
+        self._session = Session()
+
+    def __call__(self, work: Sequence[Work]) -> list[FixResult]:
+        return list(self._session.fix_all(work))
+
+
+def is_wanted(finding: Shown, unsafe: bool) -> bool:
+    """Whether this finding's fix is to be applied; ``unsafe``: those that change training too."""
+    return finding.fix is not None and is_selected(finding.fix.applicability, unsafe)
+
+
+def is_selected(applicability: str, unsafe: bool) -> bool:
+    """Whether fixes of this kind are to be applied."""
+    return applicability == Applicability.SAFE or (unsafe and applicability == Applicability.UNSAFE)
+
+
+def not_fixed(checked: FileResult, error: FileError | None = None) -> FixResult:
+    """A file that stays as it is."""
+    diagnostics = checked.diagnostics if error is None else (*checked.diagnostics, error)
+    return FixResult(checked.path, checked, left=checked.findings, diagnostics=diagnostics)
+
+
+def failed_fix(path: str, error: FileError) -> FixResult:
+    """A file that could not even be checked."""
+    return not_fixed(FileResult(path, diagnostics=(error,)))
+
+
+def _fix_result(
+    checked: FileResult, source: Source, fixed: Fixed, first: Sequence[Violation]
+) -> FixResult:
+    after = fixed.source.raw
+    changed = after != source.raw
+    reasons = [reason for _, reason in fixed.refused]
+    refused = shown_violations(fixed.source, [each for each, _ in fixed.refused])
+    return FixResult(
+        checked.path,
+        checked,
+        after if changed else None,
+        _patch(source, fixed.source) if changed else "",
+        tuple(_without_place(source, fixed.fixed)),
+        sum(any(each is known for known in first) for each in fixed.fixed),
+        tuple(shown_violations(fixed.source, fixed.left)),
+        tuple(zip(refused, reasons, strict=True)),
+        checked.diagnostics,
+    )
+
+
+def _without_place(source: Source, violations: Sequence[Violation]) -> list[Shown]:
+    """Fixed findings. Their places are those of the pass that found them, so that only the first
+    pass's are true of ``source``; they are reported by message, not by place."""
+    from memlint.source import Span
+
+    return shown_violations(source, [each._replace(span=Span(0, 0)) for each in violations])
+
+
+def _patch(before: Source, after: Source) -> str:
+    from memlint.fix import unified_diff
+
+    if not before.is_notebook:
+        return "".join(unified_diff(before.text, after.text, _slashes(before.path)))
+    from memlint.source.notebook import cell_texts
+
+    old, new = cell_texts(before, before.text), cell_texts(after, after.text)
+    return "".join(
+        line
+        for number in old
+        if old[number] != new.get(number, "")
+        for line in unified_diff(
+            old[number], new.get(number, ""), f"{_slashes(before.path)}:cell {number}"
+        )
+    )
+
+
+def _slashes(path: str) -> str:
+    return path.replace("\\", "/").lstrip("/")

@@ -1,0 +1,236 @@
+"""Which calls are forward passes, and under which modes they run.
+
+A call of a module that the script loads, makes or wraps is one for certain; a call of something
+unknown that is named or used as models are is one possibly.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from memlint.script import modes
+from memlint.script.tensors import Output, Positions
+from memlint.script.values import (
+    Choice,
+    Constant,
+    Object,
+    Opaque,
+    Symbol,
+    Unknown,
+    Value,
+    options,
+)
+
+if TYPE_CHECKING:
+    from memlint.script.interpreter import Interpreter
+    from memlint.script.invocations import Record
+
+
+class Certainty(StrEnum):
+    DEFINITE = "definite"
+    POSSIBLE = "possible"
+    UNKNOWN = "unknown"
+
+
+class ForwardRun:
+    """One forward pass as the interpreter met it.
+
+    module: what is called. certainty: whether it certainly is a module.
+    own: whether it is a module that the script defines; its ``forward`` is followed.
+    gradients: whether autograd records; training: which mode the module was last put in; autocast:
+        the dtype that is on, ABSENT where none is. All None or UNKNOWN where not known.
+    labels: whether labels are given. logits_kept: for which positions logits are computed.
+    loops: the loops around it, outermost first, those of callers included.
+    called: whether the script reaches it from its top.
+    guessed: whether its function ran with unknown arguments, as nothing had called it by then.
+    """
+
+    __slots__ = (
+        "autocast",
+        "called",
+        "certainty",
+        "function",
+        "gradients",
+        "guessed",
+        "labels",
+        "logits_kept",
+        "loops",
+        "module",
+        "order",
+        "output",
+        "own",
+        "record",
+        "training",
+    )
+
+    def __init__(
+        self, run: Interpreter, record: Record, module: Value, certainty: Certainty
+    ) -> None:
+        self.record = record
+        self.module = module
+        self.certainty = certainty
+        self.own = False
+        self.gradients = modes.gradients(run)
+        self.training = modes.training(run, module)
+        self.autocast = modes.autocast(run)
+        self.labels = _labels(record)
+        self.logits_kept = _logits_kept(record)
+        self.loops = run.loop_nest
+        self.function = run.function
+        self.called = run.called
+        self.guessed = run.guessed
+        self.order = record.order
+        self.output: Output | None = None
+
+
+_MODEL_PARTS = ("Model", "For", "LMHead")
+_NOT_MODELS = ("Tokenizer", "Processor", "Config", "FeatureExtractor", "Pipeline", "pipeline")
+_MODULE_BASES = (
+    *("torch.nn.Module", "torch.nn.modules.module.Module", "transformers.PreTrainedModel"),
+    *("lightning.LightningModule", "pytorch_lightning.LightningModule", "pl.LightningModule"),
+    *("torch.nn.modules.Module", "lightning.pytorch.LightningModule"),
+)
+# Names that unknown models go by.
+_NAMES = frozenset(
+    {
+        *("model", "policy", "llm", "lm", "student", "teacher", "actor", "critic", "net"),
+        *("network", "module", "engine", "model_engine", "ref", "policy_model", "reference"),
+    }
+)
+_FORWARDS = frozenset({"forward", "__call__"})
+
+
+def is_module(value: Value) -> bool:
+    """Whether an object certainly is a module: loaded, constructed, or of an own class."""
+    if not isinstance(value, Object) or isinstance(value, Output):
+        return False
+    root = value
+    while root.base is not None:
+        root = root.base
+    kind = root.type
+    if kind is None:
+        return False
+    if kind.startswith(("transformers.", "liger_kernel.", "unsloth.", "auto_gptq.", "awq.")):
+        short = kind.removesuffix(".from_config").removesuffix(".from_pretrained")
+        short = short.rpartition(".")[2]
+        return any(part in short for part in _MODEL_PARTS) and not any(
+            part in short for part in _NOT_MODELS
+        )
+    return (
+        kind in _MODULE_BASES
+        or (kind.startswith("torch.nn.") and not kind.endswith("Loss"))
+        or (kind.startswith("peft.") and "Model" in kind)
+        or kind == "trl.AutoModelForCausalLMWithValueHead"
+    )
+
+
+def is_named_as_model(node: ast.expr) -> bool:
+    """Whether what is called has a name that models go by."""
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return name in _NAMES or name.endswith(("_model", "_policy", "_lm"))
+
+
+def module_of(run: Interpreter, record: Record, callee: Value) -> tuple[Value, Certainty] | None:
+    """The module that a call runs forward, where it possibly is one."""
+    func = record.node.func
+    if isinstance(func, ast.Attribute) and func.attr in _FORWARDS:
+        receiver = record.receiver
+        if isinstance(receiver, Object) and is_module(receiver):
+            return receiver, Certainty.DEFINITE
+        if receiver is None or _is_super(func.value):
+            return None
+        if isinstance(receiver, Symbol) and not modes.is_known_module(run, receiver):
+            return None
+        if isinstance(receiver, Opaque) or is_named_as_model(func.value):
+            return receiver, _certainty(run, receiver)
+        return None
+    if isinstance(callee, Object):
+        if is_module(callee):
+            return callee, Certainty.DEFINITE
+        if modes.is_known_module(run, callee) or is_named_as_model(func):
+            return callee, _certainty(run, callee)
+        return None
+    if isinstance(callee, Opaque):
+        return callee, _certainty(run, callee)
+    if isinstance(callee, Symbol):
+        # ``from setup import model``
+        short = callee.name.rpartition(".")[2]
+        named = "." in callee.name and short in _NAMES and is_named_as_model(func)
+        known = modes.is_known_module(run, callee)
+        return (callee, _certainty(run, callee)) if named or known else None
+    if isinstance(callee, Unknown) and is_named_as_model(func):
+        return callee, Certainty.POSSIBLE
+    return None
+
+
+def one_of_modules(
+    run: Interpreter, record: Record, callees: Sequence[Value]
+) -> tuple[Value, Certainty] | None:
+    """The modules that a call runs forward, where it is one of several by the path."""
+    modules = tuple(one for one in callees if isinstance(one, Object))
+    if not modules or len(modules) < len(callees) or any(isinstance(o, Output) for o in modules):
+        return None
+    known = [is_module(one) or modes.is_known_module(run, one) for one in modules]
+    if all(known):
+        return Choice(modules), Certainty.DEFINITE
+    named = any(known) or is_named_as_model(record.node.func)
+    return (Choice(modules), Certainty.POSSIBLE) if named else None
+
+
+def _is_super(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+    )
+
+
+def _certainty(run: Interpreter, value: Value) -> Certainty:
+    """What is put in training or evaluation mode certainly is a module."""
+    return Certainty.DEFINITE if modes.is_known_module(run, value) else Certainty.POSSIBLE
+
+
+def forward(run: Interpreter, record: Record, module: Value, certainty: Certainty) -> Output:
+    """The output of a forward pass, which the run remembers."""
+    made = ForwardRun(run, record, module, certainty)
+    output = Output(made, record)
+    made.output = output
+    for name, slot in record.keywords.items():
+        if name == "return_dict" and isinstance(slot.value, Constant) and not slot.value.value:
+            output.open = True
+    run.objects.append(output)
+    run.state.born.add(id(output))
+    run.forwards.append(made)
+    return output
+
+
+def own_forward(run: Interpreter, record: Record, module: Object) -> ForwardRun:
+    """The call of a module that the script defines."""
+    made = ForwardRun(run, record, module, Certainty.DEFINITE)
+    made.own = True
+    run.forwards.append(made)
+    return made
+
+
+def _labels(record: Record) -> bool | None:
+    slot = record.keywords.get("labels")
+    if slot is not None:
+        values = options(slot.value)
+        none = [isinstance(one, Constant) and one.value is None for one in values]
+        return True if not any(none) else False if all(none) else None
+    return None if record.open_keywords or record.open_arguments else False
+
+
+def _logits_kept(record: Record) -> Positions:
+    """For which positions a language model computes logits."""
+    for name in ("logits_to_keep", "num_logits_to_keep"):
+        slot = record.keywords.get(name)
+        if slot is None:
+            continue
+        if isinstance(slot.value, Constant):
+            value = slot.value.value
+            if type(value) is int and value < 2:
+                return Positions.LAST if value == 1 else Positions.ALL
+        return Positions.SOME
+    return Positions.ALL

@@ -1,0 +1,80 @@
+"""One evaluation of one call, as the interpreter met it."""
+
+from __future__ import annotations
+
+import ast
+
+from memlint.script.values import Object, Slot, Value
+
+
+class Record:
+    """A call as it was evaluated once.
+
+    name: qualified name of the callee; ``?.method`` for a method of something unknown.
+    arguments: positional values, in order.
+    keywords: by name, those of splatted dicts included.
+    open_arguments, open_keywords: an argument list of unknown length was splatted in.
+    receiver: the object whose method is called.
+    contexts: qualified names of the ``with`` items and decorators it runs under.
+    conditional: whether some undecided condition guards it. in_loop: whether a loop repeats it.
+    loops: the loops around it, outermost first, those of callers included.
+    order: number of the evaluation; later calls have larger numbers.
+    candidates: the qualified names of which one is called, where several may be.
+    snapshots: for each argument that is an object, its slots when the call was made.
+    """
+
+    __slots__ = (
+        "arguments",
+        "candidates",
+        "conditional",
+        "contexts",
+        "function",
+        "in_loop",
+        "keywords",
+        "loops",
+        "name",
+        "node",
+        "open_arguments",
+        "open_keywords",
+        "order",
+        "receiver",
+        "snapshots",
+        "subclass",
+    )
+
+    def __init__(
+        self,
+        node: ast.Call,
+        name: str,
+        order: int,
+        *,
+        receiver: Value | None = None,
+        contexts: tuple[str, ...] = (),
+        conditional: bool = False,
+        in_loop: bool = False,
+        function: ast.AST | None = None,
+        loops: tuple[ast.AST, ...] = (),
+    ) -> None:
+        self.node = node
+        self.name = name
+        self.order = order
+        self.arguments: tuple[Value, ...] = ()
+        self.keywords: dict[str, Slot] = {}
+        self.open_arguments = False
+        self.open_keywords = False
+        self.receiver = receiver
+        self.contexts = contexts
+        self.conditional = conditional
+        self.in_loop = in_loop
+        self.function = function
+        self.loops = loops
+        self.snapshots: dict[int, dict[str, Slot]] = {}
+        self.subclass: ast.ClassDef | None = None
+        self.candidates: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<{self.name} line {self.node.lineno}>"
+
+    def snapshot(self, thing: Object) -> dict[str, Slot] | None:
+        """The slots of an argument as they were when the call was made."""
+        return self.snapshots.get(id(thing))

@@ -1,0 +1,293 @@
+"""Modes that the run carries: gradients on or off, autocast, training or evaluation of a module.
+
+They are facts of the state, so that branches are joined as for all else, and cross functions:
+``model.eval()`` in a caller holds in what it calls.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from memlint.script.values import (
+    ABSENT,
+    UNKNOWN,
+    Choice,
+    Constant,
+    Function,
+    Object,
+    Opaque,
+    Slot,
+    Symbol,
+    Unknown,
+    Value,
+    options,
+)
+
+if TYPE_CHECKING:
+    from memlint.script.interpreter import Interpreter
+    from memlint.script.invocations import Record
+
+_GRADIENTS = (0, "<gradients>")
+_AUTOCAST = (0, "<autocast>")
+_TRAINING = "<training>"
+
+_OFF = frozenset({"no_grad", "inference_mode", "_no_grad"})
+# Context managers that leave gradients as they are. Of any other nothing is known.
+_NEUTRAL = frozenset(
+    {
+        *("autocast", "nullcontext", "open", "tqdm", "trange", "record_function", "profile"),
+        *("Progress", "accumulate", "no_sync", "join", "main_process_first", "suppress", "stream"),
+        *("local_main_process_first", "catch_warnings", "device", "TemporaryDirectory"),
+        *("sdpa_kernel", "sdp_kernel", "start_run", "redirect_stdout", "Live", "status"),
+        *("disable_adapter", "unwrap_model_for_generation", "summon_full_params", "Timer"),
+        *("GatheredParameters", "ThreadPoolExecutor", "ProcessPoolExecutor", "Pool", "timer"),
+        *("save_on_cpu", "saved_tensors_hooks", "offload_activations", "SummaryWriter", "init"),
+    }
+)
+_NEUTRAL_DECORATORS = frozenset(
+    {
+        *("staticmethod", "classmethod", "property", "compile", "wraps", "command", "option"),
+        *("argument", "main", "record", "lru_cache", "cache", "cached_property", "overload"),
+        *("override", "jit", "task", "flow", "profile", "fixture", "abstractmethod", "script"),
+        *("find_executable_batch_size", "callback", "group", "pass_context", "typechecked"),
+    }
+)
+# Methods that trainers of libraries call without gradients, or in a mode of their own.
+EVALUATION_HOOKS = frozenset(
+    {
+        *("validation_step", "test_step", "predict_step", "prediction_step", "evaluation_step"),
+        *("evaluate", "predict", "evaluation_loop", "prediction_loop", "on_evaluate"),
+    }
+)
+# Methods that a trainer or a module's own caller runs in a mode that is not seen here.
+HOOKS_OF_CALLERS = EVALUATION_HOOKS | {"forward", "__call__"}
+# What makes another module of one: its mode is its own from then on.
+_COPYING = frozenset({"deepcopy", "copy", "create_reference_model"})
+
+
+# -- gradients -------------------------------------------------------------------------------------
+
+
+def gradients(run: Interpreter) -> bool | None:
+    """Whether autograd records; None where that is not known."""
+    slot = run.state.get(_GRADIENTS)
+    if slot is None:
+        return True
+    answers = {_answer(one, unset=True) for one in options(slot.value)}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _answer(value: Value, *, unset: bool | None) -> bool | None:
+    if value is ABSENT:
+        return unset
+    return value.value if isinstance(value, Constant) and isinstance(value.value, bool) else None
+
+
+def set_gradients(run: Interpreter, on: bool | None) -> None:
+    run.state.facts[_GRADIENTS] = Slot(UNKNOWN if on is None else Constant(on))
+
+
+def autocast(run: Interpreter) -> Value:
+    """The dtype of the autocast that is on (a Symbol), ABSENT where none is, UNKNOWN."""
+    slot = run.state.get(_AUTOCAST)
+    return ABSENT if slot is None else slot.value
+
+
+def saved(run: Interpreter) -> tuple[Slot | None, Slot | None]:
+    """The modes that a ``with`` restores when it is left."""
+    return run.state.get(_GRADIENTS), run.state.get(_AUTOCAST)
+
+
+def restore(run: Interpreter, before: tuple[Slot | None, Slot | None]) -> None:
+    for key, slot in zip((_GRADIENTS, _AUTOCAST), before, strict=True):
+        if slot is not None:
+            run.state.facts[key] = slot
+        elif run.state.get(key) is not None:
+            run.state.facts[key] = Slot(ABSENT)
+
+
+def enter(run: Interpreter, name: str | None, value: Value) -> None:
+    """``with value:``, where ``name`` is what made the manager as far as one thing did."""
+    if name is None and isinstance(value, Choice):
+        makers = {_maker(one) for one in value.options}
+        modes = {_mode(run, maker, None) for maker in makers}
+        if None in makers or len(modes) != 1 or modes == {"unknown"}:
+            _lose(run)
+        return
+    made = value.made_by if isinstance(value, Object) else None
+    _apply(run, name, made)
+
+
+def enter_decorator(run: Interpreter, name: str | None, value: Value) -> None:
+    """A decorator around the function that is run now."""
+    short = (name or "").rpartition(".")[2]
+    if short in _NEUTRAL_DECORATORS:
+        return
+    made = value.made_by if isinstance(value, Object) else None
+    _apply(run, name, made)
+
+
+def _maker(value: Value) -> str | None:
+    made_by = value.made_by if isinstance(value, Object) else None
+    return made_by.name if made_by is not None else None
+
+
+def _mode(run: Interpreter, name: str | None, made: Record | None) -> str:
+    """What a context does to gradients: ``off``, ``on``, ``neutral`` or ``unknown``."""
+    short = (name or "").rpartition(".")[2]
+    if short in _OFF:
+        return _switched(made, "mode") if short == "inference_mode" else "off"
+    if short == "enable_grad":
+        return "on"
+    if short == "set_grad_enabled":
+        answer = _flag(made, "mode")
+        return "unknown" if answer is None else "on" if answer else "off"
+    if short in _NEUTRAL or "autocast" in short:
+        return "neutral"
+    return "unknown"
+
+
+def _switched(made: Record | None, name: str) -> str:
+    if made is None or not (made.arguments or made.keywords):
+        return "off"
+    answer = _flag(made, name)
+    return "unknown" if answer is None else "off" if answer else "neutral"
+
+
+def _flag(made: Record | None, name: str) -> bool | None:
+    """The one truth value that a call is given; True where it is given none."""
+    if made is None:
+        return None
+    slot = made.keywords.get(name)
+    value = slot.value if slot is not None else made.arguments[0] if made.arguments else None
+    if value is None:
+        return True
+    return value.value if isinstance(value, Constant) and isinstance(value.value, bool) else None
+
+
+def _apply(run: Interpreter, name: str | None, made: Record | None) -> None:
+    mode = _mode(run, name, made)
+    if mode == "unknown":
+        _lose(run)
+    elif mode != "neutral":
+        set_gradients(run, mode == "on")
+    if name is not None and "autocast" in name.rpartition(".")[2]:
+        run.state.facts[_AUTOCAST] = Slot(_autocast_dtype(made))
+
+
+def _lose(run: Interpreter) -> None:
+    """An unknown context: it may turn gradients off, and will hardly turn them on."""
+    if gradients(run) is True:
+        set_gradients(run, None)
+
+
+def _autocast_dtype(made: Record | None) -> Value:
+    if made is None:
+        return UNKNOWN
+    enabled = made.keywords.get("enabled")
+    if enabled is not None and not (
+        isinstance(enabled.value, Constant) and enabled.value.value is True
+    ):
+        off = isinstance(enabled.value, Constant) and enabled.value.value is False
+        return ABSENT if off else UNKNOWN
+    slot = made.keywords.get("dtype")
+    values = [slot.value] if slot is not None else list(made.arguments[1:2])
+    for value in values:
+        return value if isinstance(value, Symbol) else UNKNOWN
+    on_cuda = made.name.startswith("torch.cuda") or (
+        bool(made.arguments)
+        and isinstance(made.arguments[0], Constant)
+        and made.arguments[0].value == "cuda"
+    )
+    return Symbol("torch.float16") if on_cuda else UNKNOWN
+
+
+# -- train and eval --------------------------------------------------------------------------------
+
+
+def module_root(value: Value) -> Value:
+    """The innermost module that a wrapper (PEFT, DDP, compile) shares its mode with."""
+    while isinstance(value, Object) and value.base is not None:
+        made = value.made_by
+        if made is not None and made.name.rpartition(".")[2] in _COPYING:
+            break
+        value = value.base
+    return value
+
+
+def training(run: Interpreter, module: Value) -> bool | None:
+    """Whether a module was last put in training mode; None where the script does not say."""
+    answers = set()
+    for one in options(module):
+        key = _key(module_root(one))
+        slot = run.state.get(key) if key is not None else None
+        found = options(slot.value) if slot is not None else ()
+        answers |= {_answer(each, unset=None) for each in found} or {None}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _key(root: Value) -> tuple[int, str] | None:
+    if isinstance(root, Symbol):
+        return 0, f"{_TRAINING} {root.name}"
+    return (id(root), _TRAINING) if isinstance(root, Object | Opaque) else None
+
+
+def is_known_module(run: Interpreter, value: Value) -> bool:
+    """Whether the script sets the mode of a value, as it does for modules only."""
+    root = module_root(value)
+    return (root.name if isinstance(root, Symbol) else id(root)) in run.modules
+
+
+def set_training_of(run: Interpreter, record: Record, name: str) -> None:
+    """``model.eval()`` for a model that is imported from elsewhere."""
+    head, _, method = name.rpartition(".")
+    on = False if method == "eval" else flag_of(record)
+    run.modules[head] = UNKNOWN
+    run.state.facts[0, f"{_TRAINING} {head}"] = Slot(UNKNOWN if on is None else Constant(on))
+
+
+def set_training(run: Interpreter, record: Record, on: bool | None) -> Value | None:
+    """``model.eval()``, ``model.train(mode)``: the module's mode from here on."""
+    receiver = record.receiver
+    if receiver is None or isinstance(receiver, Symbol | Function):
+        return None
+    slot = Slot(UNKNOWN if on is None else Constant(on))
+    found = []
+    for one in options(receiver):
+        known = _identified(run, record, one) if len(options(receiver)) == 1 else one
+        root = module_root(known)
+        key = _key(root)
+        if key is not None:
+            run.state.facts[key] = slot
+            run.modules[id(root)] = root
+            found.append(known)
+    return found[0] if len(found) == 1 and receiver is not UNKNOWN else None
+
+
+def _identified(run: Interpreter, record: Record, value: Value) -> Value:
+    """A module of which nothing is known gets an identity, so that its mode can be followed."""
+    if type(value) is not Unknown or not isinstance(record.node.func, ast.Attribute):
+        return value
+    holder = record.node.func.value
+    known = Opaque()
+    match holder:
+        case ast.Name(id=name) if run.lookup(name) is not None:
+            run.rebind(name, known)
+        case ast.Name(id=name):
+            # A name that is bound nowhere: another cell or file defines it.
+            run.bound[0].add(name)
+            run.state.facts[0, name] = Slot(known)
+        case ast.Attribute(value=inner, attr=attribute):
+            owner = run.values.get(inner)
+            if not isinstance(owner, Object):
+                return value
+            run.set_slot(owner, attribute, Slot(known))
+        case _:
+            return value
+    return known
+
+
+def flag_of(record: Record) -> bool | None:
+    """The mode that ``train(mode)`` sets."""
+    return _flag(record, "mode")

@@ -1,0 +1,333 @@
+"""Who computes the loss, the attention and the checkpointing of a model: one answer for all rules.
+
+``transformers`` computes a causal language model's loss from all logits; Liger, cut-cross-entropy,
+TRL from some release on and the runtime do not make them; Unsloth and remote code do as they like.
+"""
+
+from __future__ import annotations
+
+import ast
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from memlint.script.calls import Call, Config, ModelFacts, Trainer
+from memlint.script.checkpoints import chain_of
+from memlint.script.settings import UNSURE
+from memlint.script.values import Object, Value, options
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+
+
+class Owner(StrEnum):
+    """Whose code it is."""
+
+    TRANSFORMERS = "transformers"
+    TRL = "trl"
+    LIGER = "liger"
+    CUT_CROSS_ENTROPY = "cut cross entropy"
+    RUNTIME = "memlint_runtime"
+    UNSLOTH = "unsloth"
+    REMOTE_CODE = "remote code"
+    SCRIPT = "script"
+    UNKNOWN = "unknown"
+
+
+class LossOwner(NamedTuple):
+    """Who computes a loss. full_logits: whether logits of all positions are made for it; None where
+    that is not known. call: what makes it so, where a call does."""
+
+    owner: Owner
+    full_logits: bool | None
+    call: Call | None = None
+
+
+# What replaces the loss or the head of a model: by the last part of the name.
+_RUNTIME = frozenset({"fuse_causal_lm_loss", "defer_logits", "fuse_trl_losses"})
+_CUT = frozenset({"cce_patch", "linear_cross_entropy"})
+_LIGER_PREFIXES = ("apply_liger_kernel", "_apply_liger_kernel")
+_LIGER_LOSSES = frozenset({"LigerFusedLinearCrossEntropyLoss", "LigerFusedLinearCrossEntropy"})
+_LIGER_OPTIONS = ("use_liger_kernel", "use_liger", "use_liger_loss")
+# TRL's trainers by the behaviour that tells how they compute their loss.
+_TOPICS = {
+    "SFTTrainer": "sft-loss",
+    "DPOTrainer": "preference-loss",
+    "KTOTrainer": "preference-loss",
+    "GRPOTrainer": "policy-loss",
+    "RLOOTrainer": "policy-loss",
+}
+_PLAIN = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
+
+
+def owner_of_loss(script: Script, of: Trainer | ModelFacts | Value) -> LossOwner:
+    """Who computes the loss of a trainer, or of a model that a loop calls with labels."""
+    if script.uses_unsloth:
+        return LossOwner(Owner.UNSLOTH, None)
+    if isinstance(of, Trainer):
+        return _of_trainer(script, of)
+    facts = of if isinstance(of, ModelFacts) else script.model_facts(of)
+    return _of_model(script, facts)
+
+
+def _of_trainer(script: Script, trainer: Trainer) -> LossOwner:
+    if trainer.setting("compute_loss_func").given is not False:
+        return LossOwner(Owner.SCRIPT, None)
+    if trainer.subclass is not None and _overrides(script, trainer.subclass, "compute_loss"):
+        return LossOwner(Owner.SCRIPT, None)
+    patched = _patched(script, trainer.model, trainer)
+    if patched is not None:
+        return patched
+    liger = _liger_option(trainer)
+    if liger is not None:
+        return liger
+    if trainer.kind.startswith("trl."):
+        return _of_trl(script, trainer)
+    if trainer.kind not in _PLAIN:
+        return LossOwner(Owner.UNKNOWN, None)
+    return _of_weights(trainer.model)
+
+
+def _of_trl(script: Script, trainer: Trainer) -> LossOwner:
+    if trainer.shares_prompts:
+        return LossOwner(Owner.RUNTIME, False)
+    topic = _TOPICS.get(trainer.kind.rpartition(".")[2])
+    if topic is None:
+        return LossOwner(Owner.TRL, True)
+    return LossOwner(Owner.TRL, script.api.behaviour(topic) == "full logits")
+
+
+def _of_model(script: Script, facts: ModelFacts) -> LossOwner:
+    patched = _patched(script, facts, None)
+    return patched if patched is not None else _of_weights(facts)
+
+
+def _of_weights(facts: ModelFacts) -> LossOwner:
+    """The owner by what the model's code is, where nothing replaces its loss."""
+    load = facts.load if facts.load is not None else facts.loads[0] if facts.loads else None
+    if facts.by_name:
+        return LossOwner(Owner.TRANSFORMERS, True)
+    if load is None:
+        return LossOwner(Owner.UNKNOWN, None)
+    if load.setting("trust_remote_code").given is not False and (
+        load.setting("trust_remote_code").value is not False
+    ):
+        # The checkpoint may bring its code, or be one that transformers knows.
+        return LossOwner(Owner.REMOTE_CODE, None, load)
+    if not load.name.startswith("transformers."):
+        return LossOwner(Owner.UNKNOWN, None, load)
+    causal = facts.causal_lm
+    sequence = "Seq2SeqLM" in load.name or "ConditionalGeneration" in load.name
+    return LossOwner(Owner.TRANSFORMERS, True if causal or sequence else causal, load)
+
+
+def _patched(script: Script, facts: ModelFacts, trainer: Trainer | None) -> LossOwner | None:
+    """What in the script replaces the loss of a model, or of a trainer's."""
+    for call in script.patching_calls:
+        short = call.method
+        if short in _RUNTIME:
+            hit = _is_about(call, facts, trainer)
+            if hit is not False:
+                return LossOwner(Owner.RUNTIME, False if hit else None, call)
+        elif short in _CUT:
+            return LossOwner(Owner.CUT_CROSS_ENTROPY, False, call)
+        elif call.setting("fused_linear_cross_entropy").value is not False:
+            return LossOwner(Owner.LIGER, False, call)
+    if facts.load is not None and "Liger" in facts.load.name:
+        return LossOwner(Owner.LIGER, False, facts.load)
+    if script.imports_package("liger_kernel", "cut_cross_entropy") and not script.patching_calls:
+        # Something of it is used, and it is not known for what.
+        return LossOwner(Owner.UNKNOWN, None)
+    return None
+
+
+def patches_loss(name: str) -> bool:
+    """Whether a call of that name may replace a model's loss or head."""
+    short = name.rpartition(".")[2]
+    return (
+        short in _RUNTIME
+        or short in _CUT
+        or short in _LIGER_LOSSES
+        or short.startswith(_LIGER_PREFIXES)
+    )
+
+
+def _is_about(call: Call, facts: ModelFacts, trainer: Trainer | None) -> bool | None:
+    """Whether a call gets this model or trainer; None where it gets something unknown."""
+    given = call.argument(0)
+    values = [one for one in options(given) if isinstance(one, Object)]
+    if not values:
+        return None
+    wanted = set(map(id, facts.objects))
+    if trainer is not None:
+        nodes = {record.node for record in trainer.records}
+        if any(one.made_by is not None and one.made_by.node in nodes for one in values):
+            return True
+    chains = [chain_of(value) for value in values]
+    if any(id(inner) in wanted for chain in chains for inner in chain):
+        return True
+    if any(chain[-1].type is None for chain in chains):
+        # What a function elsewhere returns may be this one.
+        return None
+    return False if wanted or trainer is not None else None
+
+
+def _liger_option(trainer: Trainer) -> LossOwner | None:
+    """A configuration that asks for Liger's loss, or may."""
+    config = trainer.config
+    if config is None:
+        given = trainer.args.given
+        return None if given is False else LossOwner(Owner.UNKNOWN, None)
+    for name in _LIGER_OPTIONS:
+        setting = config.setting(name)
+        if setting.given is False or setting.value is False or setting.value is None:
+            continue
+        if setting.given is None and config.fed_by_parser:
+            # The library's default holds where the command line does not say otherwise.
+            continue
+        known = setting.value is True and config.has_option(name)
+        return LossOwner(Owner.LIGER if known else Owner.UNKNOWN, False if known else None)
+    return None
+
+
+def _overrides(script: Script, cls: ast.ClassDef, method: str) -> bool:
+    """Whether a class of the script, or a base of it there, defines a method."""
+    by_name = {one.name: one for one in script.classes}
+    pending, seen = [cls], set()
+    for one in pending:  # grows meanwhile
+        if one.name in seen:
+            continue
+        seen.add(one.name)
+        if any(
+            isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and part.name == method
+            for part in one.body
+        ):
+            return True
+        pending += [
+            by_name[base.id]
+            for base in one.bases
+            if isinstance(base, ast.Name) and base.id in by_name
+        ]
+    return False
+
+
+# -- attention -------------------------------------------------------------------------------------
+
+
+class AttentionOwner(NamedTuple):
+    """Who computes the attention. implementation: ``sdpa``, ``flash_attention_2``, ...; ``default``
+    where the library chooses; None where that is not known."""
+
+    owner: Owner
+    implementation: str | None
+
+
+_ATTENTION = "attn_implementation"
+_SETTERS = (
+    "set_attn_implementation",
+    "use_variable_length_attention",
+    "train_without_padding",
+)
+
+
+def owner_of_attention(
+    script: Script, facts: ModelFacts, config: Config | None = None
+) -> AttentionOwner:
+    """Who computes a model's attention, and by which implementation."""
+    if script.uses_unsloth:
+        return AttentionOwner(Owner.UNSLOTH, None)
+    setters = script.method_calls(*_SETTERS)
+    if setters:
+        runtime = all(call.method != "set_attn_implementation" for call in setters)
+        return AttentionOwner(Owner.RUNTIME if runtime else Owner.UNKNOWN, None)
+    if facts.by_name:
+        return AttentionOwner(Owner.TRANSFORMERS, _given_by_name(script, config))
+    load = facts.load
+    if load is None or load.setting("config").given:
+        return AttentionOwner(Owner.UNKNOWN, None)
+    if load.setting("trust_remote_code").value is True:
+        return AttentionOwner(Owner.REMOTE_CODE, None)
+    if not load.name.startswith("transformers."):
+        return AttentionOwner(Owner.UNKNOWN, None)
+    old = load.setting("use_flash_attention_2")
+    if old.given is not False:
+        known = "flash_attention_2" if old.value is True else None
+        return AttentionOwner(Owner.TRANSFORMERS, known)
+    setting = load.setting(_ATTENTION)
+    if setting.given is False:
+        return AttentionOwner(Owner.TRANSFORMERS, "default")
+    value = setting.value
+    return AttentionOwner(Owner.TRANSFORMERS, value if isinstance(value, str) else None)
+
+
+def _given_by_name(script: Script, config: Config | None) -> str | None:
+    """The attention of a model that a trainer loads by its name."""
+    if config is None:
+        return None
+    made = config.setting("model_init_kwargs")
+    if made.given is False or made.is_none:
+        return "default"
+    if not isinstance(made.value, Object) or made.value.type != "dict":
+        return None
+    if not made.value.open and _ATTENTION not in made.value.names:
+        return "default"
+    value = script.item(made.value, _ATTENTION)
+    return value if isinstance(value, str) else None
+
+
+# -- checkpointing ---------------------------------------------------------------------------------
+
+
+class CheckpointingOwner(NamedTuple):
+    """Who recomputes activations. on: None where that is not known."""
+
+    owner: Owner
+    on: bool | None
+    call: Call | None = None
+
+
+_ENABLERS = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
+_DISABLERS = ("gradient_checkpointing_disable", "activation_checkpointing_disable")
+_PREPARERS = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
+_WRAPPERS = ("apply_activation_checkpointing", "checkpoint_wrapper", "checkpoint_activations")
+_SWITCHES = ("activation_checkpointing", "gradient_checkpointing")
+
+
+def owner_of_checkpointing(
+    script: Script, facts: ModelFacts, config: Config | None = None
+) -> CheckpointingOwner:
+    """Who recomputes a model's activations, by a configuration or a call of the script."""
+    if script.uses_unsloth:
+        return CheckpointingOwner(Owner.UNSLOTH, None)
+    for call in script.method_calls(*_ENABLERS):
+        hit = script.is_about(call, facts)
+        if hit is not False:
+            off = bool(script.method_calls(*_DISABLERS))
+            return CheckpointingOwner(Owner.TRANSFORMERS, None if off or not hit else True, call)
+    for call in script.method_calls(*_PREPARERS):
+        used = call.setting("use_gradient_checkpointing")
+        if used.given is False or used.value is True:
+            return CheckpointingOwner(Owner.TRANSFORMERS, True, call)
+        if used.value is UNSURE:
+            return CheckpointingOwner(Owner.TRANSFORMERS, None, call)
+    for call in script.method_calls(*_WRAPPERS):
+        runtime = call.name.startswith("memlint_runtime.")
+        return CheckpointingOwner(Owner.RUNTIME if runtime else Owner.SCRIPT, True, call)
+    if config is None:
+        return CheckpointingOwner(
+            Owner.UNKNOWN if facts.load is None else Owner.TRANSFORMERS, False
+        )
+    return CheckpointingOwner(Owner.TRANSFORMERS, _switched_on(config))
+
+
+def _switched_on(config: Config) -> bool | None:
+    """Whether a configuration turns checkpointing on at the target."""
+    given = [config.setting(name) for name in _SWITCHES]
+    if any(setting.given is None for setting in given):
+        return None
+    written = [setting for setting in given if setting.given] or [
+        config.effective(name) for name in _SWITCHES if config.has_option(name)
+    ]
+    if any(setting.value is True for setting in written):
+        return True
+    off = all(setting.value is False or setting.is_none for setting in written)
+    return False if off and written else None

@@ -1,0 +1,190 @@
+"""Data sets as the interpreter follows them: where rows come from and what is applied to them.
+
+``Rows`` is made by the functions that load or build data sets, and by each method that returns
+another one. What a mapped function does is found by running it where it is mapped, with the
+arguments that ``map`` gives it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlint.script.functions import call_function, can_follow
+from memlint.script.invocations import Record
+from memlint.script.values import (
+    UNKNOWN,
+    Constant,
+    Function,
+    Object,
+    Partial,
+    Sequence,
+    Symbol,
+    Value,
+    options,
+)
+
+if TYPE_CHECKING:
+    from memlint.script.interpreter import Handler, Interpreter
+
+
+class Rows(Object):
+    """A data set, or a dictionary of them.
+
+    operation: ``load``, ``map``, ``[train]``, ... source: what it was made of, None where loaded.
+    function: the function of the script that is mapped; None where it is not one.
+    first, last: the order of the calls that one run of that function makes.
+    parts: its splits and columns. applied: what ``set_transform`` put on it in place.
+    """
+
+    __slots__ = ("applied", "first", "function", "last", "operation", "parts", "source")
+
+    def __init__(self, operation: str, record: Record, source: Value | None = None) -> None:
+        super().__init__(None, record, node=record.node)
+        self.operation = operation
+        self.source = source
+        self.function: Value | None = None
+        self.first = self.last = 0
+        self.parts: dict[str, Rows] = {}
+        self.applied: list[Rows] = []
+
+
+LOADERS = (
+    *("datasets.load_dataset", "datasets.load_from_disk", "datasets.Dataset.from_dict"),
+    *("datasets.Dataset.from_list", "datasets.Dataset.from_pandas", "datasets.Dataset.from_json"),
+    *("datasets.Dataset.from_generator", "datasets.Dataset.from_csv", "datasets.DatasetDict"),
+    *(
+        "datasets.concatenate_datasets",
+        "datasets.interleave_datasets",
+        "datasets.Dataset.load_from_disk",
+    ),
+)
+_JOINS = ("datasets.concatenate_datasets", "datasets.interleave_datasets")
+_APPLY = ("map", "with_transform", "set_transform")
+# Methods that return rows of the same lengths: fewer of them, or in another order or form.
+_KEEP = (
+    *("shuffle", "select", "take", "skip", "shard", "train_test_split", "remove_columns"),
+    *("rename_column", "rename_columns", "select_columns", "with_format", "cast", "cast_column"),
+    *("flatten", "sort", "class_encode_column", "to_iterable_dataset", "add_column", "repeat"),
+    *("flatten_indices", "align_labels_with_mapping", "ds", "unique_rows"),
+)
+
+
+def made(run: Interpreter, rows: Rows) -> Rows:
+    """A data set that the run knows from here on."""
+    run.objects.append(rows)
+    run.state.born.add(id(rows))
+    return rows
+
+
+def _load(run: Interpreter, record: Record) -> Value:
+    joined = record.arguments[0] if record.name in _JOINS and record.arguments else None
+    if isinstance(joined, Sequence):
+        known = [one for one in joined.items if isinstance(one, Rows)]
+        joined = known[0] if known else None
+    rows = made(run, Rows("load", record, joined))
+    for name, slot in record.keywords.items():
+        run.set_slot(rows, name, slot)
+    return rows
+
+
+def _apply(run: Interpreter, record: Record) -> Value | None:
+    """``data.map(function, fn_kwargs={...})``."""
+    source = _source(record)
+    if source is None or len(record.arguments) > 1:
+        return None
+    rows = made(run, Rows(record.name.rpartition(".")[2], record, source))
+    given = run.argument(record, 0, "function") or run.argument(record, 0, "transform")
+    if given is not None and len(options(given.value)) == 1:
+        rows.function = given.value
+        _run_mapped(run, record, rows, given.value)
+    if rows.operation == "set_transform" and isinstance(source, Rows):
+        source.applied.append(rows)
+        return Constant(None)
+    return rows
+
+
+def _run_mapped(run: Interpreter, record: Record, rows: Rows, function: Value) -> None:
+    call = Record(record.node, "map", record.order, loops=run.loop_nest, function=run.function)
+    call.arguments = (UNKNOWN,)
+    for name in ("with_indices", "with_rank"):
+        slot = record.keywords.get(name)
+        if slot is not None and isinstance(slot.value, Constant) and slot.value.value is True:
+            call.arguments = (*call.arguments, UNKNOWN)
+    given = record.keywords.get("fn_kwargs")
+    if given is not None:
+        if isinstance(given.value, Object):
+            call.keywords = dict(run.slots(given.value))
+            call.open_keywords = given.value.open
+        else:
+            call.open_keywords = True
+    while isinstance(function, Partial):
+        call.arguments = (*function.made_by.arguments[1:], *call.arguments)
+        call.keywords = {**function.made_by.keywords, **call.keywords}
+        call.open_keywords |= function.made_by.open_keywords
+        function = function.callee
+    if isinstance(function, Symbol):
+        function = run.project_value(function.name) or function
+    if not isinstance(function, Function) or not can_follow(run, function):
+        return
+    rows.function = function
+    rows.first = run._order
+    call_function(run, function, call)
+    rows.last = run._order
+
+
+def _keep(run: Interpreter, record: Record) -> Value | None:
+    source = record.receiver if isinstance(record.receiver, Rows) else None
+    if source is None:
+        return None
+    return made(run, Rows(record.name.rpartition(".")[2], record, source))
+
+
+def _filter(run: Interpreter, record: Record) -> Value | None:
+    if not isinstance(record.receiver, Rows):
+        return None
+    rows = made(run, Rows("filter", record, record.receiver))
+    given = run.argument(record, 0, "function")
+    if given is not None and len(options(given.value)) == 1:
+        rows.function = given.value
+    return rows
+
+
+def _source(record: Record) -> Value | None:
+    """What a method is called on, where that may be a data set."""
+    receiver = record.receiver
+    if receiver is None or isinstance(receiver, Symbol):
+        return None
+    if isinstance(receiver, Rows):
+        return receiver
+    if isinstance(receiver, Object) and (receiver.type is not None or receiver.cls is not None):
+        return None
+    return receiver
+
+
+def split_of(run: Interpreter, rows: Rows, key: str) -> Rows:
+    """``data["train"]``: one split, or one column."""
+    known = rows.parts.get(key)
+    if known is None:
+        assert rows.made_by is not None, "a call makes every data set"
+        known = rows.parts[key] = made(run, Rows(f"[{key}]", rows.made_by, rows))
+    return known
+
+
+def _split(run: Interpreter, record: Record) -> Value | None:
+    """``random_split(data, lengths)``."""
+    source = record.arguments[0] if record.arguments else None
+    lengths = record.arguments[1] if len(record.arguments) > 1 else None
+    if source is None or not isinstance(lengths, Sequence) or lengths.open:
+        return None
+    rows = [made(run, Rows("random_split", record, source)) for _ in lengths.items]
+    return Sequence(tuple(rows), "list")
+
+
+def row_handlers() -> dict[str, Handler]:
+    """Every handler by the name it answers to."""
+    table: dict[str, Handler] = dict.fromkeys(LOADERS, _load)
+    table |= {f".{name}": _apply for name in _APPLY}
+    table |= {f".{name}": _keep for name in _KEEP}
+    table[".filter"] = _filter
+    table["torch.utils.data.random_split"] = _split
+    return table

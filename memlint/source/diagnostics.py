@@ -1,0 +1,23 @@
+"""What is wrong with a file itself, as opposed to what a rule finds in it."""
+
+from __future__ import annotations
+
+from memlint.source.record import Plain
+
+
+class FileError(Plain):
+    """A file, or a cell of one, that could not be read or parsed: shown, exit status 2."""
+
+    path: str
+    message: str
+    row: int | None = None
+    column: int | None = None
+    cell: int | None = None
+
+
+class ReadError(Exception):
+    """A file that cannot be read as a script; ``diagnostic`` says where and why."""
+
+    def __init__(self, diagnostic: FileError) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic

@@ -1,0 +1,162 @@
+"""What IPython adds to Python, masked line for line and given back.
+
+``%pip install x``, ``!nvidia-smi``, ``model?`` and ``files = !ls`` do not parse. Each such line
+becomes one that does, at the same indentation, with the original in a comment behind it; an
+assigned magic becomes the result of a call that nobody knows, so that its value stays unknown.
+Strings, brackets and continued lines are followed: a line within them is never a magic.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+# Cell magics whose body is Python that runs in the notebook's own namespace.
+_PYTHON_CELL_MAGICS = frozenset(
+    {"capture", "debug", "heat", "lprun", "memit", "mprun", "prun", "time", "timeit", "wandb"}
+)
+_CELL_MAGIC = re.compile(r"\s*%%\s*(\w+)")
+_LINE_MAGIC = re.compile(r"[%!]|\?{1,2}\w")
+# The target is all up to the first ``=``: no character is tried twice.
+_ASSIGNED = re.compile(r"(?P<target>[A-Za-z_][\w\s,.\[\]'\"]*+)=\s*+(?:!|%[A-Za-z])")
+_HELP = re.compile(r"[%\w.*]++\?{1,2}+\s*+$")
+_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+# One lexeme of a line that matters for whether the next line begins a statement.
+_LEXEME = re.compile(
+    r"""(?P<comment>\#[^\r\n]*)
+    |(?P<long>[A-Za-z]{0,2}(?:\"\"\"|'''))
+    |(?P<short>\"(?:\\.|[^\"\\\r\n])*\"?|'(?:\\.|[^'\\\r\n])*'?)
+    |(?P<open>[(\[{])
+    |(?P<close>[)\]}])
+    |(?P<continued>\\(?:\r\n|\r|\n))""",
+    re.VERBOSE,
+)
+
+
+class Masks(NamedTuple):
+    """``word`` occurs nowhere else in the notebook's code."""
+
+    word: str
+
+    @property
+    def head(self) -> str:
+        return f"# {self.word}: "
+
+    @property
+    def rest(self) -> str:
+        """Behind this the line is kept with its own indentation: it goes on the one above."""
+        return f"# {self.word}| "
+
+
+def mask(text: str, masks: Masks) -> str | None:
+    """``text`` with its magics masked; None if the cell is in another language."""
+    lines: list[str] = _LINES.findall(text)
+    out: list[str] = []
+    state = _State()
+    index = 0
+    first = next((i for i, line in enumerate(lines) if line.strip()), None)
+    while index < len(lines):
+        line = lines[index]
+        cell_magic = _CELL_MAGIC.match(line) if index == first else None
+        if cell_magic is not None and cell_magic[1] not in _PYTHON_CELL_MAGICS:
+            return None
+        replacement = _replacement(line.strip()) if state.at_statement else None
+        if cell_magic is not None:
+            replacement = "pass"
+        if replacement is None:
+            out.append(line)
+            state.read(line)
+            index += 1
+            continue
+        indent = _indent(line)
+        if state.block is not None and len(indent) > len(state.block):
+            # IPython takes a magic at any indentation, Python no statement: keep the line whole.
+            indent = state.block
+            out.append(f"{indent}{replacement}  {masks.rest}{line}")
+        else:
+            out.append(f"{indent}{replacement}  {masks.head}{line[len(indent) :]}")
+        index += 1
+        while line.rstrip("\r\n").endswith("\\") and index < len(lines):
+            line = lines[index]
+            out.append(f"{indent}pass  {masks.rest}{line}")
+            index += 1
+    return "".join(out)
+
+
+def unmask(text: str, masks: Masks) -> str:
+    """The inverse of ``mask``; a masked line follows the indentation that it has now."""
+    if masks.word not in text:
+        return text
+    out = []
+    for line in _LINES.findall(text):
+        for marker in (masks.head, masks.rest):
+            before, found, original = line.partition(marker)
+            if found:
+                indent = before[: len(before) - len(before.lstrip())]
+                line = (indent if marker == masks.head else "") + original
+                break
+        out.append(line)
+    return "".join(out)
+
+
+def _replacement(code: str) -> str | None:
+    """What stands for a stripped line that is a magic; None for Python."""
+    if _LINE_MAGIC.match(code) or _HELP.fullmatch(code):
+        return "pass"
+    assigned = _ASSIGNED.match(code)
+    if assigned:
+        return f"{assigned['target'].rstrip()} = _magic()"
+    return None
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t\f"))]
+
+
+class _State:
+    """Whether the next line begins a statement: not within brackets, a string, a continuation.
+
+    block: the indentation of the block that it belongs to; None if it may begin a deeper one.
+    """
+
+    block: str | None = ""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._quote = ""
+        self._continued = False
+
+    @property
+    def at_statement(self) -> bool:
+        return not (self._depth > 0 or self._quote or self._continued)
+
+    def read(self, line: str) -> None:
+        code = line.partition("#")[0].rstrip()
+        if code.endswith(":"):
+            self.block = None
+        elif code and self.at_statement:
+            self.block = _indent(line)
+        self._scan(line)
+
+    def _scan(self, line: str) -> None:
+        position = 0
+        self._continued = False
+        while position < len(line):
+            if self._quote:
+                end = re.compile(r"(?:\\.|[^\\])*?" + self._quote, re.DOTALL).match(line, position)
+                if end is None:
+                    return
+                self._quote, position = "", end.end()
+                continue
+            found = _LEXEME.search(line, position)
+            if found is None:
+                return
+            position = found.end()
+            if found["long"]:
+                self._quote = found["long"][-3:]
+            elif found["open"]:
+                self._depth += 1
+            elif found["close"]:
+                self._depth = max(0, self._depth - 1)
+            elif found["continued"]:
+                self._continued = True

@@ -1,0 +1,295 @@
+"""Notebooks: code cells joined into one script, and edits spliced back into their cells.
+
+Each code cell stands under a comment line that names it; magics, shell lines and help requests are
+masked, line for line, by something that parses and says what it stood for. A cell that does not
+parse even so is left out with a diagnostic. Writing back changes the JSON string of the changed
+lines and nothing else: parsing and dumping the notebook anew would rewrite numbers (``1.10``),
+escapes (``\\/``) and indentation.
+
+Cost: one ``json.loads`` and one ``ast.parse`` a cell; finding the cells' places in the JSON text is
+left until something is written.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from memlint.source.diagnostics import FileError, ReadError
+from memlint.source.masking import Masks, mask, unmask
+from memlint.source.text import Cell, Source, Span
+
+_BOM = b"\xef\xbb\xbf"
+_JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]', re.DOTALL)
+
+
+class _CodeCell(NamedTuple):
+    """``number`` counts all cells from 1; ``text`` as the notebook shows it, magics included."""
+
+    number: int
+    text: str
+
+
+class _Marks(NamedTuple):
+    """The comments by which cells and masked lines are found again."""
+
+    cell: str
+    masks: Masks
+
+    def header(self, number: int) -> str:
+        return f"# {self.cell} {number}\n"
+
+
+def read_notebook(path: str, data: bytes) -> tuple[Source, tuple[FileError, ...]]:
+    """The code cells of a notebook as one source, and what had to be left out."""
+
+    bom = data.startswith(_BOM)
+    try:
+        text = data[len(_BOM) if bom else 0 :].decode("utf-8")
+        document = json.loads(text)
+    except UnicodeDecodeError as error:
+        raise ReadError(
+            FileError(path, f"is not UTF-8: byte {error.start} cannot be decoded")
+        ) from None
+    except json.JSONDecodeError as error:
+        what = "is empty, which is no notebook" if not data.strip() else f"broken JSON: {error.msg}"
+        raise ReadError(FileError(path, what, error.lineno, error.colno)) from None
+    except RecursionError:
+        raise ReadError(FileError(path, "broken JSON: nested too deeply")) from None
+    except ValueError as error:  # a number of more digits than Python converts
+        raise ReadError(FileError(path, f"cannot be read as JSON: {error}")) from None
+    try:
+        cells = _code_cells(document)
+    except ValueError as error:
+        raise ReadError(FileError(path, str(error))) from None
+
+    marks = _marks(cells)
+    parts: list[str] = []
+    kept: list[Cell] = []
+    diagnostics: list[FileError] = []
+    offset = 0
+    for cell in cells:
+        body, broken = _as_python(cell.text, marks.masks)
+        if broken is not None:
+            diagnostics.append(
+                FileError(
+                    path,
+                    f"cell {cell.number} does not parse and was left out: {broken.msg}",
+                    broken.lineno or 1,
+                    broken.offset or 1,
+                    cell.number,
+                )
+            )
+        if body is None:
+            continue
+        header = marks.header(cell.number)
+        start = offset + len(header)
+        end = start + len(body.encode("utf-8", "surrogatepass"))
+        kept.append(Cell(cell.number, Span(start, end)))
+        parts += (header, body, "\n")
+        offset = end + 1
+    source = Source(path, "".join(parts), data, bom=bom, cells=tuple(kept))
+    return source, tuple(diagnostics)
+
+
+def write_notebook(source: Source, new_text: str) -> bytes:
+    """The notebook's bytes once its joined text is ``new_text``.
+
+    Raises ``ValueError`` if the lines that name the cells are not all there, in order.
+    """
+    bom = source.raw.startswith(_BOM)
+    raw = source.raw[len(_BOM) if bom else 0 :].decode("utf-8")
+    marks = _marks(_code_cells(json.loads(raw)))
+    before = _split(source.text, marks)
+    after = _split(new_text, marks)
+    if [number for number, _ in before] != [number for number, _ in after]:
+        raise ValueError(
+            f"{source.path}: the edit crosses the border between two cells; nothing was written"
+        )
+    spans = _source_spans(raw)
+    for (number, old), (_, new) in reversed(list(zip(before, after, strict=True))):
+        if old != new:
+            start, end = spans[number]
+            spliced = _splice(raw[start:end], unmask(new, marks.masks))
+            raw = raw[:start] + spliced + raw[end:]
+    return (_BOM if bom else b"") + raw.encode("utf-8")
+
+
+def cell_texts(source: Source, text: str) -> dict[int, str]:
+    """``text``, a version of the notebook's joined text, as its cells: number -> code as shown."""
+    marks = _marks_of(source)
+    return {number: unmask(body, marks.masks) for number, body in _split(text, marks)}
+
+
+def unmasker(source: Source) -> Callable[[str], str]:
+    """Gives any piece of the joined text back as the notebook shows it."""
+    marks = _marks_of(source)
+    return lambda text: unmask(text, marks.masks)
+
+
+def _marks_of(source: Source) -> _Marks:
+    bom = source.raw.startswith(_BOM)
+    return _marks(_code_cells(json.loads(source.raw[len(_BOM) if bom else 0 :])))
+
+
+def _code_cells(document: Any) -> list[_CodeCell]:
+    """The code cells of a parsed notebook; raises ``ValueError`` where it is none."""
+    if not isinstance(document, dict):
+        raise ValueError("is JSON, but not a notebook: it holds no object")
+    cells = document.get("cells")
+    if cells is None and "worksheets" in document:
+        raise ValueError(
+            "is a notebook of format 3 or older; convert it with "
+            "`jupyter nbconvert --to notebook --inplace`"
+        )
+    if not isinstance(cells, list):
+        raise ValueError("is JSON, but not a notebook: it has no list of cells")
+    if not _speaks_python(document.get("metadata")):
+        return []
+    found = []
+    for number, cell in enumerate(cells, start=1):
+        if not isinstance(cell, dict) or cell.get("cell_type") != "code":
+            continue
+        source = cell.get("source", "")
+        if isinstance(source, list):
+            source = "".join(line for line in source if isinstance(line, str))
+        if isinstance(source, str):
+            found.append(_CodeCell(number, source))
+    return found
+
+
+def _speaks_python(metadata: Any) -> bool:
+    """Whether the kernel is Python's, as far as the notebook says."""
+    if not isinstance(metadata, dict):
+        return True
+    for part, key in (("language_info", "name"), ("kernelspec", "language")):
+        value = metadata.get(part)
+        language = value.get(key) if isinstance(value, dict) else None
+        if isinstance(language, str):
+            return "python" in language.lower()
+    return True
+
+
+def _marks(cells: list[_CodeCell]) -> _Marks:
+    """Marker words that no cell holds already."""
+    salt = ""
+    while any(f"memlint{salt}-" in cell.text for cell in cells):
+        salt = str(int(salt or "0") + 1)
+    return _Marks(f"memlint{salt}-cell", Masks(f"memlint{salt}-magic"))
+
+
+def _as_python(text: str, masks: Masks) -> tuple[str | None, SyntaxError | None]:
+    """The cell as Python: (None, None) for another language, (None, why) if it does not parse."""
+    error = _parse_error(text)
+    if error is None:
+        return text, None
+    masked = mask(text, masks)
+    if masked is None:
+        return None, None
+    if masked == text:
+        return None, error
+    error = _parse_error(masked)
+    return (None, error) if error is not None else (masked, None)
+
+
+def _parse_error(text: str) -> SyntaxError | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(text)
+        except SyntaxError as error:
+            return error
+        except (ValueError, RecursionError, MemoryError) as error:
+            return SyntaxError(str(error) or "nested too deeply")
+    return None
+
+
+def _split(text: str, marks: _Marks) -> list[tuple[int, str]]:
+    """(number, body) of every cell in a joined text."""
+    pieces = re.split(rf"^# {re.escape(marks.cell)} (\d+)\n", text, flags=re.MULTILINE)
+    if pieces[0]:
+        raise ValueError("text stands before the first cell; nothing was written")
+    # Every body ends in the newline that joining added: it belongs to no cell.
+    return [
+        (int(number), body.removesuffix("\n"))
+        for number, body in zip(pieces[1::2], pieces[2::2], strict=True)
+    ]
+
+
+def _source_spans(raw: str) -> dict[int, tuple[int, int]]:
+    """Where in the JSON text the ``source`` value of every cell is, by the cell's number.
+
+    A pass over the tokens with the depth counted: ``cells`` is a key at depth 1, a cell an object
+    at depth 3, ``source`` its key. The text is known to be valid JSON. Of repeated keys the last
+    counts, as it does for ``json``.
+    """
+    spans: dict[int, tuple[int, int]] = {}
+    depth = 0
+    number = 0
+    in_cells = False
+    key: str | None = None  # the last string at a depth where keys are followed
+    awaiting: str | None = None  # the key whose value comes next
+    start: int | None = None  # of a list that is a cell's source
+    for token in _JSON_TOKEN.finditer(raw):
+        mark = token[0][0]
+        if mark == '"':
+            if in_cells and depth == 3 and awaiting == "source":
+                spans[number] = token.span()
+                awaiting = None
+            elif depth == 1 or (in_cells and depth == 3):
+                key = json.loads(token[0])
+        elif mark == ":":
+            if depth == 1 or (in_cells and depth == 3):
+                awaiting = key
+        elif mark == ",":
+            if depth == 1 or (in_cells and depth == 3):
+                awaiting = None
+        elif mark in "{[":
+            if depth == 1 and mark == "[" and awaiting == "cells":
+                in_cells, number = True, 0
+                spans.clear()
+            elif in_cells and depth == 2 and mark == "{":
+                number += 1
+            elif in_cells and depth == 3 and mark == "[" and awaiting == "source":
+                start = token.start()
+            depth += 1
+            awaiting = None
+        else:
+            depth -= 1
+            if in_cells and depth == 3 and start is not None:
+                spans[number] = (start, token.end())
+                start = None
+            elif in_cells and depth == 1:
+                in_cells = False
+    return spans
+
+
+def _splice(value: str, new: str) -> str:
+    """The JSON of a source (a string or a list of strings) with only its changed lines anew."""
+    plain = re.search(r"\\u(?!00[01])", value) is not None  # non-ASCII is escaped here
+    if value.startswith('"'):
+        return json.dumps(new, ensure_ascii=plain)
+    items = [token.span() for token in _JSON_TOKEN.finditer(value) if token[0][0] == '"']
+    old = [json.loads(value[start:end]) for start, end in items]
+    lines = re.findall(r"[^\n]*\n|[^\n]+", new)
+    same = 0
+    while same < min(len(old), len(lines)) and old[same] == lines[same]:
+        same += 1
+    tail = 0
+    while tail < min(len(old), len(lines)) - same and old[-1 - tail] == lines[-1 - tail]:
+        tail += 1
+    kept_head = [value[start:end] for start, end in items[:same]]
+    kept_tail = [value[start:end] for start, end in items[len(items) - tail :]]
+    written = [json.dumps(line, ensure_ascii=plain) for line in lines[same : len(lines) - tail]]
+    opening = value[: items[0][0]] if items else "["
+    closing = value[items[-1][1] :] if items else "]"
+    if len(items) > 1:
+        between = value[items[0][1] : items[1][0]]
+    else:
+        between = "," + (opening[1:] or " ")
+    body = between.join([*kept_head, *written, *kept_tail])
+    return opening + body + closing if body else "[]"

@@ -1,0 +1,1 @@
+"""Faults of activations: checkpointing, caches, attention, outputs."""

@@ -1,0 +1,186 @@
+"""Attention that writes out the score of every pair of tokens.
+
+Eager attention keeps the softmax of the scores for backward, 4 bytes in float32 and 2 in bf16, for
+every head and every pair of tokens: 6 x heads x T x T bytes a row and layer, 3 GiB for 32 heads and
+4,096 tokens, and makes about as much again in passing. Under activation checkpointing that is one
+layer's at a time. PyTorch's fused attention (sdpa) keeps a number per head and token. Source:
+``eager_attention_forward`` of transformers' models; Dao et al., "FlashAttention", arXiv:2205.14135.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memlint.rule import (
+    MISSING,
+    Applicability,
+    Config,
+    Edit,
+    Example,
+    Finding,
+    Fix,
+    Level,
+    Object,
+    Origin,
+    Rule,
+    Script,
+    SetItem,
+    SetKeyword,
+)
+from memlint_rules._libraries import LIBRARIES
+from memlint_rules._training import DECODERS, checkpoint, is_trained_anywhere
+
+_OPTION = "attn_implementation"
+_MESSAGE = (
+    "eager attention keeps some 6 bytes for every head and pair of tokens until backward: 3 GiB a "
+    "row and layer at 4,096 tokens and 32 heads"
+)
+# What needs the written-out scores: reading them, or differentiating twice.
+_NEEDS = ("output_attentions", "head_mask", "create_graph")
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if script.uses_unsloth or script.off_cuda or _needs_scores(script):
+        return
+    for load in script.model_loads:
+        setting = load.setting(_OPTION)
+        if setting.value == "eager" and is_trained_anywhere(script, load):
+            own_code = load.setting("trust_remote_code").given is not False
+            edits = None if own_code else script.set_option(load, _OPTION, '"sdpa"')
+            node = setting.node if setting.node is not None else load.node.func
+            yield from _finding(script, node, checkpoint(script, load), edits)
+    for config in script.configs:
+        yield from _in_config(script, config)
+
+
+def _needs_scores(script: Script) -> bool:
+    """Whether the script reads attention weights, or differentiates twice, which sdpa cannot."""
+    return (
+        any(node.arg in _NEEDS for node in script.nodes(ast.keyword))
+        or any(node.attr in (*_NEEDS, "attentions") for node in script.nodes(ast.Attribute))
+        or any(node.value in _NEEDS for node in script.nodes(ast.Constant))
+    )
+
+
+def _in_config(script: Script, config: Config) -> Iterator[Finding]:
+    """``model_init_kwargs``, with which a TRL trainer loads a model that is given by name."""
+    made = config.setting("model_init_kwargs").value
+    trainers = [one for one in script.training_with(config) if one.model.by_name]
+    if not isinstance(made, Object) or made.type != "dict" or not trainers:
+        return
+    if script.item(made, _OPTION) != "eager":
+        return
+    names = {str(trainer.model.name).lower() for trainer in trainers}
+    slot = script.final_slots(made)[_OPTION]
+    node = getattr(slot.value, "node", None) or made.node or config.node.func
+    yield from _finding(script, node, names.pop() if len(names) == 1 else "", _item(script, made))
+
+
+def _item(script: Script, made: Object) -> tuple[Edit, ...] | None:
+    slot = script.final_slots(made)[_OPTION]
+    if getattr(slot.value, "origin", None) is not Origin.LITERAL:
+        return None
+    if script.item(made, "trust_remote_code") is not MISSING:
+        return None
+    if isinstance(slot.owner, ast.Dict):
+        return (SetItem(script.span(slot.owner), _OPTION, '"sdpa"'),)
+    if isinstance(slot.owner, ast.Call):
+        return (SetKeyword(script.span(slot.owner), _OPTION, '"sdpa"'),)
+    return None
+
+
+def _finding(
+    script: Script, node: ast.AST, name: str, edits: tuple[Edit, ...] | None
+) -> Iterator[Finding]:
+    span = script.span(node)
+    if "gemma" in name:
+        advice = _advice_for_gemma(script, name)
+        if advice:
+            fix = Fix(advice, (), Applicability.DISPLAY)
+            yield Finding(span, _MESSAGE, fix, Level.HINT)
+        return
+    message = f'Set `{_OPTION}="sdpa"`'
+    if not edits or not re.search(DECODERS, name):
+        advice = f"{message}, if the model supports it"
+        yield Finding(span, _MESSAGE, Fix(advice, (), Applicability.DISPLAY))
+    else:
+        yield Finding(span, _MESSAGE, Fix(message, edits))
+
+
+def _advice_for_gemma(script: Script, name: str) -> str:
+    """What may take eager attention's place; empty where nothing does.
+
+    Gemma 2 soft-caps its scores, which sdpa cannot; the others have no cap.
+    """
+    if re.search(r"gemma-?2(?!b)", name):
+        if script.api.behaviour("gemma-2-flex") != "supported":
+            return ""
+        return f'Compare with `{_OPTION}="flex_attention"`, which caps and masks as eager does'
+    advice = f'Compare with `{_OPTION}="sdpa"`, which this model supports'
+    if re.search("gemma-?3", name) and script.api.behaviour("gemma-training") == "eager":
+        advice += "; this version of transformers recommends eager attention for its training"
+    return advice
+
+
+RULE = Rule(
+    code="MEM304",
+    name="eager-attention",
+    level=Level.WASTE,
+    summary="attention that writes out the score of every pair of tokens",
+    why=(
+        "Eager attention computes and keeps a score for every head and pair of tokens: about 6 "
+        "bytes each until backward, which is 3 GiB a row and layer for 32 heads and 4,096 tokens, "
+        "four times that at twice the length. Under activation checkpointing it is one layer's at a "
+        "time. PyTorch's fused attention keeps a number per head and token, is faster, and is the "
+        "default wherever a model supports it. Silent where the script reads attention weights or "
+        "differentiates twice, for both of which eager attention is needed. For Gemma it is "
+        "a hint: transformers recommended eager attention for training Gemma 2 and 3 until 4.56, "
+        "and the soft cap of Gemma 2 needs eager or flex attention."
+    ),
+    fix_safety=(
+        "Safe: the same attention up to rounding. Advice only where the model is not one that is "
+        "known to support sdpa, or brings its own code (`trust_remote_code`)."
+    ),
+    check=check,
+    triggers=(LIBRARIES, frozenset({"eager"})),
+    references=(
+        "https://arxiv.org/abs/2205.14135",
+        "https://huggingface.co/docs/transformers/attention_interface",
+    ),
+    examples=(
+        Example(
+            title="a loaded model",
+            bad="""\
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", attn_implementation="eager")
+SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset).train()
+""",
+            good="""\
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", attn_implementation="sdpa")
+SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset).train()
+""",
+        ),
+        Example(
+            title="a model that the trainer loads",
+            bad="""\
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig("out", model_init_kwargs={"attn_implementation": "eager"})
+SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset).train()
+""",
+            good="""\
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig("out", model_init_kwargs={"attn_implementation": "sdpa"})
+SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset).train()
+""",
+        ),
+    ),
+)

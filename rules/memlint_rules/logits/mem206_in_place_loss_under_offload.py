@@ -1,0 +1,176 @@
+"""Liger's cross entropy, which writes over its logits, while activation offloading copies them.
+
+Activation offloading copies each tensor that autograd saves to host memory, beside the computation.
+Liger's cross entropy saves its logits and then writes their gradient over them in place, without
+telling autograd: the copy may hold the one or the other, and backward trains on what it gets.
+Source: ``liger_kernel/ops/cross_entropy.py``; TRL documentation, "Reducing Memory Usage"
+(activation offloading asks for Liger's cross entropy to be off).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from memlint.rule import (
+    Call,
+    Config,
+    Edit,
+    Example,
+    Finding,
+    Fix,
+    Level,
+    Object,
+    Rule,
+    Script,
+    SetItem,
+)
+
+_OFFLOADERS = (
+    "offload_activations",
+    "offload_trainer_activations",
+    "get_act_offloading_ctx_manager",
+    "OffloadActivations",
+    "save_on_cpu",
+)
+_OPTION = "activation_offloading"
+_LIGER = "use_liger_kernel"
+_MESSAGE = (
+    "Liger's cross entropy writes over tensors while activation offloading copies them: "
+    "training can run on overwritten values"
+)
+_INSTEAD = "`memlint_runtime.fuse_causal_lm_loss(model)` keeps no logits either, and agrees with it"
+
+
+def check(script: Script) -> Iterator[Finding]:
+    by_call = bool(script.method_calls(*_OFFLOADERS))
+    by_config = [
+        config
+        for config in script.configs
+        if config.has_option(_OPTION) and config.setting(_OPTION).value is True
+    ]
+    offloading = by_call or bool(by_config)
+    if not offloading:
+        return
+    for config in script.configs:
+        if script.may_train_with(config) and (by_call or config in by_config):
+            yield from _in_config(script, config)
+    for call in script.calls:
+        if _patches(call) and call.setting("cross_entropy").value is True:
+            yield _finding(
+                script,
+                call,
+                "cross_entropy=False",
+                script.set_option(call, "cross_entropy", "False"),
+            )
+
+
+def _patches(call: Call) -> bool:
+    """Whether it puts Liger's kernels into models."""
+    return call.name.startswith("liger_kernel.") and (
+        call.method.startswith("apply_liger_kernel_to_") or "AutoLigerKernel" in call.name
+    )
+
+
+def _in_config(script: Script, config: Config) -> Iterator[Finding]:
+    if not config.has_option(_LIGER) or config.setting(_LIGER).value is not True:
+        return
+    kernels = config.setting("liger_kernel_config")
+    if kernels.given is not False and kernels.value is not None:
+        mapping = kernels.value
+        if not isinstance(mapping, Object) or mapping.type != "dict":
+            return
+        if script.item(mapping, "cross_entropy") is True:
+            node = mapping.node
+            switch: tuple[Edit, ...] | None = None
+            if isinstance(node, ast.Dict):
+                switch = (SetItem(script.span(node), "cross_entropy", "False"),)
+            yield _finding(script, config, "cross_entropy=False", switch)
+            return
+        if script.item(mapping, "fused_linear_cross_entropy") is False:
+            return
+    # Without a word, Liger's losses are in the models; newer trainers of TRL leave them out.
+    if config.kind == "trl.SFTConfig" and script.api.behaviour("sft-loss") == "full logits":
+        edits = script.set_option(config, _LIGER, "False")
+        yield _finding(script, config, "use_liger_kernel=False", edits)
+
+
+def _finding(script: Script, call: Call, setting: str, edits: tuple[Edit, ...] | None) -> Finding:
+    return Finding(
+        script.span(call.node.func),
+        _MESSAGE,
+        Fix(f"Set `{setting}`; {_INSTEAD}", edits) if edits else None,
+    )
+
+
+RULE = Rule(
+    code="MEM206",
+    name="in-place-loss-under-offload",
+    level=Level.ERROR,
+    summary="Liger's in-place cross entropy with activation offloading",
+    why=(
+        "Activation offloading hooks into what autograd saves and copies it to host memory while "
+        "the GPU goes on. Liger's cross entropy replaces its saved logits by their gradient, in "
+        "place and unseen by autograd. Which of the two is copied depends on timing, so that "
+        "gradients can be wrong without an error. TRL asks to leave Liger's cross entropy off "
+        "where `activation_offloading=True`; the trainers of recent releases do so unless the "
+        "configuration turns it on."
+    ),
+    fix_safety=(
+        "Safe: the loss is the same function, computed without writing over its input. It needs "
+        "the logits then; `memlint_runtime.fuse_causal_lm_loss(model)` does not, and is built to "
+        "run under offloading."
+    ),
+    check=check,
+    triggers=(frozenset({"liger"}), frozenset({"offload", "save_on_cpu"})),
+    references=(
+        "https://huggingface.co/docs/trl/reducing_memory_usage",
+        "https://arxiv.org/abs/2410.10989",
+    ),
+    examples=(
+        Example(
+            title="kernels asked for by hand",
+            bad="""\
+from liger_kernel.transformers import apply_liger_kernel_to_llama
+from trl import SFTConfig, SFTTrainer
+
+apply_liger_kernel_to_llama(cross_entropy=True, fused_linear_cross_entropy=False)
+args = SFTConfig("out", activation_offloading=True)
+SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset).train()
+""",
+            good="""\
+from liger_kernel.transformers import apply_liger_kernel_to_llama
+from trl import SFTConfig, SFTTrainer
+
+apply_liger_kernel_to_llama(cross_entropy=False, fused_linear_cross_entropy=False)
+args = SFTConfig("out", activation_offloading=True)
+SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset).train()
+""",
+        ),
+        Example(
+            title="by the configuration",
+            bad="""\
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig(
+    "out",
+    activation_offloading=True,
+    use_liger_kernel=True,
+    liger_kernel_config={"cross_entropy": True},
+)
+SFTTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
+""",
+            good="""\
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig(
+    "out",
+    activation_offloading=True,
+    use_liger_kernel=True,
+    liger_kernel_config={"cross_entropy": False},
+)
+SFTTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
+""",
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Options and names that the target versions do not take."""

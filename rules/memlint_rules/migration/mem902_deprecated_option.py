@@ -1,0 +1,123 @@
+"""An option that still works at the target version and warns of its end.
+
+Today a warning among hundreds of lines, in the next major release a TypeError. Only what the user
+wrote counts: libraries also warn of options that they set themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    PACKAGES,
+    UNSURE,
+    Call,
+    Example,
+    Finding,
+    How,
+    Level,
+    Object,
+    Rule,
+    Script,
+    Setting,
+    Symbol,
+    is_guarded,
+    names_looked_up,
+)
+from memlint.rule.migration.deprecated_methods import deprecated_methods
+from memlint.rule.migration.option_places import option_span, successor_of
+from memlint.rule.migration.succession import option_fix
+
+
+def check(script: Script) -> Iterator[Finding]:
+    looked_up = names_looked_up(script)
+    seen = set()
+    for call in (*script.configs, *script.trainers, *script.library_calls(*PACKAGES)):
+        if call.node in seen or call.name.partition(".")[0] not in PACKAGES:
+            continue
+        seen.add(call.node)
+        yield from _options(script, call, looked_up)
+    yield from deprecated_methods(script)
+
+
+def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
+    if call.subclass is not None and call.open_ended:
+        return
+    for setting in call.settings():
+        if setting.given is False or setting.owner is None or setting.name in looked_up:
+            continue
+        if setting.how is How.ATTRIBUTE:
+            # Warnings come from constructors; what is assigned later warns of nothing.
+            continue
+        if not _warns(script, call, setting) or is_guarded(script, call.node):
+            continue
+        package = script.api.deprecated_by(call.name, setting.name)
+        version = script.api.target.version(package).version
+        shown = f"`{setting.name}`"
+        if not script.api.warns(call.name, setting.name):
+            shown = f"`{setting.name}={setting.value!r}`"
+        yield Finding(
+            option_span(script, call, setting),
+            f"{shown} is deprecated in {package} {version}",
+            option_fix(script, call, setting, successor_of(script, call, setting)),
+        )
+
+
+def _warns(script: Script, call: Call, setting: Setting) -> bool:
+    beside = [one.name for one in call.settings() if one.given is not False]
+    known = setting.value is not UNSURE and not isinstance(setting.value, Object | Symbol)
+    if known:
+        return script.api.warns(call.name, setting.name, setting.value, beside)
+    return script.api.warns(call.name, setting.name, beside=beside)
+
+
+RULE = Rule(
+    code="MEM902",
+    name="deprecated-option",
+    level=Level.NOTICE,
+    summary="an option that warns of its end in the target version",
+    why=(
+        "It works today and is a TypeError after one of the next releases. `torch_dtype` became "
+        "`dtype`, `gradient_checkpointing` became `activation_checkpointing`. Only what the script "
+        'itself writes is reported, and only where that warns: `torch_dtype="auto"` and '
+        "`torch_dtype` beside `config=` do not, nor do model classes that are called by their own "
+        "name."
+    ),
+    fix_safety="Safe: the new name of the same thing. Advice where there is none.",
+    check=check,
+    triggers=(LIBRARIES,),
+    references=("https://github.com/huggingface/transformers/releases",),
+    examples=(
+        Example(
+            title="in a dict of options",
+            bad="""\
+from transformers import AutoModelForCausalLM
+
+options = {"torch_dtype": "bfloat16", "device_map": "auto"}
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", **options)
+""",
+            good="""\
+from transformers import AutoModelForCausalLM
+
+options = {"dtype": "bfloat16", "device_map": "auto"}
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", **options)
+""",
+        ),
+        Example(
+            title="a method",
+            bad="""\
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+""",
+            good="""\
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
+""",
+        ),
+    ),
+)

@@ -1,0 +1,135 @@
+"""Combinations of options that the library refuses at run time.
+
+Each line of the table is a refusal read in the library's source: it raises, often after the model
+has been loaded and the data tokenized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    Applicability,
+    Call,
+    Config,
+    Example,
+    Finding,
+    Fix,
+    Level,
+    Refusal,
+    RemoveKeyword,
+    Rule,
+    Script,
+)
+from memlint.rule.migration.checkpoint_schedules import refused_schedules
+from memlint.rule.migration.option_places import renamed_options
+from memlint.rule.migration.refused_trainers import refused_trainers
+
+
+def check(script: Script) -> Iterator[Finding]:
+    for config in script.configs:
+        if any(map(_is_provoked, (config, *script.trainers_with(config)))):
+            continue
+        renamed = renamed_options(script, config)
+        for refusal in script.api.refusals(config.kind):
+            if _holds(config, refusal, renamed):
+                yield _finding(script, config, refusal)
+        yield from refused_schedules(script, config, renamed)
+    for trainer in script.trainers:
+        if not _is_provoked(trainer):
+            yield from refused_trainers(script, trainer)
+
+
+def _is_provoked(call: Call) -> bool:
+    """Whether a test wants the refusal: ``with pytest.raises(ValueError):``."""
+    return any(
+        name.rpartition(".")[2] in ("raises", "assertRaises", "assertRaisesRegex")
+        for name in call.contexts
+    )
+
+
+def _holds(config: Config, refusal: Refusal, renamed: frozenset[str]) -> bool:
+    """Whether all of it is certain, and at least one of it was written.
+
+    renamed: options that are given by an old name; another rule speaks of those.
+    """
+    written = False
+    for name, condition in refusal.options:
+        if name in renamed:
+            return False
+        setting = config.effective(name)
+        if not config.has_option(name) or not setting.known or setting.given is None:
+            return False
+        if not condition.holds(setting.value):
+            return False
+        written |= bool(setting.given)
+    return written
+
+
+def _finding(script: Script, config: Config, refusal: Refusal) -> Finding:
+    given = [config.setting(name) for name, _ in refusal.options]
+    node = next((one.node for one in reversed(given) if one.given and one.node is not None), None)
+    return Finding(
+        script.span(node if node is not None else config.node.func),
+        f"`{config.kind.rpartition('.')[2]}` refuses this at run time: {refusal.message}",
+        _fix(script, config, refusal),
+    )
+
+
+def _fix(script: Script, config: Config, refusal: Refusal) -> Fix | None:
+    how = Applicability.SAFE if refusal.safe else Applicability.UNSAFE
+    if refusal.drop:
+        drop = config.setting(refusal.drop)
+        if drop.given and config.keyword_node(drop.name) is not None:
+            return Fix(f"Remove `{drop.name}`", (RemoveKeyword(config.span, drop.name),), how)
+        return Fix(f"Do without `{drop.name}`", (), Applicability.DISPLAY)
+    name, source = refusal.change
+    if name:
+        edits = script.set_option(config, name, source)
+        return Fix(f"Set `{name}={source}`", edits or (), how if edits else Applicability.DISPLAY)
+    return Fix(refusal.advice, (), Applicability.DISPLAY) if refusal.advice else None
+
+
+RULE = Rule(
+    code="MEM903",
+    name="conflicting-options",
+    level=Level.ERROR,
+    summary="a combination of options that the library refuses",
+    why=(
+        "The library raises an error, often only after the model has been loaded and the data "
+        "prepared. Reported where every part of the combination is certain."
+    ),
+    fix_safety="Safe or unsafe where one of the options surely has to go; advice elsewhere.",
+    check=check,
+    triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config", "Trainer"})),
+    references=("https://huggingface.co/docs/trl",),
+    examples=(
+        Example(
+            title="two precisions",
+            bad="""\
+from transformers import TrainingArguments
+
+args = TrainingArguments("out", fp16=True, bf16=True)
+""",
+            good="""\
+from transformers import TrainingArguments
+
+args = TrainingArguments("out", bf16=True)
+""",
+        ),
+        Example(
+            title="rows that nothing cuts",
+            bad="""\
+from trl import SFTConfig
+
+args = SFTConfig("out", padding_free=True)
+""",
+            good="""\
+from trl import SFTConfig
+
+args = SFTConfig("out", padding_free=True, packing=True)
+""",
+        ),
+    ),
+)

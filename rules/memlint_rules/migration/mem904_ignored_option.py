@@ -1,0 +1,123 @@
+"""An option that is accepted and does nothing.
+
+Either the target version takes it and throws it away, or it is assigned after the configuration was
+made, when what depends on it has been decided. A memory option that does nothing is worse than
+none: it looks as if the memory were saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    PACKAGES,
+    UNSURE,
+    Call,
+    Example,
+    Finding,
+    Level,
+    Object,
+    Remove,
+    Rule,
+    Script,
+    Setting,
+    Symbol,
+    is_guarded,
+    names_looked_up,
+)
+from memlint.rule.migration.late_assignment import too_late
+from memlint.rule.migration.option_places import option_span
+from memlint.rule.migration.succession import option_fix
+
+
+def check(script: Script) -> Iterator[Finding]:
+    looked_up = names_looked_up(script)
+    seen = set()
+    for call in (*script.configs, *script.trainers, *script.library_calls(*PACKAGES)):
+        if call.node in seen or call.name.partition(".")[0] not in PACKAGES:
+            continue
+        seen.add(call.node)
+        if call.subclass is not None and call.open_ended:
+            continue
+        findings = [
+            finding
+            for setting in call.settings()
+            if setting.given is not False and setting.owner is not None
+            if setting.name not in looked_up
+            for finding in (
+                *_thrown_away(script, call, setting),
+                *too_late(script, call, setting),
+            )
+        ]
+        if findings and not is_guarded(script, call.node):
+            yield from findings
+
+
+def _thrown_away(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
+    known = setting.value is not UNSURE and not isinstance(setting.value, Object | Symbol)
+    value = setting.value if known else None
+    ignored = (
+        script.api.ignored(call.name, setting.name, value)
+        if known
+        else script.api.ignored(call.name, setting.name)
+    )
+    if ignored is None or (ignored.harmless and setting.value in (None, False)):
+        return
+    package = call.name.partition(".")[0]
+    version = script.api.target.version(package).version
+    yield Finding(
+        option_span(script, call, setting),
+        f"`{setting.name}` does nothing in {package} {version}: {ignored.note}",
+        option_fix(script, call, setting, Remove()),
+        Level.HINT if ignored.harmless else None,
+    )
+
+
+RULE = Rule(
+    code="MEM904",
+    name="ignored-option",
+    level=Level.ERROR,
+    summary="an option that is accepted and has no effect",
+    why=(
+        "The target version takes the option and throws it away, or the script assigns it after the "
+        "configuration was made, when it has been read. The memory that it seems to save is not "
+        "saved. Leftovers that never saved any are hints."
+    ),
+    fix_safety=(
+        "Safe: removing what does nothing changes nothing; an option assigned too late moves into "
+        "the call, where it does what it says."
+    ),
+    check=check,
+    triggers=(LIBRARIES,),
+    references=("https://huggingface.co/docs/transformers/main_classes/trainer",),
+    examples=(
+        Example(
+            title="accepted and disabled",
+            bad="""\
+from trl import DPOConfig
+
+args = DPOConfig("out", padding_free=True, max_length=2048)
+""",
+            good="""\
+from trl import DPOConfig
+
+args = DPOConfig("out", max_length=2048)
+""",
+        ),
+        Example(
+            title="assigned too late",
+            bad="""\
+from transformers import TrainingArguments
+
+args = TrainingArguments("out")
+args.activation_checkpointing = True
+""",
+            good="""\
+from transformers import TrainingArguments
+
+args = TrainingArguments("out", activation_checkpointing=True)
+""",
+        ),
+    ),
+)

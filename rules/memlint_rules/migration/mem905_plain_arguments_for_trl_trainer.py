@@ -1,0 +1,140 @@
+"""A TRL trainer that is given plain ``TrainingArguments``.
+
+TRL turns them into its own configuration by passing every value on, the defaults too: an explicit
+``gradient_checkpointing=False`` and ``bf16=False`` that nobody wrote cancel TRL's defaults, and
+options like ``packing`` or ``max_length`` have no place to stand. Source: TRL,
+``trl/trainer/sft_trainer.py`` (conversion of ``TrainingArguments``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import LIBRARIES, UNSLOTH, Config, Example, Finding, Level, Rule, Script, Trainer
+from memlint.rule.migration.plain_arguments import config_class, own_arguments
+
+_CHECKPOINTING = "activation checkpointing"
+_PLAIN = frozenset({"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"})
+# What TRL's configurations turn on, and the options that decide it, the first by its default.
+_SAVINGS = {
+    "bf16": ("bf16", "fp16"),
+    _CHECKPOINTING: ("gradient_checkpointing", "activation_checkpointing"),
+}
+
+
+def check(script: Script) -> Iterator[Finding]:
+    for trainer in script.training:
+        config = trainer.config
+        if config is None or config.kind not in _PLAIN or not trainer.kind.startswith("trl."):
+            continue
+        wanted = config_class(script, trainer)
+        if wanted is None:
+            continue
+        why = _why(script, trainer, config, wanted)
+        if why:
+            yield Finding(
+                script.span(config.node.func if not config.fed_by_parser else trainer.node.func),
+                f"`{trainer.kind.rpartition('.')[2]}` gets plain `TrainingArguments`: {why}",
+                own_arguments(script, trainer, config, wanted),
+            )
+
+
+def _why(script: Script, trainer: Trainer, config: Config, wanted: str) -> str:
+    """What is wrong with plain arguments here; empty where every value was written."""
+    name = wanted.rpartition(".")[2]
+    cancelled = " and ".join(_cancelled(script, trainer, config, wanted, sure=True))
+    if cancelled:
+        return f"what nobody wrote ({cancelled} off) cancels the defaults of `{name}`"
+    homeless = [
+        setting.name
+        for setting in trainer.settings()
+        if setting.given is not False
+        and script.api.accepts(trainer.kind, setting.name) is False
+        and script.api.accepts(wanted, setting.name) is not False
+    ]
+    if homeless:
+        return f"there is no place in them for `{homeless[0]}`, an option of `{name}`"
+    cancelled = " and ".join(_cancelled(script, trainer, config, wanted, sure=False))
+    if cancelled:
+        return f"where nothing turns them on, {cancelled} are off, against the defaults of `{name}`"
+    return ""
+
+
+def _cancelled(
+    script: Script, trainer: Trainer, config: Config, wanted: str, *, sure: bool
+) -> Iterator[str]:
+    """Savings that the trainer's own configuration has by default and that nobody decided on.
+
+    sure: only those that nothing, as a command line, can decide on either.
+    """
+    signature = script.api.signature(wanted)
+    assert signature is not None
+    for what, names in _SAVINGS.items():
+        settings = [config.setting(name) for name in names]
+        by_default = signature.parameters.get(names[0])
+        if by_default is None or by_default.default is False:
+            continue
+        if any(setting.given for setting in settings):
+            continue
+        if what == _CHECKPOINTING and trainer.checkpointed_by_call:
+            # The configuration's option turns nothing off that a call turned on.
+            continue
+        if not sure or all(setting.given is False for setting in settings):
+            yield what
+
+
+RULE = Rule(
+    code="MEM905",
+    name="plain-arguments-for-trl-trainer",
+    level=Level.ERROR,
+    summary="a TRL trainer given plain TrainingArguments",
+    why=(
+        "A TRL trainer turns plain `TrainingArguments` into its own configuration by passing every "
+        "value on, defaults included. `bf16=False` and `gradient_checkpointing=False`, which nobody "
+        "wrote, then cancel TRL's defaults, and the options that save most (packing, length limits) "
+        "cannot be set at all."
+    ),
+    fix_safety=(
+        "Safe: values that the script set stay; defaults that differ and change training (learning "
+        "rate, precision) are written out as they were. Activation checkpointing is left to TRL's "
+        "default, on: it changes memory, not numbers."
+    ),
+    check=check,
+    triggers=(LIBRARIES, frozenset({"TrainingArguments"})),
+    skips=(UNSLOTH,),  # its shim turns plain arguments into the trainer's own
+    references=("https://huggingface.co/docs/trl/sft_trainer",),
+    examples=(
+        Example(
+            title="defaults that differ",
+            bad="""\
+import trl
+from transformers import TrainingArguments
+
+trainer = trl.DPOTrainer(model, args=TrainingArguments("out"), train_dataset=dataset)
+""",
+            good="""\
+import trl
+from transformers import TrainingArguments
+
+trainer = trl.DPOTrainer(model, args=trl.DPOConfig("out", learning_rate=5e-05, bf16=False), train_dataset=dataset)
+""",
+        ),
+        Example(
+            title="options in a dictionary",
+            bad="""\
+from transformers import TrainingArguments
+from trl import SFTTrainer
+
+options = {"output_dir": "out", "bf16": True}
+trainer = SFTTrainer(model, args=TrainingArguments(**options), train_dataset=dataset)
+""",
+            good="""\
+from transformers import TrainingArguments
+from trl import SFTConfig, SFTTrainer
+
+options = {"output_dir": "out", "bf16": True}
+trainer = SFTTrainer(model, args=SFTConfig(learning_rate=5e-05, **options), train_dataset=dataset)
+""",
+        ),
+    ),
+)

@@ -1,0 +1,113 @@
+"""A memory option that is assigned to a variable which nothing reads.
+
+``packing = True`` at the top of a notebook, and a configuration below that never gets it: the
+reader believes that the option is on.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    Config,
+    Example,
+    Finding,
+    Level,
+    Rename,
+    Rule,
+    Script,
+    advise,
+)
+
+# Options that save memory, under the names that notebooks give their variables.
+_OPTIONS = (
+    "packing",
+    "padding_free",
+    "gradient_checkpointing",
+    "activation_checkpointing",
+    "activation_offloading",
+    "use_liger_kernel",
+    "bf16",
+    "max_length",
+    "max_seq_length",
+    "group_by_length",
+    "use_4bit",
+    "gradient_accumulation_steps",
+)
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if not script.configs or any(config.open_ended for config in script.configs):
+        return
+    if script.method_calls("globals", "locals", "vars"):
+        return
+    for target, value in script.unread_constants:
+        name = target.id
+        if name.lower() not in _OPTIONS or value in (None, False):
+            continue
+        takers = [
+            (config, option)
+            for config in script.configs
+            for option in (_option_of(script, config, name.lower()),)
+            if option is not None
+        ]
+        if all(_lacks(config, option) for config, option in takers):
+            yield _finding(script, target, name, takers)
+
+
+def _finding(
+    script: Script, target: ast.Name, name: str, takers: list[tuple[Config, str]]
+) -> Finding:
+    message = f"`{name}` is assigned and never read"
+    advice = "Remove the variable, or give it to what takes it"
+    if takers:
+        config, option = takers[0]
+        owner = config.kind.rpartition(".")[2]
+        message += f": `{owner}` does not get it"
+        advice = f"Pass `{option}={name}` to `{owner}`, or remove the variable"
+    return Finding(script.span(target), message, advise(advice))
+
+
+def _option_of(script: Script, config: Config, name: str) -> str | None:
+    """What the target's class of a configuration calls the option; None where it has none."""
+    if config.has_option(name) and not script.api.warns(config.kind, name):
+        return name
+    way = script.api.successor(config.kind, name)
+    if isinstance(way, Rename) and config.has_option(way.parameter):
+        return way.parameter
+    return name if config.has_option(name) else None
+
+
+def _lacks(config: Config, option: str) -> bool:
+    return config.setting(option).given is False and not config.fed_by_parser
+
+
+RULE = Rule(
+    code="MEM906",
+    name="option-never-passed",
+    level=Level.WASTE,
+    summary="a memory option assigned to a variable that never reaches the configuration",
+    why=(
+        "The script says `packing = True`, and nothing reads it: the configuration is made without "
+        "it, and the memory that it would save is spent."
+    ),
+    fix_safety="Advice: whether the option was meant is for the author to say.",
+    check=check,
+    triggers=(LIBRARIES, frozenset(_OPTIONS), frozenset({"Config", "Arguments"})),
+    references=("https://huggingface.co/docs/trl/reducing_memory_usage",),
+    examples=(
+        Example(
+            title="a notebook's constants",
+            bad="""\
+from trl import SFTConfig, SFTTrainer
+
+packing = True
+max_length = 2048
+args = SFTConfig("out", max_length=max_length)
+trainer = SFTTrainer(model, args=args, train_dataset=dataset)
+""",
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Faults of online methods: GRPO, RLOO, DPO."""

@@ -1,0 +1,159 @@
+"""Weights that ZeRO-3 has sharded, gathered whole on every GPU to generate.
+
+ZeRO-3 exists so that no GPU holds the whole model. With ``ds3_gather_for_generation`` (on by
+default) TRL's online trainers gather all of it on every GPU before each generation: 2 bytes per
+parameter in bf16, 14 GiB for a 7B policy, whatever the number of GPUs. Without it each layer is
+gathered when generation reaches it, which is slower: one all-gather per layer and new token.
+Source: TRL documentation, "Reducing Memory Usage" (disabling model gathering for generation).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from memlint.rule import (
+    Config,
+    Example,
+    Finding,
+    Fix,
+    Level,
+    Object,
+    Rule,
+    Script,
+    Setting,
+)
+from memlint_rules._libraries import LIBRARIES
+
+_OPTION = "ds3_gather_for_generation"
+# How people call such a file: ``ds_zero3.json``, ``configs/z3-offload.json``.
+_STAGE_3_FILE = r"(?i)(?<![a-z])(zero|z|stage|ds)[ _-]?(stage)?[ _-]?3(?!\.?\d)"
+
+
+def check(script: Script) -> Iterator[Finding]:
+    for config in script.configs:
+        if not config.has_option(_OPTION):
+            continue
+        gather = config.effective(_OPTION)
+        if not config.has_option(_OPTION) or not script.may_train_with(config):
+            continue
+        if gather.value is not True or not _without_vllm(config) or script.off_cuda:
+            continue
+        if _shards_weights(script, config.setting("deepspeed")) or _plugin_shards(script):
+            yield _finding(script, config, gather)
+
+
+def _without_vllm(config: Config) -> bool:
+    """vLLM takes its weights from the gathered ones: there the option must stay on."""
+    return not config.has_option("use_vllm") or config.effective("use_vllm").value is False
+
+
+def _shards_weights(script: Script, deepspeed: Setting) -> bool:
+    """Whether a ``deepspeed=`` setting surely is ZeRO-3: a dict of that stage, or a file's name."""
+    if isinstance(deepspeed.value, str):
+        return re.search(_STAGE_3_FILE, deepspeed.value) is not None
+    stage = _item(script, _item(script, deepspeed.value, "zero_optimization"), "stage")
+    return type(stage) is int and stage == 3
+
+
+def _item(script: Script, mapping: object, key: str) -> object:
+    """``mapping[key]`` of a dict that the script builds, None where that is not known."""
+    if not isinstance(mapping, Object) or mapping.type != "dict":
+        return None
+    return script.item(mapping, key)
+
+
+def _plugin_shards(script: Script) -> bool:
+    """Whether the script configures accelerate's own DeepSpeed plugin for ZeRO-3."""
+    return any(
+        plugin.setting("zero_stage").is_value(3)
+        for plugin in script.method_calls("DeepSpeedPlugin")
+    )
+
+
+def _finding(script: Script, config: Config, gather: Setting) -> Finding:
+    name = config.kind.rpartition(".")[2]
+    where = f"`{_OPTION}=True`" if gather.given else f"`{name}` leaves `{_OPTION}` on, which"
+    node = gather.node if gather.given else None
+    edits = script.set_option(config, _OPTION, "False")
+    return Finding(
+        script.span(node) if node is not None else script.span(config.node.func),
+        f"{where} gathers the weights that ZeRO-3 has sharded, whole on every GPU, before each "
+        "generation",
+        Fix(f"Set `{_OPTION}=False`: generation gathers layer by layer and is slower", edits)
+        if edits
+        else None,
+    )
+
+
+RULE = Rule(
+    code="MEM602",
+    name="gathered-weights-for-generation",
+    level=Level.WASTE,
+    summary="ZeRO-3 weights gathered whole on every GPU to generate",
+    why=(
+        "Under ZeRO-3 every GPU holds its share of the weights only. GRPO, RLOO, Online DPO and "
+        "PPO generate completions while they train, and with `ds3_gather_for_generation` (the "
+        "default) the trainer first gathers the whole policy on every GPU: 2 bytes per parameter "
+        "in bf16, so 14 GiB for 7B parameters, on top of what training holds. A policy that only "
+        "fits in shards cannot be trained that way at all. Silent with vLLM, which is handed the "
+        "gathered weights, and where nothing says that the run is ZeRO-3."
+    ),
+    fix_safety=(
+        "Safe: the same tokens come from the same weights. Generation gathers one layer at a time "
+        "for every new token and gets slower; where the policy fits on one GPU beside its "
+        "training state, leaving the option on is the better trade."
+    ),
+    check=check,
+    triggers=(LIBRARIES, frozenset({"deepspeed", "DeepSpeedPlugin"})),
+    references=("https://huggingface.co/docs/trl/reducing_memory_usage",),
+    examples=(
+        Example(
+            title="a ZeRO-3 file and the default",
+            bad="""\
+from trl import GRPOConfig, GRPOTrainer
+
+args = GRPOConfig(
+    output_dir="out",
+    deepspeed="configs/ds_zero3.json",
+    num_generations=8,
+)
+GRPOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset).train()
+""",
+            good="""\
+from trl import GRPOConfig, GRPOTrainer
+
+args = GRPOConfig(
+    output_dir="out",
+    deepspeed="configs/ds_zero3.json",
+    num_generations=8,
+    ds3_gather_for_generation=False,
+)
+GRPOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset).train()
+""",
+        ),
+        Example(
+            title="a ZeRO-3 dictionary and the option turned on",
+            bad="""\
+from trl import RLOOConfig, RLOOTrainer
+
+ds_config = {
+    "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}},
+    "bf16": {"enabled": True},
+}
+args = RLOOConfig("out", deepspeed=ds_config, ds3_gather_for_generation=True)
+RLOOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset).train()
+""",
+            good="""\
+from trl import RLOOConfig, RLOOTrainer
+
+ds_config = {
+    "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}},
+    "bf16": {"enabled": True},
+}
+args = RLOOConfig("out", deepspeed=ds_config, ds3_gather_for_generation=False)
+RLOOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset).train()
+""",
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Faults of the optimizer and of gradients."""

@@ -1,0 +1,195 @@
+"""A reference model in memory beside a policy that does not need it there.
+
+Preference and policy-gradient losses compare the policy with a frozen reference. Under PEFT the
+policy with its adapter switched off is the reference, so that a second copy is weights for nothing.
+In a full fine-tune the reference's log-probabilities can be computed once, before training. Source:
+TRL documentation, "DPO Trainer" (reference model considerations with PEFT) and
+``precompute_ref_log_probs``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from memlint.rule import (
+    Applicability,
+    Config,
+    Edit,
+    Example,
+    Finding,
+    Fix,
+    Level,
+    Object,
+    RemoveStatement,
+    ReplaceExpression,
+    Rule,
+    Script,
+    Trainer,
+)
+from memlint_rules._libraries import LIBRARIES
+
+_PREFERENCE = frozenset({"trl.DPOTrainer", "trl.KTOTrainer", "trl.experimental.kto.KTOTrainer"})
+_COPIES = ("from_pretrained", "deepcopy", "create_reference_model")
+
+
+def check(script: Script) -> Iterator[Finding]:
+    for trainer in script.training:
+        if trainer.model.is_toy:
+            continue
+        if trainer.peft:
+            yield from _beside_adapter(script, trainer)
+        elif trainer.kind in _PREFERENCE and trainer.peft is False:
+            yield from _not_precomputed(script, trainer)
+
+
+def _beside_adapter(script: Script, trainer: Trainer) -> Iterator[Finding]:
+    """A second copy of the weights beside a PEFT policy."""
+    setting = trainer.setting("ref_model")
+    made = setting.value
+    if setting.given is not True or not isinstance(made, Object) or made.made_by is None:
+        return
+    call = script.call_at(made.node)
+    if call is None or call.conditional or call.method not in _COPIES:
+        return
+    keyword = trainer.keyword_node("ref_model")
+    edits = _drop(script, trainer, keyword)
+    yield Finding(
+        script.span(keyword if keyword is not None else trainer.node.func),
+        "a second copy of the weights as reference, beside a PEFT policy whose base is the "
+        "reference when its adapter is off",
+        Fix(
+            "Pass `ref_model=None`; where an SFT adapter was loaded, what the adapter-free policy "
+            "is depends on the TRL version, and with it the objective",
+            edits,
+            Applicability.UNSAFE,
+        )
+        if edits
+        else None,
+    )
+
+
+def _drop(script: Script, trainer: Trainer, keyword: ast.keyword | None) -> tuple[Edit, ...]:
+    """Edits after which the copy is neither passed nor made; none where it is used otherwise."""
+    value = keyword.value if keyword is not None else next(iter(trainer.node.args[1:2]), None)
+    if isinstance(value, ast.Name):
+        statement = script.sole_assignment(value)
+        if statement is None:
+            return ()
+        return (
+            RemoveStatement(script.span(statement)),
+            ReplaceExpression(script.span(value), "None"),
+        )
+    return (ReplaceExpression(script.span(value), "None"),) if isinstance(value, ast.Call) else ()
+
+
+def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
+    """A full fine-tune that keeps its reference model for the whole run."""
+    config = trainer.config
+    if config is None or config.fed_by_parser or script.uses_vision:
+        return
+    if not config.has_option("precompute_ref_log_probs") or trainer.subclass is not None:
+        return
+    if config.effective("precompute_ref_log_probs").value is not False:
+        return
+    if config.effective("sync_ref_model").value not in (False,) or _reference_free(config):
+        return
+    if _streams(script) or trainer.setting("model").given is not True:
+        return
+    edits = script.set_option(config, "precompute_ref_log_probs", "True")
+    yield Finding(
+        script.span(trainer.node.func),
+        "keeps a frozen copy of the whole policy on the GPU as reference, although its "
+        "log-probabilities can be computed once before training",
+        Fix("Set `precompute_ref_log_probs=True`", edits, Applicability.UNSAFE) if edits else None,
+    )
+
+
+def _reference_free(config: Config) -> bool:
+
+    setting = config.setting("reference_free")
+    return setting.given is not False and setting.value is not False
+
+
+def _streams(script: Script) -> bool:
+    """An iterable dataset cannot be walked before training."""
+    return any(
+        call.setting("streaming").given is not False
+        and call.setting("streaming").value is not False
+        for call in script.method_calls("load_dataset")
+    )
+
+
+RULE = Rule(
+    code="MEM405",
+    name="second-reference-model",
+    level=Level.WASTE,
+    summary="a reference model held beside the policy for nothing",
+    why=(
+        "The reference of DPO and its kin is the policy before training. Under PEFT it is there "
+        "already: the base with the adapter off. In a full fine-tune its log-probabilities never "
+        "change, so that they can be computed once and the copy freed before training starts. "
+        "Either way a whole set of weights leaves the GPU."
+    ),
+    fix_safety=(
+        "Unsafe. With an SFT adapter loaded, what counts as the adapter-free policy depends on the "
+        "TRL version; precomputing walks the data once more before training. Withheld for streamed "
+        "data, images and synchronized references, with which TRL refuses to precompute."
+    ),
+    check=check,
+    triggers=(LIBRARIES, frozenset({"Trainer"})),
+    references=("https://huggingface.co/docs/trl/dpo_trainer",),
+    examples=(
+        Example(
+            title="beside an adapter",
+            bad="""\
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM
+from trl import DPOConfig, DPOTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
+reference = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
+trainer = DPOTrainer(
+    model=model,
+    ref_model=reference,
+    args=DPOConfig("out"),
+    train_dataset=dataset,
+    peft_config=LoraConfig(),
+)
+""",
+            good="""\
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM
+from trl import DPOConfig, DPOTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
+trainer = DPOTrainer(
+    model=model,
+    ref_model=None,
+    args=DPOConfig("out"),
+    train_dataset=dataset,
+    peft_config=LoraConfig(),
+)
+""",
+        ),
+        Example(
+            title="kept during a full fine-tune",
+            bad="""\
+from transformers import AutoModelForCausalLM
+from trl import DPOConfig, DPOTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
+args = DPOConfig("out", beta=0.1)
+trainer = DPOTrainer(model, args=args, train_dataset=dataset)
+""",
+            good="""\
+from transformers import AutoModelForCausalLM
+from trl import DPOConfig, DPOTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
+args = DPOConfig("out", beta=0.1, precompute_ref_log_probs=True)
+trainer = DPOTrainer(model, args=args, train_dataset=dataset)
+""",
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Faults of sequence shape: truncation, padding, packing."""

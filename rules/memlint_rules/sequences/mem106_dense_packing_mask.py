@@ -1,0 +1,113 @@
+"""Packed or padding-free rows on attention that needs a mask of tokens times tokens.
+
+On sdpa, documents of one row are kept apart by a boolean mask of T x T for the whole micro-batch: 1
+byte a pair, 1 GiB at 4 x 8,192 tokens laid end to end; with a mask the flash kernels are out, and
+grouped keys and values are repeated for every head. Attention that gets the documents' lengths
+needs no mask. Source: ``transformers/masking_utils.py``; TRL's ``sft_trainer.py``;
+``torch.nn.attention.varlen``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import Config, Example, Finding, Level, Rule, Script
+from memlint_rules._libraries import LIBRARIES
+from memlint_rules._packing import attention, call_after_trainer, packs, sets_attention_elsewhere
+
+_CALL = "memlint_runtime.use_variable_length_attention"
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if script.uses_unsloth or script.uses_vision or script.off_cuda:
+        return
+    # Before, sdpa made no mask of positions: documents attended to each other (MEM105).
+    if script.api.behaviour("packed-positions") != "all" or sets_attention_elsewhere(script):
+        return
+    for trainer in script.training:
+        config = trainer.config
+        if trainer.kind != "trl.SFTTrainer" or config is None:
+            continue
+        strategy = packs(config)
+        if strategy in (None, "wrapped") or trainer.setting("data_collator").given is not False:
+            continue
+        if attention(script, trainer, config) in ("default", "sdpa"):
+            yield Finding(
+                script.span(config.node.func),
+                _message(config),
+                call_after_trainer(script, trainer, _CALL, "{}.model"),
+            )
+
+
+def _message(config: Config) -> str:
+    rows = config.effective("per_device_train_batch_size").value
+    length = config.effective("max_length").value
+    text = (
+        "documents in a row are kept apart by a mask of tokens times tokens, which also keeps "
+        "flash kernels away"
+    )
+    if type(rows) is int and type(length) is int and config.setting("packing").value is True:
+        mebibytes = (rows * length) ** 2 / 2**20
+        text += f": up to {mebibytes:,.0f} MiB for {rows} x {length:,} tokens"
+    return text
+
+
+RULE = Rule(
+    code="MEM106",
+    name="dense-packing-mask",
+    level=Level.WASTE,
+    summary="packed or padding-free rows on attention that needs a T x T mask",
+    why=(
+        "Packing and padding-free batches lay documents end to end in one row of T tokens. PyTorch's "
+        "sdpa, the default, keeps them apart by a boolean mask of T x T: 64 MiB for 8 x 1,024 "
+        "tokens, 1 GiB for 4 x 8,192. With a mask the flash kernels cannot be used, so that packing "
+        "may be slower than padding, and the models' grouped keys and values are repeated for every "
+        "head. TRL before 1.16 warned of it. Attention over documents of given lengths needs no "
+        "mask: an installed flash implementation, or the runtime's, which needs no package beside "
+        "PyTorch."
+    ),
+    fix_safety=(
+        "Safe: the same attention up to rounding. `use_variable_length_attention` comes with "
+        "`pip install 'torch-memlint[runtime]'`, and refuses models whose layers mix documents by "
+        "other means. Advice only for versions that it is not tested with, and where the trainer "
+        "has no name."
+    ),
+    check=check,
+    triggers=(LIBRARIES, frozenset({"packing", "padding_free"})),
+    references=(
+        "https://huggingface.co/docs/trl/reducing_memory_usage",
+        "https://docs.pytorch.org/docs/stable/nn.attention.varlen.html",
+    ),
+    examples=(
+        Example(
+            title="packed on the default attention",
+            bad="""\
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig("out", max_length=8192, packing=True, per_device_train_batch_size=4)
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
+trainer.train()
+""",
+            good="""\
+from trl import SFTConfig, SFTTrainer
+from memlint_runtime import use_variable_length_attention
+
+args = SFTConfig("out", max_length=8192, packing=True, per_device_train_batch_size=4)
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
+use_variable_length_attention(trainer.model)
+trainer.train()
+""",
+        ),
+        Example(
+            title="advice where the trainer has no name",
+            bad="""\
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", attn_implementation="sdpa")
+args = SFTConfig("out", padding_free=True, max_length=None)
+SFTTrainer(model, args=args, train_dataset=dataset).train()
+""",
+        ),
+    ),
+)

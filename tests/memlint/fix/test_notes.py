@@ -1,0 +1,61 @@
+"""Comments go with the option that they explain, to wherever it moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from memlint.fix import apply_edits
+from memlint.rule.edits import Edit, RemoveKeyword, SetKeyword
+from tests.memlint.fix.places import call
+
+OPTIONS = """\
+f(
+    # about old
+    old=1,  # why one
+    kept=2,  # two
+)
+"""
+
+
+def applied(text: str, *edits: Edit) -> str:
+    result = apply_edits(text, [edits])
+    assert result.refused == {}
+    return result.text
+
+
+def moved(text: str) -> str:
+    place = call(text)
+    return applied(text, RemoveKeyword(place, "old"), SetKeyword(place, "new", "Made(1)"))
+
+
+def test_an_option_that_is_replaced_keeps_its_comments() -> None:
+    assert moved(OPTIONS) == (
+        "f(\n    kept=2,  # two\n    # about old\n    new=Made(1),  # why one\n)\n"
+    )
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_on_one_line_comments_stand_above_and_behind_the_statement(newline: str) -> None:
+    text = f"g(a=1)\n{OPTIONS}".replace("\n", newline)
+    new = applied(text, RemoveKeyword(call(text, 1), "old"), SetKeyword(call(text), "old", "1"))
+    assert new == "# about old\ng(a=1, old=1)  # why one\nf(\n    kept=2,  # two\n)\n".replace(
+        "\n", newline
+    )
+
+
+def test_a_new_value_gets_the_comment_behind_its_own() -> None:
+    text = "f(\n    old=1,  # why one\n    new=2,  # two\n)\n"
+    place = call(text)
+    new = applied(text, RemoveKeyword(place, "old"), SetKeyword(place, "new", "3"))
+    assert new == "f(\n    new=3,  # two  # why one\n)\n"
+
+
+def test_comments_inside_a_value_that_goes_stay_above_the_statement() -> None:
+    text = "if x:\n    f(old=(  # before\n        1  # why\n    ))\n"
+    new = applied(text, RemoveKeyword(call(text), "old"))
+    assert new == "if x:\n    # before\n    # why\n    f()\n"
+
+
+def test_a_heading_of_several_options_stays() -> None:
+    text = "f(\n    # speed\n    old=1,\n    kept=2,\n)\n"
+    assert applied(text, RemoveKeyword(call(text), "old")) == "f(\n    # speed\n    kept=2,\n)\n"

@@ -1,0 +1,35 @@
+"""``memlint debug``: what the model knows of a script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from memlint.cli.main import main
+
+
+def test_debug_shows_where_each_value_comes_from(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nfrom transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n"
+        "SIZE = 4\n"
+        "model = AutoModelForCausalLM.from_pretrained('m', dtype=torch.bfloat16)\n"
+        "args = TrainingArguments('out', per_device_train_batch_size=SIZE, **more)\n"
+        "Trainer(model, args).train()\n"
+    )
+    done = CliRunner().invoke(main, ["debug", str(script), "--target", "transformers=5.23"])
+    assert done.exit_code == 0, done.output
+    assert "line 5: transformers.TrainingArguments" in done.output
+    assert "per_device_train_batch_size = 4 (given, literal, line 3)" in done.output
+    assert "(more settings may come from elsewhere)" in done.output
+    assert "dtype = torch.bfloat16 (given, literal, line 4)" in done.output
+
+
+def test_debug_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("def (:\n")
+    done = CliRunner().invoke(main, ["debug", str(tmp_path / "bad.py")])
+    assert done.exit_code != 0
+    assert "does not parse" in done.output
+    done = CliRunner().invoke(main, ["debug", str(tmp_path / "none.py")])
+    assert "Traceback" not in done.output

@@ -1,0 +1,48 @@
+"""What rules are written with."""
+
+from __future__ import annotations
+
+from memlint.api import Api, newest
+from memlint.rule import Applicability, Finding, Level, Rule, Script, Span, advise, fix, together
+from memlint.rule.docs import page
+from memlint.rule.edits import RemoveKeyword
+from memlint.rule.kit import UNSLOTH, Skip
+from memlint.run.engine import check_source
+from memlint.source import Source
+
+EDIT = RemoveKeyword(Span(0, 4), "x")
+
+
+def test_a_fix_without_edits_is_advice() -> None:
+    assert fix("Do it", (EDIT,)).applicability is Applicability.SAFE
+    assert fix("Do it", (EDIT,), unsafe=True).applicability is Applicability.UNSAFE
+    assert fix("Do it", None) == fix("Do it", ()) == advise("Do it")
+    assert advise("Do it").applicability is Applicability.DISPLAY
+
+
+def test_edits_are_made_together_or_not_at_all() -> None:
+    assert together((EDIT,), (EDIT,)) == (EDIT, EDIT)
+    assert together((EDIT,), None) is None
+
+
+def _rule(*skips: Skip) -> Rule:
+    def check(script: Script) -> list[Finding]:
+        return [Finding(Span(0, 6), "found")]
+
+    return Rule(
+        "MEM301", "name-of-it", Level.WASTE, "summary", "Why.", check, (frozenset({"import"}),), (),
+        skips=skips,
+    )  # fmt: skip
+
+
+def test_a_rule_says_nothing_of_scripts_that_it_skips() -> None:
+    source = Source("script.py", "import unsloth\n")
+    assert len(check_source(source, [_rule()], Api(newest()))) == 1
+    assert check_source(source, [_rule(UNSLOTH)], Api(newest())) == []
+    other = Source("script.py", "import torch\n")
+    assert len(check_source(other, [_rule(UNSLOTH)], Api(newest()))) == 1
+
+
+def test_the_page_of_a_rule_names_what_it_skips() -> None:
+    assert "## Silent where\n\n- the script uses Unsloth" in page(_rule(UNSLOTH))
+    assert "Silent where" not in page(_rule())

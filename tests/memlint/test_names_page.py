@@ -1,0 +1,22 @@
+"""docs/rule-names.md is what the code says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import memlint.rule
+from memlint.rule.names import page
+
+PAGE = Path(__file__).parents[2] / "docs" / "rule-names.md"
+
+
+def test_the_page_is_what_the_code_says() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), (
+        "run python -m memlint.rule.names > docs/rule-names.md"
+    )
+
+
+def test_every_name_is_on_it() -> None:
+    text = page()
+    for name in memlint.rule.__all__:
+        assert f"- `{name}`" in text or f"- `{name}(" in text, name

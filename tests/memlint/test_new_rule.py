@@ -1,0 +1,58 @@
+"""``python -m memlint.rule.new``: the files that a rule begins with."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from memlint.rule.new import begin
+from tests.rules.cases import parse
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    (tmp_path / "rules" / "memlint_rules" / "feeding").mkdir(parents=True)
+    return tmp_path
+
+
+def test_writes_a_rule_and_two_cases(checkout: Path) -> None:
+    written = begin(checkout, "MEM899", "unpinned-loader")
+    assert [str(path.relative_to(checkout)) for path in written] == [
+        "rules/memlint_rules/feeding/mem899_unpinned_loader.py",
+        "tests/cases/MEM899/faulty.py",
+        "tests/cases/MEM899/clean.py",
+    ]
+    rule, faulty, clean = (path.read_text() for path in written)
+    ast.parse(rule)
+    assert 'code="MEM899"' in rule
+    assert 'name="unpinned-loader"' in rule
+    assert len(parse("MEM899", "faulty", faulty, None).expected) == 1
+    assert parse("MEM899", "clean", clean, None).expected == ()
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "said"),
+    [
+        ("MEM99", "two-words", "three digits"),
+        ("MEM899", "word", "joined by hyphens"),
+        ("MEM899", "Two-Words", "joined by hyphens"),
+    ],
+)
+def test_says_what_was_wanted(checkout: Path, code: str, name: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        begin(checkout, code, name)
+
+
+def test_takes_no_code_and_no_name_twice(checkout: Path) -> None:
+    begin(checkout, "MEM899", "unpinned-loader")
+    with pytest.raises(ValueError, match="taken already"):
+        begin(checkout, "MEM899", "other-name")
+    with pytest.raises(ValueError, match="taken already"):
+        begin(checkout, "MEM898", "unpinned-loader")
+
+
+def test_works_in_a_checkout_only(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is no checkout"):
+        begin(tmp_path, "MEM899", "unpinned-loader")

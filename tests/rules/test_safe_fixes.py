@@ -1,0 +1,235 @@
+"""Fixes that must hold back, or write something else, for a script to run and learn as it did."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.fixing import fixed, found
+
+
+def test_flags_over_several_lines_stay_one_expression() -> None:
+    text = fixed(
+        """\
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("m", load_in_4bit=bits == 4
+    and not on_cpu, load_in_8bit=bits == 8)
+""",
+        "MEM901",
+    )
+    assert "if (bits == 4\n    and not on_cpu) or bits == 8 else None)" in text
+
+
+def test_a_written_false_is_a_decision() -> None:
+    """Advice, and no edit: ``False`` stands there on purpose."""
+    text = """\
+from trl import SFTConfig, SFTTrainer
+args = SFTConfig("out", gradient_checkpointing=False, packing=False)  # measured: it fits
+SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
+"""
+    assert fixed(text, "MEM103", "MEM301", unsafe=True) == text
+    assert {one.code for one in found(text, "MEM103", "MEM301")} == {"MEM103", "MEM301"}
+
+
+def messages(text: str, *codes: str, target: str) -> list[str]:
+    return [one.fix.message for one in found(text, *codes, target=target) if one.fix]
+
+
+LIGER = 'from trl import DPOConfig\nargs = DPOConfig("out", use_liger_loss=True)\n'
+
+
+def test_ligers_loss_becomes_what_the_release_has() -> None:
+    """Layer kernels are not the loss, and a deprecated option is no successor."""
+    assert 'DPOConfig("out", use_liger_kernel=True)' in fixed(LIGER, "MEM901", target="trl=1.0")
+    assert 'DPOConfig("out")' in fixed(LIGER, "MEM901", target="trl=1.15")
+    assert fixed(LIGER, "MEM901", target="trl=0.16", unsafe=True) == LIGER
+    assert messages(LIGER, "MEM901", target="trl=0.16") == [
+        "Do without `use_liger_loss`, or take trl 0.19 or newer"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "advice"),
+    [
+        ("trl=1.0", "Do without `activation_offloading`, or take trl 1.6 or newer"),
+        ("trl=0.12", "Do without `activation_offloading`, or take trl 1.8 or newer"),
+    ],
+)
+def test_advice_names_a_release_that_has_the_option(target: str, advice: str) -> None:
+    text = 'from trl import KTOConfig\nargs = KTOConfig("out", activation_offloading=True)\n'
+    assert messages(text, "MEM901", target=target) == [advice]
+
+
+@pytest.mark.parametrize(("target", "option"), [("4.50", "torch_dtype"), ("4.56", "dtype")])
+def test_a_model_given_by_name_is_loaded_as_the_target_calls_it(target: str, option: str) -> None:
+    text = """\
+from trl import SFTConfig, SFTTrainer
+args = SFTConfig("out")
+SFTTrainer("Qwen/Qwen3-8B", args=args, train_dataset=dataset).train()
+"""
+    new = fixed(text, "MEM401", target=f"trl=0.19,transformers={target}", unsafe=True)
+    assert f'model_init_kwargs={{"{option}": "bfloat16"}}' in new
+
+
+def test_options_that_the_class_lacks_are_left_to_their_own_rule() -> None:
+    offload = """\
+from trl import SFTConfig, SFTTrainer
+args = SFTConfig("out", activation_offloading=True, use_liger_kernel=True)
+SFTTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
+"""
+    assert found(offload, "MEM206", target="trl=0.24")
+    assert not found(offload, "MEM206", target="trl=0.16")
+    gather = """\
+from trl import OnlineDPOConfig
+args = OnlineDPOConfig("out", deepspeed="zero3.json", ds3_gather_for_generation=True)
+"""
+    assert found(gather, "MEM602", target="trl=0.16")
+    assert not found(gather, "MEM602", target="trl=0.12")
+    policy = """\
+from trl import GRPOConfig, GRPOTrainer
+args = GRPOConfig("out", num_generations=8)
+GRPOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, train_dataset=dataset).train()
+"""
+    assert found(policy, "MEM601", target="trl=0.14")
+    assert not found(policy, "MEM601", target="trl=0.12")
+
+
+def applicabilities(text: str, *codes: str, target: str = "") -> list[str]:
+    return [one.fix.applicability.value for one in found(text, *codes, target=target) if one.fix]
+
+
+@pytest.mark.parametrize(
+    ("loaded", "applicability"),
+    [
+        ('AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")', "safe"),
+        ('AutoModelForCausalLM.from_pretrained("me/Llama-3.2-1B", device_map={"": 0})', "safe"),
+        ('AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", device_map="auto")', "unsafe"),
+        (
+            'AutoModelForCausalLM.from_pretrained("Qwen/Qwen-7B", trust_remote_code=True)',
+            "unsafe",
+        ),
+        ('AutoModelForCausalLM.from_pretrained("google/gemma-3-4b-it")', "unsafe"),
+        ('AutoModelForCausalLM.from_pretrained("google/gemma-3-1b-it")', "safe"),
+        ('AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-VL-3B-Instruct")', "unsafe"),
+        ('AutoModelForCausalLM.from_pretrained("baichuan-inc/Baichuan2-7B-Base")', "unsafe"),
+        ("AutoModelForCausalLM.from_pretrained(sys.argv[1])", "unsafe"),
+    ],
+)
+def test_the_fused_loss_is_safe_for_models_that_the_runtime_certainly_takes(
+    loaded: str, applicability: str
+) -> None:
+    text = f"""\
+import sys
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+model = {loaded}
+args = TrainingArguments("out", gradient_checkpointing=True)
+Trainer(model=model, args=args, train_dataset=dataset).train()
+"""
+    assert applicabilities(text, "MEM201") == [applicability]
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "applicability"),
+    [
+        ('"Qwen/Qwen3-4B"', "", "safe"),
+        ('"openai/gpt-oss-20b"', "", "display"),
+        ('"meta-llama/Llama-4-Scout-17B-16E"', "", "display"),
+        ('"tiiuae/falcon-7b"', "", "display"),
+        ('"nvidia/Minitron-4B-Base"', "", "display"),
+        ('"somebody/new-model"', "", "unsafe"),
+        ("sys.argv[1]", "", "unsafe"),
+        ('"Qwen/Qwen3-4B"', "steps_per_generation=8, gradient_accumulation_steps=4", "unsafe"),
+        ('"Qwen/Qwen3-4B"', "steps_per_generation=4, gradient_accumulation_steps=4", "safe"),
+        ('"Qwen/Qwen3-4B"', 'loss_type="bnpo", gradient_accumulation_steps=4', "unsafe"),
+        ('"Qwen/Qwen3-4B"', 'loss_type="bnpo", gradient_accumulation_steps=1', "safe"),
+        ('"Qwen/Qwen3-4B"', "top_entropy_quantile=0.2, gradient_accumulation_steps=4", "unsafe"),
+        ('"Qwen/Qwen3-30B-A3B"', "gradient_accumulation_steps=4", "unsafe"),
+        (
+            '"Qwen/Qwen3-30B-A3B"',
+            "gradient_accumulation_steps=4, router_aux_loss_coef=0.0",
+            "safe",
+        ),
+        (
+            'PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-4B"), "a")',
+            "",
+            "unsafe",
+        ),
+        ('AutoPeftModelForCausalLM.from_pretrained("Qwen/Qwen3-4B")', "", "unsafe"),
+    ],
+)
+def test_shared_prompts_are_safe_where_nothing_else_is_trained(
+    model: str, options: str, applicability: str
+) -> None:
+    text = f"""\
+import sys
+from peft import AutoPeftModelForCausalLM, PeftModel
+from transformers import AutoModelForCausalLM
+from trl import GRPOConfig, GRPOTrainer
+args = GRPOConfig("out", num_generations=8, max_completion_length=256, {options})
+model = {model}
+GRPOTrainer(model, reward_funcs=reward, args=args, train_dataset=dataset).train()
+"""
+    assert applicabilities(text, "MEM601") == [applicability]
+
+
+def test_a_parameter_stays_one() -> None:
+    """Whoever calls the function next may give another length, and other arguments."""
+    text = fixed(
+        """\
+from trl import SFTConfig, SFTTrainer
+
+def train(args, max_seq_length=100):
+    return SFTTrainer("m", args=args, train_dataset=d, max_seq_length=max_seq_length)
+
+args = SFTConfig("out")
+train(args)
+""",
+        "MEM901",
+    )
+    assert "args=extend_arguments(args, SFTConfig, max_length=max_seq_length)" in text
+    assert 'args = SFTConfig("out")\n' in text
+
+
+def test_no_fix_writes_over_a_parameter() -> None:
+    text = """\
+from trl import SFTConfig, SFTTrainer
+
+def make(length):
+    return SFTConfig("out", max_length=length)
+
+SFTTrainer("m", args=make(None), train_dataset=d).train()
+"""
+    assert fixed(text, "MEM101", unsafe=True) == text
+    assert found(text, "MEM101")
+
+
+def test_trainers_that_share_plain_arguments_get_their_own() -> None:
+    """Each made its own of the plain arguments; one object for both would hold one length."""
+    text = fixed(
+        """\
+from transformers import TrainingArguments
+from trl import SFTTrainer
+
+args = TrainingArguments("out")
+one = SFTTrainer("m", args=args, train_dataset=d, max_seq_length=100)
+two = SFTTrainer("m", args=args, train_dataset=e, max_seq_length=200)
+""",
+        "MEM901",
+        "MEM905",
+    )
+    assert 'args = TrainingArguments("out")\n' in text
+    assert 'one = SFTTrainer("m", args=extend_arguments(args, SFTConfig, max_length=100)' in text
+    assert 'two = SFTTrainer("m", args=extend_arguments(args, SFTConfig, max_length=200)' in text
+
+
+def test_trainers_that_share_arguments_and_agree_share_the_option() -> None:
+    text = fixed(
+        """\
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig("out")
+one = SFTTrainer("m", args=args, train_dataset=d, max_seq_length=100)
+two = SFTTrainer("m", args=args, train_dataset=e, max_seq_length=100)
+""",
+        "MEM901",
+    )
+    assert 'args = SFTConfig("out", max_length=100)\n' in text

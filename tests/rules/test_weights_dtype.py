@@ -1,0 +1,66 @@
+"""In which precision weights are, and what is said of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from memlint.api import Api, newest, parse_target
+from memlint.rule.registry import load
+from memlint.run.engine import check_source
+from memlint.source import Source
+
+SCRIPT = """\
+import torch
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+from trl import SFTConfig, SFTTrainer
+name = "meta-llama/Llama-3.1-8B"
+{text}
+"""
+PLAIN = "Trainer(model, TrainingArguments('out', gradient_accumulation_steps=1)).train()"
+LOADED = "model = AutoModelForCausalLM.from_pretrained(name{given})\n{cast}\n" + PLAIN
+BY_NAME = (
+    "args = SFTConfig('out', bf16=False, fp16=False, gradient_accumulation_steps=1{given})\n"
+    "SFTTrainer('meta-llama/Llama-3.1-8B', args=args, train_dataset=rows).train()"
+)
+
+
+def messages(text: str, code: str, target: str = "") -> list[str]:
+    api = Api(parse_target(target) if target else newest())
+    source = Source("a.py", SCRIPT.format(text=text))
+    return [one.message for one in check_source(source, load([code]), api)]
+
+
+@pytest.mark.parametrize(
+    ("given", "cast", "size"),
+    [
+        (", dtype=torch.float32", "", "30 GiB in float32"),
+        (", dtype='bfloat16'", "", "15 GiB in bfloat16"),
+        ("", "", "15 GiB at 2 bytes each"),
+        ("", "model = model.float()", "30 GiB in float32"),
+        (", dtype=torch.float32", "model = model.to(torch.bfloat16)", "15 GiB in bfloat16"),
+        (", dtype=torch.float32", "model.to('cuda')", "30 GiB in float32"),
+    ],
+)
+def test_gradients_have_the_precision_of_their_weights(given: str, cast: str, size: str) -> None:
+    (message,) = messages(LOADED.format(given=given, cast=cast), "MEM504")
+    assert f": {size};" in message
+
+
+@pytest.mark.parametrize(
+    ("given", "target", "size"),
+    [
+        ("", "", "30 GiB in float32"),
+        ("", "trl=0.26", "15 GiB at 2 bytes each"),
+        (", model_init_kwargs={'dtype': 'bfloat16'}", "", "15 GiB in bfloat16"),
+        (", model_init_kwargs={'dtype': torch.float32}", "trl=0.26", "30 GiB in float32"),
+    ],
+)
+def test_a_model_given_by_name(given: str, target: str, size: str) -> None:
+    (message,) = messages(BY_NAME.format(given=given), "MEM504", target)
+    assert f": {size};" in message
+
+
+def test_half_weights_do_not_train_in_float32() -> None:
+    assert messages(BY_NAME.format(given=""), "MEM402")
+    given = ", model_init_kwargs={'dtype': 'bfloat16'}"
+    assert messages(BY_NAME.format(given=given), "MEM402") == []

@@ -1,0 +1,243 @@
+"""The structure of the code in numbers: ``python -m tests.structure [CHECKOUT]``.
+
+Measured from the syntax trees alone: packages and their lines, arrows between packages and those
+that run upwards, import circles between files, lines of rule files, functions above a cyclomatic
+complexity of 15, and walks over raw syntax trees in rules. Imports under ``TYPE_CHECKING`` are no
+arrows: they vanish when the program runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+# From the lowest layer to the highest. A package may import those before it, and none after it.
+LAYERS = (
+    ("source",), ("api",), ("script",), ("rule",), ("project", "fix", "memory"), ("run",),
+    ("reports",), ("cli",),
+)  # fmt: skip
+FOLDERS = {"memlint": "memlint", "memlint_rules": "rules/memlint_rules",
+           "memlint_runtime": "runtime/memlint_runtime"}  # fmt: skip
+COMPLEX = 15
+RAW_WALKS = ("ast.walk", "ast.unparse", "ast.iter_child_nodes", "script.nodes")
+
+
+class Import(NamedTuple):
+    """One import of one file. lazy: it is made when a function runs."""
+
+    file: str
+    module: str
+    line: int
+    lazy: bool
+
+
+class Measured(NamedTuple):
+    """What was counted in one checkout."""
+
+    lines: dict[str, int]
+    imports: list[Import]
+    complexity: dict[str, int]
+    rule_lines: dict[str, int]
+    raw_walks: Counter[str]
+
+
+def modules(root: Path) -> dict[str, Path]:
+    """Every module of the three packages by its dotted name."""
+    found = {}
+    for package, folder in FOLDERS.items():
+        for path in sorted((root / folder).rglob("*.py")):
+            parts = path.relative_to(root / folder).with_suffix("").parts
+            names = (package, *(part for part in parts if part != "__init__"))
+            found[".".join(names)] = path
+    return found
+
+
+def imports_of(name: str, tree: ast.Module, known: Iterable[str]) -> Iterator[Import]:
+    """The imports of modules of ours that a file makes when it runs."""
+    names = set(known)
+
+    def visit(body: ast.AST, lazy: bool) -> Iterator[Import]:
+        for node in ast.iter_child_nodes(body):
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                for other in node.orelse:
+                    yield from visit(other, lazy)
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    if alias.name in names:
+                        yield Import(name, alias.name, node.lineno, lazy)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    inner = f"{node.module}.{alias.name}"
+                    target = inner if inner in names else node.module
+                    if target in names:
+                        yield Import(name, target, node.lineno, lazy)
+            else:
+                function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+                yield from visit(node, lazy or function)
+
+    return visit(tree, False)
+
+
+def complexities(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """(function, cyclomatic complexity); functions inside a function count on their own."""
+
+    def count(node: ast.AST) -> int:
+        total = 0
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                continue
+            if isinstance(
+                child,
+                ast.If | ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler | ast.IfExp
+                | ast.Assert | ast.With | ast.AsyncWith | ast.match_case,
+            ):  # fmt: skip
+                total += not isinstance(child, ast.With | ast.AsyncWith)
+            elif isinstance(child, ast.BoolOp):
+                total += len(child.values) - 1
+            elif isinstance(child, ast.comprehension):
+                total += 1 + len(child.ifs)
+            total += count(child)
+        return total
+
+    def visit(node: ast.AST, prefix: str) -> Iterator[tuple[str, int]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{prefix}{child.name}", 1 + count(child)
+                yield from visit(child, f"{prefix}{child.name}.")
+            elif isinstance(child, ast.ClassDef):
+                yield from visit(child, f"{prefix}{child.name}.")
+            else:
+                yield from visit(child, prefix)
+
+    return visit(tree, "")
+
+
+def measure(root: Path) -> Measured:
+    """Read every file of ``root`` once."""
+    files = modules(root)
+    lines: dict[str, int] = {}
+    found: list[Import] = []
+    complexity: dict[str, int] = {}
+    rule_lines: dict[str, int] = {}
+    walks: Counter[str] = Counter()
+    for name, path in files.items():
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        lines[name] = text.count("\n")
+        found += imports_of(name, tree, files)
+        complexity |= {f"{name}:{function}": value for function, value in complexities(tree)}
+        if name.startswith("memlint_rules."):
+            stem = path.stem
+            if stem.startswith("mem") and stem[3:6].isdigit():
+                rule_lines[stem] = lines[name]
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Attribute):
+                    spelled = ast.unparse(node)
+                    if spelled in RAW_WALKS:
+                        walks[spelled] += 1
+    return Measured(lines, found, complexity, rule_lines, walks)
+
+
+def package_of(module: str) -> str:
+    """``memlint.script.values`` -> ``script``; the top level of memlint is ``""``."""
+    parts = module.split(".")
+    if parts[0] != "memlint":
+        return parts[0]
+    packages = {package for row in LAYERS for package in row}
+    return parts[1] if len(parts) > 1 and parts[1] in packages else ""
+
+
+def circles(imports: Iterable[Import], *, lazy: bool = True) -> list[list[str]]:
+    """Groups of files that import each other in a circle (strongly connected components)."""
+    graph: dict[str, set[str]] = defaultdict(set)
+    for each in imports:
+        if each.file != each.module and (lazy or not each.lazy):
+            graph[each.file].add(each.module)
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def connect(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in index:
+                connect(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            group = [stack.pop()]
+            while group[-1] != node:
+                group.append(stack.pop())
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for node in sorted(graph):
+        if node not in index:
+            connect(node)
+    return sorted(found)
+
+
+def upward(imports: Iterable[Import]) -> list[Import]:
+    """Imports of memlint's packages that run against ``LAYERS``."""
+    level = {package: height for height, row in enumerate(LAYERS) for package in row}
+    return [
+        each
+        for each in imports
+        if package_of(each.file) in level
+        and package_of(each.module) in level
+        and package_of(each.file) != package_of(each.module)
+        and level[package_of(each.module)] >= level[package_of(each.file)]
+    ]
+
+
+def report(measured: Measured) -> str:
+    """The numbers as text."""
+    by_package: Counter[str] = Counter()
+    for name, lines in measured.lines.items():
+        top = name.split(".")[0]
+        by_package[f"{top}/{package_of(name)}" if top == "memlint" else top] += lines
+    rows = [f"{name:32} {lines:6}" for name, lines in sorted(by_package.items())]
+    arrows = {
+        (package_of(each.file), package_of(each.module))
+        for each in measured.imports
+        if package_of(each.file) != package_of(each.module)
+    }
+    against = upward(measured.imports)
+    rings = circles(measured.imports)
+    over = {name: value for name, value in measured.complexity.items() if value > COMPLEX}
+    sizes = sorted(measured.rule_lines.values())
+    rows += [
+        f"files {len(measured.lines)}, lines {sum(measured.lines.values())}",
+        f"arrows between packages {len(arrows)}, upwards {len(against)}",
+        *(f"    {each.file}:{each.line} -> {each.module}" for each in against),
+        f"import circles between files {len(rings)}",
+        *(f"    {', '.join(ring)}" for ring in rings),
+        f"rule files {len(sizes)}, lines: median {statistics.median(sizes or [0]):.0f}, "
+        f"longest {max(sizes, default=0)}, above 150: {sum(size > 150 for size in sizes)}",
+        f"functions {len(measured.complexity)}, cyclomatic complexity above {COMPLEX}: {len(over)}",
+        *(
+            f"    {value:3} {name}"
+            for name, value in sorted(over.items(), key=lambda x: -x[1])[:25]
+        ),
+        f"raw walks over syntax trees in rules {sum(measured.raw_walks.values())} "
+        f"{dict(measured.raw_walks)}",
+    ]
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """Print the numbers of the checkout that the command line names, or of this one."""
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent
+    sys.stdout.write(report(measure(root)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
