@@ -110,29 +110,31 @@ class Cell:
             config["embd_pdrop"] = 0.0
         return config
 
+    def run(self) -> dict[str, Any]:
+        """The cell as settings."""
+        return {
+            "model": {"config": self.config()},
+            "method": "full",
+            "trainer": "loop",
+            "weights_dtype": "bfloat16",
+            "compute_dtype": "bfloat16",
+            "optimizer": "adamw_torch",
+            "loss": "full_logits",
+            "checkpointing": "none",
+            "attention": "sdpa",
+            "packed": True,
+            "versions": {"transformers": "5.23.0", "torch": "2.13.0", "peft": "0.21.2"},
+            **self.settings,
+        }
+
     def predicted(self) -> int:
         """Bytes by the model, without what a CPU run has not: cuBLAS."""
-        result = estimate(
-            {
-                "model": {"config": self.config()},
-                "method": "full",
-                "trainer": "loop",
-                "weights_dtype": "bfloat16",
-                "compute_dtype": "bfloat16",
-                "optimizer": "adamw_torch",
-                "loss": "full_logits",
-                "checkpointing": "none",
-                "attention": "sdpa",
-                "packed": True,
-                "versions": {"transformers": "5.23.0", "torch": "2.13.0", "peft": "0.21.2"},
-                **self.settings,
-            }
-        )
+        result = estimate(self.run())
         workspace = sum(t.bytes for t in result.peak.tensors if t.kind in ("workspace", "batch"))
         return result.peak.total - workspace
 
-    def measured(self) -> LiveBytes:
-        """Live bytes of a step of the real libraries."""
+    def built(self) -> Any:
+        """The model on the meta device, with its adapters."""
         from transformers import AutoConfig, AutoModelForCausalLM
 
         settings = self.settings
@@ -150,8 +152,19 @@ class Cell:
             model.gradient_checkpointing_enable(
                 gradient_checkpointing_kwargs={"use_reentrant": False}
             )
+        if settings.get("loss") == "chunked":
+            from trl.trainer.utils import add_fused_lm_head
+
+            add_fused_lm_head(model)
+            _use_kernels()
         if settings.get("method") == "lora":
             model = _with_adapters(model, settings["lora"], settings.get("checkpointing"))
+        return model
+
+    def measured(self) -> LiveBytes:
+        """Live bytes of two steps of the real libraries."""
+        settings = self.settings
+        model = self.built()
         with FakeTensorMode(allow_non_fake_inputs=True):
             _place(model)
             counter = LiveBytes()
@@ -161,11 +174,44 @@ class Cell:
             for state in optimizer.state.values():
                 for value in state.values():
                     counter.watch(value, "state")
-            ids = torch.randint(0, 100, (int(settings["micro_batch"]), int(settings["seq_len"])))
+            ids = torch.randint(0, 100, _shape(settings))
             with counter:
                 for _ in range(2):
                     _step(model, ids, optimizer, settings)
         return counter
+
+
+def on_gpu(cell: Cell) -> tuple[int, int]:
+    """Peak allocated and reserved bytes of two steps on a GPU, the model's weights random."""
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    settings = cell.settings
+    with torch.device("cuda"):
+        model = cell.built()
+        _place(model)
+        for parameter in model.parameters():
+            parameter.data.normal_(std=0.02)
+        optimizer = _optimizer(str(settings.get("optimizer", "adamw_torch")), model)
+        ids = torch.randint(0, 100, _shape(settings))
+        for _ in range(2):
+            _step(model, ids, optimizer, settings)
+    return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+
+
+def _use_kernels() -> None:
+    """TRL's tiles as on a GPU: kernels that work in place, where the CPU copies whole tiles."""
+    from trl.kernels import chunked_logprob
+
+    for name in ("_forward_tile", "_backward_tile", "_addmm_fp32"):
+        setattr(chunked_logprob, name, lambda *_, **__: None)
+
+
+def _shape(settings: Mapping[str, Any]) -> tuple[int, int]:
+    """Rows and tokens of a batch: pairs for DPO, prompt and completion for GRPO."""
+    rows, length = int(settings["micro_batch"]), int(settings["seq_len"])
+    if settings.get("trainer") == "trl.DPOTrainer":
+        return 2 * rows, length
+    return rows, length
 
 
 def _place(model: Any) -> None:
@@ -214,14 +260,36 @@ def _optimizer(name: str, model: Any) -> Any:
 def _step(model: Any, ids: torch.Tensor, optimizer: Any, settings: Mapping[str, Any]) -> None:
     held = settings.get("trainer", "loop") == "loop"
     mixed = settings.get("weights_dtype") == "float32"
-    with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
-        outputs = model(input_ids=ids, labels=ids)
-        loss = outputs.loss
+    trainer = str(settings.get("trainer", "loop"))
+    with torch.autocast(ids.device.type, torch.bfloat16, enabled=mixed):
+        if trainer in ("trl.DPOTrainer", "trl.GRPOTrainer"):
+            outputs = None
+            loss = _preference(model, ids, settings)
+        elif settings.get("loss") == "chunked":
+            outputs = None
+            loss = -model(input_ids=ids, labels=ids, fused_lm_head=True).log_probs.mean()
+        else:
+            outputs = model(input_ids=ids, labels=ids)
+            loss = outputs.loss
     if not held:
         del outputs
     loss.backward()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
+
+
+def _preference(model: Any, ids: torch.Tensor, settings: Mapping[str, Any]) -> torch.Tensor:
+    """Mean log-probability of the completions, as TRL's preference trainers take it."""
+    from trl.trainer.utils import selective_log_softmax
+
+    kept = int(settings.get("completion_len", ids.shape[1] - 1))
+    if settings.get("loss") == "chunked":
+        labels = ids.clone()
+        labels[:, : ids.shape[1] - kept] = -100
+        return -model(input_ids=ids, labels=labels, fused_lm_head=True).log_probs.mean()
+    logits = model(input_ids=ids, logits_to_keep=kept + 1).logits[:, :-1]
+    chances: torch.Tensor = selective_log_softmax(logits, ids[:, -kept:])
+    return -chances.mean()
 
 
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -274,6 +342,47 @@ def cells() -> Iterator[Cell]:
     for model in ("mistralai/Mixtral-8x7B-v0.1", "Qwen/Qwen3-30B-A3B"):
         yield Cell(model, micro_batch=1, seq_len=2048, layers=2)
         yield Cell(model, micro_batch=2, seq_len=2048, layers=2, checkpointing="full")
+    for model in ("Qwen/Qwen2.5-0.5B", "meta-llama/Llama-3.2-1B", "Qwen/Qwen3-1.7B"):
+        common: dict[str, Any] = {
+            "method": "lora",
+            "lora": {**lora, "dtype": "bfloat16"},
+            "autocast": False,
+            "checkpointing": "full",
+        }
+        yield Cell(
+            model,
+            micro_batch=2,
+            seq_len=1024,
+            trainer="trl.DPOTrainer",
+            loss="full_logits",
+            reference_model=False,
+            **common,
+        )
+        yield Cell(
+            model,
+            micro_batch=8,
+            seq_len=1280,
+            prompt_len=1024,
+            completion_len=256,
+            trainer="trl.GRPOTrainer",
+            loss="full_logits",
+            **common,
+        )
+        yield Cell(
+            model,
+            micro_batch=8,
+            seq_len=1280,
+            prompt_len=1024,
+            completion_len=256,
+            group_size=8,
+            trainer="trl.GRPOTrainer",
+            loss="chunked",
+            **common,
+        )
+        yield Cell(
+            model, micro_batch=4, seq_len=2048, trainer="trl.SFTTrainer", loss="chunked", **common
+        )
+    yield Cell("Qwen/Qwen2.5-7B", micro_batch=1, seq_len=2048, layers=28, checkpointing="full")
     for optimizer in ("sgd", "adagrad", "rmsprop"):
         yield Cell("Qwen/Qwen2.5-0.5B", micro_batch=1, seq_len=1024, optimizer=optimizer)
 

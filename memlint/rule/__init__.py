@@ -60,7 +60,9 @@ if TYPE_CHECKING:
         call_after_load,
         call_beside,
         fix,
+        is_switched_off,
         together,
+        unless_switched_off,
     )
     from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
     from memlint.rule.triggers import LIBRARIES, PACKAGES
@@ -107,6 +109,7 @@ if TYPE_CHECKING:
         Trainer,
         Width,
     )
+    from memlint.script.version_guards import is_guarded, names_looked_up
     from memlint.source import Span
 
 __all__ = [
@@ -201,9 +204,13 @@ __all__ = [
     "fix",
     "fuse_trainers_loss",
     "fuse_trl_loss",
+    "is_guarded",
+    "is_switched_off",
+    "names_looked_up",
     "prompt_sharing_trainer",
     "share_prompts",
     "together",
+    "unless_switched_off",
 ]
 
 

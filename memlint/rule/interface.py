@@ -51,7 +51,9 @@ from memlint.rule.kit import (
     call_after_load,
     call_beside,
     fix,
+    is_switched_off,
     together,
+    unless_switched_off,
 )
 from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
 from memlint.rule.triggers import LIBRARIES, PACKAGES
@@ -98,6 +100,7 @@ from memlint.script import (
     Trainer,
     Width,
 )
+from memlint.script.version_guards import is_guarded, names_looked_up
 from memlint.source import Span
 from memlint.source.record import Plain
 
@@ -193,9 +196,13 @@ __all__ = [
     "fix",
     "fuse_trainers_loss",
     "fuse_trl_loss",
+    "is_guarded",
+    "is_switched_off",
+    "names_looked_up",
     "prompt_sharing_trainer",
     "share_prompts",
     "together",
+    "unless_switched_off",
 ]
 
 

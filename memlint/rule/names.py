@@ -16,7 +16,11 @@ from memlint.rule import Rule, Skip
 from memlint.source.record import Plain
 
 _GROUPS = (
-    ("What a rule is made of", "memlint.rule.interface memlint.rule.findings memlint.rule.kit"),
+    (
+        "What a rule is made of",
+        "memlint.rule.interface memlint.rule.findings memlint.rule.kit memlint.rule.causal_loss "
+        "memlint.rule.trl_losses memlint.rule.shared_prompts",
+    ),
     ("Words for triggers", "memlint.rule.triggers"),
     ("What a script says", "memlint.script"),
     ("Edits", "memlint.rule.edits"),

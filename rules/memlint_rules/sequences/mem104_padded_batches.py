@@ -33,6 +33,9 @@ from memlint_rules._training import DECODERS, checkpoint
 _CALL = "memlint_runtime.train_without_padding"
 _LANGUAGE_MODELING = "transformers.DataCollatorForLanguageModeling"
 _COLLATORS = (_LANGUAGE_MODELING, "transformers.DataCollatorForSeq2Seq")
+# Families whose checkpoints drop attention weights (`attn_pdrop`, `attention_dropout` of 0.1), which
+# variable-length attention cannot; TRL's preference trainers switch dropout off by default.
+_WITH_ATTENTION_DROPOUT = r"gpt-?2|starcoder2"
 # They put chosen and rejected sequences into one batch.
 _PAIRED = ("trl.DPOTrainer", "trl.RewardTrainer")
 
@@ -119,7 +122,13 @@ def _where_known(script: Script, trainer: Trainer, fix: Fix) -> Fix:
 
     One that tells positions by a bias on the scores (BLOOM) does not.
     """
-    if not fix.edits or re.search(rf"{DECODERS}|gemma", _checkpoint(script, trainer)):
+    name = _checkpoint(script, trainer)
+    if not fix.edits:
+        return fix
+    if trainer.kind not in _PAIRED and re.search(_WITH_ATTENTION_DROPOUT, name):
+        message = f"{fix.message}, with the attention dropout of the model's configuration at 0"
+        return Fix(message, (), Applicability.DISPLAY)
+    if re.search(rf"{DECODERS}|gemma", name):
         return fix
     message = f"{fix.message}, if the model is one whose attention can keep documents apart"
     return Fix(message, (), Applicability.DISPLAY)
@@ -151,7 +160,8 @@ RULE = Rule(
         "tokens out of the labels wherever they stand: end tokens that serve as padding are "
         "learned afterwards. `train_without_padding` comes with `pip install "
         "'torch-memlint[runtime]'`; advice only for versions that it is not tested with, where the "
-        "model is not one that is known to keep documents apart, and where the trainer has no name."
+        "model is not one that is known to keep documents apart or drops attention weights (GPT-2), "
+        "and where the trainer has no name."
     ),
     check=check,
     triggers=(LIBRARIES, frozenset({"DataCollator", "DPOTrainer", "RewardTrainer"})),
