@@ -127,19 +127,24 @@ RULE = Rule(
     references=("https://arxiv.org/abs/2411.09009",),
     examples=(
         Example(
-            title="indexed by position and token",
+            title="log-probabilities in a loop",
             bad="""\
-import torch
-import torch.nn.functional as F
 from transformers import AutoModelForCausalLM
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
 for ids in loader:
-    logits = model(ids[None]).logits[0]
-    shifted = logits[:-1]
-    tokens = ids[1:]
-    logprobs = F.log_softmax(shifted, dim=-1)[torch.arange(len(tokens)), tokens]
-    (-logprobs.mean()).backward()
+    logprobs = model(ids).logits[:, :-1].log_softmax(-1)
+    (-logprobs.gather(-1, ids[:, 1:, None]).mean()).backward()
+""",
+            good="""\
+from transformers import AutoModelForCausalLM
+from memlint_runtime.losses import defer_logits
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+defer_logits(model)
+for ids in loader:
+    logprobs = model(ids).logits[:, :-1].log_softmax(-1)
+    (-logprobs.gather(-1, ids[:, 1:, None]).mean()).backward()
 """,
         ),
     ),

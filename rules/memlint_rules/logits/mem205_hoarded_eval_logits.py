@@ -142,12 +142,32 @@ RULE = Rule(
     references=("https://github.com/huggingface/transformers/issues/7158",),
     examples=(
         Example(
-            title="a metric that needs more than the argmax: advice",
+            title="a metric over the argmax",
             bad="""\
+import numpy as np
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
 
+
+def accuracy(pair):
+    return {"accuracy": (np.argmax(pair.predictions, axis=-1) == pair.label_ids).mean()}
+
+
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-Trainer(model, TrainingArguments("out"), compute_metrics=perplexity).evaluate(test)
+args = TrainingArguments("out", eval_strategy="epoch")
+trainer = Trainer(model, args, eval_dataset=test, compute_metrics=accuracy)
+""",
+            good="""\
+import numpy as np
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+
+def accuracy(pair):
+    return {"accuracy": (pair.predictions == pair.label_ids).mean()}
+
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+args = TrainingArguments("out", eval_strategy="epoch")
+trainer = Trainer(model, args, eval_dataset=test, compute_metrics=accuracy, preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(dim=-1))
 """,
         ),
     ),
