@@ -115,7 +115,7 @@ RULE = Rule(
         "return an object that computes log-softmax and gather together; all else that is done to "
         "logits computes them first, as before. Applied only where every use of the logits is such "
         "a gather, and the script loads the models itself; advice elsewhere, and where models are "
-        "copied, compiled, or sharded by DeepSpeed."
+        "copied, compiled or sharded."
     ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),

@@ -113,8 +113,8 @@ RULE = Rule(
         "of them: G (P + C) tokens through the model, where P + G C carry the same information. "
         "With prompts of 4,096 tokens, completions of 256 and groups of 8 that is 5.7 times the "
         "tokens, and as many times the activations, for policy, old and reference model alike. "
-        "The runtime's trainers are TRL's own with the same arguments, losses and metrics; they "
-        "pack each group as a prefix tree and let the gradient flow through the shared prompt. "
+        "The runtime's trainers pack each group as a prefix tree and let the gradient flow "
+        "through the shared prompt. "
         "A hint where the limits of the configuration say that little would be gained."
     ),
     fix_safety=(
@@ -129,10 +129,7 @@ RULE = Rule(
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer", "num_return_sequences"})),
-    references=(
-        "https://github.com/huggingface/trl/pull/2669",
-        "https://arxiv.org/abs/2402.03300",
-    ),
+    references=("https://github.com/huggingface/trl/pull/2669",),
     examples=(
         Example(
             title="through the module, for RLOO",

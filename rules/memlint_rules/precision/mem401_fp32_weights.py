@@ -26,6 +26,7 @@ from memlint.rule import (
 )
 
 _FLOAT32 = "torch.float32"
+_COST = "4 bytes a parameter where bfloat16 needs 2"
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -58,18 +59,13 @@ def _check_load(script: Script, load: Call) -> Iterator[Finding]:
     setting = script.given_dtype(load)
     if setting is None:
         if script.api.behaviour("load-dtype") == "float32" and not load.open_ended:
-            yield Finding(
-                script.span(load.node.func),
-                "the model is loaded in float32, this version's default: 4 bytes a parameter "
-                "where bfloat16 needs 2",
-                _fix(script, load, script.dtype_option(load.name), frozen),
-            )
+            message = f"the model is loaded in float32, this version's default: {_COST}"
+            made = _fix(script, load, script.dtype_option(load.name), frozen)
+            yield Finding(script.span(load.node.func), message, made)
     elif setting.given and script.dtype_name(setting) == _FLOAT32:
-        yield Finding(
-            script.span(setting.node if setting.node is not None else load.node),
-            f"`{setting.name}` is float32: 4 bytes a parameter where bfloat16 needs 2",
-            _fix(script, load, setting.name, frozen),
-        )
+        span = script.span(setting.node if setting.node is not None else load.node)
+        message = f"`{setting.name}` is float32: {_COST}"
+        yield Finding(span, message, _fix(script, load, setting.name, frozen))
 
 
 def _fix(script: Script, load: Call, option: str, frozen: bool) -> Fix | None:
@@ -108,8 +104,7 @@ def _by_name(script: Script, trainer: Trainer) -> Finding:
         made = fix(f"Set `{option}={loaded}`", edits, unsafe=not trainer.peft)
     return Finding(
         script.span(given.node if given.node is not None else trainer.node),
-        f"`{trainer.kind.rpartition('.')[2]}` loads a model given by name in float32: 4 bytes a "
-        "parameter where bfloat16 needs 2",
+        f"`{trainer.kind.rpartition('.')[2]}` loads a model given by name in float32: {_COST}",
         made,
     )
 
@@ -132,11 +127,7 @@ RULE = Rule(
     ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(
-        LIBRARIES,
-        frozenset({"from_pretrained", "Trainer"}),
-        frozenset({"Trainer", ".backward("}),
-    ),
+    triggers=(LIBRARIES, frozenset({"Trainer"})),
     references=("https://huggingface.co/docs/transformers/models#model-data-type",),
     examples=(
         Example(
