@@ -59,6 +59,13 @@ if TYPE_CHECKING:
         fix,
         together,
     )
+    from memlint.rule.padding import (
+        PADDING_COLLATORS,
+        leave_padding_to_collator,
+        makes_own_mask,
+        padding_advice,
+        share_of_padding,
+    )
     from memlint.rule.triggers import LIBRARIES, PACKAGES
     from memlint.script import (
         MEASURES,
@@ -97,6 +104,7 @@ if TYPE_CHECKING:
         Step,
         Symbol,
         Tensor,
+        Tokenization,
         Trainer,
         Width,
     )
@@ -109,6 +117,7 @@ __all__ = [
     "MISSING",
     "OFF_CUDA",
     "PACKAGES",
+    "PADDING_COLLATORS",
     "UNSLOTH",
     "UNSURE",
     "VISION",
@@ -183,11 +192,16 @@ __all__ = [
     "Successor",
     "Symbol",
     "Tensor",
+    "Tokenization",
     "Trainer",
     "Width",
     "WrapStatements",
     "advise",
     "fix",
+    "leave_padding_to_collator",
+    "makes_own_mask",
+    "padding_advice",
+    "share_of_padding",
     "together",
 ]
 

@@ -50,6 +50,13 @@ from memlint.rule.kit import (
     fix,
     together,
 )
+from memlint.rule.padding import (
+    PADDING_COLLATORS,
+    leave_padding_to_collator,
+    makes_own_mask,
+    padding_advice,
+    share_of_padding,
+)
 from memlint.rule.triggers import LIBRARIES, PACKAGES
 from memlint.script import (
     MEASURES,
@@ -88,6 +95,7 @@ from memlint.script import (
     Step,
     Symbol,
     Tensor,
+    Tokenization,
     Trainer,
     Width,
 )
@@ -101,6 +109,7 @@ __all__ = [
     "MISSING",
     "OFF_CUDA",
     "PACKAGES",
+    "PADDING_COLLATORS",
     "UNSLOTH",
     "UNSURE",
     "VISION",
@@ -175,11 +184,16 @@ __all__ = [
     "Successor",
     "Symbol",
     "Tensor",
+    "Tokenization",
     "Trainer",
     "Width",
     "WrapStatements",
     "advise",
     "fix",
+    "leave_padding_to_collator",
+    "makes_own_mask",
+    "padding_advice",
+    "share_of_padding",
     "together",
 ]
 
