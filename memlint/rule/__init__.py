@@ -51,13 +51,16 @@ if TYPE_CHECKING:
     from memlint.rule.interface import Example, Rule
     from memlint.rule.kit import (
         DIFFUSION,
+        LEARNED_PROMPTS,
         OFF_CUDA,
         UNSLOTH,
         VISION,
         Skip,
         advise,
+        call_after_trainer,
         fix,
         together,
+        unless_switched_off,
     )
     from memlint.rule.padding import (
         PADDING_COLLATORS,
@@ -112,6 +115,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIFFUSION",
+    "LEARNED_PROMPTS",
     "LIBRARIES",
     "MEASURES",
     "MISSING",
@@ -197,12 +201,14 @@ __all__ = [
     "Width",
     "WrapStatements",
     "advise",
+    "call_after_trainer",
     "fix",
     "leave_padding_to_collator",
     "makes_own_mask",
     "padding_advice",
     "share_of_padding",
     "together",
+    "unless_switched_off",
 ]
 
 

@@ -42,13 +42,16 @@ from memlint.rule.edits import (
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.kit import (
     DIFFUSION,
+    LEARNED_PROMPTS,
     OFF_CUDA,
     UNSLOTH,
     VISION,
     Skip,
     advise,
+    call_after_trainer,
     fix,
     together,
+    unless_switched_off,
 )
 from memlint.rule.padding import (
     PADDING_COLLATORS,
@@ -104,6 +107,7 @@ from memlint.source.record import Plain
 
 __all__ = [
     "DIFFUSION",
+    "LEARNED_PROMPTS",
     "LIBRARIES",
     "MEASURES",
     "MISSING",
@@ -189,12 +193,14 @@ __all__ = [
     "Width",
     "WrapStatements",
     "advise",
+    "call_after_trainer",
     "fix",
     "leave_padding_to_collator",
     "makes_own_mask",
     "padding_advice",
     "share_of_padding",
     "together",
+    "unless_switched_off",
 ]
 
 

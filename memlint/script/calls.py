@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
@@ -13,6 +14,7 @@ from memlint.api.stand_ins import stands_in
 from memlint.script.checkpointing import is_checkpointed_by_call
 from memlint.script.gradients import in_evaluation_hook, is_off
 from memlint.script.invocations import Record
+from memlint.script.packing import packing_strategy
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
 from memlint.script.trainers import may_train
 from memlint.script.values import (
@@ -234,6 +236,11 @@ class Config(Call):
         return merge_slots(slots)
 
     @property
+    def packing(self) -> str | None:
+        """The packing strategy, ``padding_free`` for that alone; None where neither is on."""
+        return packing_strategy(self)
+
+    @property
     def skips_preparation(self) -> bool | None:
         """Whether the trainer is told to leave the data as they are; None where it may be."""
         return skips_preparation(self)
@@ -286,6 +293,13 @@ class Trainer(Call):
         """Whether it is told to leave the data as they are; None where it may be."""
         answers = {skips_preparation(one) for one in (self, self.config) if one is not None}
         return True if True in answers else None if None in answers else False
+
+    @property
+    def collator(self) -> Call | None:
+        """The call that makes its collator, where the script gives it one."""
+        made = self.setting("data_collator").value
+        made_by = made.made_by if isinstance(made, Object) else None
+        return self.script.call_at(made_by.node) if made_by is not None else None
 
     @property
     def prepares_rows(self) -> bool:
@@ -378,6 +392,22 @@ class ModelFacts(NamedTuple):
         return isinstance(self.name, str) and any(part in self.name for part in _TOYS)
 
     @property
+    def checkpoint(self) -> str:
+        """Its checkpoint in lower case; empty where that is not known."""
+        return self.name.lower() if isinstance(self.name, str) else ""
+
+    @property
+    def is_decoder(self) -> bool:
+        """Whether its checkpoint is of a family of decoders that is known."""
+        return re.search(_DECODERS, self.checkpoint) is not None
+
+    @property
+    def keeps_documents_apart(self) -> bool:
+        """Whether its attention can definitely keep the documents of a row apart. One that adds a
+        bias for positions to the scores (BLOOM) cannot."""
+        return self.is_decoder or "gemma" in self.checkpoint
+
+    @property
     def loads_language_model(self) -> bool:
         """Whether a call in sight loads it as a decoder or encoder-decoder language model."""
         return self.load is not None and is_language_model(self.load)
@@ -389,6 +419,11 @@ class ModelFacts(NamedTuple):
         return answers.pop() if len(answers) == 1 else None
 
 
+# Families of decoders that have had sdpa since before the oldest version of the tables.
+_DECODERS = (
+    r"llama|mistral|mixtral|qwen(1\.5|2|3)|phi-?(1|2|3|4)|smollm|pythia|gpt-?neox|starcoder2|olmo"
+    r"|gpt2|zephyr|vicuna|falcon-?(7b|40b|3|180b)"
+)
 _LANGUAGE_MODELS = ("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration")
 
 

@@ -235,7 +235,8 @@ def _preparation(script: Script, rows: Rows) -> Preparation | None:
     function = rows.function
     if rows.operation in ("map", "with_transform", "set_transform"):
         node = function.node if isinstance(function, Function) else None
-        if node is None or rows.last <= rows.first:
+        if node is None or not rows.last:
+            # It was never run.
             known = _is_tokenizer_value(function)
             kind = Lengths.TOKENIZED if known else Lengths.UNKNOWN
             return Preparation(rows.operation, call, node, (Effect(kind, None, record.node),))

@@ -172,3 +172,12 @@ def _is_tokens(script: Script, node: ast.expr) -> bool:
 def _number(script: Script, node: ast.expr) -> int | None:
     value = script.python(node)
     return value if type(value) is int else None
+
+
+def joins_and_cuts(function: ast.FunctionDef) -> bool:
+    """Whether a function is run_clm's ``group_texts``: rows end to end, cut into equal blocks."""
+    return function.name == "group_texts" and any(
+        isinstance(node, ast.Call)
+        and getattr(node.func, "id", getattr(node.func, "attr", "")) in ("sum", "chain")
+        for node in walk([function])
+    )

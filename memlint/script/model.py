@@ -27,6 +27,7 @@ from memlint.script.flow import Flow
 from memlint.script.gradients import is_off_around
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
+from memlint.script.lengths import joins_and_cuts
 from memlint.script.losses import avoids_logits
 from memlint.script.owners import (
     AttentionOwner,
@@ -37,7 +38,9 @@ from memlint.script.owners import (
     owner_of_loss,
     patches_loss,
 )
+from memlint.script.packing import learns_prompts, sets_attention
 from memlint.script.project import Project, is_elsewhere
+from memlint.script.purpose import Purpose
 from memlint.script.references import Reference, reference
 from memlint.script.settings import python_value, setting_of, unified
 from memlint.script.tensors import Tensor, Use, Width
@@ -495,10 +498,21 @@ class Script(Tree):
         """The data sets that trainers and data loaders read, in source order."""
         return datasets_of(self)
 
+    def lengths_may_differ(self, trainer: Trainer) -> bool:
+        """Whether the making of a trainer's training set is in sight and leaves rows of several
+        lengths."""
+        data = [one for one in self.datasets if one.trainer and one.trainer.node is trainer.node]
+        return any(one.lengths_differ for one in data if one.purpose is not Purpose.EVALUATION)
+
     @cached_property
     def tokenizations(self) -> tuple[Tokenization, ...]:
         """The places where the script calls a tokenizer, in source order."""
         return tokenizations_of(self)
+
+    @property
+    def block_functions(self) -> tuple[ast.FunctionDef, ...]:
+        """Functions that lay rows end to end and cut them into equal blocks."""
+        return tuple(one for one in self.nodes(ast.FunctionDef) if joins_and_cuts(one))
 
     @cached_property
     def may_truncate(self) -> bool:
@@ -644,6 +658,16 @@ class Script(Tree):
         if self.training:
             return all(trainer.trains_language_model for trainer in self.training)
         return bool(self.model_loads) and all(map(is_language_model, self.model_loads))
+
+    @cached_property
+    def learns_prompts(self) -> bool:
+        """Whether an adapter of learned tokens is trained, for which PEFT drops the positions."""
+        return learns_prompts(self)
+
+    @cached_property
+    def sets_attention(self) -> bool:
+        """Whether the script changes a model's attention by other means than its loading."""
+        return sets_attention(self)
 
     @cached_property
     def compiles_one_shape(self) -> bool:

@@ -31,6 +31,8 @@ _MAPS = frozenset({"map", "with_transform", "set_transform"})
 _COLLATORS = frozenset({"collate_fn", "data_collator"})
 _SHOWS = frozenset({"print", "pprint", "len", "display", "keys", "type"})
 _HELD_OUT = re.compile("test|eval|valid|dev(?!ice)|infer|predict|bench", re.IGNORECASE)
+# Checkpoints whose tokenizers know no limit, or the model's whole context (131,072 for Qwen3).
+_LONG_CONTEXT = re.compile("(?<!tiny)llama|qwen|mistral|mixtral|gemma|deepseek", re.IGNORECASE)
 _TENSORS = frozenset({"clone", "squeeze", "shape", "size", "tolist", "flatten"})
 
 
@@ -195,17 +197,16 @@ class Tokenization:
         return any(isinstance(node, ast.arg) and node.arg == name for node in nodes)
 
     @cached_property
-    def checkpoint(self) -> str | None:
-        """The checkpoint whose tokenizer it is, where the script writes one and leaves the
-        tokenizer's limit as it comes."""
+    def own_limit_is_useless(self) -> bool:
+        """Whether the tokenizer's own limit is known to be the model's whole context, or none."""
         receiver = self.call.receiver
         if not isinstance(receiver, Object) or receiver.made_by is None:
-            return None
+            return False
         load = self.script.call_at(receiver.made_by.node)
         if load is None or load.open_ended or load.setting("model_max_length").given is not False:
-            return None
+            return False
         name = self.script.model_facts(receiver).name
-        return name if isinstance(name, str) else None
+        return isinstance(name, str) and _LONG_CONTEXT.search(name) is not None
 
 
 def tokenizations_of(script: Script) -> tuple[Tokenization, ...]:

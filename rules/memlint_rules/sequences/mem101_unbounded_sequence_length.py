@@ -7,7 +7,6 @@ in an epoch, as an out-of-memory error. Source: TRL documentation, "Reducing Mem
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -30,8 +29,6 @@ from memlint.rule import (
 
 # TRL's own limit since it has one; also where the library's default is no number.
 _LIMIT = 1024
-# Checkpoints whose tokenizers know no limit, or the model's whole context (131,072 for Qwen3).
-_LONG_CONTEXT = r"(?i)(?<!tiny)llama|qwen|mistral|mixtral|gemma|deepseek"
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -99,7 +96,7 @@ def _in_tokenization(one: Tokenization) -> Iterator[Finding]:
     if truncation.given is False or truncation.value is False:
         message = "tokenizes training examples without truncation: the longest sets the peak"
         edits = (SetKeyword(call.span, "truncation", "True"), *edits)
-    elif truncation.value is True and re.search(_LONG_CONTEXT, one.checkpoint or ""):
+    elif truncation.value is True and one.own_limit_is_useless:
         message = (
             "truncates to the tokenizer's own limit, which for this model is its whole context "
             "or none at all"
@@ -130,10 +127,7 @@ RULE = Rule(
     ),
     check=check,
     triggers=(LIBRARIES, frozenset({"Config", "Trainer", ".backward("})),
-    references=(
-        "https://huggingface.co/docs/trl/reducing_memory_usage",
-        "https://huggingface.co/docs/transformers/pad_truncation",
-    ),
+    references=("https://huggingface.co/docs/trl/reducing_memory_usage",),
     skips=(VISION, DIFFUSION),
     examples=(
         Example(
