@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         advise,
         call_after_trainer,
         fix,
+        is_switched_off,
         together,
         unless_switched_off,
     )
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
         Trainer,
         Width,
     )
+    from memlint.script.version_guards import is_guarded, names_looked_up
     from memlint.source import Span
 
 __all__ = [
@@ -203,8 +205,11 @@ __all__ = [
     "advise",
     "call_after_trainer",
     "fix",
+    "is_guarded",
+    "is_switched_off",
     "leave_padding_to_collator",
     "makes_own_mask",
+    "names_looked_up",
     "padding_advice",
     "share_of_padding",
     "together",

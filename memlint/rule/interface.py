@@ -50,6 +50,7 @@ from memlint.rule.kit import (
     advise,
     call_after_trainer,
     fix,
+    is_switched_off,
     together,
     unless_switched_off,
 )
@@ -102,6 +103,7 @@ from memlint.script import (
     Trainer,
     Width,
 )
+from memlint.script.version_guards import is_guarded, names_looked_up
 from memlint.source import Span
 from memlint.source.record import Plain
 
@@ -195,8 +197,11 @@ __all__ = [
     "advise",
     "call_after_trainer",
     "fix",
+    "is_guarded",
+    "is_switched_off",
     "leave_padding_to_collator",
     "makes_own_mask",
+    "names_looked_up",
     "padding_advice",
     "share_of_padding",
     "together",

@@ -40,6 +40,18 @@ def together(*parts: tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
     return edits
 
 
+def is_switched_off(setting: Setting) -> bool:
+    """Whether the script writes ``False`` itself; a command line's default decides nothing."""
+    return setting.given is True and setting.value is False and not setting.by_default
+
+
+def unless_switched_off(setting: Setting, proposed: Fix) -> Fix:
+    """``proposed``; advice where the script has written ``False`` for the option."""
+    if not is_switched_off(setting):
+        return proposed
+    return proposed._replace(edits=(), applicability=Applicability.DISPLAY)
+
+
 class Skip(NamedTuple):
     """Scripts that a rule says nothing of, as data: ``Rule(skips=(UNSLOTH, OFF_CUDA))``.
 
@@ -58,14 +70,6 @@ DIFFUSION = Skip("it trains a diffusion model", lambda script: script.uses_diffu
 LEARNED_PROMPTS = Skip(
     "prompts are learned, for which PEFT drops the positions", lambda script: script.learns_prompts
 )
-
-
-def unless_switched_off(setting: Setting, made: Fix) -> Fix:
-    """``made``; advice where the script writes ``False`` itself. A command line's default decides
-    nothing."""
-    if setting.given is True and setting.value is False and not setting.by_default:
-        return advise(made.message)
-    return made
 
 
 def call_after_trainer(script: Script, trainer: Trainer, qualname: str, argument: str) -> Fix:

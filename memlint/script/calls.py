@@ -408,6 +408,12 @@ class ModelFacts(NamedTuple):
         return self.is_decoder or "gemma" in self.checkpoint
 
     @property
+    def drops_attention(self) -> bool:
+        """Whether its checkpoint is of a family whose configurations drop attention weights
+        (``attn_pdrop``, ``attention_dropout`` of 0.1), which variable-length attention cannot."""
+        return re.search(r"gpt-?2|starcoder2", self.checkpoint) is not None
+
+    @property
     def loads_language_model(self) -> bool:
         """Whether a call in sight loads it as a decoder or encoder-decoder language model."""
         return self.load is not None and is_language_model(self.load)

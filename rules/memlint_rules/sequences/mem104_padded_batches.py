@@ -2,9 +2,7 @@
 
 Collators for causal language models and those of preference and reward trainers pad. Padding goes
 through every layer. Without it the documents of a batch lie end to end in one row, with attention
-between their bounds. Losses are the same, token for token. Cost: batches of uneven length, and
-evaluation without one row per example. Source: Krell et al., arXiv:2107.02027; transformers'
-``DataCollatorWithFlattening``.
+between their bounds. Losses are the same, token for token. Source: Krell et al., arXiv:2107.02027.
 """
 
 from __future__ import annotations
@@ -83,11 +81,9 @@ def _in_collator(script: Script, trainer: Trainer) -> Iterator[Finding]:
 
 def _finding(script: Script, trainer: Trainer, at: Call, made: Fix) -> Iterator[Finding]:
     rows = trainer.config.effective(_ROWS).value if trainer.config is not None else None
-    if type(rows) is not int:
-        return
     pairs = trainer.kind in _PAIRED
-    rows = 2 * rows if pairs else rows
-    if rows > 1 and script.lengths_may_differ(trainer):
+    rows = 2 * rows if pairs and type(rows) is int else rows
+    if type(rows) is int and rows > 1 and script.lengths_may_differ(trainer):
         share = share_of_padding(rows, pairs=pairs)
         message = f"pads every row to the longest of {rows}: {share}"
         yield Finding(script.span(at.node.func), message, made)
@@ -95,10 +91,13 @@ def _finding(script: Script, trainer: Trainer, at: Call, made: Fix) -> Iterator[
 
 def _fix(script: Script, trainer: Trainer) -> Fix:
     made = call_after_trainer(script, trainer, _CALL, "{}")
-    if trainer.model.keeps_documents_apart:
-        return made
-    condition = "if the model is one whose attention can keep documents apart"
-    return advise(f"{made.message}, {condition}") if made.edits else made
+    model, condition = trainer.model, ""
+    # TRL's preference trainers switch dropout off by default.
+    if trainer.kind not in _PAIRED and model.drops_attention:
+        condition = ", with the attention dropout of the model's configuration at 0"
+    elif not model.keeps_documents_apart:
+        condition = ", if the model is one whose attention can keep documents apart"
+    return advise(made.message + condition) if made.edits and condition else made
 
 
 RULE = Rule(
@@ -120,7 +119,8 @@ RULE = Rule(
         "equal up to rounding. Unsafe after `DataCollatorForLanguageModeling`, which takes padding "
         "tokens out of the labels: end tokens that serve as padding are learned afterwards. Needs "
         "`pip install 'torch-memlint[runtime]'`. Advice for versions that it is not tested with, "
-        "for models not known to keep documents apart, and where the trainer has no name."
+        "for models that are not known to keep documents apart or that drop attention weights "
+        "(GPT-2), and where the trainer has no name."
     ),
     check=check,
     triggers=(LIBRARIES, frozenset({"DataCollator", "DPOTrainer", "RewardTrainer"})),

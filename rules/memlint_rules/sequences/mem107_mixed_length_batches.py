@@ -121,7 +121,11 @@ def tokenize(rows):
 
 
 model = AutoModelForSeq2SeqLM.from_pretrained("google/long-t5-tglobal-base")
-args = Seq2SeqTrainingArguments("out", per_device_train_batch_size=8, train_sampling_strategy="group_by_length")
+args = Seq2SeqTrainingArguments(
+    "out",
+    per_device_train_batch_size=8,
+    train_sampling_strategy="group_by_length",
+)
 collator = DataCollatorForSeq2Seq(tokenizer, model)
 trainer = Seq2SeqTrainer(model, args, train_dataset=dataset, data_collator=collator)
 """,
