@@ -39,7 +39,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     if script.trains_language_models and not script.may_shorten_rows:
         for one in script.tokenizations:
-            if one.from_text and one.prepares_training and not one.is_cut_by_hand:
+            if one.from_text and one.prepares_training and not one.may_be_cut:
                 yield from _in_tokenization(one)
 
 
