@@ -1,6 +1,5 @@
 """Training examples without a limit on their length.
 
-Activations grow linearly with the longest row of a batch and logits with it times the vocabulary.
 One example of 20,000 tokens among many of 500 makes its step forty times as expensive, often late
 in an epoch, as an out-of-memory error. Source: TRL documentation, "Reducing Memory Usage".
 """
@@ -117,9 +116,9 @@ RULE = Rule(
         "Memory follows the longest example of a batch: its activations grow with its length, its "
         "logits with its length times the vocabulary, and every other row is padded to it. One long "
         "document ends the run. TRL truncates to 1,024 tokens unless `max_length=None` or "
-        "`skip_prepare_dataset` is set. A tokenizer truncates only with `truncation=True`, and "
-        "without `max_length` to its own limit, for recent models the whole context. Silent where "
-        "examples may be cut, split or dropped elsewhere."
+        "`skip_prepare_dataset` is set. A tokenizer truncates only with `truncation=True`, without "
+        "`max_length` to its own limit, for recent models the whole context. Silent where examples "
+        "may be cut, split or dropped elsewhere."
     ),
     fix_safety=(
         "Unsafe: what is longer than the limit, TRL's own of 1,024 tokens, is not learned: set one "
