@@ -34,9 +34,8 @@ def check(script: Script) -> Iterator[Finding]:
     for config in script.configs:
         if config.kind.startswith("trl.") and script.may_train_with(config):
             yield from _in_config(script, config)
-    if any(trainer.kind.startswith("trl.") for trainer in script.training):
-        return
-    if script.trains_language_models and not script.may_shorten_rows:
+    own = any(trainer.kind.startswith("trl.") for trainer in script.training)
+    if not own and script.trains_language_models and not script.may_shorten_rows:
         for one in script.tokenizations:
             if one.from_text and one.prepares_training and not one.may_be_cut:
                 yield from _in_tokenization(one)
@@ -103,8 +102,8 @@ def _in_tokenization(one: Tokenization) -> Iterator[Finding]:
     else:
         return
     made = fix(f"Truncate to `max_length={_LIMIT}`", edits, unsafe=True)
-    here = truncation.given is False or call.keyword_node("truncation") is not None
-    yield Finding(call.span, message, made if here else None)
+    elsewhere = truncation.given is not False and call.keyword_node("truncation") is None
+    yield Finding(call.span, message, None if elsewhere else made)
 
 
 RULE = Rule(
@@ -130,7 +129,6 @@ RULE = Rule(
     skips=(VISION, DIFFUSION),
     examples=(
         Example(
-            title="tokenization",
             bad="""\
 from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer
 

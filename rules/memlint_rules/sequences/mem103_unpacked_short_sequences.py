@@ -23,7 +23,6 @@ from memlint.rule import (
     Level,
     Rule,
     Script,
-    Trainer,
     advise,
     fix,
     share_of_padding,
@@ -41,7 +40,8 @@ def check(script: Script) -> Iterator[Finding]:
         if trainer.kind != "trl.SFTTrainer" or (config is None and trainer.args.given is not False):
             continue
         holder = trainer if config is None or trainer.setting("packing").given else config
-        if holder.node in seen or not _would_pack(trainer):
+        collated = trainer.setting("data_collator").given is not False
+        if holder.node in seen or collated or trainer.skips_preparation is not False:
             continue
         off = all(_is_off(trainer, name) and _is_off(config, name) for name in _OPTIONS)
         if off and script.lengths_may_differ(trainer):
@@ -57,11 +57,6 @@ def _is_off(call: Call | None, name: str) -> bool:
     if setting.given is False and not call.has_option(name):
         return not call.open_ended
     return setting.value is False
-
-
-def _would_pack(trainer: Trainer) -> bool:
-    """Whether the trainer prepares and collates the data by itself."""
-    return trainer.setting("data_collator").given is False and trainer.skips_preparation is False
 
 
 def _finding(script: Script, holder: Call, config: Config | None) -> Finding:

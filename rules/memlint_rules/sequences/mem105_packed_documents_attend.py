@@ -129,7 +129,6 @@ RULE = Rule(
     skips=(UNSLOTH, OFF_CUDA),
     examples=(
         Example(
-            title="flattened batches and a cache",
             bad="""\
 from torch.utils.data import DataLoader
 from transformers import AutoModelForCausalLM, DataCollatorWithFlattening
