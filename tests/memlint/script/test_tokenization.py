@@ -24,7 +24,7 @@ PREPARES = {
     "rows = raw.map(lambda row: encode(row))\n" + TRAIN.format("rows"): True,
     "rows = raw.map(encode)\n" + TRAIN.format("raw") + "model.generate(rows)\n": False,
     TRAIN.format("raw")
-    + "rows = raw.map(encode)\nfound = [model.generate(**one) for one in DataLoader(rows)]\n": False,
+    + "rows = raw.map(encode)\ntexts = [model.generate(**x) for x in DataLoader(rows)]\n": False,
     "rows = raw.map(encode)\n" + TRAIN.format("raw, eval_dataset=rows"): False,
     "FLAG = False\nrows = raw\nif FLAG:\n    rows = raw.map(encode)\n"
     + TRAIN.format("rows"): False,
