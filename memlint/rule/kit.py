@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from memlint.rule.edits import Edit, InsertStatement
 from memlint.rule.findings import Applicability, Fix
-from memlint.script import Call, Script, Setting
+from memlint.script import Call, Script, Setting, Trainer
 
 
 def advise(message: str) -> Fix:
@@ -94,3 +94,28 @@ def call_after_load(script: Script, function: str, load: Call) -> tuple[Edit, ..
             if value is load.node:
                 return call_beside(script, function, name, statement, "after")
     return None
+
+
+LEARNED_PROMPTS = Skip(
+    "prompts are learned, for which PEFT drops the positions", lambda script: script.learns_prompts
+)
+
+
+def call_after_trainer(script: Script, trainer: Trainer, qualname: str, argument: str) -> Fix:
+    """``qualname(argument)`` as a statement after the one that makes ``trainer``.
+
+    argument: how the trainer's name becomes the argument, as ``{}.model``. Advice where the
+    trainer has no name, or the runtime is not tested with the target.
+    """
+    statement = script.statement(trainer.node)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is trainer.node:
+            given = argument.format(name)
+        case _:
+            given = ""
+    reference = script.reference(qualname, trainer.node)
+    if not given or reference is None or script.api.behaviour("runtime") != "tested":
+        return advise(f"Call `{qualname}({argument.format('trainer')})` before training")
+    call = InsertStatement(script.span(statement), f"{reference.text}({given})", "after")
+    short = qualname.rpartition(".")[2]
+    return fix(f"Call `{short}({given})` after the trainer is made", (call, *reference.edits))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlint.script.calls import Call, Trainer
+from memlint.script.calls import Call, Trainer, is_language_model
 from memlint.script.settings import MISSING, UNSURE, Setting
-from memlint.script.training import is_language_model
 from memlint.script.values import Object, Symbol
 
 if TYPE_CHECKING:
