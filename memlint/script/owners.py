@@ -42,6 +42,8 @@ class LossOwner(NamedTuple):
     call: Call | None = None
 
 
+# Packages whose losses hold no full logits.
+LOGIT_SAVERS = ("liger_kernel", "cut_cross_entropy")
 # What replaces the loss or the head of a model: by the last part of the name.
 _RUNTIME = frozenset({"fuse_causal_lm_loss", "defer_logits", "fuse_trl_losses"})
 _CUT = frozenset({"cce_patch", "linear_cross_entropy"})
@@ -134,7 +136,7 @@ def _patched(script: Script, facts: ModelFacts, trainer: Trainer | None) -> Loss
             return LossOwner(Owner.LIGER, False, call)
     if facts.load is not None and "Liger" in facts.load.name:
         return LossOwner(Owner.LIGER, False, facts.load)
-    if script.imports_package("liger_kernel", "cut_cross_entropy") and not script.patching_calls:
+    if script.imports_package(*LOGIT_SAVERS) and not script.patching_calls:
         # Something of it is used, and it is not known for what.
         return LossOwner(Owner.UNKNOWN, None)
     return None
