@@ -53,3 +53,7 @@ UNSLOTH = Skip("the script uses Unsloth", lambda script: script.uses_unsloth)
 OFF_CUDA = Skip("it trains off CUDA (CPU, TPU, Apple, Gaudi)", lambda script: script.off_cuda)
 VISION = Skip("images go into the model", lambda script: script.uses_vision)
 DIFFUSION = Skip("it trains a diffusion model", lambda script: script.uses_diffusion)
+TESTS = Skip(
+    "it is a test, whose models are small",
+    lambda script: script.imports_package("pytest", "unittest"),
+)

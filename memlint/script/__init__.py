@@ -2,6 +2,7 @@
 
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.datasets import Dataset, Effect, Lengths, Preparation, Purpose
+from memlint.script.evaluation import Evaluation
 from memlint.script.flow import Flow
 from memlint.script.forwards import Certainty
 from memlint.script.model import Loop, Script, build_script
@@ -23,6 +24,7 @@ __all__ = [
     "Config",
     "Dataset",
     "Effect",
+    "Evaluation",
     "Event",
     "EventKind",
     "Flow",

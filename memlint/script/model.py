@@ -23,6 +23,7 @@ from memlint.script.checkpointing import turns_on
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
 from memlint.script.datasets import Dataset, datasets_of
 from memlint.script.effects import handlers
+from memlint.script.evaluation import Evaluation, evaluations_of, frozen_modules_of
 from memlint.script.flow import Flow
 from memlint.script.gradients import is_off_around
 from memlint.script.interpreter import Interpreter
@@ -451,6 +452,29 @@ class Script(Tree):
     def steps(self) -> tuple[Step, ...]:
         """Training steps of hand-written loops, those whose backward is in a function too."""
         return steps_of(self)
+
+    @cached_property
+    def evaluations(self) -> tuple[Evaluation, ...]:
+        """Statements that run models in evaluation mode where autograd is on, or may be."""
+        return evaluations_of(self)
+
+    @cached_property
+    def frozen_modules(self) -> tuple[ast.expr, ...]:
+        """Expressions for modules of which the script says whether they want gradients."""
+        return frozen_modules_of(self)
+
+    def end_of_run(self, record: Record) -> int:
+        """The number of the last evaluation of the run that a call belongs to: from the top of the
+        script, or of the function that runs by itself as nothing calls it."""
+        if record.order <= self._run.end_of_top:
+            return self._run.end_of_top
+        around = [
+            last
+            for extents in self._run.extents.values()
+            for first, last in extents
+            if first < record.order <= last
+        ]
+        return max(around, default=record.order)
 
     @cached_property
     def kept_tensors(self) -> tuple[Kept, ...]:

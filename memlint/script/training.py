@@ -164,6 +164,12 @@ class Forward:
     def in_training_step(self) -> bool:
         return bool(self.steps)
 
+    @property
+    def called_as(self) -> str:
+        """What is called, as it is written: ``model`` for ``model.module.forward(...)``."""
+        written = self.script.text(self.node.func)
+        return written.removesuffix(".forward").removesuffix(".module")
+
     def option(self, name: str) -> object:
         """The Python value of an option of the call (``use_cache``), MISSING or UNSURE."""
         return self.call.setting(name).value

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
+    TESTS,
     UNSLOTH,
     VISION,
     Example,
@@ -97,7 +98,7 @@ RULE = Rule(
         "in every step, or is read after the loop or by another function."
     ),
     check=check,
-    skips=(UNSLOTH, VISION, OFF_CUDA),
+    skips=(UNSLOTH, VISION, OFF_CUDA, TESTS),
     triggers=(LIBRARIES, frozenset({"backward"})),
     references=("https://docs.pytorch.org/docs/stable/notes/faq.html",),
     examples=(
