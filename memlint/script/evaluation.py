@@ -43,12 +43,15 @@ class Evaluation(NamedTuple):
     outermost loops around the passes, or the statements that hold them; empty where these do more.
     function: the function that does nothing else; None where it does, or there is none.
     sets_mode: whether the function that holds them puts the model in evaluation mode itself.
+    called: whether the script reaches all passes from its top; other files may call what it does
+        not reach.
     """
 
     forwards: tuple[Forward, ...]
     statements: tuple[ast.stmt, ...]
     function: ast.FunctionDef | None
     sets_mode: bool
+    called: bool
 
 
 def evaluations_of(script: Script) -> tuple[Evaluation, ...]:
@@ -77,6 +80,7 @@ def _made(script: Script, forwards: list[Forward], statements: list[ast.stmt]) -
         tuple(statements),
         function if whole and isinstance(function, ast.FunctionDef) else None,
         bool(own),
+        all(forward.called for forward in forwards),
     )
 
 

@@ -254,8 +254,7 @@ def set_training(run: Interpreter, record: Record, on: bool | None) -> Value | N
         return None
     slot = Slot(UNKNOWN if on is None else Constant(on))
     found = []
-    for one in options(receiver):
-        known = _identified(run, record, one) if len(options(receiver)) == 1 else one
+    for known in _identities(run, record, options(receiver)):
         root = module_root(known)
         key = _key(root)
         if key is not None:
@@ -265,6 +264,17 @@ def set_training(run: Interpreter, record: Record, on: bool | None) -> Value | N
     return found[0] if len(found) == 1 and receiver is not UNKNOWN else None
 
 
+def _identities(run: Interpreter, record: Record, values: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The modules that a value may be; one new module where it may be something unknown."""
+    found = tuple(one for one in values if one is not ABSENT)
+    if len(found) == len(values) and all(type(one) is not Unknown for one in found):
+        return values
+    if any(isinstance(one, Object) for one in found):
+        return found
+    known = _identified(run, record, UNKNOWN)
+    return (known,) if known is not UNKNOWN else found
+
+
 def _identified(run: Interpreter, record: Record, value: Value) -> Value:
     """A module of which nothing is known gets an identity, so that its mode can be followed."""
     if type(value) is not Unknown or not isinstance(record.node.func, ast.Attribute):
@@ -272,20 +282,28 @@ def _identified(run: Interpreter, record: Record, value: Value) -> Value:
     holder = record.node.func.value
     known = Opaque()
     match holder:
-        case ast.Name(id=name) if run.lookup(name) is not None:
-            run.rebind(name, known)
         case ast.Name(id=name):
-            # A name that is bound nowhere: another cell or file defines it.
-            run.bound[0].add(name)
-            run.state.facts[0, name] = Slot(known)
+            _bind(run, name, known)
         case ast.Attribute(value=inner, attr=attribute):
             owner = run.values.get(inner)
+            if type(owner) is Unknown and isinstance(inner, ast.Name):
+                owner = run.new_object(node=inner)
+                _bind(run, inner.id, owner)
             if not isinstance(owner, Object):
                 return value
             run.set_slot(owner, attribute, Slot(known))
         case _:
             return value
     return known
+
+
+def _bind(run: Interpreter, name: str, value: Value) -> None:
+    if run.lookup(name) is not None:
+        run.rebind(name, value)
+        return
+    # A name that is bound nowhere: another cell or file defines it.
+    run.bound[0].add(name)
+    run.state.facts[0, name] = Slot(value)
 
 
 def flag_of(record: Record) -> bool | None:

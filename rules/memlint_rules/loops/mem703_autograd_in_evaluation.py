@@ -34,6 +34,8 @@ def check(script: Script) -> Iterator[Finding]:
         first = evaluation.forwards[0]
         if any(forward.gradients is not True for forward in evaluation.forwards):
             continue
+        if not (evaluation.sets_mode or evaluation.called):
+            continue
         yield Finding(
             first.span,
             f"`{first.called_as}` runs in evaluation with autograd on: the activations of all "
