@@ -170,6 +170,35 @@ class Forward:
         written = self.script.text(self.node.func)
         return written.removesuffix(".forward").removesuffix(".module")
 
+    @property
+    def is_read_at_once(self) -> bool:
+        """Whether one field of what it returns is read in the same expression, and nothing else:
+        ``model(**batch).loss``."""
+        parent = self.script.parent(self.node)
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in ("loss", "logits")
+        return isinstance(parent, ast.Subscript) and parent.value is self.node
+
+    @property
+    def outlives_backward(self) -> bool:
+        """Whether a training step may hold what it returns during its backward pass.
+
+        The names of a function that only computes the loss are gone by then.
+        """
+        if self.is_read_at_once:
+            return False
+        function = self.script.function(self.node)
+        return any(
+            function is step.function
+            or any(self.script.function(call.node) is function for call in step.backwards)
+            or any(self._returns(value) for held in step.held for value in held.values)
+            for step in self.steps
+        )
+
+    def _returns(self, value: Output | Tensor) -> bool:
+        run = value.forward if isinstance(value, Output) else None
+        return run is not None and run.record.node is self.node
+
     def option(self, name: str) -> object:
         """The Python value of an option of the call (``use_cache``), MISSING or UNSURE."""
         return self.call.setting(name).value
