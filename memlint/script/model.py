@@ -29,6 +29,7 @@ from memlint.script.gradients import is_off_around
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
 from memlint.script.losses import avoids_logits
+from memlint.script.outputs import ConfigAssignment, config_assignments, may_read_output
 from memlint.script.owners import (
     AttentionOwner,
     CheckpointingOwner,
@@ -511,6 +512,30 @@ class Script(Tree):
     def forward_at(self, node: ast.AST | None) -> Forward | None:
         """The forward pass that a call is."""
         return next((one for one in self.all_forwards if one.node is node), None)
+
+    def trains_model(self, load: Call) -> bool:
+        """Whether a trainer or a training step definitely trains the model that a call loads."""
+        by_trainer = any(
+            trainer.model.load is not None
+            and trainer.model.load.node is load.node
+            and not trainer.model.is_toy
+            for trainer in self.training
+        )
+        return by_trainer or any(
+            forward.gradients is not False
+            and forward.facts.load is not None
+            and forward.facts.load.node is load.node
+            and forward.in_training_step
+            for forward in self.forwards
+        )
+
+    def may_read_output(self, field: str) -> bool:
+        """Whether anything may read a field of models' outputs (``hidden_states``)."""
+        return may_read_output(self, field)
+
+    def config_assignments(self, option: str) -> tuple[ConfigAssignment, ...]:
+        """The statements ``model.config.option = value``, in source order."""
+        return config_assignments(self, option)
 
     # -- data sets -------------------------------------------------------------------------------
 
