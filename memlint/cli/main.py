@@ -244,13 +244,19 @@ def target(path: str, target: str | None, config: str | None) -> int:
 )
 @click.option("--gpu", metavar="NAME", help="The GPU, such as a100-80gb or rtx4090-24gb.")
 @click.option(
-    "--assume", "assumptions", multiple=True, metavar="KEY=VALUE",
+    "--assume",
+    "assumptions",
+    multiple=True,
+    metavar="KEY=VALUE",
     help="Settle what is unknown, as in seq_len=4096 or lora.r=16; repeatable.",
 )
 @click.option("--model-config", metavar="PATH", help="The model's config.json.")
 @click.option("--target", metavar="VERSIONS", help="The versions that the script is for.")
 @click.option(
-    "--output-format", default="text", metavar="FORMAT", type=click.Choice(["text", "json"]),
+    "--output-format",
+    default="text",
+    metavar="FORMAT",
+    type=click.Choice(["text", "json"]),
     help="text (default) or json.",
 )
 def estimate(

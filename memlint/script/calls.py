@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from memlint.api.signatures import Expression
 from memlint.api.stand_ins import stands_in
 from memlint.script.checkpointing import is_checkpointed_by_call
-from memlint.script.gradients import in_evaluation_hook, is_off
 from memlint.script.invocations import Record
+from memlint.script.modes import in_evaluation_hook
 from memlint.script.purpose import may_train
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
 from memlint.script.values import (
@@ -91,9 +91,10 @@ class Call:
 
     @property
     def without_gradients(self) -> bool:
-        """Whether autograd is definitely off wherever it is evaluated."""
+        """Whether no backward pass definitely follows wherever it is evaluated: autograd is off, or
+        a library evaluates."""
         return all(
-            is_off(record.contexts) or in_evaluation_hook(record.function)
+            record.gradients is False or in_evaluation_hook(record.function)
             for record in self.records
         )
 

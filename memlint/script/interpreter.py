@@ -70,6 +70,8 @@ class Interpreter:
         self.bound: dict[int, set[str]] = {0: set()}
         self.global_names: dict[int, dict[str, int]] = {}
         self.contexts: tuple[str, ...] = ()
+        # Whether anything has changed the gradient mode.
+        self.sets_gradients = False
         self.branches = 0
         self.loops = 0
         self.loop_nest: tuple[ast.AST, ...] = ()

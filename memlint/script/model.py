@@ -25,10 +25,10 @@ from memlint.script.datasets import Dataset, datasets_of
 from memlint.script.effects import handlers
 from memlint.script.evaluation import Evaluation, evaluations_of, frozen_modules_of
 from memlint.script.flow import Flow
-from memlint.script.gradients import is_off_around
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
 from memlint.script.losses import avoids_logits
+from memlint.script.modes import is_off_around
 from memlint.script.outputs import ConfigAssignment, config_assignments, may_read_output
 from memlint.script.owners import (
     AttentionOwner,

@@ -44,8 +44,7 @@ def may_read_output(script: Script, field: str) -> bool:
         any(means(node.attr) for node in script.nodes(ast.Attribute))
         or any(means(node.id) for node in script.nodes(ast.Name))
         or any(
-            isinstance(node.value, str) and means(node.value)
-            for node in script.nodes(ast.Constant)
+            isinstance(node.value, str) and means(node.value) for node in script.nodes(ast.Constant)
         )
         or any(_is_place(node) for node in script.nodes(ast.Subscript))
         or any(_unpacks_forward(script, node) for node in script.nodes(ast.Assign))
