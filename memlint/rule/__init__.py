@@ -62,6 +62,9 @@ if TYPE_CHECKING:
     )
     from memlint.rule.triggers import LIBRARIES, PACKAGES
     from memlint.script import (
+        CHECKPOINTING_ARGUMENTS,
+        CHECKPOINTING_METHODS,
+        CHECKPOINTING_OPTIONS,
         MEASURES,
         MISSING,
         UNSURE,
@@ -105,6 +108,9 @@ if TYPE_CHECKING:
     from memlint.source import Span
 
 __all__ = [
+    "CHECKPOINTING_ARGUMENTS",
+    "CHECKPOINTING_METHODS",
+    "CHECKPOINTING_OPTIONS",
     "DIFFUSION",
     "LIBRARIES",
     "MEASURES",

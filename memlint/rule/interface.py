@@ -53,6 +53,9 @@ from memlint.rule.kit import (
 )
 from memlint.rule.triggers import LIBRARIES, PACKAGES
 from memlint.script import (
+    CHECKPOINTING_ARGUMENTS,
+    CHECKPOINTING_METHODS,
+    CHECKPOINTING_OPTIONS,
     MEASURES,
     MISSING,
     UNSURE,
@@ -97,6 +100,9 @@ from memlint.source import Span
 from memlint.source.record import Plain
 
 __all__ = [
+    "CHECKPOINTING_ARGUMENTS",
+    "CHECKPOINTING_METHODS",
+    "CHECKPOINTING_OPTIONS",
     "DIFFUSION",
     "LIBRARIES",
     "MEASURES",

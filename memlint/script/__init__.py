@@ -1,6 +1,9 @@
 """The model of a training script: ``build_script(source, api)``."""
 
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
+from memlint.script.checkpointing import ARGUMENTS as CHECKPOINTING_ARGUMENTS
+from memlint.script.checkpointing import METHODS as CHECKPOINTING_METHODS
+from memlint.script.checkpointing import SWITCHES as CHECKPOINTING_OPTIONS
 from memlint.script.datasets import Dataset, Effect, Lengths, Preparation, Purpose
 from memlint.script.evaluation import Evaluation
 from memlint.script.flow import Flow
@@ -14,6 +17,9 @@ from memlint.script.training import Event, EventKind, Forward, Held, Kept, Step
 from memlint.script.values import Function, How, Object, Origin, Symbol
 
 __all__ = [
+    "CHECKPOINTING_ARGUMENTS",
+    "CHECKPOINTING_METHODS",
+    "CHECKPOINTING_OPTIONS",
     "MEASURES",
     "MISSING",
     "UNSURE",

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from memlint.api.signatures import Expression
 from memlint.api.stand_ins import stands_in
-from memlint.script.checkpointing import is_checkpointed_by_call
+from memlint.script.checkpointing import (
+    is_checkpointed_by_call,
+    is_reentrant_by_default,
+    switched_on,
+)
 from memlint.script.invocations import Record
 from memlint.script.modes import in_evaluation_hook
 from memlint.script.purpose import may_train
@@ -234,6 +238,11 @@ class Config(Call):
             slots.append(slot)
         return merge_slots(slots)
 
+    @property
+    def checkpointing(self) -> bool | None:
+        """Whether it turns activation checkpointing on at the target; None where unknown."""
+        return switched_on(self)
+
     def declares(self, name: str) -> bool:
         """Whether it is of a class of the script's own that has this option as a field."""
         return any(one.cls is not None and name in _declared(one.cls) for one in self.made)
@@ -308,6 +317,11 @@ class Trainer(Call):
         None for a model from elsewhere, of which nobody can tell.
         """
         return is_checkpointed_by_call(self.script, self)
+
+    @property
+    def reentrant_by_default(self) -> bool:
+        """Whether its activation checkpointing is reentrant at the target unless told otherwise."""
+        return is_reentrant_by_default(self.script, self)
 
     @cached_property
     def peft(self) -> bool | None:

@@ -10,9 +10,9 @@ import ast
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from memlint.script import checkpointing
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.checkpoints import chain_of
-from memlint.script.settings import UNSURE
 from memlint.script.values import Object, Value, options
 
 if TYPE_CHECKING:
@@ -284,49 +284,26 @@ class CheckpointingOwner(NamedTuple):
     call: Call | None = None
 
 
-_ENABLERS = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
-_DISABLERS = ("gradient_checkpointing_disable", "activation_checkpointing_disable")
-_PREPARERS = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
-_WRAPPERS = ("apply_activation_checkpointing", "checkpoint_wrapper", "checkpoint_activations")
-_SWITCHES = ("activation_checkpointing", "gradient_checkpointing")
-
-
 def owner_of_checkpointing(
     script: Script, facts: ModelFacts, config: Config | None = None
 ) -> CheckpointingOwner:
     """Who recomputes a model's activations, by a configuration or a call of the script."""
     if script.uses_unsloth:
         return CheckpointingOwner(Owner.UNSLOTH, None)
-    for call in script.method_calls(*_ENABLERS):
+    for call in script.method_calls(*checkpointing.ENABLERS):
         hit = script.is_about(call, facts)
         if hit is not False:
-            off = bool(script.method_calls(*_DISABLERS))
+            off = bool(script.method_calls(*checkpointing.DISABLERS))
             return CheckpointingOwner(Owner.TRANSFORMERS, None if off or not hit else True, call)
-    for call in script.method_calls(*_PREPARERS):
-        used = call.setting("use_gradient_checkpointing")
-        if used.given is False or used.value is True:
-            return CheckpointingOwner(Owner.TRANSFORMERS, True, call)
-        if used.value is UNSURE:
-            return CheckpointingOwner(Owner.TRANSFORMERS, None, call)
-    for call in script.method_calls(*_WRAPPERS):
+    for call in script.calls_to(*checkpointing.PREPARATIONS):
+        on = checkpointing.turns_on(script, call)
+        if on is not False:
+            return CheckpointingOwner(Owner.TRANSFORMERS, on, call)
+    for call in script.method_calls(*checkpointing.WRAPPERS):
         runtime = call.name.startswith("memlint_runtime.")
         return CheckpointingOwner(Owner.RUNTIME if runtime else Owner.SCRIPT, True, call)
     if config is None:
         return CheckpointingOwner(
             Owner.UNKNOWN if facts.load is None else Owner.TRANSFORMERS, False
         )
-    return CheckpointingOwner(Owner.TRANSFORMERS, _switched_on(config))
-
-
-def _switched_on(config: Config) -> bool | None:
-    """Whether a configuration turns checkpointing on at the target."""
-    given = [config.setting(name) for name in _SWITCHES]
-    if any(setting.given is None for setting in given):
-        return None
-    written = [setting for setting in given if setting.given] or [
-        config.effective(name) for name in _SWITCHES if config.has_option(name)
-    ]
-    if any(setting.value is True for setting in written):
-        return True
-    off = all(setting.value is False or setting.is_none for setting in written)
-    return False if off and written else None
+    return CheckpointingOwner(Owner.TRANSFORMERS, checkpointing.switched_on(config))

@@ -171,6 +171,12 @@ class Forward:
         return written.removesuffix(".forward").removesuffix(".module")
 
     @property
+    def in_training_loop(self) -> bool:
+        """Whether the loop of a training step runs it, in an evaluation within it too."""
+        loops = {step.node for step in self.script.steps}
+        return any(not loops.isdisjoint(run.loops) for run in self.runs)
+
+    @property
     def is_read_at_once(self) -> bool:
         """Whether one field of what it returns is read in the same expression, and nothing else:
         ``model(**batch).loss``."""

@@ -39,9 +39,10 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for forward in script.forwards:
         if (
-            forward.in_training_step
+            forward.in_training_loop
             and _builds_cache(forward)
-            and (forward.outlives_backward or _fills_it_for_nothing(forward))
+            # Without gradients the cache is all that keeps the keys and values of every layer.
+            and (forward.outlives_backward or forward.gradients is False)
             and script.owner_of_checkpointing(forward.facts).on is False
         ):
             yield _finding(forward)
@@ -59,11 +60,6 @@ def _builds_cache(forward: Forward) -> bool:
         return True
     t5 = isinstance(facts.name, str) and "t5" in facts.name.lower()
     return "Seq2SeqLM" in facts.load.name and t5
-
-
-def _fills_it_for_nothing(forward: Forward) -> bool:
-    """Without gradients the cache is all that keeps the keys and values of every layer."""
-    return forward.gradients is False
 
 
 def _finding(forward: Forward) -> Finding:
