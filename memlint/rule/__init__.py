@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from memlint.rule.findings import Applicability, Finding, Fix, Level
     from memlint.rule.interface import Example, Rule
     from memlint.rule.kit import (
+        DEEPSPEED,
         DIFFUSION,
         OFF_CUDA,
         TESTS,
@@ -111,6 +112,7 @@ __all__ = [
     "CHECKPOINTING_ARGUMENTS",
     "CHECKPOINTING_METHODS",
     "CHECKPOINTING_OPTIONS",
+    "DEEPSPEED",
     "DIFFUSION",
     "LIBRARIES",
     "MEASURES",

@@ -41,6 +41,7 @@ from memlint.rule.edits import (
 )
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.kit import (
+    DEEPSPEED,
     DIFFUSION,
     OFF_CUDA,
     TESTS,
@@ -103,6 +104,7 @@ __all__ = [
     "CHECKPOINTING_ARGUMENTS",
     "CHECKPOINTING_METHODS",
     "CHECKPOINTING_OPTIONS",
+    "DEEPSPEED",
     "DIFFUSION",
     "LIBRARIES",
     "MEASURES",

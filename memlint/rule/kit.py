@@ -57,3 +57,10 @@ TESTS = Skip(
     "it is a test, whose models are small",
     lambda script: script.imports_package("pytest", "unittest"),
 )
+DEEPSPEED = Skip(
+    "DeepSpeed is imported or configured",
+    lambda script: (
+        script.imports_package("deepspeed")
+        or any(config.setting("deepspeed").given is not False for config in script.configs)
+    ),
+)

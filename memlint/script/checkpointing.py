@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlint.script.values import Object, Value
+
 if TYPE_CHECKING:
     from memlint.script.calls import Call, Config, Trainer
     from memlint.script.model import Script
-    from memlint.script.values import Value
 
 # The option and its new name: where both are given the new one wins.
 SWITCHES = ("activation_checkpointing", "gradient_checkpointing")
@@ -78,3 +79,27 @@ def turns_on(script: Script, preparation: Call) -> bool | None:
 def _prepared(preparation: Call) -> Value:
     setting = preparation.setting("model")
     return setting.raw if setting.given else preparation.argument(0)
+
+
+def deciding_call(script: Script) -> Call | None:
+    """The last call that turns checkpointing on, where the script trains and no trainer does so."""
+    if script.trainers:
+        configs = [trainer.config for trainer in script.trainers]
+        if any(config is None or switched_on(config) is not False for config in configs):
+            return None
+    elif not script.steps and not script.imports_package("lightning", "pytorch_lightning"):
+        return None
+    methods = [one for one in script.method_calls(*METHODS) if _is_of_library(script, one)]
+    calls = [*script.calls_to(KBIT_PREPARATION), *methods]
+    last = max(calls, key=lambda call: call.order, default=None)
+    if last is None or last.name != KBIT_PREPARATION:
+        return last
+    return last if turns_on(script, last) is not False else None
+
+
+def _is_of_library(script: Script, call: Call) -> bool:
+    """Whether a method may be that of transformers: not of a class that the script defines."""
+    if isinstance(call.receiver, Object):
+        return call.receiver.cls is None
+    own = (call.method, f"self.{call.method}", f"super().{call.method}")
+    return script.text(call.node.func) not in own

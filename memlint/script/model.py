@@ -18,8 +18,8 @@ from memlint.api.successors import Replace
 from memlint.rule.edits import Edit
 from memlint.script.branches import is_off_by_default
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
-from memlint.script.changes import add_option, set_option, takes_parameter
-from memlint.script.checkpointing import turns_on
+from memlint.script.changes import add_option, set_item, set_option, takes_parameter
+from memlint.script.checkpointing import deciding_call
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
 from memlint.script.datasets import Dataset, datasets_of
 from memlint.script.effects import handlers
@@ -693,9 +693,10 @@ class Script(Tree):
         """Whether one of ``calls``, or what replaces every loss or head, spares full logits."""
         return avoids_logits(self, calls)
 
-    def may_turn_on_checkpointing(self, preparation: Call) -> bool:
-        """Whether a k-bit preparation may turn activation checkpointing on."""
-        return turns_on(self, preparation) is not False
+    @property
+    def checkpointing_call(self) -> Call | None:
+        """The last call that turns checkpointing on, where it trains and no trainer does so."""
+        return deciding_call(self)
 
     # -- changing settings -----------------------------------------------------------------------
 
@@ -705,6 +706,13 @@ class Script(Tree):
         None where it cannot be done surely: an unknown value is never overwritten.
         """
         return set_option(self, call, name, source)
+
+    def set_item(self, mapping: Object, key: str, source: str) -> tuple[Edit, ...] | None:
+        """Edits that give a dict of the script another value under a key that it has.
+
+        None where a command line or several places decide.
+        """
+        return set_item(self, mapping, key, source)
 
     def takes_parameter(self, node: ast.expr) -> bool:
         """Whether an expression reads a parameter of a function around it, which callers choose."""
