@@ -150,6 +150,11 @@ class Cell:
             model.gradient_checkpointing_enable(
                 gradient_checkpointing_kwargs={"use_reentrant": False}
             )
+        if settings.get("loss") == "chunked":
+            from trl.trainer.utils import add_fused_lm_head
+
+            add_fused_lm_head(model)
+            _use_kernels()
         if settings.get("method") == "lora":
             model = _with_adapters(model, settings["lora"], settings.get("checkpointing"))
         with FakeTensorMode(allow_non_fake_inputs=True):
@@ -161,11 +166,27 @@ class Cell:
             for state in optimizer.state.values():
                 for value in state.values():
                     counter.watch(value, "state")
-            ids = torch.randint(0, 100, (int(settings["micro_batch"]), int(settings["seq_len"])))
+            ids = torch.randint(0, 100, _shape(settings))
             with counter:
                 for _ in range(2):
                     _step(model, ids, optimizer, settings)
         return counter
+
+
+def _use_kernels() -> None:
+    """TRL's tiles as on a GPU: kernels that work in place, where the CPU copies whole tiles."""
+    from trl.kernels import chunked_logprob
+
+    for name in ("_forward_tile", "_backward_tile", "_addmm_fp32"):
+        setattr(chunked_logprob, name, lambda *_, **__: None)
+
+
+def _shape(settings: Mapping[str, Any]) -> tuple[int, int]:
+    """Rows and tokens of a batch: pairs for DPO, prompt and completion for GRPO."""
+    rows, length = int(settings["micro_batch"]), int(settings["seq_len"])
+    if settings.get("trainer") == "trl.DPOTrainer":
+        return 2 * rows, length
+    return rows, length
 
 
 def _place(model: Any) -> None:
@@ -214,14 +235,36 @@ def _optimizer(name: str, model: Any) -> Any:
 def _step(model: Any, ids: torch.Tensor, optimizer: Any, settings: Mapping[str, Any]) -> None:
     held = settings.get("trainer", "loop") == "loop"
     mixed = settings.get("weights_dtype") == "float32"
+    trainer = str(settings.get("trainer", "loop"))
     with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
-        outputs = model(input_ids=ids, labels=ids)
-        loss = outputs.loss
+        if trainer in ("trl.DPOTrainer", "trl.GRPOTrainer"):
+            outputs = None
+            loss = _preference(model, ids, settings)
+        elif settings.get("loss") == "chunked":
+            outputs = None
+            loss = -model(input_ids=ids, labels=ids, fused_lm_head=True).log_probs.mean()
+        else:
+            outputs = model(input_ids=ids, labels=ids)
+            loss = outputs.loss
     if not held:
         del outputs
     loss.backward()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
+
+
+def _preference(model: Any, ids: torch.Tensor, settings: Mapping[str, Any]) -> torch.Tensor:
+    """Mean log-probability of the completions, as TRL's preference trainers take it."""
+    from trl.trainer.utils import selective_log_softmax
+
+    kept = int(settings.get("completion_len", ids.shape[1] - 1))
+    if settings.get("loss") == "chunked":
+        labels = ids.clone()
+        labels[:, : ids.shape[1] - kept] = -100
+        return -model(input_ids=ids, labels=labels, fused_lm_head=True).log_probs.mean()
+    logits = model(input_ids=ids, logits_to_keep=kept + 1).logits[:, :-1]
+    chances: torch.Tensor = selective_log_softmax(logits, ids[:, -kept:])
+    return -chances.mean()
 
 
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -274,6 +317,18 @@ def cells() -> Iterator[Cell]:
     for model in ("mistralai/Mixtral-8x7B-v0.1", "Qwen/Qwen3-30B-A3B"):
         yield Cell(model, micro_batch=1, seq_len=2048, layers=2)
         yield Cell(model, micro_batch=2, seq_len=2048, layers=2, checkpointing="full")
+    for model in ("Qwen/Qwen2.5-0.5B", "meta-llama/Llama-3.2-1B", "Qwen/Qwen3-1.7B"):
+        common: dict[str, Any] = {"method": "lora", "lora": {**lora, "dtype": "bfloat16"},
+                                  "autocast": False, "checkpointing": "full"}
+        yield Cell(model, micro_batch=2, seq_len=1024, trainer="trl.DPOTrainer",
+                   loss="full_logits", reference_model=False, **common)
+        yield Cell(model, micro_batch=8, seq_len=1280, prompt_len=1024, completion_len=256,
+                   trainer="trl.GRPOTrainer", loss="full_logits", **common)
+        yield Cell(model, micro_batch=8, seq_len=1280, prompt_len=1024, completion_len=256,
+                   group_size=8, trainer="trl.GRPOTrainer", loss="chunked", **common)
+        yield Cell(model, micro_batch=4, seq_len=2048, trainer="trl.SFTTrainer", loss="chunked",
+                   **common)
+    yield Cell("Qwen/Qwen2.5-7B", micro_batch=1, seq_len=2048, layers=28, checkpointing="full")
     for optimizer in ("sgd", "adagrad", "rmsprop"):
         yield Cell("Qwen/Qwen2.5-0.5B", micro_batch=1, seq_len=1024, optimizer=optimizer)
 

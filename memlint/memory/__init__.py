@@ -19,7 +19,7 @@ from memlint.memory.settings import (
     with_assumption,
 )
 from memlint.memory.tape import Tensor
-from memlint.memory.timeline import Estimate, Interval, Phase, estimate
+from memlint.memory.timeline import Estimate, Interval, Phase, estimate, single_tensors
 
 __all__ = [
     "Assumption",
@@ -35,5 +35,6 @@ __all__ = [
     "parse_assumption",
     "read_settings",
     "replace",
+    "single_tensors",
     "with_assumption",
 ]

@@ -40,6 +40,7 @@ class Work(Plain):
     norm_kernel: ``eager`` (transformers' own) or ``fused`` (Liger, Apex, torch's rms_norm).
     gated_kernel: whether SwiGLU is one kernel (Liger). mask: whether sdpa gets a mask.
     repeat_keys: whether keys and values are copied for each query head.
+    softmax_width: bytes of the softmax of materialized scores; most families take float32.
     """
 
     batch: int
@@ -57,6 +58,7 @@ class Work(Plain):
     norm_width: int = 2
     grouped_experts: bool = True
     fused_activations: bool = False
+    softmax_width: int = 4
     compile: bool = False
 
     @property
@@ -379,7 +381,12 @@ def _eager(
             "attention scores masked", (scaled,), scores, width, kind="attention scores"
         )
     soft = tape.op(
-        "attention softmax", (scaled,), scores, 4, saves_output=True, kind="attention scores"
+        "attention softmax",
+        (scaled,),
+        scores,
+        max(work.softmax_width, width),
+        saves_output=True,
+        kind="attention scores",
     )
     chances = cast(tape, soft, width, "attention weights")
     chances.storage.kind = "attention scores"

@@ -15,7 +15,8 @@ from memlint.memory.allocator import CachingAllocator
 from memlint.memory.tape import Trace
 from memlint.source.record import Plain
 
-_PLAYED = 4
+_PLAYED = 3
+_PLAYED_OFTEN = 2  # where many batches are played
 _SMALL = 2**20  # smaller tensors come from pools of their own and make no holes
 
 
@@ -26,7 +27,8 @@ class Play(Plain):
     offloaded: whether what they keep leaves the GPU. input_kept: whether a layer's input is saved
     without checkpointing. input: bytes of a layer's input. gradients, states, temporaries: bytes
     of each kind for each byte of the whole weight gradients. embedding: bytes of the embedding's
-    gradient. gathered: bytes of a layer's gathered weights. fixed: bytes that live throughout,
+    gradient. accumulating: two micro-batches make a step. gathered: bytes of a layer's gathered
+    weights. fixed: bytes that live throughout,
     without states. leak: whether input gradients stay until backward is over. scales: batch sizes
     of the steps, as shares of the largest.
     """
@@ -66,17 +68,17 @@ class _Player:
     def __init__(self, allocator: CachingAllocator, run: Play) -> None:
         self.allocator = allocator
         self.run = run
-        self.layers = min(run.depth, _PLAYED)
+        self.layers = min(run.depth, _PLAYED if len(run.scales) < 4 else _PLAYED_OFTEN)
         even, rest = divmod(run.depth, self.layers)
         self.times = [even + (index < rest) for index in range(self.layers)]
         self.saved = _kept_sizes(run.layer.saving)
         self.states: set[object] = set()
         self.weights: list[tuple[object, int]] = []
+        self.held: set[object] = set()
+        self.steps = 0
 
     def step(self, scale: float) -> None:
         run, allocator = self.run, self.allocator
-        if not run.accumulating:
-            self.weights = []
         allocator.allocate(("x", 0), int(run.input * scale))
         for index in range(self.layers):
             self._forward(index, scale)
@@ -93,7 +95,9 @@ class _Player:
         for index in range(self.layers):
             for copy in range(self.times[index]):
                 allocator.release(("leak", index, copy))
-        self._optimize()
+        self.steps += 1
+        if not run.accumulating or self.steps % 2 == 0:
+            self._optimize()
 
     def _forward(self, index: int, scale: float) -> None:
         run, allocator = self.run, self.allocator
@@ -162,11 +166,20 @@ class _Player:
                 allocator.release(("temporary", key))
         for key, _ in self.weights:
             allocator.release(key)
+        self.weights = []
+        self.held = set()
 
     def _weight(self, key: tuple[object, ...], size: int, times: int) -> None:
         for copy in range(times):
             name = (*key, copy)
-            self.allocator.allocate(name, int(size * self.run.gradients))
+            bytes_ = int(size * self.run.gradients)
+            if name in self.held:
+                # A further micro-batch: the new gradient is added to the one that is there.
+                self.allocator.allocate(("added", name), bytes_)
+                self.allocator.release(("added", name))
+                continue
+            self.held.add(name)
+            self.allocator.allocate(name, bytes_)
             self.weights.append((name, size))
 
     def _events(self, events: Sequence[tuple[int, int]], index: int, scale: float) -> None:

@@ -92,11 +92,12 @@ class Operation:
 
 
 class Tensor(Plain):
-    """A tensor that lives at a moment: its name, bytes and kind."""
+    """A tensor that lives at a moment: its name, bytes, kind, and how the bytes come about."""
 
     name: str
     bytes: int
     kind: str
+    arithmetic: str = ""
 
 
 class Moment(Plain):
@@ -314,6 +315,33 @@ class Tape:
             weight_gradients=weights,
             output=output.storage.bytes,
         )
+
+    def allocations(self) -> tuple[Tensor, ...]:
+        """Every single tensor that the recording allocates, with its arithmetic."""
+        tensors: list[Tensor] = []
+        for operation in self._operations:
+            if operation.alias and any(
+                value.storage is operation.output.storage for value in operation.inputs
+            ):
+                continue
+            output = operation.output
+            sizes = f"{output.elements} x {output.width} bytes"
+            storage = output.storage
+            tensors.append(Tensor(storage.name, storage.bytes, storage.kind, sizes))
+            if output.grad:
+                name = f"gradient of {storage.name}"
+                tensors.append(Tensor(name, storage.bytes, "activation gradients", sizes))
+            if operation.weight_bytes:
+                name = f"gradient of the weight of {operation.name}"
+                tensors.append(Tensor(name, operation.weight_bytes, "gradients"))
+            for scratch in {operation.scratch, operation.backward_scratch} - {0}:
+                tensors.append(Tensor(f"workspace of {operation.name}", scratch, "temporaries"))
+            tensors.extend(
+                Tensor(kept.name, kept.bytes, kept.kind)
+                for kept in operation.saves
+                if kept.name.endswith((", kept", "dtype"))
+            )
+        return tuple(tensors)
 
     def trace(self, output: Value) -> Trace:
         """The order of allocations and releases: forward alone, with saving, and backward.

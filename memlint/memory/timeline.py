@@ -120,6 +120,18 @@ def estimate(settings: Settings | Mapping[str, Any]) -> Estimate:
     return _Run(known.settings, architecture, known.assumptions).estimate()
 
 
+def single_tensors(settings: Settings | Mapping[str, Any]) -> tuple[tuple[str, Tensor], ...]:
+    """Every size that a run asks the allocator for: phase and tensor, the largest first.
+
+    One layer's tensors (of each kind of layer), the loss's, whole weights with their gradients,
+    states and step temporaries, gathered layers and the key/value cache of one layer.
+    """
+    given = settings if isinstance(settings, Settings) else read_settings(settings)
+    architecture = find_architecture(given.model)
+    known = assume(given, architecture)
+    return _Run(known.settings, architecture, known.assumptions).single_tensors()
+
+
 class Stack(Plain):
     """A layer kind with its count and what one costs."""
 
@@ -164,6 +176,7 @@ class _Run:
         self.compute = dtype_width(settings.compute_dtype or "bfloat16")
         self.own_loop = facts.own_loop(settings.versions, settings.trainer or "loop")
         self.work = self._work()
+        self.singles: list[tuple[str, Tensor]] = []
         self.stacks = self._stacks()
         self.head_replay, self.head_trace = self._head()
 
@@ -193,6 +206,9 @@ class _Run:
             else min(self.holding.other_width, 4),
             grouped_experts=facts.reaches(settings.versions, facts.GROUPED_EXPERTS),
             fused_activations=bool(settings.compile) or self.own_loop,
+            softmax_width=compute
+            if (self.architecture.family in _NARROW_SOFTMAX or self.own_loop) and not autocast
+            else 4,
             compile=bool(settings.compile),
         )
 
@@ -250,6 +266,7 @@ class _Run:
             post_norm=post,
         )
         trace = tape.trace(output)
+        self.singles.extend(("backward", tensor) for tensor in tape.allocations())
         return tape.replay(output), trace
 
     def _encoder_tokens(self) -> int:
@@ -296,6 +313,7 @@ class _Run:
             self.work,
         )
         trace = tape.trace(output)
+        self.singles.extend(("loss", tensor) for tensor in tape.allocations())
         return tape.replay(output), trace
 
     # What lives through a step
@@ -846,6 +864,65 @@ class _Run:
         moment.append(Tensor("logits of the last token", 2 * logits, "logits"))
         return Phase("generation", tuple(moment))
 
+    def single_tensors(self) -> tuple[tuple[str, Tensor], ...]:
+        """Every size that the run asks the allocator for, the largest first."""
+        found = list(self.singles)
+        width = self.holding.width
+        matrices = {
+            (linear.name, linear.inputs, linear.outputs * linear.experts)
+            for stack in self.stacks
+            for linear in stack.layer.linears
+        }
+        architecture = self.architecture
+        for name in ("embeddings", "lm_head"):
+            matrices.add((name, architecture.vocabulary, architecture.hidden))
+        optimizer = self.optimizer
+        for name, inputs, outputs in sorted(matrices):
+            numel = inputs * outputs
+            sizes = f"{inputs} x {outputs} x {width} bytes"
+            found.append(("load", Tensor(name, numel * width, "weights", sizes)))
+            if not self.holding.full:
+                continue
+            found.append(
+                ("backward", Tensor(f"gradient of {name}", numel * width, "gradients", sizes))
+            )
+            if optimizer.moments:
+                state = (
+                    state_bytes(optimizer, numel, self._state_width(), rows=inputs, columns=outputs)
+                    // optimizer.moments
+                )
+                found.append(
+                    ("optimizer step", Tensor(f"one state of {name}", state, "optimizer states"))
+                )
+            if optimizer.foreach or optimizer.single:
+                each = self._state_width() if optimizer.foreach else 4
+                found.append(
+                    (
+                        "optimizer step",
+                        Tensor(
+                            f"temporary of {name}",
+                            numel * each,
+                            "optimizer temporaries",
+                            f"{inputs} x {outputs} x {each} bytes",
+                        ),
+                    )
+                )
+        found.extend(("forward", tensor) for tensor in self._gather(False))
+        found.extend(
+            (
+                "generation",
+                Tensor(
+                    "key/value cache of a layer",
+                    cache_bytes(stack.layer.attention, self.rows, self.length, self.compute),
+                    "kv cache",
+                ),
+            )
+            for stack in self.stacks[:1]
+            if self.settings.trainer == "trl.GRPOTrainer"
+        )
+        unique = {(phase, tensor.name, tensor.bytes): (phase, tensor) for phase, tensor in found}
+        return tuple(sorted(unique.values(), key=lambda item: -item[1].bytes))
+
     def _reserved(self, resident: list[Tensor]) -> float:
         """What the caching allocator takes from the GPU for each byte that it hands out."""
         settings, optimizer, sharding = self.settings, self.optimizer, self.sharding
@@ -893,6 +970,9 @@ class _Run:
         base, adapter = self._trained()
         allocated = _around(peak, 0.04, 0.05)
         reserved = int(peak * max(self._reserved(self.resident()), 1.01))
+        if self.gpu is not None and peak < self.gpu.bytes - self.gpu.context:
+            # The allocator gives cached blocks back before it takes more than the GPU has.
+            reserved = min(reserved, self.gpu.bytes - self.gpu.context)
         low, high = peak, int(reserved * 1.1 + 0.4 * (reserved - peak))
         context = self.gpu.context if self.gpu else 500 * 2**20
         if self.sharding.world > 1:
@@ -921,7 +1001,27 @@ class _Run:
 
 # Where nothing packs, each longer batch needs new segments: the records of a random sequence, as
 # shares of the longest.
-_VARYING = (0.5, 0.75, 0.87, 0.94, 0.97, 1.0)
+_VARYING = (0.3, 0.5, 0.65, 0.78, 0.87, 0.93, 0.97, 1.0)
+_NARROW_SOFTMAX = frozenset(
+    (
+        "gpt2",
+        "bert",
+        "roberta",
+        "xlm-roberta",
+        "camembert",
+        "electra",
+        "distilbert",
+        "mpnet",
+        "vit",
+        "deit",
+        "bart",
+        "mbart",
+        "pegasus",
+        "marian",
+        "m2m_100",
+        "whisper",
+    )
+)  # families whose eager attention takes the softmax in the compute dtype
 _POST_NORM = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert", "mpnet")
 
 

@@ -52,14 +52,25 @@ if TYPE_CHECKING:
     from memlint.rule.kit import (
         DEEPSPEED,
         DIFFUSION,
+        LEARNED_PROMPTS,
         OFF_CUDA,
         TESTS,
         UNSLOTH,
         VISION,
         Skip,
         advise,
+        call_after_trainer,
         fix,
+        is_switched_off,
         together,
+        unless_switched_off,
+    )
+    from memlint.rule.padding import (
+        PADDING_COLLATORS,
+        leave_padding_to_collator,
+        makes_own_mask,
+        padding_advice,
+        share_of_padding,
     )
     from memlint.rule.triggers import LIBRARIES, PACKAGES
     from memlint.script import (
@@ -103,9 +114,11 @@ if TYPE_CHECKING:
         Step,
         Symbol,
         Tensor,
+        Tokenization,
         Trainer,
         Width,
     )
+    from memlint.script.version_guards import is_guarded, names_looked_up
     from memlint.source import Span
 
 __all__ = [
@@ -114,11 +127,13 @@ __all__ = [
     "CHECKPOINTING_OPTIONS",
     "DEEPSPEED",
     "DIFFUSION",
+    "LEARNED_PROMPTS",
     "LIBRARIES",
     "MEASURES",
     "MISSING",
     "OFF_CUDA",
     "PACKAGES",
+    "PADDING_COLLATORS",
     "TESTS",
     "UNSLOTH",
     "UNSURE",
@@ -195,12 +210,22 @@ __all__ = [
     "Successor",
     "Symbol",
     "Tensor",
+    "Tokenization",
     "Trainer",
     "Width",
     "WrapStatements",
     "advise",
+    "call_after_trainer",
     "fix",
+    "is_guarded",
+    "is_switched_off",
+    "leave_padding_to_collator",
+    "makes_own_mask",
+    "names_looked_up",
+    "padding_advice",
+    "share_of_padding",
     "together",
+    "unless_switched_off",
 ]
 
 

@@ -6,12 +6,13 @@ script one that it says nothing of (Unsloth, no GPU, images)? They are answered 
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import NamedTuple
 
-from memlint.rule.edits import Edit
+from memlint.rule.edits import Edit, InsertStatement
 from memlint.rule.findings import Applicability, Fix
-from memlint.script import Script
+from memlint.script import Script, Setting, Trainer
 
 
 def advise(message: str) -> Fix:
@@ -39,6 +40,18 @@ def together(*parts: tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
     return edits
 
 
+def is_switched_off(setting: Setting) -> bool:
+    """Whether the script writes ``False`` itself; a command line's default decides nothing."""
+    return setting.given is True and setting.value is False and not setting.by_default
+
+
+def unless_switched_off(setting: Setting, proposed: Fix) -> Fix:
+    """``proposed``; advice where the script has written ``False`` for the option."""
+    if not is_switched_off(setting):
+        return proposed
+    return proposed._replace(edits=(), applicability=Applicability.DISPLAY)
+
+
 class Skip(NamedTuple):
     """Scripts that a rule says nothing of, as data: ``Rule(skips=(UNSLOTH, OFF_CUDA))``.
 
@@ -64,3 +77,27 @@ DEEPSPEED = Skip(
         or any(config.setting("deepspeed").given is not False for config in script.configs)
     ),
 )
+
+LEARNED_PROMPTS = Skip(
+    "prompts are learned, for which PEFT drops the positions", lambda script: script.learns_prompts
+)
+
+
+def call_after_trainer(script: Script, trainer: Trainer, qualname: str, argument: str) -> Fix:
+    """``qualname(argument)`` as a statement after the one that makes ``trainer``.
+
+    argument: how the trainer's name becomes the argument, as ``{}.model``. Advice where the
+    trainer has no name, or the runtime is not tested with the target.
+    """
+    statement = script.statement(trainer.node)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is trainer.node:
+            given = argument.format(name)
+        case _:
+            given = ""
+    reference = script.reference(qualname, trainer.node)
+    if not given or reference is None or script.api.behaviour("runtime") != "tested":
+        return advise(f"Call `{qualname}({argument.format('trainer')})` before training")
+    call = InsertStatement(script.span(statement), f"{reference.text}({given})", "after")
+    short = qualname.rpartition(".")[2]
+    return fix(f"Call `{short}({given})` after the trainer is made", (call, *reference.edits))

@@ -9,7 +9,13 @@ import ast
 from typing import TYPE_CHECKING
 
 from memlint.script import modes, tensors
-from memlint.script.forwards import Certainty, forward, is_module, module_of, own_forward
+from memlint.script.forwards import (
+    forward,
+    is_module,
+    module_of,
+    one_of_modules,
+    own_forward,
+)
 from memlint.script.invocations import Record
 from memlint.script.tensors import Output
 from memlint.script.values import (
@@ -94,9 +100,9 @@ def call(run: Interpreter, node: ast.Call) -> Value:
                 run.branches -= 1
             else:
                 results.append(UNKNOWN)
-        modules = [one for one in callees if isinstance(one, Object) and is_module(one)]
-        if modules and len(modules) == len(callees):
-            return forward(run, record, Choice(tuple(modules)), Certainty.DEFINITE)
+        module = one_of_modules(run, record, callees)
+        if module is not None:
+            return forward(run, record, *module)
         return merge([*results, UNKNOWN])
     return apply(run, target, record)
 
@@ -329,7 +335,8 @@ def can_follow(run: Interpreter, function: Function) -> bool:
 def call_function(run: Interpreter, function: Function, record: Record | None) -> Value:
     """Run a function of the script, with a call's arguments or (None) with unknown ones."""
     node = function.node
-    run.runs[node] = run.runs.get(node, 0) + 1
+    # A run with unknown arguments does not use up those of callers.
+    run.runs[node] = run.runs.get(node, 0) + (record is not None)
     first = run._order
     saved = (run.scope, run.returns, run.contexts, run.function, run.branches, run.loops)
     nest, called, mode = run.loop_nest, (run.called, run.guessed), modes.saved(run)

@@ -183,6 +183,9 @@ def _liger_option(trainer: Trainer) -> LossOwner | None:
         setting = config.setting(name)
         if setting.given is False or setting.value is False or setting.value is None:
             continue
+        if setting.given is None and config.fed_by_parser:
+            # The library's default holds where the command line does not say otherwise.
+            continue
         known = setting.value is True and config.has_option(name)
         return LossOwner(Owner.LIGER if known else Owner.UNKNOWN, False if known else None)
     return None

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
+from memlint.source.digests import digest_of
 from memlint.source.reading import read_source
 
 MAX_MODULES = 12
@@ -93,6 +94,7 @@ class Project:
         self._path = os.path.abspath(path)
         self._modules = modules or Modules()
         self._folders: dict[str, tuple[str, ...]] = {}
+        self._there: dict[str, bool] = {}
         self._found: dict[tuple[str, str], tuple[Module, str] | None] = {}
         self.relied_on: set[str] = set()
 
@@ -121,7 +123,7 @@ class Project:
                 folder = os.path.dirname(folder)
             folders: tuple[str, ...] = (folder,)
         else:
-            folders = self._around(home)
+            folders = tuple(one for one in self._around(home) if self._has(one, parts[0]))
         for count in range(len(parts) - 1, -1 if level else 0, -1):
             for folder in folders:
                 path = self._file(os.path.join(folder, *parts[:count]))
@@ -129,6 +131,15 @@ class Project:
                 if module is not None and module.path != self._path:
                     return module, ".".join(parts[count:])
         return None
+
+    def _has(self, folder: str, top: str) -> bool:
+        """Whether a folder holds a module or a package of that name."""
+        stem = os.path.join(folder, top)
+        if stem not in self._there:
+            self._there[stem] = os.path.isfile(f"{stem}.py") or os.path.isdir(stem)
+            if not self._there[stem]:
+                self.relied_on |= {f"{stem}.py", os.path.join(stem, "__init__.py")}
+        return self._there[stem]
 
     def _file(self, stem: str) -> str | None:
         """The file of a module or a package."""
@@ -160,6 +171,29 @@ class Project:
         found += [os.path.join(one, "src") for one in found]
         self._folders[folder] = tuple(found)
         return self._folders[folder]
+
+    def digests(self) -> tuple[tuple[str, str], ...]:
+        """What the model relied on: each file with a digest, empty for those that are not there."""
+        return tuple((path, digest_of(path)) for path in sorted(self.relied_on))
+
+
+_TRAINS = (b".backward(", b"Trainer(", b".train()", b"DataLoader(")
+_IMPORTS = (b"import ", b"from ")
+
+
+def project_of(path: str, data: bytes, modules: Modules) -> Project | None:
+    """The project around a script that trains; None for libraries and tests, and for what is no
+    file. A module of a package is a script where it can be run."""
+    name = os.path.basename(path)
+    if not any(word in data for word in _TRAINS) or not any(word in data for word in _IMPORTS):
+        return None
+    if not name.endswith(".py") or name.startswith(("test_", "conftest")):
+        return None
+    if b"__main__" not in data and os.path.isfile(
+        os.path.join(os.path.dirname(path), "__init__.py")
+    ):
+        return None
+    return Project(path, modules) if os.path.isfile(path) else None
 
 
 _ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")

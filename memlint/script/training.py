@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from memlint.script.calls import Call, ModelFacts
+from memlint.script.calls import Call, ModelFacts, is_language_model
 from memlint.script.forwards import Certainty, ForwardRun
 from memlint.script.invocations import Record
 from memlint.script.owners import LOGIT_SAVERS
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 Loop = ast.For | ast.AsyncFor | ast.While
 Answer = TypeVar("Answer")
-
-LANGUAGE_MODELS = ("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration")
 
 
 def agreed(answers: Iterable[Answer | None]) -> Answer | None:
@@ -212,11 +210,6 @@ class Forward:
     @property
     def statement(self) -> ast.stmt:
         return self.script.statement(self.node)
-
-
-def is_language_model(load: Call) -> bool:
-    """Whether what a call loads gives logits over a vocabulary."""
-    return any(part in load.name for part in LANGUAGE_MODELS)
 
 
 def gives_vocabulary(load: Call) -> bool | None:

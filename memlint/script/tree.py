@@ -223,3 +223,17 @@ class Tree:
                 case [ast.Name(id=bound)] if bound == name.id:
                     return statement
         return None
+
+    @cached_property
+    def unread_constants(self) -> tuple[tuple[ast.Name, object], ...]:
+        """``name = constant`` at the top of the file whose name is read nowhere: the target and
+        the value. A name that a string spells counts as read (``globals()["name"]``)."""
+        read = {one.id for one in self.nodes(ast.Name) if not isinstance(one.ctx, ast.Store)}
+        spelled = {one.value for one in self.nodes(ast.Constant) if isinstance(one.value, str)}
+        found: list[tuple[ast.Name, object]] = []
+        for statement in self.tree.body:
+            match statement:
+                case ast.Assign(targets=[ast.Name() as target], value=ast.Constant(value=value)):
+                    if target.id not in read and target.id not in spelled:
+                        found.append((target, value))
+        return tuple(found)

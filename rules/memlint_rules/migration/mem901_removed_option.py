@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Example, Finding, Level, Rule, Script
-from memlint_rules._batched_formatting import batched_formatting
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._lost_limits import lost_limits
-from memlint_rules._outdated_overrides import outdated_overrides
-from memlint_rules._removed_attributes import removed_attributes
-from memlint_rules._removed_names import removed_imports
-from memlint_rules._removed_options import removed_options
+from memlint.rule import LIBRARIES, Example, Finding, Level, Rule, Script
+from memlint.rule.migration.batched_formatting import batched_formatting
+from memlint.rule.migration.lost_limits import lost_limits
+from memlint.rule.migration.outdated_overrides import outdated_overrides
+from memlint.rule.migration.removed_attributes import removed_attributes
+from memlint.rule.migration.removed_names import removed_imports
+from memlint.rule.migration.removed_options import removed_options
 
 
 def check(script: Script) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    LIBRARIES,
     Applicability,
     Call,
     Config,
@@ -21,10 +22,9 @@ from memlint.rule import (
     Rule,
     Script,
 )
-from memlint_rules._checkpoint_schedules import refused_schedules
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._option_places import renamed_options
-from memlint_rules._refused_trainers import refused_trainers
+from memlint.rule.migration.checkpoint_schedules import refused_schedules
+from memlint.rule.migration.option_places import renamed_options
+from memlint.rule.migration.refused_trainers import refused_trainers
 
 
 def check(script: Script) -> Iterator[Finding]:

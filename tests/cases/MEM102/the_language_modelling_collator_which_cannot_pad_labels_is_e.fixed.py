@@ -1,4 +1,9 @@
-from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForSeq2Seq, Trainer
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    DataCollatorForSeq2Seq,
+    Trainer,
+)
 from transformers import TrainingArguments
 
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")

@@ -73,8 +73,12 @@ def test_a_config_without_its_sizes_is_refused() -> None:
 
 def test_an_unlisted_type_is_read_by_the_shared_keys_and_named() -> None:
     config = {
-        "model_type": "brand_new", "hidden_size": 64, "intermediate_size": 128,
-        "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 1000,
+        "model_type": "brand_new",
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "vocab_size": 1000,
     }
     assert find_architecture(config).unknown == ("brand_new",)
 
@@ -89,5 +93,5 @@ def test_gpus_by_short_names() -> None:
     assert len(gpu_names()) >= 40
     assert find_gpu("RTX 4090") == find_gpu("rtx4090-24gb")
     assert find_gpu("NVIDIA A100-SXM4-80GB").name == "a100-80gb"
-    with pytest.raises(SettingsError, match="near: .*h100"):
+    with pytest.raises(SettingsError, match=r"near: .*h100"):
         find_gpu("h100-81gb")

@@ -39,7 +39,7 @@ def test_bad_settings_are_one_clear_line(data: dict[str, Any], message: str) -> 
 
 
 def test_unknown_model_names_near_ones() -> None:
-    with pytest.raises(SettingsError, match="near: .*Qwen"):
+    with pytest.raises(SettingsError, match=r"near: .*Qwen"):
         estimate({"model": "Qwen/Qwen3-9B"})
 
 

@@ -231,6 +231,8 @@ def test_nothing_of_another_file_is_listed(tmp_path: Path) -> None:
             "lib.py": """
                 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
                 def run():
+                    import torch
+                    class Local: pass
                     args = TrainingArguments("out")
                     model = AutoModelForCausalLM.from_pretrained("q")
                     for batch in loader:
@@ -244,6 +246,7 @@ def test_nothing_of_another_file_is_listed(tmp_path: Path) -> None:
     nothing = (script.trainers, script.configs, script.model_loads, script.forwards, script.steps)
     assert not any(nothing)
     assert [full for _, _, full in script.imports] == ["lib.run"]
+    assert script.classes == []
     assert not any(is_elsewhere(node) for node, _ in script.attribute_reads())
 
 

@@ -111,6 +111,49 @@ def test_forward_in_a_training_step(case: str) -> None:
     assert forward.language_model is True
 
 
+IN_STEP_UNKNOWN = {
+    "one of several": """
+        net_model = load(3) if a else load(4)
+        for batch in loader:
+            net_model(batch).loss.backward()
+    """,
+    "wrapped on one path": """
+        from mine import load
+        from torch.nn.parallel import DistributedDataParallel
+        net_model, tokenizer = load()
+        if b:
+            net_model = torch.compile(net_model)
+        if a:
+            net_model = DistributedDataParallel(net_model)
+        for batch in loader:
+            net_model(batch).loss.backward()
+    """,
+    "by a method that is called for evaluation, too": """
+        class Trainer:
+            def both(self, model, batch):
+                return model(batch).logits, model(batch).logits
+            def metrics(self, batch, train):
+                first = self.both(self.policy, batch)
+                with torch.no_grad():
+                    second = self.both(self.reference, batch)
+                return first
+            def train(self):
+                for batch in self.test:
+                    self.metrics(batch, False)
+                for batch in self.loader:
+                    loss = self.metrics(batch, True)
+                    loss.backward()
+    """,
+}
+
+
+@pytest.mark.parametrize("case", IN_STEP_UNKNOWN)
+def test_forward_of_an_unknown_model_in_a_training_step(case: str) -> None:
+    forwards = script_of(IN_STEP_UNKNOWN[case]).forwards
+    assert forwards
+    assert all(forward.in_training_step for forward in forwards)
+
+
 OUTSIDE = {
     "before the loop": """
         model(**first)

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator
 
 from memlint.rule import (
+    PACKAGES,
     Applicability,
     Build,
     Call,
@@ -27,10 +28,9 @@ from memlint.rule import (
     Span,
     Symbol,
 )
-from memlint_rules._libraries import PACKAGES
-from memlint_rules._removal import fitness
-from memlint_rules._removed_names import removed_member
-from memlint_rules._version_guards import is_guarded
+from memlint.rule.migration.removal import fitness
+from memlint.rule.migration.removed_names import removed_member
+from memlint.script.version_guards import is_guarded
 
 _TOKENIZER = "transformers.PreTrainedTokenizerBase"
 _MODEL = "transformers.PreTrainedModel"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from memlint.rule import (
+    PACKAGES,
     UNSURE,
     Applicability,
     Call,
@@ -18,8 +19,7 @@ from memlint.rule import (
     Setting,
     Trainer,
 )
-from memlint_rules._libraries import PACKAGES
-from memlint_rules._option_places import Edits, assigned, value_node, without_option
+from memlint.rule.migration.option_places import Edits, assigned, value_node, without_option
 
 _PROMPT = "max_prompt_length"
 _COMPLETION = "max_completion_length"

@@ -19,7 +19,7 @@ from memlint.rule import (
     Setting,
     Trainer,
 )
-from memlint_rules._option_places import (
+from memlint.rule.migration.option_places import (
     Edits,
     assigned,
     successor_of,

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Fix, ReplaceExpression, Runtime, Script
-from memlint_rules._version_guards import is_guarded
+from memlint.script.version_guards import is_guarded
 
 
 def lost_limits(script: Script) -> Iterator[Finding]:

@@ -37,9 +37,9 @@ from memlint.rule import (
     Setting,
     Successor,
 )
-from memlint_rules._option_places import Edits, assigned, value_node, without_option
-from memlint_rules._prompt_limits import kept_limit
-from memlint_rules._relocation import moved_to_config
+from memlint.rule.migration.option_places import Edits, assigned, value_node, without_option
+from memlint.rule.migration.prompt_limits import kept_limit
+from memlint.rule.migration.relocation import moved_to_config
 
 
 def option_fix(script: Script, call: Call, setting: Setting, way: Successor | None) -> Fix | None:

@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Iterator
 
 from memlint.rule import (
+    PACKAGES,
     Advice,
     Applicability,
     Call,
@@ -26,9 +27,8 @@ from memlint.rule import (
     SetKeyword,
     Symbol,
 )
-from memlint_rules._libraries import PACKAGES
-from memlint_rules._removal import fitness, other_releases, since, without
-from memlint_rules._version_guards import is_guarded
+from memlint.rule.migration.removal import fitness, other_releases, since, without
+from memlint.script.version_guards import is_guarded
 
 
 def removed_imports(script: Script) -> Iterator[Finding]:

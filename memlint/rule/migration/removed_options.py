@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    PACKAGES,
     Advice,
     Applicability,
     Build,
@@ -17,13 +18,12 @@ from memlint.rule import (
     Script,
     Setting,
 )
-from memlint_rules._libraries import PACKAGES
-from memlint_rules._option_places import option_span, successor_of, written
-from memlint_rules._prompt_limits import takers
-from memlint_rules._removal import since, without
-from memlint_rules._succession import option_fix
-from memlint_rules._unknown_options import unknown_option, unknown_values
-from memlint_rules._version_guards import is_guarded, names_looked_up
+from memlint.rule.migration.option_places import option_span, successor_of, written
+from memlint.rule.migration.prompt_limits import takers
+from memlint.rule.migration.removal import since, without
+from memlint.rule.migration.succession import option_fix
+from memlint.rule.migration.unknown_options import unknown_option, unknown_values
+from memlint.script.version_guards import is_guarded, names_looked_up
 
 
 def removed_options(script: Script) -> Iterator[Finding]:

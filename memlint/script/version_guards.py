@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from memlint.rule import Script
+if TYPE_CHECKING:
+    from memlint.script.model import Script
 
 
 def is_guarded(script: Script, node: ast.AST) -> bool:

@@ -17,7 +17,7 @@ from memlint.rule import (
     Setting,
     Trainer,
 )
-from memlint_rules._option_places import option_span
+from memlint.rule.migration.option_places import option_span
 
 # Where an option of one library's configurations is looked for when another is given it.
 _CLASSES = (
