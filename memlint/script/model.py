@@ -25,6 +25,12 @@ from memlint.script.datasets import Dataset, datasets_of, may_shorten_rows
 from memlint.script.effects import handlers
 from memlint.script.evaluation import Evaluation, evaluations_of, frozen_modules_of
 from memlint.script.flow import Flow
+from memlint.script.gradients import (
+    accumulation_of,
+    calls_step,
+    needs_gradients_in_place,
+    reads_gradients_unchecked,
+)
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
 from memlint.script.lengths import joins_and_cuts
@@ -350,6 +356,12 @@ class Script(Tree):
     def trainer_records(self) -> list[Record]:
         return [record for trainer in self.trainers for record in trainer.records]
 
+    def trainer_of(self, value: Value) -> Trainer | None:
+        """The trainer that a value is."""
+        made = value.made_by if isinstance(value, Object) else None
+        node = made.node if made is not None else None
+        return next((one for one in self.trainers if one.node is node), None)
+
     def trainers_with(self, config: Config) -> tuple[Trainer, ...]:
         """The trainers that get a configuration."""
         return tuple(
@@ -456,6 +468,26 @@ class Script(Tree):
     def steps(self) -> tuple[Step, ...]:
         """Training steps of hand-written loops, those whose backward is in a function too."""
         return steps_of(self)
+
+    @property
+    def accumulation(self) -> int | None:
+        """Micro-batches for each step of a hand-written loop; None where it is one, or unknown."""
+        return accumulation_of(self)
+
+    def steps_optimizer(self, function: Value) -> bool:
+        """Whether a function of the script calls a method ``step``."""
+        node = getattr(function, "node", None)
+        return isinstance(node, ast.FunctionDef | ast.Lambda) and calls_step(node)
+
+    @property
+    def needs_gradients_in_place(self) -> bool:
+        """Whether something writes into gradients that must be there."""
+        return needs_gradients_in_place(self)
+
+    @property
+    def reads_gradients_unchecked(self) -> bool:
+        """Whether the script reads ``.grad`` and never compares it with None."""
+        return reads_gradients_unchecked(self)
 
     @cached_property
     def evaluations(self) -> tuple[Evaluation, ...]:

@@ -1,0 +1,74 @@
+"""What a script does with gradients beside the optimizer, and how many it adds up before a step."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from memlint.script.tree import walk
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+
+# Captured graphs write into the gradients that they were captured with.
+_GRAPHS = frozenset({"CUDAGraph", "graph", "make_graphed_callables"})
+
+
+def needs_gradients_in_place(script: Script) -> bool:
+    """Whether something writes into gradients that must be there: a captured CUDA graph, or the
+    script itself, which adds to ``.grad``."""
+    return any(
+        node.attr in _GRAPHS and script.text(node.value).endswith("cuda")
+        for node in script.nodes(ast.Attribute)
+    ) or any(
+        isinstance(node.target, ast.Attribute) and node.target.attr == "grad"
+        for node in script.nodes(ast.AugAssign)
+    )
+
+
+def reads_gradients_unchecked(script: Script) -> bool:
+    """Whether the script reads ``.grad`` and never compares it with None."""
+    if any(
+        isinstance(node.left, ast.Attribute) and node.left.attr == "grad"
+        for node in script.nodes(ast.Compare)
+    ):
+        return False
+    return any(
+        node.attr == "grad" and not script.text(node.value).endswith(("torch", "autograd"))
+        for node in script.nodes(ast.Attribute)
+    )
+
+
+def accumulation_of(script: Script) -> int | None:
+    """Micro-batches for each step of a hand-written loop; None where it is one, or unknown."""
+    for call in script.calls_to("accelerate.Accelerator"):
+        steps = call.setting("gradient_accumulation_steps").value
+        if type(steps) is int and steps > 1:
+            return steps
+    for step in script.steps:
+        for node in walk(step.node.body):
+            if isinstance(node, ast.If) and calls_step(node):
+                found = _modulus(script, node.test)
+                if found is not None:
+                    return found
+    return None
+
+
+def _modulus(script: Script, test: ast.expr) -> int | None:
+    """``4`` of ``(i + 1) % 4 == 0``."""
+    for node in walk([test]):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            steps = script.python(node.right)
+            if type(steps) is int and steps > 1:
+                return steps
+    return None
+
+
+def calls_step(tree: ast.AST) -> bool:
+    """Whether a method ``step`` is called below a node."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "step"
+        for node in walk([tree])
+    )
