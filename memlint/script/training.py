@@ -378,13 +378,11 @@ def held_after(script: Script, loop: Loop) -> tuple[Held, ...]:
 
 def _binding(statement: ast.stmt | None, name: str) -> ast.AST | None:
     """The name in the targets of a statement."""
-    match statement:
-        case ast.Assign(targets=pending):
-            targets: list[ast.expr] = list(pending)
-        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
-            targets = [target]
-        case _:
-            return statement
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets += statement.targets
+    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
+        targets.append(statement.target)
     for target in targets:  # grows meanwhile
         if isinstance(target, ast.Name) and target.id == name:
             return target
@@ -394,7 +392,7 @@ def _binding(statement: ast.stmt | None, name: str) -> ast.AST | None:
 
 def _maker(value: Output | Tensor) -> ast.AST | None:
     """The expression that makes a value, where it is in this file."""
-    node = value.node if isinstance(value, Tensor) else value.forward and value.forward.record.node
+    node: ast.AST | None = value.node
     return None if node is None or is_elsewhere(node) else node
 
 

@@ -56,8 +56,8 @@ def _requests(script: Script, field: str) -> Iterator[Finding]:
         if load.setting(option).value is True and script.trains_model(load):
             yield _in_call(script, load, field, outlives=False)
     for assignment in script.config_assignments(option):
-        load = script.model_facts(script.value(assignment.model)).load
-        if script.python(assignment.value) is True and load and script.trains_model(load):
+        made = script.model_facts(script.value(assignment.model)).load
+        if script.python(assignment.value) is True and made and script.trains_model(made):
             yield Finding(
                 script.span(assignment.statement),
                 f"`{option} = True`: {_FIELDS[field]}",
