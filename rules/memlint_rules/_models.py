@@ -36,6 +36,26 @@ def dtype_name(setting: Setting) -> str | None:
     return None
 
 
+def trains_language_model(trainer: Trainer) -> bool:
+    """Whether a trainer surely trains a language model worth its memory. TRL's do nothing else."""
+    if trainer.model.is_toy:
+        return False
+    if trainer.kind.startswith("trl."):
+        return True
+    load = trainer.model.load
+    return load is not None and loads_language_model(load)
+
+
+def is_trained(script: Script, load: Call) -> bool:
+    """Whether the model that ``load`` makes surely reaches a trainer."""
+    return any(
+        trainer.model.load is not None
+        and trainer.model.load.node is load.node
+        and not trainer.model.is_toy
+        for trainer in script.training
+    )
+
+
 def written_checkpoint(trainer: Trainer) -> str | None:
     """The checkpoint that the script writes for a trainer's model; None where it may be another,
     as the default of a command line."""
