@@ -160,6 +160,14 @@ class Dataset:
         """What its preparations do to lengths, in order."""
         return tuple(effect for one in self.preparations for effect in one.effects)
 
+    def effects_after(self, call: Call) -> tuple[Effect, ...]:
+        """The effects that follow those of a tokenizer's call; none where it has no part here."""
+        effects = self.effects
+        own = [
+            index for index, one in enumerate(effects) if one.call and one.call.node is call.node
+        ]
+        return effects[own[-1] + 1 :] if own else ()
+
     def does(self, *kinds: Lengths) -> bool:
         """Whether a preparation has one of these effects."""
         return any(effect.kind in kinds for effect in self.effects)

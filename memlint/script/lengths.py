@@ -16,6 +16,7 @@ from memlint.script.calls import Call
 from memlint.script.invocations import Record
 from memlint.script.tokenization import FunctionNode, is_tokenizer_call
 from memlint.script.tree import walk
+from memlint.script.values import Function, options
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
@@ -68,6 +69,9 @@ def effects_of(
         if record.function is not None:
             functions[record.function] = None
         node = record.node
+        # A function that calls nothing has no record of its own.
+        callees = options(script.value(node.func))
+        functions |= dict.fromkeys(one.node for one in callees if isinstance(one, Function))
         call = script.call_anywhere(node)
         if call is None:
             continue

@@ -13,7 +13,11 @@ _PROMPT_LEARNING = (
     *("peft.CPTConfig", "peft.MultitaskPromptTuningConfig", "peft.PrefixTuningConfig"),
     *("peft.PromptEncoderConfig", "peft.PromptTuningConfig"),
 )
-_SETTERS = ("set_attn_implementation", "use_variable_length_attention", "train_without_padding")
+ATTENTION_SETTERS = (
+    "set_attn_implementation",
+    "use_variable_length_attention",
+    "train_without_padding",
+)
 _IMPLEMENTATION = "_attn_implementation"
 
 
@@ -41,7 +45,7 @@ def learns_prompts(script: Script) -> bool:
 
 def sets_attention(script: Script) -> bool:
     """Whether the script changes a model's attention by other means than its loading."""
-    if script.method_calls(*_SETTERS):
+    if script.method_calls(*ATTENTION_SETTERS):
         return True
     return script.says(_IMPLEMENTATION) and any(
         _IMPLEMENTATION in node.attr for node in script.nodes(ast.Attribute)

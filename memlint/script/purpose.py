@@ -46,17 +46,18 @@ _SHOWS = frozenset({"print", "pprint", "len", "display", "type", "isinstance", "
 
 def purpose_of(script: Script, node: ast.expr) -> Purpose:
     """The purpose of the rows that ``node`` makes; UNKNOWN where a use cannot be followed."""
-    found = {
+    readers = {
         dataset.purpose
         for dataset in script.datasets
         if any(_made_at(rows, node) for rows in dataset.rows)
-    } - {Purpose.UNKNOWN}
+    }
     uses = _Uses(script).of(node, _DEPTH)
-    if Purpose.TRAINING in found | uses:
+    if Purpose.TRAINING in readers | uses:
         return Purpose.TRAINING
-    # A reader that is known, or every use.
-    known = found or (uses if Purpose.UNKNOWN not in uses else set())
-    return min(known, default=Purpose.UNKNOWN)
+    for known in (readers, uses):
+        if known and Purpose.UNKNOWN not in known:
+            return min(known)
+    return Purpose.UNKNOWN
 
 
 def _made_at(rows: Rows, node: ast.expr) -> bool:
@@ -80,11 +81,15 @@ def _readers(script: Script, loader: Call) -> Iterator[ast.AST]:
     for loop in loops:
         if _comes_from(script.value(loop.iter), loader.node):
             yield loop
+    for generator in script.nodes(ast.comprehension):
+        around = script.parent(generator)
+        if around is not None and _comes_from(script.value(generator.iter), loader.node):
+            yield around
     for call in script.calls_to("next"):
         if _comes_from(call.argument(0), loader.node):
             for record in call.records:
-                around = [one for one in record.loops if isinstance(one, ast.For | ast.While)]
-                yield from around[-1:]
+                loops_around = [one for one in record.loops if isinstance(one, ast.For | ast.While)]
+                yield from loops_around[-1:]
 
 
 def _comes_from(value: Value, loader: ast.Call, depth: int = 4) -> bool:
@@ -138,6 +143,9 @@ class _Uses:
                 return self._of_name(name, target, depth)
             case ast.For(iter=iterated) if iterated is node:
                 return {self._of_loop(parent)}
+            case ast.comprehension(iter=iterated) if iterated is node:
+                around = self.script.parent(parent)
+                return {self._of_loop(around)} if around is not None else set()
             case ast.Return():
                 return self._of_callers(parent, depth)
             case ast.List() | ast.Tuple():
@@ -198,7 +206,7 @@ class _Uses:
                 purposes |= self.of(use, depth - 1)
         return purposes
 
-    def _of_loop(self, loop: ast.For) -> Purpose:
+    def _of_loop(self, loop: ast.AST) -> Purpose:
         methods = {callee_of(node) for node in walk([loop]) if isinstance(node, ast.Call)}
         if methods & _STEPS:
             return Purpose.TRAINING

@@ -33,6 +33,7 @@ _SHOWS = frozenset({"print", "pprint", "len", "display", "keys", "type"})
 _HELD_OUT = re.compile("test|eval|valid|dev(?!ice)|infer|predict|bench", re.IGNORECASE)
 # Checkpoints whose tokenizers know no limit, or the model's whole context (131,072 for Qwen3).
 _LONG_CONTEXT = re.compile("(?<!tiny)llama|qwen|mistral|mixtral|gemma|deepseek", re.IGNORECASE)
+_SHORTENING = ("truncated", "cut into blocks", "filtered by length", "unknown")
 _TENSORS = frozenset({"clone", "squeeze", "shape", "size", "tolist", "flatten"})
 
 
@@ -174,8 +175,18 @@ class Tokenization:
                         return False
         return True
 
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether what it makes may be cut, split or dropped afterwards: by the function, or by
+        what prepares the data set after it, seen or not."""
+        return self._is_cut_by_hand or any(
+            effect.kind in _SHORTENING
+            for dataset in self.script.datasets
+            for effect in dataset.effects_after(self.call)
+        )
+
     @cached_property
-    def is_cut_by_hand(self) -> bool:
+    def _is_cut_by_hand(self) -> bool:
         """Whether the function cuts what it tokenized, splits it or looks at its length."""
         for node in walk([self.function]) if self.function is not None else ():
             match node:

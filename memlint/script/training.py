@@ -125,6 +125,19 @@ class Forward:
         """What is known of the model."""
         return self.script.model_facts(self.module)
 
+    @property
+    def builds_cache(self) -> bool:
+        """Whether it definitely builds a key-value cache: a decoder whose load is in sight, and
+        neither the load, the call, an attribute nor checkpointing turns the cache off."""
+        script, facts = self.script, self.facts
+        if self.own or facts.causal_lm is not True or script.says(".use_cache"):
+            return False
+        if any(load.setting("use_cache").given is not False for load in facts.loads):
+            return False
+        if script.owner_of_checkpointing(facts).on is not False:
+            return False
+        return self.option("use_cache") is True or "use_cache" not in self.call.keywords
+
     @cached_property
     def language_model(self) -> bool | None:
         """Whether it is a language model, with logits as wide as a vocabulary.

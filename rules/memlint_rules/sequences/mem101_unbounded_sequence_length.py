@@ -1,6 +1,5 @@
 """Training examples without a limit on their length.
 
-Activations grow linearly with the longest row of a batch and logits with it times the vocabulary.
 One example of 20,000 tokens among many of 500 makes its step forty times as expensive, often late
 in an epoch, as an out-of-memory error. Source: TRL documentation, "Reducing Memory Usage".
 """
@@ -35,11 +34,10 @@ def check(script: Script) -> Iterator[Finding]:
     for config in script.configs:
         if config.kind.startswith("trl.") and script.may_train_with(config):
             yield from _in_config(script, config)
-    if any(trainer.kind.startswith("trl.") for trainer in script.training):
-        return
-    if script.trains_language_models and not script.may_shorten_rows:
+    own = any(trainer.kind.startswith("trl.") for trainer in script.training)
+    if not own and script.trains_language_models and not script.may_shorten_rows:
         for one in script.tokenizations:
-            if one.from_text and one.prepares_training and not one.is_cut_by_hand:
+            if one.from_text and one.prepares_training and not one.may_be_cut:
                 yield from _in_tokenization(one)
 
 
@@ -104,8 +102,8 @@ def _in_tokenization(one: Tokenization) -> Iterator[Finding]:
     else:
         return
     made = fix(f"Truncate to `max_length={_LIMIT}`", edits, unsafe=True)
-    here = truncation.given is False or call.keyword_node("truncation") is not None
-    yield Finding(call.span, message, made if here else None)
+    elsewhere = truncation.given is not False and call.keyword_node("truncation") is None
+    yield Finding(call.span, message, None if elsewhere else made)
 
 
 RULE = Rule(
@@ -117,9 +115,9 @@ RULE = Rule(
         "Memory follows the longest example of a batch: its activations grow with its length, its "
         "logits with its length times the vocabulary, and every other row is padded to it. One long "
         "document ends the run. TRL truncates to 1,024 tokens unless `max_length=None` or "
-        "`skip_prepare_dataset` is set. A tokenizer truncates only with `truncation=True`, and "
-        "without `max_length` to its own limit, for recent models the whole context. Silent where "
-        "examples may be cut, split or dropped elsewhere."
+        "`skip_prepare_dataset` is set. A tokenizer truncates only with `truncation=True`, without "
+        "`max_length` to its own limit, for recent models the whole context. Silent where examples "
+        "may be cut, split or dropped elsewhere."
     ),
     fix_safety=(
         "Unsafe: what is longer than the limit, TRL's own of 1,024 tokens, is not learned: set one "
@@ -131,7 +129,6 @@ RULE = Rule(
     skips=(VISION, DIFFUSION),
     examples=(
         Example(
-            title="tokenization",
             bad="""\
 from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer
 

@@ -2,9 +2,7 @@
 
 Padding tokens take part in every layer: their activations cost as much memory and time as real
 ones. Packing puts whole examples end to end and keeps them apart by their positions. It costs one
-pass over the lengths, and an epoch has fewer optimizer steps. Source: Krell et al., "Efficient
-Sequence Packing without Cross-contamination", arXiv:2107.02027; TRL documentation, "Reducing
-Memory Usage".
+pass over the lengths. Source: Krell et al., arXiv:2107.02027.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from memlint.rule import (
     Level,
     Rule,
     Script,
-    Trainer,
     advise,
     fix,
     share_of_padding,
@@ -43,7 +40,8 @@ def check(script: Script) -> Iterator[Finding]:
         if trainer.kind != "trl.SFTTrainer" or (config is None and trainer.args.given is not False):
             continue
         holder = trainer if config is None or trainer.setting("packing").given else config
-        if holder.node in seen or not _would_pack(trainer):
+        collated = trainer.setting("data_collator").given is not False
+        if holder.node in seen or collated or trainer.skips_preparation is not False:
             continue
         off = all(_is_off(trainer, name) and _is_off(config, name) for name in _OPTIONS)
         if off and script.lengths_may_differ(trainer):
@@ -59,11 +57,6 @@ def _is_off(call: Call | None, name: str) -> bool:
     if setting.given is False and not call.has_option(name):
         return not call.open_ended
     return setting.value is False
-
-
-def _would_pack(trainer: Trainer) -> bool:
-    """Whether the trainer prepares and collates the data by itself."""
-    return trainer.setting("data_collator").given is False and trainer.skips_preparation is False
 
 
 def _finding(script: Script, holder: Call, config: Config | None) -> Finding:
@@ -85,7 +78,7 @@ def _rows(script: Script, config: Config | None) -> int | None:
     else:
         # The default of the arguments that the trainer makes.
         kind = script.api.config_of("trl.SFTTrainer")
-        known = kind is not None and script.api.accepts(kind, _BATCH)
+        known = kind and script.api.accepts(kind, _BATCH)
         value = script.api.default(kind, _BATCH) if kind and known else None
     return value if type(value) is int and value > 0 else None
 
@@ -123,23 +116,18 @@ RULE = Rule(
         "costs what real tokens cost: activations, logits and time. With many short and few long "
         "sequences (exponentially distributed lengths) a third of a batch of 2 is padding, half of "
         "a batch of 4, 63 % of a batch of 8. Packing fills each row with whole examples up to "
-        "`max_length`. With one sequence in the micro-batch nothing is padded, so there, and where "
-        "the size of the micro-batch is not known, it is a hint. Silent for "
+        "`max_length`. A hint for a micro-batch of one sequence or of unknown size. Silent for "
         "collators of the script's own, for data that the trainer does not prepare, and where the "
         "making of the data is out of sight or makes rows equally long."
     ),
     fix_safety=(
-        "Unsafe: the same examples are seen in other batches and fewer optimizer steps make an "
-        "epoch, so learning rate and batch size may want another look. Documents stay apart only "
-        "under attention that reads their positions; versions before TRL 1.16 warn where it does "
-        "not. Withheld where `max_length` is None, which packing refuses."
+        "Unsafe: batches change and an epoch has fewer optimizer steps, so check learning rate and "
+        "batch size. Documents stay apart only under attention that reads their positions. "
+        "Withheld where `max_length` is None, which packing refuses."
     ),
     check=check,
     triggers=(LIBRARIES, frozenset({"SFTTrainer"})),
-    references=(
-        "https://arxiv.org/abs/2107.02027",
-        "https://huggingface.co/docs/trl/reducing_memory_usage",
-    ),
+    references=("https://arxiv.org/abs/2107.02027",),
     skips=(UNSLOTH, VISION, OFF_CUDA, LEARNED_PROMPTS),
     examples=(
         Example(

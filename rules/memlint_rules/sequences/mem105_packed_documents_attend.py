@@ -2,9 +2,7 @@
 
 Only their positions, which begin at 0 again, tell packed documents apart. transformers makes masks
 of them from 4.53 on, where no cache is built and no 2D mask is given; before, only flash attention
-reads them. Source: ``transformers/masking_utils.py``; ``modeling_flash_attention_utils.py``; Zhao
-et al., "Analysing The Impact of Sequence Composition on Language Model Pre-Training",
-arXiv:2402.13991.
+reads them. Source: ``transformers/masking_utils.py``; Zhao et al., arXiv:2402.13991.
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ from memlint.rule import (
     Config,
     Example,
     Finding,
-    Forward,
     Level,
     Rule,
     Script,
@@ -31,7 +28,7 @@ from memlint.rule import (
 )
 
 _COLLATORS = (*PADDING_COLLATORS, "transformers.DataCollatorForLanguageModeling")
-_ENABLERS = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
+_ATTENTION = "attn_implementation"
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -78,39 +75,23 @@ def _by_design(script: Script, config: Config | None, place: Span) -> Finding:
     if config is not None and config.has_option("packing_strategy"):
         edits = script.set_option(config, "packing_strategy", '"bfd"')
         made = fix('Set `packing_strategy="bfd"`', edits, unsafe=True)
-    message = (
-        "`wrapped` packing cuts documents anywhere and lets those in a row attend to each other"
-    )
-    return Finding(place, message, made, Level.HINT)
+    message = "`wrapped` packing cuts documents anywhere and lets those in a row attend to each "
+    return Finding(place, message + "other", made, Level.HINT)
 
 
 def _in_loops(script: Script) -> Iterator[Finding]:
     """Flattened batches in a loop whose forward passes build a cache, which rules masks out."""
     if not script.calls_to("transformers.DataCollatorWithFlattening"):
         return
-    # Checkpointing turns the cache off.
-    if script.says(".use_cache") or script.method_calls(*_ENABLERS):
-        return
     for forward in script.forwards:
-        if forward.in_training_step and not forward.own and _builds_cache(forward):
+        flash = any(load.setting(_ATTENTION).given is not False for load in forward.facts.loads)
+        if forward.in_training_step and forward.builds_cache and not flash:
             edit = SetKeyword(forward.span, "use_cache", "False", beside_unpacking=True)
-            yield Finding(
-                forward.span,
+            message = (
                 "flattened documents attend to each other: with a key-value cache no mask is made "
-                "of their positions",
-                fix("Pass `use_cache=False`", (edit,)),
+                "of their positions"
             )
-
-
-def _builds_cache(forward: Forward) -> bool:
-    load = forward.facts.load
-    if forward.facts.causal_lm is not True or load is None:
-        return False
-    if any(load.setting(one).given is not False for one in ("attn_implementation", "use_cache")):
-        return False
-    return (
-        forward.call.setting("use_cache").value is True or "use_cache" not in forward.call.keywords
-    )
+            yield Finding(forward.span, message, fix("Pass `use_cache=False`", (edit,)))
 
 
 def _in_blocks(script: Script) -> Iterator[Finding]:
@@ -139,20 +120,15 @@ RULE = Rule(
         "packing and run_clm's `group_texts` mix documents by design: a hint."
     ),
     fix_safety=(
-        "Safe where one setting is enough (`use_cache=False`): documents stay apart, as intended. "
-        "Another packing strategy is unsafe, since batches change. Advice where the attention or "
-        "the collator has to change."
+        "Safe for `use_cache=False`: documents stay apart, as intended. Another packing strategy is "
+        "unsafe, since batches change. Advice where the attention or the collator has to change."
     ),
     check=check,
     triggers=(LIBRARIES, frozenset({"packing", "padding_free", "Flattening", "group_texts"})),
-    references=(
-        "https://arxiv.org/abs/2402.13991",
-        "https://huggingface.co/docs/trl/reducing_memory_usage",
-    ),
+    references=("https://arxiv.org/abs/2402.13991",),
     skips=(UNSLOTH, OFF_CUDA),
     examples=(
         Example(
-            title="flattened batches and a cache",
             bad="""\
 from torch.utils.data import DataLoader
 from transformers import AutoModelForCausalLM, DataCollatorWithFlattening
