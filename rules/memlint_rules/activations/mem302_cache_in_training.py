@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     LIBRARIES,
+    TESTS,
     UNSLOTH,
     VISION,
     Example,
@@ -95,7 +96,7 @@ RULE = Rule(
         "loader, unpacked into it, do not hold that name."
     ),
     check=check,
-    skips=(UNSLOTH, VISION),
+    skips=(UNSLOTH, VISION, TESTS),
     triggers=(LIBRARIES, frozenset({"backward("})),
     references=("https://huggingface.co/docs/transformers/kv_cache",),
     examples=(
