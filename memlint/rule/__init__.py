@@ -51,9 +51,11 @@ if TYPE_CHECKING:
     from memlint.rule.findings import Applicability, Finding, Fix, Level
     from memlint.rule.interface import Example, Rule
     from memlint.rule.kit import (
+        DEEPSPEED,
         DIFFUSION,
         LEARNED_PROMPTS,
         OFF_CUDA,
+        TESTS,
         UNSLOTH,
         VISION,
         Skip,
@@ -77,6 +79,9 @@ if TYPE_CHECKING:
     from memlint.rule.triggers import LIBRARIES, PACKAGES
     from memlint.rule.trl_losses import fuse_trl_loss
     from memlint.script import (
+        CHECKPOINTING_ARGUMENTS,
+        CHECKPOINTING_METHODS,
+        CHECKPOINTING_OPTIONS,
         MEASURES,
         MISSING,
         UNSURE,
@@ -87,6 +92,7 @@ if TYPE_CHECKING:
         Config,
         Dataset,
         Effect,
+        Evaluation,
         Event,
         EventKind,
         Flow,
@@ -123,6 +129,10 @@ if TYPE_CHECKING:
     from memlint.source import Span
 
 __all__ = [
+    "CHECKPOINTING_ARGUMENTS",
+    "CHECKPOINTING_METHODS",
+    "CHECKPOINTING_OPTIONS",
+    "DEEPSPEED",
     "DIFFUSION",
     "LEARNED_PROMPTS",
     "LIBRARIES",
@@ -131,6 +141,7 @@ __all__ = [
     "OFF_CUDA",
     "PACKAGES",
     "PADDING_COLLATORS",
+    "TESTS",
     "UNSLOTH",
     "UNSURE",
     "VISION",
@@ -149,6 +160,7 @@ __all__ = [
     "Edit",
     "Effect",
     "Environment",
+    "Evaluation",
     "Event",
     "EventKind",
     "Example",

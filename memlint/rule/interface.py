@@ -42,9 +42,11 @@ from memlint.rule.edits import (
 )
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.kit import (
+    DEEPSPEED,
     DIFFUSION,
     LEARNED_PROMPTS,
     OFF_CUDA,
+    TESTS,
     UNSLOTH,
     VISION,
     Skip,
@@ -68,6 +70,9 @@ from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
 from memlint.rule.triggers import LIBRARIES, PACKAGES
 from memlint.rule.trl_losses import fuse_trl_loss
 from memlint.script import (
+    CHECKPOINTING_ARGUMENTS,
+    CHECKPOINTING_METHODS,
+    CHECKPOINTING_OPTIONS,
     MEASURES,
     MISSING,
     UNSURE,
@@ -78,6 +83,7 @@ from memlint.script import (
     Config,
     Dataset,
     Effect,
+    Evaluation,
     Event,
     EventKind,
     Flow,
@@ -115,6 +121,10 @@ from memlint.source import Span
 from memlint.source.record import Plain
 
 __all__ = [
+    "CHECKPOINTING_ARGUMENTS",
+    "CHECKPOINTING_METHODS",
+    "CHECKPOINTING_OPTIONS",
+    "DEEPSPEED",
     "DIFFUSION",
     "LEARNED_PROMPTS",
     "LIBRARIES",
@@ -123,6 +133,7 @@ __all__ = [
     "OFF_CUDA",
     "PACKAGES",
     "PADDING_COLLATORS",
+    "TESTS",
     "UNSLOTH",
     "UNSURE",
     "VISION",
@@ -141,6 +152,7 @@ __all__ = [
     "Edit",
     "Effect",
     "Environment",
+    "Evaluation",
     "Event",
     "EventKind",
     "Example",

@@ -66,6 +66,17 @@ UNSLOTH = Skip("the script uses Unsloth", lambda script: script.uses_unsloth)
 OFF_CUDA = Skip("it trains off CUDA (CPU, TPU, Apple, Gaudi)", lambda script: script.off_cuda)
 VISION = Skip("images go into the model", lambda script: script.uses_vision)
 DIFFUSION = Skip("it trains a diffusion model", lambda script: script.uses_diffusion)
+TESTS = Skip(
+    "it is a test, whose models are small",
+    lambda script: script.imports_package("pytest", "unittest"),
+)
+DEEPSPEED = Skip(
+    "DeepSpeed is imported or configured",
+    lambda script: (
+        script.imports_package("deepspeed")
+        or any(config.setting("deepspeed").given is not False for config in script.configs)
+    ),
+)
 
 
 def call_beside(

@@ -1,7 +1,11 @@
 """The model of a training script: ``build_script(source, api)``."""
 
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
+from memlint.script.checkpointing import ARGUMENTS as CHECKPOINTING_ARGUMENTS
+from memlint.script.checkpointing import METHODS as CHECKPOINTING_METHODS
+from memlint.script.checkpointing import SWITCHES as CHECKPOINTING_OPTIONS
 from memlint.script.datasets import Dataset, Preparation
+from memlint.script.evaluation import Evaluation
 from memlint.script.flow import Flow
 from memlint.script.forwards import Certainty
 from memlint.script.lengths import Effect, Lengths
@@ -17,6 +21,9 @@ from memlint.script.training import Event, EventKind, Forward, Held, Kept, Step
 from memlint.script.values import Function, How, Object, Origin, Symbol
 
 __all__ = [
+    "CHECKPOINTING_ARGUMENTS",
+    "CHECKPOINTING_METHODS",
+    "CHECKPOINTING_OPTIONS",
     "MEASURES",
     "MISSING",
     "UNSURE",
@@ -27,6 +34,7 @@ __all__ = [
     "Config",
     "Dataset",
     "Effect",
+    "Evaluation",
     "Event",
     "EventKind",
     "Flow",

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from memlint.api.signatures import Expression
 from memlint.api.stand_ins import stands_in
-from memlint.script.checkpointing import is_checkpointed_by_call
-from memlint.script.gradients import in_evaluation_hook, is_off
+from memlint.script.checkpointing import (
+    is_checkpointed_by_call,
+    is_reentrant_by_default,
+    switched_on,
+)
 from memlint.script.invocations import Record
+from memlint.script.modes import in_evaluation_hook
 from memlint.script.packing import packing_strategy
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
 from memlint.script.trainers import may_train
@@ -93,9 +97,10 @@ class Call:
 
     @property
     def without_gradients(self) -> bool:
-        """Whether autograd is definitely off wherever it is evaluated."""
+        """Whether no backward pass definitely follows wherever it is evaluated: autograd is off, or
+        a library evaluates."""
         return all(
-            is_off(record.contexts) or in_evaluation_hook(record.function)
+            record.gradients is False or in_evaluation_hook(record.function)
             for record in self.records
         )
 
@@ -234,6 +239,11 @@ class Config(Call):
                 slot = self._positional(name)
             slots.append(slot)
         return merge_slots(slots)
+
+    @property
+    def checkpointing(self) -> bool | None:
+        """Whether it turns activation checkpointing on at the target; None where unknown."""
+        return switched_on(self)
 
     @property
     def packing(self) -> str | None:
@@ -378,6 +388,11 @@ class Trainer(Call):
         None for a model from elsewhere, of which nobody can tell.
         """
         return is_checkpointed_by_call(self.script, self)
+
+    @property
+    def reentrant_by_default(self) -> bool:
+        """Whether its activation checkpointing is reentrant at the target unless told otherwise."""
+        return is_reentrant_by_default(self.script, self)
 
     @property
     def trains_language_model(self) -> bool:

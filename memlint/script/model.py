@@ -18,18 +18,26 @@ from memlint.api.successors import Replace
 from memlint.rule.edits import Edit
 from memlint.script.branches import is_off_by_default
 from memlint.script.calls import Call, Config, ModelFacts, Trainer, is_language_model
-from memlint.script.changes import add_option, set_option, takes_parameter
-from memlint.script.checkpointing import turns_on
+from memlint.script.changes import add_option, set_item, set_option, takes_parameter
+from memlint.script.checkpointing import deciding_call
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
 from memlint.script.datasets import Dataset, datasets_of, may_shorten_rows
 from memlint.script.effects import handlers
+from memlint.script.evaluation import Evaluation, evaluations_of, frozen_modules_of
 from memlint.script.flow import Flow
-from memlint.script.gradients import is_off_around
+from memlint.script.gradients import (
+    accumulation_of,
+    calls_step,
+    needs_gradients_in_place,
+    reads_gradients_unchecked,
+)
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
 from memlint.script.lengths import joins_and_cuts
 from memlint.script.losses import TokenLoss, are_only_gathered, token_losses
 from memlint.script.metrics import Metric, metric_of
+from memlint.script.modes import is_off_around
+from memlint.script.outputs import ConfigAssignment, config_assignments, may_read_output
 from memlint.script.owners import (
     AttentionOwner,
     CheckpointingOwner,
@@ -367,6 +375,12 @@ class Script(Tree):
     def trainer_records(self) -> list[Record]:
         return [record for trainer in self.trainers for record in trainer.records]
 
+    def trainer_of(self, value: Value) -> Trainer | None:
+        """The trainer that a value is."""
+        made = value.made_by if isinstance(value, Object) else None
+        node = made.node if made is not None else None
+        return next((one for one in self.trainers if one.node is node), None)
+
     def trainers_with(self, config: Config) -> tuple[Trainer, ...]:
         """The trainers that get a configuration."""
         return tuple(
@@ -519,6 +533,49 @@ class Script(Tree):
         """Training steps of hand-written loops, those whose backward is in a function too."""
         return steps_of(self)
 
+    @property
+    def accumulation(self) -> int | None:
+        """Micro-batches for each step of a hand-written loop; None where it is one, or unknown."""
+        return accumulation_of(self)
+
+    def steps_optimizer(self, function: Value) -> bool:
+        """Whether a function of the script calls a method ``step``."""
+        node = getattr(function, "node", None)
+        return isinstance(node, ast.FunctionDef | ast.Lambda) and calls_step(node)
+
+    @property
+    def needs_gradients_in_place(self) -> bool:
+        """Whether something writes into gradients that must be there."""
+        return needs_gradients_in_place(self)
+
+    @property
+    def reads_gradients_unchecked(self) -> bool:
+        """Whether the script reads ``.grad`` and never compares it with None."""
+        return reads_gradients_unchecked(self)
+
+    @cached_property
+    def evaluations(self) -> tuple[Evaluation, ...]:
+        """Statements that run models in evaluation mode where autograd is on, or may be."""
+        return evaluations_of(self)
+
+    @cached_property
+    def frozen_modules(self) -> tuple[ast.expr, ...]:
+        """Expressions for modules of which the script says whether they want gradients."""
+        return frozen_modules_of(self)
+
+    def end_of_run(self, record: Record) -> int:
+        """The number of the last evaluation of the run that a call belongs to: from the top of the
+        script, or of the function that runs by itself as nothing calls it."""
+        if record.order <= self._run.end_of_top:
+            return self._run.end_of_top
+        around = [
+            last
+            for extents in self._run.extents.values()
+            for first, last in extents
+            if first < record.order <= last
+        ]
+        return max(around, default=record.order)
+
     @cached_property
     def kept_tensors(self) -> tuple[Kept, ...]:
         """Tensors that a loop appends to a list that outlives its turn."""
@@ -554,6 +611,30 @@ class Script(Tree):
     def forward_at(self, node: ast.AST | None) -> Forward | None:
         """The forward pass that a call is."""
         return next((one for one in self.all_forwards if one.node is node), None)
+
+    def trains_model(self, load: Call) -> bool:
+        """Whether a trainer or a training step definitely trains the model that a call loads."""
+        by_trainer = any(
+            trainer.model.load is not None
+            and trainer.model.load.node is load.node
+            and not trainer.model.is_toy
+            for trainer in self.training
+        )
+        return by_trainer or any(
+            forward.gradients is not False
+            and forward.facts.load is not None
+            and forward.facts.load.node is load.node
+            and forward.in_training_step
+            for forward in self.forwards
+        )
+
+    def may_read_output(self, field: str) -> bool:
+        """Whether anything may read a field of models' outputs (``hidden_states``)."""
+        return may_read_output(self, field)
+
+    def config_assignments(self, option: str) -> tuple[ConfigAssignment, ...]:
+        """The statements ``model.config.option = value``, in source order."""
+        return config_assignments(self, option)
 
     # -- data sets -------------------------------------------------------------------------------
 
@@ -807,9 +888,10 @@ class Script(Tree):
         """Whether anything in the script spares full logits, for whichever model."""
         return avoids_logits(self)
 
-    def may_turn_on_checkpointing(self, preparation: Call) -> bool:
-        """Whether a k-bit preparation may turn activation checkpointing on."""
-        return turns_on(self, preparation) is not False
+    @property
+    def checkpointing_call(self) -> Call | None:
+        """The last call that turns checkpointing on, where it trains and no trainer does so."""
+        return deciding_call(self)
 
     # -- changing settings -----------------------------------------------------------------------
 
@@ -819,6 +901,13 @@ class Script(Tree):
         None where it cannot be done surely: an unknown value is never overwritten.
         """
         return set_option(self, call, name, source)
+
+    def set_item(self, mapping: Object, key: str, source: str) -> tuple[Edit, ...] | None:
+        """Edits that give a dict of the script another value under a key that it has.
+
+        None where a command line or several places decide.
+        """
+        return set_item(self, mapping, key, source)
 
     def takes_parameter(self, node: ast.expr) -> bool:
         """Whether an expression reads a parameter of a function around it, which callers choose."""

@@ -10,10 +10,10 @@ import ast
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from memlint.script import checkpointing
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.checkpoints import chain_of
 from memlint.script.packing import ATTENTION_SETTERS
-from memlint.script.settings import UNSURE
 from memlint.script.values import Object, Value, options
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class LossOwner(NamedTuple):
     call: Call | None = None
 
 
+# Packages whose losses hold no full logits.
+LOGIT_SAVERS = ("liger_kernel", "cut_cross_entropy")
 # The one list of what replaces the loss or the head of a model: by the last part of the name.
 _RUNTIME = frozenset({"fuse_causal_lm_loss", "defer_logits", "fuse_trl_losses"})
 _CUT = frozenset({"cce_patch", "linear_cross_entropy"})
@@ -56,7 +58,6 @@ _LIGER_PREFIXES = (
 _LIGER_OPTIONS = ("use_liger_kernel", "use_liger", "use_liger_loss")
 # Functions of the runtime that a script's own loss is computed with.
 _RUNTIME_LOSSES = ("token_logprobs", "sequence_logprobs", "shared_prompt_logprobs")
-_PACKAGES = ("liger_kernel", "cut_cross_entropy")
 # Whose model classes are transformers' own.
 _MODEL_PACKAGES = ("transformers.", "modelscope.")
 # TRL's trainers by the behaviour that tells how they compute their loss.
@@ -155,7 +156,7 @@ def _patched(script: Script, facts: ModelFacts, trainer: Trainer | None) -> Loss
             return LossOwner(Owner.LIGER, False, call)
     if facts.load is not None and "Liger" in facts.load.name:
         return LossOwner(Owner.LIGER, False, facts.load)
-    if script.imports_package(*_PACKAGES) and not script.patching_calls:
+    if script.imports_package(*LOGIT_SAVERS) and not script.patching_calls:
         # Something of it is used, and it is not known for what.
         return LossOwner(Owner.UNKNOWN, None)
     return None
@@ -169,7 +170,7 @@ def patches_loss(name: str) -> bool:
 
 def avoids_logits(script: Script) -> bool:
     """Whether anything in the script spares full logits, for whichever model."""
-    if script.imports_package(*_PACKAGES) or script.patching_calls:
+    if script.imports_package(*LOGIT_SAVERS) or script.patching_calls:
         return True
     return bool(script.method_calls(*_RUNTIME_LOSSES))
 
@@ -308,49 +309,26 @@ class CheckpointingOwner(NamedTuple):
     call: Call | None = None
 
 
-_ENABLERS = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
-_DISABLERS = ("gradient_checkpointing_disable", "activation_checkpointing_disable")
-_PREPARERS = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
-_WRAPPERS = ("apply_activation_checkpointing", "checkpoint_wrapper", "checkpoint_activations")
-_SWITCHES = ("activation_checkpointing", "gradient_checkpointing")
-
-
 def owner_of_checkpointing(
     script: Script, facts: ModelFacts, config: Config | None = None
 ) -> CheckpointingOwner:
     """Who recomputes a model's activations, by a configuration or a call of the script."""
     if script.uses_unsloth:
         return CheckpointingOwner(Owner.UNSLOTH, None)
-    for call in script.method_calls(*_ENABLERS):
+    for call in script.method_calls(*checkpointing.ENABLERS):
         hit = script.is_about(call, facts)
         if hit is not False:
-            off = bool(script.method_calls(*_DISABLERS))
+            off = bool(script.method_calls(*checkpointing.DISABLERS))
             return CheckpointingOwner(Owner.TRANSFORMERS, None if off or not hit else True, call)
-    for call in script.method_calls(*_PREPARERS):
-        used = call.setting("use_gradient_checkpointing")
-        if used.given is False or used.value is True:
-            return CheckpointingOwner(Owner.TRANSFORMERS, True, call)
-        if used.value is UNSURE:
-            return CheckpointingOwner(Owner.TRANSFORMERS, None, call)
-    for call in script.method_calls(*_WRAPPERS):
+    for call in script.calls_to(*checkpointing.PREPARATIONS):
+        on = checkpointing.turns_on(script, call)
+        if on is not False:
+            return CheckpointingOwner(Owner.TRANSFORMERS, on, call)
+    for call in script.method_calls(*checkpointing.WRAPPERS):
         runtime = call.name.startswith("memlint_runtime.")
         return CheckpointingOwner(Owner.RUNTIME if runtime else Owner.SCRIPT, True, call)
     if config is None:
         return CheckpointingOwner(
             Owner.UNKNOWN if facts.load is None else Owner.TRANSFORMERS, False
         )
-    return CheckpointingOwner(Owner.TRANSFORMERS, _switched_on(config))
-
-
-def _switched_on(config: Config) -> bool | None:
-    """Whether a configuration turns checkpointing on at the target."""
-    given = [config.setting(name) for name in _SWITCHES]
-    if any(setting.given is None for setting in given):
-        return None
-    written = [setting for setting in given if setting.given] or [
-        config.effective(name) for name in _SWITCHES if config.has_option(name)
-    ]
-    if any(setting.value is True for setting in written):
-        return True
-    off = all(setting.value is False or setting.is_none for setting in written)
-    return False if off and written else None
+    return CheckpointingOwner(Owner.TRANSFORMERS, checkpointing.switched_on(config))

@@ -137,6 +137,35 @@ class Tree:
         nodes share, are not among them."""
         return self._index[1].get(kind, [])  # type: ignore[return-value]
 
+    def mentions(self, *words: str, ignore: tuple[str, ...] = ()) -> bool:
+        """Whether one of ``words`` is an attribute, a name, a string or a keyword of the script.
+
+        Keywords and strings in calls of the methods ``ignore`` do not count.
+        """
+        if not self.says(*words):
+            return False
+        return (
+            any(node.attr in words for node in self.nodes(ast.Attribute))
+            or any(node.id in words for node in self.nodes(ast.Name))
+            or any(
+                node.arg in words and not self._is_in_call(node, ignore)
+                for node in self.nodes(ast.keyword)
+            )
+            or any(
+                node.value in words and not self._is_in_call(node, ignore)
+                for node in self.nodes(ast.Constant)
+                if isinstance(node.value, str)
+            )
+        )
+
+    def _is_in_call(self, node: ast.AST, methods: tuple[str, ...]) -> bool:
+        call = self.enclosing(node, ast.Call) if methods else None
+        return (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr in methods
+        )
+
     # -- names -----------------------------------------------------------------------------------
 
     @cached_property

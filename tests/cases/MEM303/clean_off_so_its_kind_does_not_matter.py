@@ -1,4 +1,4 @@
-# about: Off, so its kind does not matter; ZeRO-3 needs the reentrant kind.
+# about: Off, so its kind does not matter.
 from trl import SFTConfig, SFTTrainer
 
 reentrant = {"use_reentrant": True}

@@ -1,4 +1,4 @@
-# about: Read by name, by place, and where nobody can see it.
+# about: The hidden states are read.
 from transformers import AutoModelForCausalLM
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
