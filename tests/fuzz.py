@@ -1,9 +1,10 @@
 """Mutate training scripts, check and fix the mutants, and hold what a user relies on.
 
-``python -m tests.fuzz FOLDER... [--mutants N] [--seed N]`` draws scripts below the folders (Python
-files that name a trainer or a backward pass), changes each a few times at random (statements
-deleted, doubled, wrapped, swapped; options with odd values, over several lines, with comments,
-unpacked from dictionaries, set later) and asks of every mutant, for a target drawn at random:
+``python -m tests.fuzz FOLDER... [--mutants N] [--seed N] [--minutes N]`` draws scripts below the
+folders (Python files that name a trainer or a backward pass), changes each a few times at random
+(statements deleted, doubled, wrapped, swapped; options with odd values, over several lines, with
+comments, unpacked from dictionaries, set later) and asks of every mutant, for a target drawn at
+random:
 
 * no rule and no part of the linter raises;
 * check and fix together take at most five seconds of this process's time;
@@ -495,18 +496,23 @@ def jobs(found: Sequence[tuple[str, str]], mutants: int, seed: int) -> list[tupl
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--mutants", default=20_000)
 @click.option("--seed", default=0)
+@click.option("--minutes", default=600.0, help="Stop after so long, and report what was done.")
 @click.option("--workers", default=2)
 @click.option("--keep", type=click.Path(path_type=Path), help="Where failing mutants are written.")
 def main(
-    folders: tuple[Path, ...], mutants: int, seed: int, workers: int, keep: Path | None
-) -> None:
+    folders: tuple[Path, ...], mutants: int, seed: int, minutes: float, workers: int,
+    keep: Path | None,
+) -> None:  # fmt: skip
     """Check and fix mutants of the training scripts below FOLDERS."""
     found = scripts(folders)
     done = 0
     causes: Counter[str] = Counter()
+    end = time.monotonic() + 60 * minutes
     with Pool(workers) as pool:
-        for made, _, failure in pool.imap_unordered(_one, jobs(found, mutants, seed), 16):
+        for made, _, failure in pool.imap_unordered(_one, jobs(found, mutants, seed), 4):
             done += made
+            if time.monotonic() > end:
+                break
             if failure is not None:
                 cause = failure.what.strip().splitlines()[-1][:160]
                 causes[cause] += 1
