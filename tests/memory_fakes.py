@@ -318,45 +318,16 @@ def cells() -> Iterator[Cell]:
         yield Cell(model, micro_batch=1, seq_len=2048, layers=2)
         yield Cell(model, micro_batch=2, seq_len=2048, layers=2, checkpointing="full")
     for model in ("Qwen/Qwen2.5-0.5B", "meta-llama/Llama-3.2-1B", "Qwen/Qwen3-1.7B"):
-        common: dict[str, Any] = {
-            "method": "lora",
-            "lora": {**lora, "dtype": "bfloat16"},
-            "autocast": False,
-            "checkpointing": "full",
-        }
-        yield Cell(
-            model,
-            micro_batch=2,
-            seq_len=1024,
-            trainer="trl.DPOTrainer",
-            loss="full_logits",
-            reference_model=False,
-            **common,
-        )
-        yield Cell(
-            model,
-            micro_batch=8,
-            seq_len=1280,
-            prompt_len=1024,
-            completion_len=256,
-            trainer="trl.GRPOTrainer",
-            loss="full_logits",
-            **common,
-        )
-        yield Cell(
-            model,
-            micro_batch=8,
-            seq_len=1280,
-            prompt_len=1024,
-            completion_len=256,
-            group_size=8,
-            trainer="trl.GRPOTrainer",
-            loss="chunked",
-            **common,
-        )
-        yield Cell(
-            model, micro_batch=4, seq_len=2048, trainer="trl.SFTTrainer", loss="chunked", **common
-        )
+        common: dict[str, Any] = {"method": "lora", "lora": {**lora, "dtype": "bfloat16"},
+                                  "autocast": False, "checkpointing": "full"}
+        yield Cell(model, micro_batch=2, seq_len=1024, trainer="trl.DPOTrainer",
+                   loss="full_logits", reference_model=False, **common)
+        yield Cell(model, micro_batch=8, seq_len=1280, prompt_len=1024, completion_len=256,
+                   trainer="trl.GRPOTrainer", loss="full_logits", **common)
+        yield Cell(model, micro_batch=8, seq_len=1280, prompt_len=1024, completion_len=256,
+                   group_size=8, trainer="trl.GRPOTrainer", loss="chunked", **common)
+        yield Cell(model, micro_batch=4, seq_len=2048, trainer="trl.SFTTrainer", loss="chunked",
+                   **common)
     yield Cell("Qwen/Qwen2.5-7B", micro_batch=1, seq_len=2048, layers=28, checkpointing="full")
     for optimizer in ("sgd", "adagrad", "rmsprop"):
         yield Cell("Qwen/Qwen2.5-0.5B", micro_batch=1, seq_len=1024, optimizer=optimizer)

@@ -248,7 +248,8 @@ def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
 
 def _docker(text: str, path: str) -> Declared:
     lines = text.split("\n")
-    variables = dict(match.groups() for line in lines if (match := _VARIABLE.match(line)))
+    matches = map(_VARIABLE.match, lines)
+    variables: dict[str, str] = {match[1]: match[2] for match in matches if match is not None}
     if variables:
         lines = [
             _USE.sub(lambda use: variables.get(use[1], use[0]), line[:_LONGEST_LINE])
