@@ -233,3 +233,26 @@ two = SFTTrainer("m", args=args, train_dataset=e, max_seq_length=100)
         "MEM901",
     )
     assert 'args = SFTConfig("out", max_length=100)\n' in text
+
+
+@pytest.mark.parametrize(
+    ("load", "applicability"),
+    [
+        ('AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")', "safe"),
+        (
+            'AutoModelForCausalLM.from_pretrained("x/y", trust_remote_code=True)',
+            "unsafe",
+        ),
+        ('AutoModelForCausalLM.from_pretrained("x/y", **options)', "unsafe"),
+    ],
+)
+def test_checkpointing_is_safe_for_classes_of_transformers_alone(
+    load: str, applicability: str
+) -> None:
+    script = (
+        "from transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n"
+        f"model = {load}\n"
+        'args = TrainingArguments("out", bf16=True)\n'
+        "Trainer(model, args, train_dataset=dataset).train()\n"
+    )
+    assert applicabilities(script, "MEM301") == [applicability]

@@ -15,6 +15,7 @@ from memlint.rule import (
     CHECKPOINTING_ARGUMENTS,
     CHECKPOINTING_OPTIONS,
     LIBRARIES,
+    MISSING,
     OFF_CUDA,
     UNSLOTH,
     Config,
@@ -95,7 +96,23 @@ def _fix(script: Script, config: Config, trainers: tuple[Trainer, ...], setting:
         )
         edits = together(edits, script.set_option(config, arguments, _NON_REENTRANT))
         message += f" and `{arguments}={_NON_REENTRANT}`: no gradient passes a frozen input"
-    return unless_switched_off(setting, fix(message, edits))
+    doubted = not all(_supports_checkpointing(script, trainer) for trainer in trainers)
+    if doubted:
+        message += ", if the model's class supports it: its code is not transformers' own"
+    return unless_switched_off(setting, fix(message, edits, unsafe=doubted))
+
+
+def _supports_checkpointing(script: Script, trainer: Trainer) -> bool:
+    """Whether the model's class is one of transformers; others raise a ValueError by default."""
+    if trainer.model.by_name:
+        return True
+    return all(
+        load.name.startswith("transformers.")
+        and not load.open_ended
+        and load.setting("trust_remote_code").value in (MISSING, None, False)
+        for load in trainer.model.loads or (trainer.model.load,)
+        if load is not None
+    )
 
 
 def _starves_adapters(config: Config, trainer: Trainer) -> bool:

@@ -35,6 +35,8 @@ _PAYS = 1.3  # below this, packing the tree costs about what it saves
 def check(script: Script) -> Iterator[Finding]:
     for trainer in script.repeating_trainers("trl.GRPOTrainer", "trl.RLOOTrainer"):
         group = trainer.number("num_generations")
+        if group == 1:
+            continue
         message, level = _message(script, trainer, group)
         yield Finding(script.span(trainer.node.func), message, _fix(script, trainer, group), level)
     yield from _own_loops(script)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Any, Literal
 
@@ -115,11 +115,15 @@ def fuse_causal_lm_loss(
 
     Returns a handle with `undo()`, which is a context manager as well. Warns once where training
     steps go past the fused loss.
-    Raises ValueError if the model is fused already, or of a kind that cannot be.
+    A second call with the same options returns the same handle: trainers may share a model, and
+    cells of a notebook run again. Evaluation is then fused only if every call wants that.
+    Raises ValueError if the model is fused with other options, or of a kind that cannot be.
     """
     causal = unwrap(model)
-    if fused_loss_of(causal) is not None:
-        raise ValueError("the model's loss is fused already: undo() that first")
+    asked = (label_smoothing, z_loss, dynamic, workspace_bytes, backend)
+    earlier = fused_loss_of(causal)
+    if earlier is not None:
+        return _again(earlier, asked, fuse_evaluation)
     head = find_head(causal)
     forward = inspect.unwrap(causal.forward)
     if "liger" in forward.__module__:
@@ -150,6 +154,22 @@ def fuse_causal_lm_loss(
     _patch_model(causal, fused)
     _patch_head(head, fused)
     return fused
+
+
+def _again(earlier: FusedLoss, asked: tuple[Any, ...], fuse_evaluation: bool) -> FusedLoss:
+    """The handle of a model that is fused already. Raises ValueError where options differ."""
+    options = earlier.options
+    given = (
+        options.label_smoothing,
+        options.z_loss,
+        options.dynamic,
+        options.workspace_bytes,
+        options.backend,
+    )
+    if given != asked:
+        raise ValueError("the model's loss is fused already, with other options: undo() that first")
+    earlier.options = replace(options, fuse_evaluation=options.fuse_evaluation and fuse_evaluation)
+    return earlier
 
 
 def fused_loss_of(module: Any) -> FusedLoss | None:

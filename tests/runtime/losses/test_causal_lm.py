@@ -102,12 +102,23 @@ def test_logits_are_none_only_where_fused() -> None:
         assert model(**batch, labels=labels).logits is None
 
 
+def test_trainers_that_share_a_model_keep_its_logits_if_one_of_them_wants_them() -> None:
+    model = tiny_model()
+    batch = tiny_batch()
+    fused = fuse_causal_lm_loss(model, fuse_evaluation=True)
+    model.eval()
+    assert model(**batch).logits is None
+    assert fuse_causal_lm_loss(model) is fused
+    assert model(**batch).logits is not None
+
+
 def test_undo_restores_every_attribute() -> None:
     model = tiny_model()
     before = set(vars(model)), set(vars(model.get_output_embeddings()))
     fused = fuse_causal_lm_loss(model)
-    with pytest.raises(ValueError, match="fused already"):
-        fuse_causal_lm_loss(model)
+    assert fuse_causal_lm_loss(model) is fused
+    with pytest.raises(ValueError, match="fused already, with other options"):
+        fuse_causal_lm_loss(model, z_loss=1e-4)
     fused.undo()
     fused.undo()
     assert (set(vars(model)), set(vars(model.get_output_embeddings()))) == before
