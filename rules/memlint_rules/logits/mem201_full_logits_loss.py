@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
+    TESTS,
     UNSLOTH,
     Example,
     Finding,
@@ -118,7 +119,7 @@ RULE = Rule(
         "where the script brings a loss of its own."
     ),
     check=check,
-    skips=(UNSLOTH, OFF_CUDA),
+    skips=(UNSLOTH, OFF_CUDA, TESTS),
     triggers=(LIBRARIES, frozenset({"Trainer", "backward"})),
     references=(
         "https://arxiv.org/abs/2411.09009",
