@@ -67,7 +67,7 @@ _USUAL = (
     "openai-community/gpt2",
 )
 _SPREAD = math.log(2**30)  # nats over which a size of unknown origin is spread
-_MAX_OTHER = 0.02
+_TOO_LONG = 0.15  # of a length beyond what the model was made for
 
 
 class Candidate(Plain):
@@ -194,7 +194,7 @@ def _runs(log: Log, given: Settings | None) -> list[tuple[Settings, float, bool]
         except SettingsError:
             continue
         if run.attention is None:
-            run = replace(run, attention="eager", loss="full_logits")
+            run = replace(run, attention="eager", loss="full_logits", optimizer="adamw_torch")
         runs.append((run, 1.0, known))
     return [(run, 1.0 / len(runs), sure) for run, _, sure in runs]
 
@@ -207,19 +207,17 @@ def _models(log: Log) -> list[str]:
         if word.startswith("modeling_"):
             families.add(word.removeprefix("modeling_"))
             continue
-        for part in dict.fromkeys((word, word.rstrip("/").rpartition("/")[2])):
-            try:
-                find_config(part)
-            except KeyError:
-                continue
-            names.append(part)
-            break
-        if len(names) >= 3:
-            break
+        # Only the last part: a path of another machine says nothing here.
+        name = word.rstrip("/").rpartition("/")[2]
+        try:
+            find_config(name)
+        except KeyError:
+            continue
+        names.append(name)
+        break
     if names:
-        return names[:1]
-    found = [name for name in _USUAL if find_architecture(name).family in families]
-    return found
+        return names
+    return [name for name in _USUAL if find_architecture(name).family in families]
 
 
 # How well a tensor explains the size
@@ -260,6 +258,15 @@ def _chance(item: Sized, message: Message, run: Settings, sure: bool) -> tuple[f
     if item.growth == FIXED:
         hit = low <= item.bytes <= high
         return (1.0 if hit else 0.0), item.rows, item.length
+    chance, rows, length = _growing_chance(item, low, high, run, sure)
+    if 0 < item.longest < length:
+        chance *= _TOO_LONG
+    return chance, rows, length
+
+
+def _growing_chance(
+    item: Sized, low: int, high: int, run: Settings, sure: bool
+) -> tuple[float, int, int]:
     if sure and run.seq_len is not None and run.micro_batch is not None:
         return _known_batch(item, low, high)
     if run.seq_len is not None or run.micro_batch is not None:
@@ -361,7 +368,7 @@ def _candidates(
     # The frames may name a kind that no tensor of the settings explains: it stays, last.
     for kind, weight in evidence.kinds.items():
         if kind not in scores and weight >= 0.2:
-            scores[kind] = 0.02 * _PRIOR[kind] * weight * _relative(message.low, message.high)
+            scores[kind] = 0.2 * _PRIOR[kind] * weight * _relative(message.low, message.high)
     total = sum(scores.values()) or 1.0
     listed: list[Candidate] = []
     for kind, score in sorted(scores.items(), key=lambda pair: -pair[1]):

@@ -48,8 +48,8 @@ _LENGTH = 2048  # where no length is known, sizes are taken here
 class Sized(Plain):
     """A tensor: its bytes at ``length`` tokens a row and ``rows`` rows, and how they grow.
 
-    row: tokens-independent bytes of one token (``LINEAR``) or one pair of tokens (``SQUARE``) of
-    all rows; zero where the size is fixed. sizes: the factors in words.
+    sizes: the factors in words. prior: against others of its kind. longest: row that the model was
+    made for, in tokens; 0 where the configuration does not say.
     """
 
     kind: str
@@ -62,6 +62,7 @@ class Sized(Plain):
     sizes: str = ""
     model: str = ""
     prior: float = 1.0
+    longest: int = 0
 
     @property
     def each(self) -> float:
@@ -76,6 +77,8 @@ def sized_tensors(settings: Settings, *, known_loss: bool) -> tuple[Sized, ...]:
     length = settings.seq_len or _LENGTH
     if architecture.max_positions and architecture.family in ("gpt2", "bert", "opt", "roberta"):
         length = min(length, architecture.max_positions)
+    if settings.micro_batch is None:
+        settings = replace(settings, micro_batch=1)
     variants = [settings]
     changes: dict[str, object] = {}
     if not known_loss:
@@ -91,14 +94,17 @@ def sized_tensors(settings: Settings, *, known_loss: bool) -> tuple[Sized, ...]:
         prior = 1.0 if number == 0 else 0.7
         for item in _grown(variant, length, name):
             key = (item.kind, item.tensor, item.bytes, item.growth)
-            found.setdefault(key, item._replace(prior=prior))
+            found.setdefault(key, item._replace(prior=prior, longest=architecture.max_positions))
     for item in _extra(settings, architecture, length, name):
-        found.setdefault((item.kind, item.tensor, item.bytes, item.growth), item)
+        found.setdefault(
+            (item.kind, item.tensor, item.bytes, item.growth),
+            item._replace(longest=architecture.max_positions),
+        )
     return tuple(found.values())
 
 
 def _grown(settings: Settings, length: int, name: str) -> Iterator[Sized]:
-    rows = settings.micro_batch or 1
+    rows = _rows(settings)
     short, long = (_by_name(single_tensors(_at(settings, size))) for size in (length, 2 * length))
     for key, tensors in short.items():
         others = long.get(key, [])
@@ -114,7 +120,7 @@ def _grown(settings: Settings, length: int, name: str) -> Iterator[Sized]:
             yield Sized(
                 kind,
                 tensor.name,
-                "gradient" if phase == "" else phase,
+                phase,
                 tensor.bytes,
                 growth,
                 rows,
@@ -122,6 +128,11 @@ def _grown(settings: Settings, length: int, name: str) -> Iterator[Sized]:
                 tensor.arithmetic,
                 name,
             )
+
+
+def _rows(settings: Settings) -> int:
+    """Rows of a micro-batch: a pair of DPO has two."""
+    return (settings.micro_batch or 1) * (2 if settings.trainer == "trl.DPOTrainer" else 1)
 
 
 def _at(settings: Settings, length: int) -> Settings:
@@ -139,9 +150,26 @@ def _by_name(found: tuple[tuple[str, Tensor], ...]) -> dict[tuple[str, str], lis
     return named
 
 
-_MLP = ("gate_proj", "up_proj", "activation", "gated product", "gate_up_proj", "fc1", "c_fc",
-        "dense_h_to_4h", "tokens of an expert", "weighted outputs", "w1", "w3", "wi_0", "wi_1",
-        "intermediate", "lin1", "up", "gate")  # fmt: skip
+_MLP = (
+    "gate_proj",
+    "up_proj",
+    "activation",
+    "gated product",
+    "gate_up_proj",
+    "fc1",
+    "c_fc",
+    "dense_h_to_4h",
+    "tokens of an expert",
+    "weighted outputs",
+    "w1",
+    "w3",
+    "wi_0",
+    "wi_1",
+    "intermediate",
+    "lin1",
+    "up",
+    "gate",
+)
 
 
 def _kind(phase: str, tensor: Tensor) -> str:
@@ -197,7 +225,7 @@ def _logit_copies(
 ) -> Iterator[Sized]:
     if architecture.head != "lm":
         return
-    rows = settings.micro_batch or 1
+    rows = _rows(settings)
     vocabulary = architecture.vocabulary
     for width in (2, 4):
         word = "float32" if width == 4 else "16 bits"
@@ -213,7 +241,7 @@ def _logit_copies(
             name,
         )
     for kind, tensor in (
-        ("logits", "logits in float32 weights' dtype"),
+        ("logits", "logits of a float32 model"),
         ("logits_fp32", "logits in float32"),
         ("log_softmax", "log-softmax in float32"),
         ("logits_gradient", "gradient of the float32 logits"),
@@ -238,7 +266,7 @@ def _logit_copies(
 def _weight_copies(
     settings: Settings, architecture: Architecture, length: int, name: str
 ) -> Iterator[Sized]:
-    rows = settings.micro_batch or 1
+    rows = _rows(settings)
     whole = {
         (linear.name, linear.inputs, linear.outputs * linear.experts)
         for layer, _ in architecture.layers
@@ -274,65 +302,80 @@ def _weight_copies(
                 )
         if settings.quantization is not None and (matrix, inputs, outputs) in whole:
             bits = settings.quantization.bits or 4
-            yield Sized("weights", f"quantized {matrix}", "load", numel * bits // 8, FIXED, rows,
-                        length, f"{inputs} x {outputs} x {bits} bits", name)  # fmt: skip
+            yield Sized(
+                "weights",
+                f"quantized {matrix}",
+                "load",
+                numel * bits // 8,
+                FIXED,
+                rows,
+                length,
+                f"{inputs} x {outputs} x {bits} bits",
+                name,
+            )
 
 
 def _caches(
     settings: Settings, architecture: Architecture, length: int, name: str
 ) -> Iterator[Sized]:
-    rows = settings.micro_batch or 1
+    rows = _rows(settings)
     attention = architecture.layers[0][0].attention if architecture.layers else None
     if attention is None or attention.kind in ("none", "state", "linear"):
         return
     each = attention.key_heads * attention.key_dim * 2
+    heads = f"{attention.key_heads} heads x {attention.key_dim}"
     for parts, tensor in ((1, "keys of one layer"), (2, "keys and values of one layer")):
-        yield Sized("kv_cache", tensor, "generation", parts * rows * length * each, LINEAR, rows,
-                    length, f"{attention.key_heads} heads x {attention.key_dim} x {2 * parts} bytes",
-                    name)  # fmt: skip
+        size = parts * rows * length * each
+        sizes = f"{heads} x {2 * parts} bytes"
+        yield Sized("kv_cache", tensor, "generation", size, LINEAR, rows, length, sizes, name)
 
 
 def _flat(
     settings: Settings, architecture: Architecture, length: int, name: str
 ) -> Iterator[Sized]:
     """Flat buffers of data-parallel runs: buckets, partitions, flat parameters."""
-    rows = settings.micro_batch or 1
+    rows = _rows(settings)
     world = settings.world_size or 1
-    sharding = settings.sharding or "none"
+    buffers = [*_whole(architecture)]
+    if world > 1 and settings.method in (None, "full"):
+        buffers.extend(_parts(architecture, world))
+    for kind, tensor, phase, numel, words in buffers:
+        for width in (2, 4):
+            sizes = f"{words} x {width} bytes"
+            yield Sized(kind, tensor, phase, numel * width, FIXED, rows, length, sizes, name, 0.7)
+    if settings.sharding == "ddp" or (settings.sharding is None and world > 1):
+        sizes = "DDP's default bucket of 25 MiB"
+        yield Sized(
+            "gradient_bucket", "DDP's bucket", "backward", _DDP_BUCKET, FIXED, rows, length, sizes
+        )
+
+
+def _whole(architecture: Architecture) -> Iterator[tuple[str, str, str, int, str]]:
+    """Kind, tensor, phase, elements and their words of what is put together whole."""
     total = architecture.parameters
     tables = architecture.embedding_parameters + architecture.head_parameters
-    layers = {architecture.layer_parameters(layer) for layer, _ in architecture.layers}
-    rest: list[tuple[str, str, str, int, str]] = []
-    for width in (2, 4):
-        bits = f"{width} bytes"
-        rest.append(("gradient_bucket", "DeepSpeed's bucket", "backward", _BUCKET * width,
-                     f"500,000,000 x {bits}"))  # fmt: skip
-        rest.append(("gathered_parameter", "embeddings and head", "forward", tables * width,
-                     f"{tables:,} parameters x {bits}"))  # fmt: skip
-        for numel in layers:
-            rest.append(("gathered_parameter", "a whole layer", "forward", numel * width,
-                         f"{numel:,} parameters x {bits}"))  # fmt: skip
-        rest.append(("state_dict_copy", "whole model", "save or merge", total * width,
-                     f"{total:,} parameters x {bits}"))  # fmt: skip
-        rest.append(("weights", "whole model", "load", total * width,
-                     f"{total:,} parameters x {bits}"))  # fmt: skip
-        if world > 1 and settings.method in (None, "full"):
-            part = -(-total // world)
-            words = f"{total:,} parameters / {world} GPUs x {bits}"
-            rest.append(
-                ("optimizer_state", "one state, flat", "optimizer step", part * width, words)
-            )
-            rest.append(("optimizer_temporary", "float32 gradients, flat", "optimizer step",
-                         part * width, words))  # fmt: skip
-            rest.append(("weight_gradient", "gradients, flat", "backward", part * width, words))
-            for numel in layers:
-                rest.append(("optimizer_state", "one state of a layer's shard", "optimizer step",
-                             -(-numel // world) * width,
-                             f"{numel:,} parameters / {world} GPUs x {bits}"))  # fmt: skip
-                rest.append(("optimizer_temporary", "temporary of a layer's shard",
-                             "optimizer step", -(-numel // world) * width,
-                             f"{numel:,} parameters / {world} GPUs x {bits}"))  # fmt: skip
-    if sharding == "ddp" or (sharding == "none" and world > 1):
-        rest.append(("gradient_bucket", "DDP's bucket", "backward", _DDP_BUCKET, "25 MiB"))
-    for kind, tensor, phase, size, sizes in rest:
-        yield Sized(kind, tensor, phase, size, FIXED, rows, length, sizes, name, 0.7)
+    yield "gradient_bucket", "DeepSpeed's bucket", "backward", _BUCKET, f"{_BUCKET:,} elements"
+    for numel, tensor in (
+        (tables, "embeddings and head"),
+        *((numel, "a whole layer") for numel in _layer_sizes(architecture)),
+    ):
+        yield "gathered_parameter", tensor, "forward", numel, f"{numel:,} parameters"
+    yield "state_dict_copy", "whole model", "save or merge", total, f"{total:,} parameters"
+    yield "weights", "whole model", "load", total, f"{total:,} parameters"
+
+
+def _parts(architecture: Architecture, world: int) -> Iterator[tuple[str, str, str, int, str]]:
+    """The same of one GPU's part of flat tensors."""
+    for total, tensor in (
+        (architecture.parameters, "of all parameters"),
+        *((numel, "of a layer") for numel in _layer_sizes(architecture)),
+    ):
+        part = -(-total // world)
+        words = f"{total:,} parameters / {world} GPUs"
+        yield "optimizer_state", f"one state's part {tensor}", "optimizer step", part, words
+        yield "optimizer_temporary", f"temporary {tensor}, one part", "optimizer step", part, words
+        yield "weight_gradient", f"gradients {tensor}, one part", "backward", part, words
+
+
+def _layer_sizes(architecture: Architecture) -> tuple[int, ...]:
+    return tuple(sorted({architecture.layer_parameters(layer) for layer, _ in architecture.layers}))
