@@ -17,7 +17,13 @@ from memlint.memory.oom_fixes import fixes
 from memlint.memory.oom_frames import Evidence, read_frames
 from memlint.memory.oom_log import Log, Message, read_log
 from memlint.memory.oom_sizes import FIXED, LINEAR, SQUARE, Sized, sized_tensors
-from memlint.memory.settings import Settings, SettingsError, read_settings, replace
+from memlint.memory.settings import (
+    Settings,
+    SettingsError,
+    dtype_width,
+    read_settings,
+    replace,
+)
 from memlint.source.record import Plain
 
 # How often each kind is what fails, before anything is known: logits and their copies and the
@@ -227,6 +233,7 @@ def _scored(
     tensors: tuple[Sized, ...], message: Message, evidence: Evidence, run: Settings, sure: bool
 ) -> Iterator[tuple[Sized, float, int, int]]:
     """Tensors with a positive weight, and the rows and length at which they have the size."""
+    loading = _loading(message, run)
     whole: dict[str, float] = {}
     for item in tensors:
         whole[item.kind] = whole.get(item.kind, 0.0) + _mass(item)
@@ -238,8 +245,10 @@ def _scored(
         score = weight * chance * evidence.weight(item.kind)
         if evidence.names and any(name in item.tensor for name in evidence.names):
             score *= 2
-        if evidence.phase and _same_phase(evidence.phase, item.phase):
+        if evidence.phase == item.phase:
             score *= 1.5
+        if item.phase == "load":
+            score *= loading
         yield item, score, rows, length
 
 
@@ -248,8 +257,18 @@ def _mass(item: Sized) -> float:
     return item.prior * math.sqrt(max(item.bytes, 1))
 
 
-def _same_phase(seen: str, phase: str) -> bool:
-    return seen == phase or (seen == "backward" and phase == "backward")
+def _loading(message: Message, run: Settings) -> float:
+    """How much likelier loading is by what is allocated: less than the weights, or more.
+
+    Part of a model may be all that its GPU holds, so that less is a hint and no proof.
+    """
+    if message.allocated is None or run.sharding not in (None, "none", "ddp"):
+        return 1.0
+    width = dtype_width(run.weights_dtype) if run.weights_dtype else 2.0
+    if run.quantization is not None:
+        width = (run.quantization.bits or 4) / 8
+    weights = find_architecture(run.model).parameters * width
+    return 5.0 if message.allocated < 0.97 * weights else 0.2
 
 
 def _chance(item: Sized, message: Message, run: Settings, sure: bool) -> tuple[float, int, int]:

@@ -34,17 +34,18 @@ def log_of(case: dict[str, Any], *, frames: bool = True) -> str:
                 lines.append('  File "/env/train.py", line 1, in <module>')
             lines.append(f"    {frame}")
     size, total, gpu = case["size"], case["total"] or "24.00 GiB", case["gpu"]
+    allocated = case["allocated"]
     if case["form"] == 1:
         lines.append(
             f"RuntimeError: CUDA out of memory. Tried to allocate {size} (GPU {gpu}; {total} total "
-            "capacity; 1.00 GiB already allocated; 9.00 MiB free; 2.00 GiB reserved in total by "
-            "PyTorch)"
+            f"capacity; {allocated + ' already allocated; ' if allocated else ''}9.00 MiB free)"
         )
     else:
         lines.append(
             f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {size}. GPU {gpu} has "
             f"a total capacity of {total} of which 9.00 MiB is free. Including non-PyTorch memory, "
             "this process has 2.00 GiB memory in use."
+            + (f" Of the allocated memory {allocated} is allocated by PyTorch" if allocated else "")
         )
     return "\n".join(lines)
 

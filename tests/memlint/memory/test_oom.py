@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memlint.cli.main import run
-from memlint.memory.oom import OomError, explain
+from memlint.memory.oom import OomError, explain, format_size
 from memlint.memory.oom_frames import read_frames
 from memlint.memory.oom_log import possible_sizes, read_log
 from memlint.memory.oom_sizes import KINDS, sized_tensors
@@ -177,6 +177,14 @@ def test_public_cases_without_frames_and_with_a_known_batch_are_explained() -> N
             assert rank(case, frames=False) <= 3, case["source"]
 
 
+def test_less_allocated_than_the_weights_speaks_for_loading() -> None:
+    # An up_proj of Llama-2-70B, alone or with its gradient, state and temporary: 448 MiB.
+    run = {"model": "meta-llama/Llama-2-70b-hf", "method": "full"}
+    text = NEW.replace("2.32 GiB", "448.00 MiB")
+    assert kinds(text, run)[0] == "weights"
+    assert kinds(text.replace("20.01 GiB is", "150.00 GiB is"), run)[0] != "weights"
+
+
 def test_a_log_without_a_size_says_what_is_wanted() -> None:
     with pytest.raises(OomError, match="without a size"):
         explain("RuntimeError: CUDA error: out of memory")
@@ -230,3 +238,19 @@ def test_bad_input_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "--assume needs a model" in capsys.readouterr().err
     assert run(["oom", str(log), "--assume", "model=nobody/nothing-9b"]) != 0
     assert "nobody/nothing-9b" in capsys.readouterr().err
+
+
+def test_sizes_of_a_known_batch_lead_back_to_their_tensor() -> None:
+    # No frames: each tensor of a full batch, shown as torch shows it, is among the first three.
+    run = {**RUN, "attention": "eager"}
+    places: list[int] = []
+    for item in sized_tensors(read_settings(run), known_loss=True):
+        if item.prior < 1 or item.bytes < 48 * 2**20 or item.kind in ("eval_logits", "kv_cache"):
+            continue
+        if item.kind in ("state_dict_copy", "reference_model", "gathered_parameter", "other"):
+            continue  # as large as the weights they copy, and rarer
+        block = -(-item.bytes // 2**21) * 2**21
+        found = kinds(f"CUDA out of memory. Tried to allocate {format_size(block)}. GPU 0", run)
+        places.append(found.index(item.kind) + 1 if item.kind in found else 99)
+    assert len(places) >= 20
+    assert sum(place <= 3 for place in places) >= 0.8 * len(places)
