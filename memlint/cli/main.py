@@ -286,6 +286,52 @@ def estimate(
     )
 
 
+@main.command(short_help="Explain a CUDA out-of-memory error.")
+@click.argument("log", type=click.Path(), metavar="LOG")
+@click.argument("script", required=False, type=click.Path(), metavar="[SCRIPT]")
+@click.option(
+    "--settings", "settings_file", metavar="FILE.json", help="Read the run from JSON, not a script."
+)
+@click.option(
+    "--assume",
+    "assumptions",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Settle what is unknown, as in model=gpt2 or seq_len=4096; repeatable.",
+)
+@click.option("--target", metavar="VERSIONS", help="The versions that the script is for.")
+@click.option(
+    "--output-format",
+    default="text",
+    metavar="FORMAT",
+    type=click.Choice(["text", "json"]),
+    help="text (default) or json.",
+)
+def oom(
+    log: str,
+    script: str | None,
+    settings_file: str | None,
+    assumptions: tuple[str, ...],
+    target: str | None,
+    output_format: str,
+) -> int:
+    """Say which tensor torch could not allocate, by the error in LOG, and what helps.
+
+    LOG is a file with torch's message (- reads standard input). SCRIPT or --settings describe the
+    run; without them the log's own words and frames are all there is.
+    """
+    from memlint.cli.oom import oom_command
+
+    return oom_command(
+        log,
+        script,
+        settings_file=settings_file,
+        assumptions=assumptions,
+        target=target,
+        output_format=output_format,
+    )
+
+
 @main.command(short_help="Show what the script model knows of a file.")
 @click.argument("path", type=click.Path(), metavar="FILE")
 @click.option("--target", metavar="VERSIONS", help="As for check.")

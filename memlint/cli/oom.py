@@ -1,0 +1,128 @@
+"""``memlint oom``: which tensor of the run could not be allocated, and what helps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from memlint.memory.oom import Candidate, Explanation
+
+_SHOWN = 5
+
+
+def oom_command(
+    log: str,
+    script: str | None,
+    *,
+    settings_file: str | None,
+    assumptions: tuple[str, ...],
+    target: str | None,
+    output_format: str,
+) -> int:
+    """Print the likeliest tensors; the exit status: 0."""
+    from memlint.memory.oom import OomError, explain
+    from memlint.memory.settings import SettingsError
+
+    text = _read(log)
+    try:
+        settings = _settings(script, settings_file, assumptions, target)
+        explanation = explain(text, settings)
+    except OomError as error:
+        raise click.ClickException(f"{'standard input' if log == '-' else log}: {error}") from None
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+    if output_format == "json":
+        click.echo(json.dumps(explanation.to_json(), indent=2))
+    else:
+        click.echo("\n".join(_lines(explanation)))
+    return 0
+
+
+def _read(log: str) -> str:
+    import sys
+
+    try:
+        if log == "-":
+            return sys.stdin.buffer.read().decode("utf-8", "replace")
+        with open(log, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError as error:
+        raise click.ClickException(f"{log} cannot be read: {error.strerror or error}") from None
+
+
+def _settings(
+    script: str | None,
+    settings_file: str | None,
+    assumptions: tuple[str, ...],
+    target: str | None,
+) -> Any:
+    """Settings of the run as ``memlint estimate`` reads them; None where nothing says them."""
+    from memlint.memory.settings import parse_assumption, read_settings, with_assumption
+
+    extra = [parse_assumption(text) for text in assumptions]
+    values: dict[str, Any] = {}
+    if script is not None or settings_file is not None:
+        from memlint.cli.estimate import _values
+
+        values = _values(script, settings_file, target)
+    values.update({key: value for key, value in extra if key == "model"})
+    if "model" not in values:
+        if extra:
+            raise click.UsageError("--assume needs a model: give --assume model=NAME as well")
+        return None
+    settings = read_settings(values)
+    for key, value in extra:
+        settings = with_assumption(settings, key, value)
+    return settings
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    from memlint.memory.oom import format_size
+
+    message = explanation.message
+    where = f" on GPU {message.gpu}" if message.gpu is not None else ""
+    yield f"torch could not allocate {format_size(message.shown)}{where}"
+    known = [
+        f"{format_size(size)} {word}"
+        for word, size in (
+            ("in all", message.total),
+            ("free", message.free),
+            ("allocated", message.allocated),
+            ("reserved but unused", message.unallocated),
+        )
+        if size is not None
+    ]
+    if known:
+        yield f"  {', '.join(known)}"
+    if len(explanation.messages) > 1:
+        yield f"  the first of {len(explanation.messages)} messages in the log"
+    if explanation.evidence.frame:
+        yield f"  at: {explanation.evidence.frame}"
+    if explanation.settings is None:
+        names = ", ".join(explanation.models)
+        yield (
+            f"  model: {names} (by the log)" if names else "  model: not known; usual shapes taken"
+        )
+    yield ""
+    for number, candidate in enumerate(explanation.candidates[:_SHOWN], 1):
+        yield from _candidate(number, candidate)
+    unused = message.unallocated
+    if unused is not None and unused >= message.shown:
+        yield (
+            "More is reserved and unused than was wanted: memory is fragmented. "
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may be enough."
+        )
+
+
+def _candidate(number: int, candidate: Candidate) -> Iterator[str]:
+    yield f"{number}. {candidate.kind}: {candidate.tensor}  ({candidate.share:.0%})"
+    yield f"   {candidate.arithmetic}"
+    yield f"   phase: {candidate.phase}"
+    if number <= 3:
+        for fix in candidate.fixes:
+            yield f"   - {fix}"
+    yield ""

@@ -1,0 +1,258 @@
+"""Reads torch's out-of-memory messages out of a log, of any generation, with what stands around.
+
+A message names the block that the allocator wanted, not the tensor: torch rounds a request of at
+most 1 MiB up to 2 MiB, one below 10 MiB up to 20 MiB, and any other up to a multiple of 2 MiB
+(``c10/cuda/CUDACachingAllocator``), then shows it with two decimals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memlint.source.record import Plain
+
+_UNITS = {
+    "bytes": 1,
+    "byte": 1,
+    "B": 1,
+    "KiB": 2**10,
+    "KB": 2**10,
+    "MiB": 2**20,
+    "MB": 2**20,
+    "GiB": 2**30,
+    "GB": 2**30,
+    "TiB": 2**40,
+    "EiB": 2**60,
+}
+_SIZE = r"(\d[\d,]*(?:\.\d+)?)\s*(bytes?|[KMGTE]i?B|B)\b"
+_WANTED = re.compile(rf"[Tt]ried to allocate\s+{_SIZE}")
+_GRAIN = 2 * 2**20
+_SMALL = 2**20
+_MIDDLE = 10 * 2**20
+_FIELDS = (
+    ("total", re.compile(rf"{_SIZE} total capacity|total capaci?ty of {_SIZE}")),
+    ("free", re.compile(rf"of which {_SIZE} is free|{_SIZE} free")),
+    ("allocated", re.compile(rf"allocated memory {_SIZE} is allocated|{_SIZE} already allocated")),
+    ("unallocated", re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")),
+    ("reserved", re.compile(rf"{_SIZE} reserved in total|{_SIZE} cached")),
+    ("in_use", re.compile(rf"this process has {_SIZE} memory in use")),
+)
+_GPU = re.compile(r"\bGPU (\d+)\b")
+_RANK = re.compile(r"^\s*\[?(?:default|rank)\s?(\d+)\]?:\s?", re.IGNORECASE)
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_FILE = re.compile(r'File "?([^",\s]+(?:\.py|>|\.pyx)[^",]*)"?(?:, line |:)(\d+)')
+_ARROW = re.compile(r"^(?:-+>|❱|>|E)\s*\d*\s*(.*)$")
+_CARETS = re.compile(r"^[\s^~]+$")
+_REACH = 400  # lines of a traceback that are read before its message
+
+
+class Message(Plain):
+    """One message.
+
+    shown: the block as the message shows it, in bytes. low, high: bytes that the tensor can have.
+    rank: of the process that wrote it, where lines are marked. line: its number in the log.
+    """
+
+    shown: int
+    low: int
+    high: int
+    line: int
+    gpu: int | None = None
+    rank: int | None = None
+    total: int | None = None
+    free: int | None = None
+    allocated: int | None = None
+    unallocated: int | None = None
+    reserved: int | None = None
+    in_use: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._fields}
+
+
+class Log(Plain):
+    """What a log says: messages in order, the frames before the first, innermost last, and hints.
+
+    hints: settings that stand in the log (``micro_batch``, ``seq_len``, ``trainable``, ...).
+    words: what can be the name of a model or of a module of transformers.
+    """
+
+    messages: tuple[Message, ...]
+    frames: tuple[str, ...]
+    hints: Mapping[str, Any]
+    words: tuple[str, ...]
+    world_size: int = 1
+
+
+def read_log(text: str) -> Log:
+    """Messages, frames and hints of a log."""
+    lines = [_ANSI.sub("", line.replace("\r", "")) for line in text.splitlines()]
+    plain: list[str] = []
+    ranks: list[int | None] = []
+    for line in lines:
+        found = _RANK.match(line)
+        ranks.append(int(found.group(1)) if found else None)
+        plain.append(line[found.end() :] if found else line)
+    messages = tuple(_messages(plain, ranks))
+    frames: tuple[str, ...] = ()
+    for message in messages:
+        frames = _frames(plain, ranks, message)
+        if frames:
+            break
+    present = {rank for rank in ranks if rank is not None}
+    gpus = {message.gpu for message in messages if message.gpu is not None}
+    world = max((max(present) + 1) if present else 1, len(gpus), 1)
+    return Log(messages, frames, _hints(text), _words(text), world)
+
+
+def _messages(lines: list[str], ranks: list[int | None]) -> list[Message]:
+    messages: list[Message] = []
+    for index, line in enumerate(lines):
+        for found in _WANTED.finditer(line):
+            # A terminal may break the message: its end is on the next lines.
+            tail = line[found.start() :]
+            if "free" not in tail or "alloc" not in tail[20:]:
+                tail = " ".join((tail, *(rest.strip() for rest in lines[index + 1 : index + 4])))
+            tail = tail.partition("ried to allocate")[2]
+            tail = tail.split("ried to allocate")[0]
+            shown = _bytes(found.group(1), found.group(2))
+            if shown > 2**50:
+                continue  # an overflow, not a size
+            low, high = possible_sizes(found.group(1), found.group(2))
+            values: dict[str, Any] = {}
+            for name, pattern in _FIELDS:
+                field = pattern.search(tail)
+                if field is not None:
+                    number, unit = [group for group in field.groups() if group][:2]
+                    size = _bytes(number, unit)
+                    values[name] = size if size < 2**44 else None
+            gpu = _GPU.search(tail)
+            if gpu is not None:
+                values["gpu"] = int(gpu.group(1))
+            messages.append(Message(shown, low, high, index + 1, rank=ranks[index], **values))
+    return messages
+
+
+def possible_sizes(number: str, unit: str) -> tuple[int, int]:
+    """Least and most bytes of a tensor for which torch shows this size."""
+    shown = _bytes(number, unit)
+    decimals = len(number.partition(".")[2])
+    slack = int(_UNITS[unit] * 0.5 * 10**-decimals) if _UNITS[unit] >= 2**30 else 0
+    if shown == _GRAIN and not slack:
+        return 1, _SMALL
+    if shown == 10 * _GRAIN and not slack:
+        # A request of 18 to 20 MiB shows the same, and anything between 1 and 10 MiB.
+        return _SMALL + 1, 10 * _GRAIN
+    if not slack and shown % _GRAIN:
+        return max(shown - 512, 1), shown  # no CUDA allocator: not rounded
+    low = shown - slack - _GRAIN + 1
+    return max(low, 1), shown + slack
+
+
+def _bytes(number: str, unit: str) -> int:
+    return round(float(number.replace(",", "")) * _UNITS[unit])
+
+
+def _frames(lines: list[str], ranks: list[int | None], message: Message) -> tuple[str, ...]:
+    """Places and code of the traceback that ends in a message; after it, where none is before."""
+    end = message.line - 1
+    start = max(end - _REACH, 0)
+    before = [
+        lines[at]
+        for at in range(start, end)
+        if message.rank is None or ranks[at] is None or ranks[at] == message.rank
+    ]
+    for at in range(len(before) - 1, -1, -1):
+        if _WANTED.search(before[at]):
+            before = before[at + 1 :]
+            break
+    frames = _code(before)
+    if not frames:
+        frames = _code(lines[end + 1 : end + _REACH])
+    own = lines[end].partition("CUDA out of memory")[0]
+    if own.strip(" :") and "Error" not in own:
+        frames = [*frames, own.strip()]
+    return tuple(frames)
+
+
+def _code(lines: list[str]) -> list[str]:
+    frames: list[str] = []
+    take = False
+    for line in lines:
+        text = line.strip("│| ").strip()
+        if not text or _CARETS.match(text):
+            continue
+        place = _FILE.search(text)
+        if place is not None or re.search(r"\.py[:(]\d+|\.py in \w+", text):
+            frames.append(text)
+            take = True
+            continue
+        arrow = _ARROW.match(text)
+        if arrow is not None and arrow.group(1):
+            frames.append(arrow.group(1).lstrip("│ "))
+        elif take:
+            frames.append(text)
+            take = False
+        elif re.match(r"Failed to clone\(\) tensor|.*Warning: Failed to clone", text):
+            frames.append(text)
+    return frames
+
+
+_HINTS = (
+    (
+        "micro_batch",
+        re.compile(
+            r"(?:Instantaneous batch size per device|per_device_train_batch_size|"
+            r"micro_batch_size(?:_per_gpu)?|train_micro_batch_size_per_gpu|batch_size_training)"
+            r"[\"']?\s*[=:\s]\s*(\d+)"
+        ),
+    ),
+    (
+        "seq_len",
+        re.compile(
+            r"(?:max_seq_length|max_seq_len|cutoff_len|model_max_length|sequence_len|"
+            r"context_length|block_size|max_length|seq_len)[\"']?\s*[=:\s]\s*(\d{2,7})\b"
+        ),
+    ),
+    ("trainable", re.compile(r"(?:[Tt]rainable params|trainable parameters)\s*[=:]\s*([\d,]+)")),
+)
+_NAMED = re.compile(
+    r"(?:model_name_or_path|base_model|model_name|model_id|model_path|pretrained_model_name_or_path"
+    r"|--model|\bmodel)[\"']?\s*[=:\s]\s*[\"']?([\w./-]*[\w])"
+)
+_WORD = re.compile(r"[A-Za-z][\w.-]*(?:[/][\w.-]+)*")
+
+
+def _hints(text: str) -> dict[str, Any]:
+    hints: dict[str, Any] = {}
+    for name, pattern in _HINTS:
+        found = pattern.search(text)
+        if found is not None:
+            value = int(found.group(1).replace(",", ""))
+            if value > 0:
+                hints[name] = value
+    if re.search(r"load_in_4bit[\"']?\s*[=:\s]\s*[\"']?[Tt]rue|bnb-4bit", text):
+        hints["quantized"] = 4
+    for stage in (3, 2):
+        if re.search(rf"zero_?(?:stage)?[_ -]?{stage}\b|[\"']stage[\"']:\s*{stage}", text, re.I):
+            hints["sharding"] = f"zero{stage}"
+    if "stage3.py" in text:
+        hints["sharding"] = "zero3"
+    elif "stage_1_and_2.py" in text:
+        hints.setdefault("sharding", "zero2")
+    return hints
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """Names of models as options give them, then any word with a digit and a dash."""
+    named = [found.group(1) for found in _NAMED.finditer(text)]
+    loose = [
+        part
+        for word in _WORD.findall(text)
+        for part in (word, *word.split("/"))
+        if len(part) > 4 and any(c.isdigit() for c in part) and ("-" in part or "/" in part)
+    ]
+    modules = re.findall(r"modeling_([a-z0-9_]+)", text)
+    return tuple(dict.fromkeys([*named, *loose, *(f"modeling_{name}" for name in modules)]))
