@@ -61,6 +61,7 @@ def fix_command(
     changed: list[FixResult] = []
     left: list[Shown] = []
     tried: list[FixResult] = []
+    written: set[tuple[int, int]] = set()
     out, err = _styles(options)
     if mode.writes:
         _end_cleanly()
@@ -76,7 +77,9 @@ def fix_command(
             if result.checked.assumed:
                 tried.append(result)
             if result.after is not None and mode.writes:
-                problem = _write(result, result.after)
+                if _is_another_name(result, written):
+                    continue
+                problem = _write(result, result.after, written)
                 if problem is not None:
                     diagnostics.append(problem)
                     left += result.checked.findings
@@ -139,16 +142,38 @@ def _end_cleanly() -> None:
         return
 
 
-def _write(result: FixResult, after: bytes) -> FileError | None:
-    """Write one file; what kept it from being written, if something did."""
+def _file(stamp: Stamp | None) -> tuple[int, int] | None:
+    """Device and inode of the file that was read."""
+    return (stamp.device, stamp.inode) if stamp is not None else None
+
+
+def _is_another_name(result: FixResult, written: set[tuple[int, int]]) -> bool:
+    """Whether the path is a link to a file that was fixed in this run under another name."""
+    if _file(result.stamp) not in written:
+        return False
+    try:
+        return _file(Stamp.of(os.stat(result.path))) not in written
+    except OSError:
+        return False
+
+
+def _write(result: FixResult, after: bytes, written: set[tuple[int, int]]) -> FileError | None:
+    """Write one file and add what it was to ``written``; what kept it from being written, if
+    something did."""
     from memlint.fix.atomic import other_names, write_atomically
 
     path = result.path
     try:
-        if Stamp.of(os.stat(path)) != result.stamp:
+        now = Stamp.of(os.stat(path))
+        file = (now.device, now.inode)
+        if file in written and result.stamp is not None:
+            # A hard link: to replace the other name changed this one's count of links.
+            now = now._replace(changed_ns=result.stamp.changed_ns)
+        if now != result.stamp:
             return FileError(path, "changed while it was being fixed; left as it is")
         names = other_names(path)
         write_atomically(path, after)
+        written.add(file)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         return FileError(path, f"could not be written: {reason}; left as it was")

@@ -34,6 +34,20 @@ def marked(note: Note) -> str:
     return f"{_OPEN}{_ABOVE if note.above else ''}{note.text}{_CLOSE}"
 
 
+def _marks(notes: Iterable[Note], text: str) -> str:
+    """``notes`` for the end of ``text``, without those that a moved value brings along in it."""
+    lines = [line.rstrip() for line in text.splitlines()]
+    return "".join(
+        marked(note)
+        for note in notes
+        if not (note.inside and any(line.endswith(note.text) for line in lines))
+    )
+
+
+def _without_blanks(source: str) -> str:
+    return "".join(source.split())
+
+
 @dataclass(frozen=True, slots=True)
 class Splice:
     """Bytes ``span`` of the file become ``text``.
@@ -219,17 +233,19 @@ class Draft:
         removals whose place nothing takes."""
         left = []
         for number, removal in enumerate(self.removals):
-            marks = "".join(map(marked, removal.comments))
-            if not marks:
+            if not removal.comments:
                 continue
             if self.additions:
                 texts = [one.text for one in self.additions]
-                fitting = [at for at, text in enumerate(texts) if removal.source in text]
-                at = fitting[0] if removal.source and fitting else 0
+                source = _without_blanks(removal.source)
+                fitting = [at for at, text in enumerate(texts) if source in _without_blanks(text)]
+                at = fitting[0] if source and fitting else 0
+                marks = _marks(removal.comments, texts[at])
                 self.additions[at] = replace(self.additions[at], text=texts[at] + marks)
             elif self.replaced or self.inserted:
                 old = (self.replaced or self.inserted)[0]
                 text = old.text.rstrip("\r\n")
+                marks = _marks(removal.comments, text)
                 new = replace(old, text=text + marks + old.text[len(text) :])
                 self.splices[self.splices.index(old)] = new
                 (self.replaced or self.inserted)[0] = new

@@ -22,6 +22,12 @@ from memlint.source.bounded import read_regular_text
 
 # A lock file of a large project has some two megabytes; anything far above is not one.
 _LARGEST_BYTES = 16_000_000
+# A folder that many projects keep instead of one file.
+REQUIREMENTS = "requirements"
+# ``ARG TRL_VERSION=0.12.2`` and its use.
+_VARIABLE = re.compile(r"[ \t]*(?:ARG|ENV)[ \t]+(\w{1,80})[ \t]*=[ \t]*[\"']?(\d[\w.]{0,40})")
+_USE = re.compile(r"\$\{?(\w{1,80})(?::-[\w.]*)?\}?")
+_LONGEST_LINE = 50_000
 # Files that one requirements file may include, at any depth.
 _MOST_INCLUDED = 50
 # Strings on one line: a list of requirements has some dozens.
@@ -51,8 +57,9 @@ Declared = Mapping[str, str]
 
 def declared(path: str) -> Declared:
     """The versions that the file at ``path`` requires; empty where it cannot be read."""
+    parent, name = os.path.split(path)
     for pattern, _, reader in _MANIFESTS:
-        if fnmatchcase(os.path.basename(path), pattern):
+        if fnmatchcase(f"{os.path.basename(parent)}/{name}", pattern) or fnmatchcase(name, pattern):
             text = text_of(path)
             return reader(text, path) if text else {}
     return {}
@@ -241,6 +248,13 @@ def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
 
 def _docker(text: str, path: str) -> Declared:
     lines = text.split("\n")
+    matches = map(_VARIABLE.match, lines)
+    variables: dict[str, str] = {match[1]: match[2] for match in matches if match is not None}
+    if variables:
+        lines = [
+            _USE.sub(lambda use: variables.get(use[1], use[0]), line[:_LONGEST_LINE])
+            for line in lines
+        ]
     found = dict(installs(lines))  # the last command is what the image has
     for line in lines:
         base = _BASE_IMAGE.match(line.strip())
@@ -261,6 +275,7 @@ _MANIFESTS: tuple[tuple[str, int, _Reader], ...] = (
     ("requirements.txt", 1, _requirements),
     ("requirements*.txt", 2, _requirements),
     ("*requirements.txt", 2, _requirements),
+    (f"{REQUIREMENTS}/*.txt", 2, _requirements),
     ("environment*.yml", 3, _conda),
     ("environment*.yaml", 3, _conda),
     ("conda*.yml", 3, _conda),

@@ -35,7 +35,7 @@ from memlint.project.environments import (
     is_hook,
     site_folders,
 )
-from memlint.project.manifests import declared, manifests
+from memlint.project.manifests import REQUIREMENTS, declared, manifests
 
 _REPOSITORY = frozenset({".git", ".hg", ".jj", ".svn"})
 _PROJECT = frozenset({"pyproject.toml", "setup.py", "setup.cfg"})
@@ -163,7 +163,11 @@ class Resolver:
         known = self._declared.get(folder)
         if known is None:
             known = {}
-            for name in manifests(list(self._names(folder))):
+            names = list(self._names(folder))
+            if REQUIREMENTS in names:
+                inner = self._names(os.path.join(folder, REQUIREMENTS))
+                names += [f"{REQUIREMENTS}/{name}" for name in inner]
+            for name in manifests(names):
                 path = os.path.join(folder, name)
                 for package, specifier in declared(path).items():
                     known.setdefault(package, (specifier, path))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Runtime,
         Successor,
     )
+    from memlint.rule.causal_loss import fuse_trainers_loss
     from memlint.rule.edits import (
         AddDecorator,
         AddImport,
@@ -50,19 +51,37 @@ if TYPE_CHECKING:
     from memlint.rule.findings import Applicability, Finding, Fix, Level
     from memlint.rule.interface import Example, Rule
     from memlint.rule.kit import (
+        DEEPSPEED,
         DIFFUSION,
+        LEARNED_PROMPTS,
         OFF_CUDA,
+        TESTS,
         UNSLOTH,
         VISION,
         Skip,
         advise,
+        call_after_load,
+        call_after_trainer,
+        call_beside,
         fix,
         is_switched_off,
         together,
         unless_switched_off,
     )
+    from memlint.rule.padding import (
+        PADDING_COLLATORS,
+        leave_padding_to_collator,
+        makes_own_mask,
+        padding_advice,
+        share_of_padding,
+    )
+    from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
     from memlint.rule.triggers import LIBRARIES, PACKAGES
+    from memlint.rule.trl_losses import fuse_trl_loss
     from memlint.script import (
+        CHECKPOINTING_ARGUMENTS,
+        CHECKPOINTING_METHODS,
+        CHECKPOINTING_OPTIONS,
         MEASURES,
         MISSING,
         UNSURE,
@@ -73,6 +92,7 @@ if TYPE_CHECKING:
         Config,
         Dataset,
         Effect,
+        Evaluation,
         Event,
         EventKind,
         Flow,
@@ -83,6 +103,7 @@ if TYPE_CHECKING:
         Kept,
         Lengths,
         Loop,
+        LossForm,
         LossOwner,
         ModelFacts,
         Object,
@@ -99,6 +120,8 @@ if TYPE_CHECKING:
         Step,
         Symbol,
         Tensor,
+        Tokenization,
+        TokenLoss,
         Trainer,
         Width,
     )
@@ -106,12 +129,19 @@ if TYPE_CHECKING:
     from memlint.source import Span
 
 __all__ = [
+    "CHECKPOINTING_ARGUMENTS",
+    "CHECKPOINTING_METHODS",
+    "CHECKPOINTING_OPTIONS",
+    "DEEPSPEED",
     "DIFFUSION",
+    "LEARNED_PROMPTS",
     "LIBRARIES",
     "MEASURES",
     "MISSING",
     "OFF_CUDA",
     "PACKAGES",
+    "PADDING_COLLATORS",
+    "TESTS",
     "UNSLOTH",
     "UNSURE",
     "VISION",
@@ -130,6 +160,7 @@ __all__ = [
     "Edit",
     "Effect",
     "Environment",
+    "Evaluation",
     "Event",
     "EventKind",
     "Example",
@@ -147,6 +178,7 @@ __all__ = [
     "Lengths",
     "Level",
     "Loop",
+    "LossForm",
     "LossOwner",
     "ModelFacts",
     "Move",
@@ -186,14 +218,27 @@ __all__ = [
     "Successor",
     "Symbol",
     "Tensor",
+    "TokenLoss",
+    "Tokenization",
     "Trainer",
     "Width",
     "WrapStatements",
     "advise",
+    "call_after_load",
+    "call_after_trainer",
+    "call_beside",
     "fix",
+    "fuse_trainers_loss",
+    "fuse_trl_loss",
     "is_guarded",
     "is_switched_off",
+    "leave_padding_to_collator",
+    "makes_own_mask",
     "names_looked_up",
+    "padding_advice",
+    "prompt_sharing_trainer",
+    "share_of_padding",
+    "share_prompts",
     "together",
     "unless_switched_off",
 ]

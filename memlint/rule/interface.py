@@ -18,6 +18,7 @@ from memlint.api.successors import (
     Runtime,
     Successor,
 )
+from memlint.rule.causal_loss import fuse_trainers_loss
 from memlint.rule.edits import (
     AddDecorator,
     AddImport,
@@ -41,19 +42,37 @@ from memlint.rule.edits import (
 )
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.kit import (
+    DEEPSPEED,
     DIFFUSION,
+    LEARNED_PROMPTS,
     OFF_CUDA,
+    TESTS,
     UNSLOTH,
     VISION,
     Skip,
     advise,
+    call_after_load,
+    call_after_trainer,
+    call_beside,
     fix,
     is_switched_off,
     together,
     unless_switched_off,
 )
+from memlint.rule.padding import (
+    PADDING_COLLATORS,
+    leave_padding_to_collator,
+    makes_own_mask,
+    padding_advice,
+    share_of_padding,
+)
+from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
 from memlint.rule.triggers import LIBRARIES, PACKAGES
+from memlint.rule.trl_losses import fuse_trl_loss
 from memlint.script import (
+    CHECKPOINTING_ARGUMENTS,
+    CHECKPOINTING_METHODS,
+    CHECKPOINTING_OPTIONS,
     MEASURES,
     MISSING,
     UNSURE,
@@ -64,6 +83,7 @@ from memlint.script import (
     Config,
     Dataset,
     Effect,
+    Evaluation,
     Event,
     EventKind,
     Flow,
@@ -74,6 +94,7 @@ from memlint.script import (
     Kept,
     Lengths,
     Loop,
+    LossForm,
     LossOwner,
     ModelFacts,
     Object,
@@ -90,6 +111,8 @@ from memlint.script import (
     Step,
     Symbol,
     Tensor,
+    Tokenization,
+    TokenLoss,
     Trainer,
     Width,
 )
@@ -98,12 +121,19 @@ from memlint.source import Span
 from memlint.source.record import Plain
 
 __all__ = [
+    "CHECKPOINTING_ARGUMENTS",
+    "CHECKPOINTING_METHODS",
+    "CHECKPOINTING_OPTIONS",
+    "DEEPSPEED",
     "DIFFUSION",
+    "LEARNED_PROMPTS",
     "LIBRARIES",
     "MEASURES",
     "MISSING",
     "OFF_CUDA",
     "PACKAGES",
+    "PADDING_COLLATORS",
+    "TESTS",
     "UNSLOTH",
     "UNSURE",
     "VISION",
@@ -122,6 +152,7 @@ __all__ = [
     "Edit",
     "Effect",
     "Environment",
+    "Evaluation",
     "Event",
     "EventKind",
     "Example",
@@ -139,6 +170,7 @@ __all__ = [
     "Lengths",
     "Level",
     "Loop",
+    "LossForm",
     "LossOwner",
     "ModelFacts",
     "Move",
@@ -178,14 +210,27 @@ __all__ = [
     "Successor",
     "Symbol",
     "Tensor",
+    "TokenLoss",
+    "Tokenization",
     "Trainer",
     "Width",
     "WrapStatements",
     "advise",
+    "call_after_load",
+    "call_after_trainer",
+    "call_beside",
     "fix",
+    "fuse_trainers_loss",
+    "fuse_trl_loss",
     "is_guarded",
     "is_switched_off",
+    "leave_padding_to_collator",
+    "makes_own_mask",
     "names_looked_up",
+    "padding_advice",
+    "prompt_sharing_trainer",
+    "share_of_padding",
+    "share_prompts",
     "together",
     "unless_switched_off",
 ]

@@ -1,18 +1,29 @@
 """The model of a training script: ``build_script(source, api)``."""
 
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
-from memlint.script.datasets import Dataset, Effect, Lengths, Preparation, Purpose
+from memlint.script.checkpointing import ARGUMENTS as CHECKPOINTING_ARGUMENTS
+from memlint.script.checkpointing import METHODS as CHECKPOINTING_METHODS
+from memlint.script.checkpointing import SWITCHES as CHECKPOINTING_OPTIONS
+from memlint.script.datasets import Dataset, Preparation
+from memlint.script.evaluation import Evaluation
 from memlint.script.flow import Flow
 from memlint.script.forwards import Certainty
+from memlint.script.lengths import Effect, Lengths
+from memlint.script.losses import LossForm, TokenLoss
 from memlint.script.model import Loop, Script, build_script
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
+from memlint.script.purpose import Purpose
 from memlint.script.references import Reference
 from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.tensors import MEASURES, Output, Positions, Role, Tensor, Width
+from memlint.script.tokenization import Tokenization
 from memlint.script.training import Event, EventKind, Forward, Held, Kept, Step
 from memlint.script.values import Function, How, Object, Origin, Symbol
 
 __all__ = [
+    "CHECKPOINTING_ARGUMENTS",
+    "CHECKPOINTING_METHODS",
+    "CHECKPOINTING_OPTIONS",
     "MEASURES",
     "MISSING",
     "UNSURE",
@@ -23,6 +34,7 @@ __all__ = [
     "Config",
     "Dataset",
     "Effect",
+    "Evaluation",
     "Event",
     "EventKind",
     "Flow",
@@ -33,6 +45,7 @@ __all__ = [
     "Kept",
     "Lengths",
     "Loop",
+    "LossForm",
     "LossOwner",
     "ModelFacts",
     "Object",
@@ -49,6 +62,8 @@ __all__ = [
     "Step",
     "Symbol",
     "Tensor",
+    "TokenLoss",
+    "Tokenization",
     "Trainer",
     "Width",
     "build_script",

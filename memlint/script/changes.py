@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from memlint.rule.edits import Edit, ReplaceExpression, SetItem, SetKeyword
 from memlint.script.calls import Call, Config
 from memlint.script.settings import Setting
-from memlint.script.values import How
+from memlint.script.values import How, Object, Origin
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
@@ -34,6 +34,25 @@ def set_option(script: Script, call: Call, name: str, source: str) -> tuple[Edit
     if setting.by_default:
         return _set_default(script, setting, source)
     return _set_given(script, call, setting, source)
+
+
+def set_item(script: Script, mapping: Object, key: str, source: str) -> tuple[Edit, ...] | None:
+    """Edits that give a dict of the script ``key: source``, where it has that key.
+
+    None where a command line or several places decide.
+    """
+    slot = script.final_slots(mapping)[key]
+    if getattr(slot.value, "origin", None) is not Origin.LITERAL:
+        return None
+    match slot.owner:
+        case ast.Dict() as owner:
+            return (SetItem(script.span(owner), key, source),)
+        case ast.Call() as owner:
+            return (SetKeyword(script.span(owner), key, source),)
+        case ast.Assign() as owner:
+            return (ReplaceExpression(script.span(owner.value), source),)
+        case _:
+            return None
 
 
 def add_option(call: Call, name: str, source: str) -> tuple[Edit, ...] | None:

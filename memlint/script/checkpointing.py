@@ -1,4 +1,4 @@
-"""Activation checkpointing that a call turns on, beside what a configuration says.
+"""Activation checkpointing: what a configuration says, and what calls turn on beside it.
 
 Source: ``prepare_model_for_kbit_training`` of ``peft/utils/other.py``: it turns checkpointing on
 for quantized weights alone, and only where ``use_gradient_checkpointing`` is left on.
@@ -8,29 +8,58 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from memlint.script.calls import Call, Trainer
-    from memlint.script.model import Script
-    from memlint.script.values import Value
+from memlint.script.values import Object, Value
 
-_ENABLERS = (
-    "gradient_checkpointing_enable",
-    "activation_checkpointing_enable",
-    "enable_gradient_checkpointing",
-    "checkpoint_activations",
-    "apply_activation_checkpointing",
-)
+if TYPE_CHECKING:
+    from memlint.script.calls import Call, Config, Trainer
+    from memlint.script.model import Script
+
+# The option and its new name: where both are given the new one wins.
+SWITCHES = ("activation_checkpointing", "gradient_checkpointing")
+ARGUMENTS = ("activation_checkpointing_kwargs", "gradient_checkpointing_kwargs")
+# Methods of models of transformers.
+METHODS = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
+DISABLERS = ("gradient_checkpointing_disable", "activation_checkpointing_disable")
+ENABLERS = (*METHODS, "enable_gradient_checkpointing")
+WRAPPERS = ("apply_activation_checkpointing", "checkpoint_wrapper", "checkpoint_activations")
 KBIT_PREPARATION = "peft.prepare_model_for_kbit_training"
+PREPARATIONS = (KBIT_PREPARATION, "peft.prepare_model_for_int8_training")
+
+
+def switched_on(config: Config) -> bool | None:
+    """Whether a configuration turns checkpointing on at the target; None where it is unknown."""
+    given = [config.setting(name) for name in SWITCHES]
+    if any(setting.given is None for setting in given):
+        return None
+    written = [setting for setting in given if setting.given] or [
+        config.effective(name) for name in SWITCHES if config.has_option(name)
+    ]
+    if any(setting.value is True for setting in written):
+        return True
+    # Where both names exist each is None by default, which means off.
+    off = all(setting.value is False or setting.is_none for setting in written)
+    return False if off and written else None
+
+
+def is_reentrant_by_default(script: Script, trainer: Trainer) -> bool:
+    """Whether a trainer's checkpointing is reentrant at the target unless an option says else."""
+    own = trainer.kind.startswith("trl.") and script.api.behaviour("trl-checkpointing")
+    if own == "non-reentrant":
+        return False
+    return script.api.behaviour("checkpointing") == "reentrant"
 
 
 def is_checkpointed_by_call(script: Script, trainer: Trainer) -> bool | None:
     """Whether a call of the script turns checkpointing on, or may; None for a model from elsewhere,
     of which nobody can tell."""
-    if script.method_calls(*_ENABLERS):
+    enablers = script.method_calls(*ENABLERS)
+    if any(script.is_about(call, trainer.model) is not False for call in enablers):
+        return True
+    if script.method_calls(*WRAPPERS):
         return True
     if trainer.model.kbit is False:
         return False
-    prepared = script.calls_to(KBIT_PREPARATION)
+    prepared = script.calls_to(*PREPARATIONS)
     if trainer.model.kbit is None and not prepared:
         return None
     return not prepared or any(turns_on(script, call) is not False for call in prepared)
@@ -50,3 +79,27 @@ def turns_on(script: Script, preparation: Call) -> bool | None:
 def _prepared(preparation: Call) -> Value:
     setting = preparation.setting("model")
     return setting.raw if setting.given else preparation.argument(0)
+
+
+def deciding_call(script: Script) -> Call | None:
+    """The last call that turns checkpointing on, where the script trains and no trainer does so."""
+    if script.trainers:
+        configs = [trainer.config for trainer in script.trainers]
+        if any(config is None or switched_on(config) is not False for config in configs):
+            return None
+    elif not script.steps and not script.imports_package("lightning", "pytorch_lightning"):
+        return None
+    methods = [one for one in script.method_calls(*METHODS) if _is_of_library(script, one)]
+    calls = [*script.calls_to(KBIT_PREPARATION), *methods]
+    last = max(calls, key=lambda call: call.order, default=None)
+    if last is None or last.name != KBIT_PREPARATION:
+        return last
+    return last if turns_on(script, last) is not False else None
+
+
+def _is_of_library(script: Script, call: Call) -> bool:
+    """Whether a method may be that of transformers: not of a class that the script defines."""
+    if isinstance(call.receiver, Object):
+        return call.receiver.cls is None
+    own = (call.method, f"self.{call.method}", f"super().{call.method}")
+    return script.text(call.node.func) not in own

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 
 from memlint.script.functions import call_function, library_base
-from memlint.script.gradients import set_grad_enabled
 from memlint.script.interpreter import Handler, Interpreter
 from memlint.script.invocations import Record
 from memlint.script.modes import flag_of, set_gradients, set_training
@@ -424,7 +423,6 @@ def _train_mode(run: Interpreter, record: Record) -> Value | None:
 def _set_grad_enabled(run: Interpreter, record: Record) -> Value | None:
     """As a statement it holds from here on; ``with`` restores what was before."""
     set_gradients(run, flag_of(record))
-    set_grad_enabled(run, record)
     return None
 
 

@@ -150,6 +150,8 @@ def module_of(run: Interpreter, record: Record, callee: Value) -> tuple[Value, C
     if isinstance(callee, Object):
         if is_module(callee):
             return callee, Certainty.DEFINITE
+        if callee.type is not None and any(part in callee.type for part in _NOT_MODELS):
+            return None
         if modes.is_known_module(run, callee) or is_named_as_model(func):
             return callee, _certainty(run, callee)
         return None

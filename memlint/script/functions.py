@@ -16,7 +16,6 @@ from memlint.script.forwards import (
     one_of_modules,
     own_forward,
 )
-from memlint.script.gradients import context_name
 from memlint.script.invocations import Record
 from memlint.script.tensors import Output
 from memlint.script.values import (
@@ -76,6 +75,7 @@ def call(run: Interpreter, node: ast.Call) -> Value:
         run._order,
         receiver=receiver,
         contexts=run.contexts,
+        gradients=modes.gradients(run),
         conditional=run.branches > 0,
         in_loop=run.loops > 0,
         function=run.function,
@@ -350,8 +350,8 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
         run.branches = run.loops = 0
         run.contexts = run.loop_nest = ()
         run.called = False
-        if function.owner is not None and getattr(node, "name", "") in modes.HOOKS_OF_CALLERS:
-            modes.set_gradients(run, None)
+        if function.owner is not None:
+            modes.enter_hook(run, getattr(node, "name", ""))
     start = len(run.defined)
     _bind_parameters(run, function, record)
     dead = run.state.dead
@@ -362,7 +362,7 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
         for decorator in node.decorator_list:
             name = run.name_of(decorator)
             if name:
-                run.contexts = (*run.contexts, context_name(name, decorator, run.values))
+                run.contexts = (*run.contexts, name)
             modes.enter_decorator(run, name, run.values.get(decorator, UNKNOWN))
         run.block(node.body)
         if not run.state.dead:

@@ -70,6 +70,8 @@ class Interpreter:
         self.bound: dict[int, set[str]] = {0: set()}
         self.global_names: dict[int, dict[str, int]] = {}
         self.contexts: tuple[str, ...] = ()
+        # Whether anything has changed the gradient mode.
+        self.sets_gradients = False
         self.branches = 0
         self.loops = 0
         self.loop_nest: tuple[ast.AST, ...] = ()
@@ -94,6 +96,8 @@ class Interpreter:
         # What each loop's body binds: a function's loops are met at each of its runs.
         self.stored_names: dict[ast.AST, frozenset[str]] = {}
         self._order = 0
+        # The order of the last call that the top of the script reaches.
+        self.end_of_top = 0
         # Forward passes, what reads their tensors, and the modules whose mode the script sets.
         self.forwards: list[ForwardRun] = []
         self.has_tensors = False
@@ -107,6 +111,7 @@ class Interpreter:
     def run(self, module: ast.Module) -> None:
         self.block(module.body)
         self.state.dead = False
+        self.end_of_top = self._order
         self._run_uncalled(0)
 
     def _run_uncalled(self, start: int) -> None:

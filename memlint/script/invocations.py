@@ -16,6 +16,7 @@ class Record:
     open_arguments, open_keywords: an argument list of unknown length was splatted in.
     receiver: the object whose method is called.
     contexts: qualified names of the ``with`` items and decorators it runs under.
+    gradients: whether autograd records then; None where that is not known.
     conditional: whether some undecided condition guards it. in_loop: whether a loop repeats it.
     loops: the loops around it, outermost first, those of callers included.
     order: number of the evaluation; later calls have larger numbers.
@@ -29,6 +30,7 @@ class Record:
         "conditional",
         "contexts",
         "function",
+        "gradients",
         "in_loop",
         "keywords",
         "loops",
@@ -50,6 +52,7 @@ class Record:
         *,
         receiver: Value | None = None,
         contexts: tuple[str, ...] = (),
+        gradients: bool | None = True,
         conditional: bool = False,
         in_loop: bool = False,
         function: ast.AST | None = None,
@@ -64,6 +67,7 @@ class Record:
         self.open_keywords = False
         self.receiver = receiver
         self.contexts = contexts
+        self.gradients = gradients
         self.conditional = conditional
         self.in_loop = in_loop
         self.function = function

@@ -1,25 +1,206 @@
-"""Who computes the loss: what spares the full logits of a causal language model.
+"""Losses that a script computes by hand: where logits turn into a loss or into log-probabilities.
 
-One list for all rules. Patching a model, a head or a trainer's loss counts wherever it is called.
+Two forms: a cross entropy over logits, and a log-softmax over the vocabulary of which one entry a
+token is picked (``gather``, or an index of positions and tokens). Logits are followed through
+names, helpers, methods, tuples and wrappers, as the tensors of the model are.
 """
 
 from __future__ import annotations
 
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+from memlint.script.calls import Call
+from memlint.script.project import is_elsewhere
+from memlint.script.tensors import MEASURES, Positions, Role, Tensor, Use, Width
+from memlint.script.values import options
+from memlint.source import Span
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
 
-# Libraries whose losses hold no full logits.
-_PACKAGES = ("liger_kernel", "cut_cross_entropy")
-# What replaces the output head, or the loss of every model.
-_REPLACE_HEAD = ("defer_logits", "cce_patch", "linear_cross_entropy", "apply_liger_kernel")
-# Beginnings of Liger's names, which a project may hand on from a module of its own.
-_LIGER = ("apply_liger_kernel_to_", "_apply_liger_kernel", "LigerFusedLinear", "LigerForCausalLM")
+
+class LossForm(StrEnum):
+    """How a loss is written."""
+
+    CROSS_ENTROPY = "cross entropy"
+    GATHERED = "gathered log-softmax"
 
 
-def avoids_logits(script: Script, calls: tuple[str, ...]) -> bool:
-    """Whether the script, by one of ``calls`` or on every loss, avoids full logits."""
-    if script.imports_package(*_PACKAGES) or script.method_calls(*_REPLACE_HEAD, *calls):
-        return True
-    return script.says(*_LIGER) and any(call.method.startswith(_LIGER) for call in script.calls)
+class TokenLoss:
+    """One place where logits of many positions turn into a loss or into log-probabilities.
+
+    node: the call of the cross entropy or of the log-softmax. logits: what it is computed from,
+    over all runs. only_gathered: nothing but ``gather`` reads the log-softmax.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        node: ast.Call,
+        form: LossForm,
+        logits: tuple[Tensor, ...],
+        only_gathered: bool = False,
+    ) -> None:
+        self.script = script
+        self.node = node
+        self.form = form
+        self.logits = logits
+        self.only_gathered = only_gathered
+
+    def __repr__(self) -> str:
+        return f"<{self.form.value} line {self.node.lineno}>"
+
+    @property
+    def span(self) -> Span:
+        return self.script.span(self.node)
+
+    @cached_property
+    def gradients(self) -> bool:
+        """Whether autograd may record it in some run: False where it is off in all."""
+        return any(tensor.graph is not False for tensor in self.logits) and (
+            any(tensor.graph for tensor in self.logits)
+            or not self.script.without_gradients(self.node)
+        )
+
+    @property
+    def shifted(self) -> bool:
+        """Whether the last position is cut off first, as only next-token prediction does."""
+        return any(
+            one.positions is Positions.SHIFTED for tensor in self.logits for one in tensor.history()
+        )
+
+    @property
+    def upcast(self) -> bool:
+        """Whether it is computed from a float32 copy of the logits in some run."""
+        return any(
+            one.dtype in ("torch.float32", "torch.float64") and one.as_large_as_logits
+            for tensor in self.logits
+            for one in tensor.history()
+        )
+
+    @cached_property
+    def over_vocabulary(self) -> bool:
+        """Whether the logits certainly have a number for every word of a vocabulary."""
+        answers = {self.script.is_vocabulary_wide(tensor) for tensor in self.logits}
+        if False in answers or self.script.loads_classifier:
+            return False
+        return True in answers or self.shifted
+
+    @property
+    def loads(self) -> tuple[Call, ...] | None:
+        """The calls that load the models of these logits; None where one is not known."""
+        found: dict[ast.AST, Call] = {}
+        for tensor in self.logits:
+            forward = self.script.forward_of(tensor)
+            load = forward.facts.load if forward is not None else None
+            if load is None:
+                return None
+            found[load.node] = load
+        return tuple(found.values())
+
+    @property
+    def source(self) -> ast.expr:
+        """Where the logits are read off the model's output, else the loss itself."""
+        for tensor in self.logits:
+            for one in tensor.history():
+                node = one.node
+                if not one.sources and node is not None and not is_elsewhere(node):
+                    return node
+        return self.node
+
+
+def token_losses(script: Script, uses: list[Use]) -> tuple[TokenLoss, ...]:
+    """The losses over logits of many positions that the script computes itself, in source order."""
+    given: dict[tuple[ast.Call, LossForm], list[Tensor]] = defaultdict(list)
+    for tensor, operation, node in uses:
+        form = _FORMS.get(operation.rpartition(".")[2])
+        call = _call(script, node)
+        if form is None or call is None or is_elsewhere(call):
+            continue
+        if tensor.as_large_as_logits and tensor.role is Role.LOGITS:
+            given[call, form].append(tensor)
+    found = []
+    for (call, form), logits in given.items():
+        gathers: list[bool | None] = [True]
+        if form is LossForm.GATHERED:
+            gathers = list(_picks(script, call)) if _is_over_words(script, call) else []
+        if gathers and any(one is not None for one in gathers):
+            only = form is LossForm.GATHERED and all(one is True for one in gathers)
+            found.append(TokenLoss(script, call, form, tuple(logits), only))
+    return tuple(sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset)))
+
+
+_FORMS = {"cross_entropy": LossForm.CROSS_ENTROPY, "log_softmax": LossForm.GATHERED}
+# What hands a tensor on, whole or in part, and reads none of its numbers by itself.
+_PASSING = frozenset(
+    {
+        *("float", "to", "type", "double", "half", "bfloat16", "contiguous", "view", "reshape"),
+        *("arithmetic", "div", "mul", "cuda", "squeeze", "unsqueeze"),
+    }
+)
+
+
+def _call(script: Script, node: ast.expr) -> ast.Call | None:
+    """The call of an operation: of a method, the call around the attribute."""
+    made = script.parent(node) if isinstance(node, ast.Attribute) else node
+    return made if isinstance(made, ast.Call) else None
+
+
+def _is_over_words(script: Script, log_softmax: ast.Call) -> bool:
+    """Whether a log-softmax runs over the last dimension, that of the vocabulary."""
+    return any(use[0].role is Role.LOG_PROBABILITIES for use in script.uses_at(log_softmax))
+
+
+def _picks(script: Script, node: ast.expr) -> Iterator[bool | None]:
+    """For each use of what ``node`` makes: True where one entry a token is gathered, False where
+    it is picked by an index, None where it is used otherwise."""
+    for _, operation, use in script.uses_at(node):
+        short = operation.rpartition(".")[2]
+        if short in MEASURES:
+            continue
+        if operation == "[]" and isinstance(use, ast.Subscript):
+            if _is_index_of_tokens(script, use.slice):
+                yield False
+            else:
+                yield from _picks(script, use) if script.uses_at(use) else (None,)
+        elif short in ("gather", "take_along_dim"):
+            yield True if _is_one_a_token(script, _call(script, use)) else None
+        elif short in _PASSING and (made := _call(script, use)) is not None:
+            yield from _picks(script, made) if script.uses_at(made) else (None,)
+        else:
+            yield None
+
+
+def _is_one_a_token(script: Script, gather: ast.Call | None) -> bool:
+    """Whether a ``gather`` makes one number a position in some run."""
+    if gather is None:
+        return False
+    made = [one for one in options(script.value(gather)) if isinstance(one, Tensor)]
+    made += [use[0] for use in script.uses_at(gather)]
+    return any(tensor.width is Width.ONE for tensor in made)
+
+
+def _is_index_of_tokens(script: Script, index: ast.expr) -> bool:
+    """``logprobs[torch.arange(rows), tokens]``."""
+    match index:
+        case ast.Tuple(elts=[ast.Call() as rows, ast.Name()]):
+            return script.name(rows.func) == "torch.arange"
+    return False
+
+
+def are_only_gathered(script: Script, losses: list[TokenLoss], uses: list[Use]) -> bool:
+    """Whether all logits that the script reads go into these log-softmaxes and nowhere else."""
+    ends = {loss.node for loss in losses}
+    for tensor, operation, node in uses:
+        short = operation.rpartition(".")[2]
+        if tensor.role is not Role.LOGITS or not tensor.as_large_as_logits or short in MEASURES:
+            continue
+        if operation == "[]" or short in _PASSING or _call(script, node) in ends:
+            continue
+        return False
+    return all(loss.only_gathered for loss in losses)

@@ -17,38 +17,53 @@ from typing import TYPE_CHECKING, NamedTuple
 from memlint.api.successors import Replace
 from memlint.rule.edits import Edit
 from memlint.script.branches import is_off_by_default
-from memlint.script.calls import Call, Config, ModelFacts, Trainer
-from memlint.script.changes import add_option, set_option, takes_parameter
-from memlint.script.checkpointing import turns_on
+from memlint.script.calls import Call, Config, ModelFacts, Trainer, is_language_model
+from memlint.script.changes import add_option, set_item, set_option, takes_parameter
+from memlint.script.checkpointing import deciding_call
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
-from memlint.script.datasets import Dataset, datasets_of
+from memlint.script.datasets import Dataset, datasets_of, may_shorten_rows
 from memlint.script.effects import handlers
+from memlint.script.evaluation import Evaluation, evaluations_of, frozen_modules_of
 from memlint.script.flow import Flow
-from memlint.script.gradients import is_off_around
+from memlint.script.gradients import (
+    accumulation_of,
+    calls_step,
+    needs_gradients_in_place,
+    reads_gradients_unchecked,
+)
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
-from memlint.script.losses import avoids_logits
+from memlint.script.lengths import joins_and_cuts
+from memlint.script.losses import TokenLoss, are_only_gathered, token_losses
+from memlint.script.metrics import Metric, metric_of
+from memlint.script.modes import is_off_around
+from memlint.script.outputs import ConfigAssignment, config_assignments, may_read_output
 from memlint.script.owners import (
     AttentionOwner,
     CheckpointingOwner,
     LossOwner,
+    avoids_logits,
     owner_of_attention,
     owner_of_checkpointing,
     owner_of_loss,
     patches_loss,
 )
+from memlint.script.packing import learns_prompts, sets_attention
 from memlint.script.project import Project, is_elsewhere
+from memlint.script.prompts import completions_together, prompt_limit, repeating_trainers
+from memlint.script.purpose import Purpose
 from memlint.script.references import Reference, reference
-from memlint.script.settings import python_value, setting_of, unified
+from memlint.script.settings import Setting, python_value, setting_of, unified
 from memlint.script.tensors import Tensor, Use, Width
+from memlint.script.tokenization import Tokenization, tokenizations_of
 from memlint.script.training import (
+    CLASSIFIERS,
     Event,
     Forward,
     Kept,
     Step,
     events_of,
     forwards_of,
-    is_language_model,
     kept_of,
     known_tensors,
     steps_of,
@@ -63,12 +78,22 @@ from memlint.script.values import (
     Value,
     options,
 )
+from memlint.script.weights import (
+    dtype_name,
+    dtype_option,
+    given_dtype,
+    is_trained,
+    loads_float32,
+    trains_language_model,
+    weights_dtype,
+)
 from memlint.source import Source
 
 if TYPE_CHECKING:
     from memlint.api import Api
 
 _HANDLERS = handlers()
+_LOADER = "transformers.AutoModelForCausalLM.from_pretrained"
 # Whose classes configurations and trainers are, their stand-ins included.
 _LIBRARIES = ("transformers.", "trl.", "memlint_runtime.")
 
@@ -336,6 +361,11 @@ class Script(Tree):
         """Whether anything may be trained here, by a trainer or in a hand-written loop."""
         return bool(self.training or self.loops or self.steps)
 
+    @cached_property
+    def may_train(self) -> bool:
+        """``trains``, or a backward pass out of a loop: its loop may be elsewhere."""
+        return self.trains or bool(self.method_calls("backward", "manual_backward"))
+
     @property
     def records(self) -> list[Record]:
         """Every call as it was evaluated, in the order of the run."""
@@ -344,6 +374,12 @@ class Script(Tree):
     @cached_property
     def trainer_records(self) -> list[Record]:
         return [record for trainer in self.trainers for record in trainer.records]
+
+    def trainer_of(self, value: Value) -> Trainer | None:
+        """The trainer that a value is."""
+        made = value.made_by if isinstance(value, Object) else None
+        node = made.node if made is not None else None
+        return next((one for one in self.trainers if one.node is node), None)
 
     def trainers_with(self, config: Config) -> tuple[Trainer, ...]:
         """The trainers that get a configuration."""
@@ -379,6 +415,40 @@ class Script(Tree):
         """What the script says of the model that ``value`` is."""
         return model_facts(self, value)
 
+    def loads_language_model(self, load: Call) -> bool:
+        """Whether a call loads a decoder or encoder-decoder with logits over a vocabulary."""
+        return is_language_model(load)
+
+    def trains_language_model(self, trainer: Trainer) -> bool:
+        """Whether a trainer definitely trains a language model worth its memory."""
+        return trains_language_model(trainer)
+
+    def is_trained(self, load: Call) -> bool:
+        """Whether the model that ``load`` makes definitely reaches a trainer."""
+        return is_trained(self, load)
+
+    def given_dtype(self, load: Call) -> Setting | None:
+        """The dtype option that a load gives, under either name."""
+        return given_dtype(load)
+
+    def dtype_name(self, setting: Setting) -> str | None:
+        """``torch.bfloat16`` and its like; ``auto``; None where it is not known."""
+        return dtype_name(setting)
+
+    def dtype_option(
+        self, loader: str = "transformers.AutoModelForCausalLM.from_pretrained"
+    ) -> str:
+        """What ``loader`` calls the dtype option in the target version."""
+        return dtype_option(self, loader)
+
+    def weights_dtype(self, trainer: Trainer) -> str | None:
+        """``torch.float32`` and its like, in which a trainer's weights certainly are; else None."""
+        return weights_dtype(self, trainer)
+
+    def loads_float32(self, trainer: Trainer) -> bool:
+        """Whether a trainer's weights are definitely loaded in float32."""
+        return loads_float32(self, trainer)
+
     def is_quantized(self, load: Call) -> bool | None:
         """Whether a ``from_pretrained`` call loads quantized weights."""
         return is_quantized(load)
@@ -407,6 +477,17 @@ class Script(Tree):
                 if isinstance(one, Object)
                 for inner in chain_of(one)
             )
+        )
+
+    def calls_on_trainer(self, trainer: Trainer, *methods: str) -> tuple[Call, ...]:
+        """Calls of ``methods`` on a trainer: ``trainer.evaluate()``."""
+        nodes = {record.node for record in trainer.records}
+        return tuple(
+            call
+            for call in self.method_calls(*methods)
+            if isinstance(call.receiver, Object)
+            and call.receiver.made_by is not None
+            and call.receiver.made_by.node in nodes
         )
 
     # -- loops -----------------------------------------------------------------------------------
@@ -452,6 +533,49 @@ class Script(Tree):
         """Training steps of hand-written loops, those whose backward is in a function too."""
         return steps_of(self)
 
+    @property
+    def accumulation(self) -> int | None:
+        """Micro-batches for each step of a hand-written loop; None where it is one, or unknown."""
+        return accumulation_of(self)
+
+    def steps_optimizer(self, function: Value) -> bool:
+        """Whether a function of the script calls a method ``step``."""
+        node = getattr(function, "node", None)
+        return isinstance(node, ast.FunctionDef | ast.Lambda) and calls_step(node)
+
+    @property
+    def needs_gradients_in_place(self) -> bool:
+        """Whether something writes into gradients that must be there."""
+        return needs_gradients_in_place(self)
+
+    @property
+    def reads_gradients_unchecked(self) -> bool:
+        """Whether the script reads ``.grad`` and never compares it with None."""
+        return reads_gradients_unchecked(self)
+
+    @cached_property
+    def evaluations(self) -> tuple[Evaluation, ...]:
+        """Statements that run models in evaluation mode where autograd is on, or may be."""
+        return evaluations_of(self)
+
+    @cached_property
+    def frozen_modules(self) -> tuple[ast.expr, ...]:
+        """Expressions for modules of which the script says whether they want gradients."""
+        return frozen_modules_of(self)
+
+    def end_of_run(self, record: Record) -> int:
+        """The number of the last evaluation of the run that a call belongs to: from the top of the
+        script, or of the function that runs by itself as nothing calls it."""
+        if record.order <= self._run.end_of_top:
+            return self._run.end_of_top
+        around = [
+            last
+            for extents in self._run.extents.values()
+            for first, last in extents
+            if first < record.order <= last
+        ]
+        return max(around, default=record.order)
+
     @cached_property
     def kept_tensors(self) -> tuple[Kept, ...]:
         """Tensors that a loop appends to a list that outlives its turn."""
@@ -488,12 +612,71 @@ class Script(Tree):
         """The forward pass that a call is."""
         return next((one for one in self.all_forwards if one.node is node), None)
 
+    def trains_model(self, load: Call) -> bool:
+        """Whether a trainer or a training step definitely trains the model that a call loads."""
+        by_trainer = any(
+            trainer.model.load is not None
+            and trainer.model.load.node is load.node
+            and not trainer.model.is_toy
+            for trainer in self.training
+        )
+        return by_trainer or any(
+            forward.gradients is not False
+            and forward.facts.load is not None
+            and forward.facts.load.node is load.node
+            and forward.in_training_step
+            for forward in self.forwards
+        )
+
+    def may_read_output(self, field: str) -> bool:
+        """Whether anything may read a field of models' outputs (``hidden_states``)."""
+        return may_read_output(self, field)
+
+    def config_assignments(self, option: str) -> tuple[ConfigAssignment, ...]:
+        """The statements ``model.config.option = value``, in source order."""
+        return config_assignments(self, option)
+
     # -- data sets -------------------------------------------------------------------------------
 
     @cached_property
     def datasets(self) -> tuple[Dataset, ...]:
         """The data sets that trainers and data loaders read, in source order."""
         return datasets_of(self)
+
+    @cached_property
+    def streams_data(self) -> bool:
+        """Whether a data set may be streamed: it cannot be walked before training."""
+        settings = [call.setting("streaming") for call in self.method_calls("load_dataset")]
+        return any(one.given is not False and one.value is not False for one in settings)
+
+    def lengths_may_differ(self, trainer: Trainer) -> bool:
+        """Whether the making of a trainer's training set is in sight and leaves rows of several
+        lengths."""
+        data = [one for one in self.datasets if one.trainer and one.trainer.node is trainer.node]
+        return any(one.lengths_differ for one in data if one.purpose is not Purpose.EVALUATION)
+
+    @cached_property
+    def tokenizations(self) -> tuple[Tokenization, ...]:
+        """The places where the script calls a tokenizer, in source order."""
+        return tokenizations_of(self)
+
+    @property
+    def block_functions(self) -> tuple[ast.FunctionDef, ...]:
+        """Functions that lay rows end to end and cut them into equal blocks."""
+        return tuple(one for one in self.nodes(ast.FunctionDef) if joins_and_cuts(one))
+
+    @cached_property
+    def may_truncate(self) -> bool:
+        """Whether a tokenizer's call here may truncate, or none is in sight."""
+        calls = [one.call for one in self.tokenizations if one.call.method != "pad"]
+        return not calls or any(
+            call.open_ended or call.setting("truncation").given is not False for call in calls
+        )
+
+    @cached_property
+    def may_shorten_rows(self) -> bool:
+        """Whether rows may be cut, split into blocks or dropped after they are tokenized."""
+        return may_shorten_rows(self)
 
     def records_between(self, first: int, last: int) -> list[Record]:
         """The calls that were evaluated in a stretch of the run, in order."""
@@ -537,6 +720,23 @@ class Script(Tree):
         objects = set(map(id, facts.objects))
         return any(id(inner) in objects for one in found for inner in chain_of(one))
 
+    def metric_of(self, trainer: Trainer) -> Metric | None:
+        """The ``compute_metrics`` of a trainer; None where it is no function of the script."""
+        return metric_of(self, trainer)
+
+    def repeating_trainers(self, *kinds: str) -> tuple[Trainer, ...]:
+        """Trainers that forward a prompt once for each of its answers, and need not."""
+        return tuple(repeating_trainers(self, kinds))
+
+    def prompt_limit(self, trainer: Trainer) -> int | None:
+        """How many tokens a trainer's prompts have at most, where the script says so."""
+        return prompt_limit(self, trainer)
+
+    @cached_property
+    def completions_together(self) -> int | None:
+        """How many completions ``generate`` draws for a prompt; None where one or unknown."""
+        return completions_together(self)
+
     # -- tensors ---------------------------------------------------------------------------------
 
     def tensors(self, node: ast.expr) -> tuple[Tensor, ...]:
@@ -568,6 +768,24 @@ class Script(Tree):
         for use in self._uses.get(tensor.node, ()):
             found.setdefault((use[1], use[2]), use)
         return tuple(found.values())
+
+    def uses_at(self, node: ast.expr) -> tuple[Use, ...]:
+        """What reads the tensor that an expression makes, over all runs."""
+        return tuple(self._uses.get(node, ()))
+
+    @cached_property
+    def token_losses(self) -> tuple[TokenLoss, ...]:
+        """Losses and log-probabilities that the script itself computes from logits."""
+        return token_losses(self, self._run.tensor_uses)
+
+    def are_only_gathered(self, losses: list[TokenLoss]) -> bool:
+        """Whether all logits that the script reads go into these log-softmaxes alone."""
+        return are_only_gathered(self, losses, self._run.tensor_uses)
+
+    @cached_property
+    def loads_classifier(self) -> bool:
+        """Whether a model with labels instead of a vocabulary is loaded."""
+        return any(part in load.name for load in self.model_loads for part in CLASSIFIERS)
 
     # -- facts -----------------------------------------------------------------------------------
 
@@ -621,6 +839,31 @@ class Script(Tree):
         return self.imports_package("diffusers")
 
     @cached_property
+    def trains_language_models(self) -> bool:
+        """Whether definitely nothing but language models is trained."""
+        if self.training:
+            return all(trainer.trains_language_model for trainer in self.training)
+        return bool(self.model_loads) and all(map(is_language_model, self.model_loads))
+
+    @cached_property
+    def learns_prompts(self) -> bool:
+        """Whether an adapter of learned tokens is trained, for which PEFT drops the positions."""
+        return learns_prompts(self)
+
+    @cached_property
+    def sets_attention(self) -> bool:
+        """Whether the script changes a model's attention by other means than its loading."""
+        return sets_attention(self)
+
+    @cached_property
+    def compiles_one_shape(self) -> bool:
+        """Whether something is compiled for one shape, which other lengths would compile again."""
+        if any(config.setting("torch_compile").value is True for config in self.configs):
+            return True
+        compiles = self.calls_to("torch.compile", "torch.cuda.CUDAGraph", "torch.cuda.graph")
+        return any(call.setting("dynamic").value is not True for call in compiles)
+
+    @cached_property
     def trains_causal_lm(self) -> bool | None:
         """Whether a causal language model is trained; None where the script is not clear."""
         answers = {trainer.model.causal_lm for trainer in self.trainers}
@@ -640,13 +883,15 @@ class Script(Tree):
         """Whether the defaults of a command line or a function keep ``node`` from running."""
         return is_off_by_default(self, node)
 
-    def avoids_logits(self, *calls: str) -> bool:
-        """Whether one of ``calls``, or what replaces every loss or head, spares full logits."""
-        return avoids_logits(self, calls)
+    @cached_property
+    def avoids_logits(self) -> bool:
+        """Whether anything in the script spares full logits, for whichever model."""
+        return avoids_logits(self)
 
-    def may_turn_on_checkpointing(self, preparation: Call) -> bool:
-        """Whether a k-bit preparation may turn activation checkpointing on."""
-        return turns_on(self, preparation) is not False
+    @property
+    def checkpointing_call(self) -> Call | None:
+        """The last call that turns checkpointing on, where it trains and no trainer does so."""
+        return deciding_call(self)
 
     # -- changing settings -----------------------------------------------------------------------
 
@@ -656,6 +901,13 @@ class Script(Tree):
         None where it cannot be done surely: an unknown value is never overwritten.
         """
         return set_option(self, call, name, source)
+
+    def set_item(self, mapping: Object, key: str, source: str) -> tuple[Edit, ...] | None:
+        """Edits that give a dict of the script another value under a key that it has.
+
+        None where a command line or several places decide.
+        """
+        return set_item(self, mapping, key, source)
 
     def takes_parameter(self, node: ast.expr) -> bool:
         """Whether an expression reads a parameter of a function around it, which callers choose."""

@@ -7,6 +7,7 @@ They are facts of the state, so that branches are joined as for all else, and cr
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from memlint.script.values import (
@@ -53,15 +54,17 @@ _NEUTRAL_DECORATORS = frozenset(
         *("find_executable_batch_size", "callback", "group", "pass_context", "typechecked"),
     }
 )
-# Methods that trainers of libraries call without gradients, or in a mode of their own.
-EVALUATION_HOOKS = frozenset(
-    {
-        *("validation_step", "test_step", "predict_step", "prediction_step", "evaluation_step"),
-        *("evaluate", "predict", "evaluation_loop", "prediction_loop", "on_evaluate"),
-    }
+# Methods that ``Trainer`` and Lightning call to evaluate.
+_EVALUATION_HOOKS = frozenset(
+    {"prediction_step", "evaluation_loop", "validation_step", "test_step", "predict_step"}
 )
 # Methods that a trainer or a module's own caller runs in a mode that is not seen here.
-HOOKS_OF_CALLERS = EVALUATION_HOOKS | {"forward", "__call__"}
+_HOOKS_OF_CALLERS = frozenset(
+    {
+        *("evaluation_step", "evaluate", "predict", "prediction_loop", "on_evaluate"),
+        *("forward", "__call__"),
+    }
+)
 # What makes another module of one: its mode is its own from then on.
 _COPYING = frozenset({"deepcopy", "copy", "create_reference_model"})
 
@@ -71,6 +74,8 @@ _COPYING = frozenset({"deepcopy", "copy", "create_reference_model"})
 
 def gradients(run: Interpreter) -> bool | None:
     """Whether autograd records; None where that is not known."""
+    if not run.sets_gradients:
+        return True
     slot = run.state.get(_GRADIENTS)
     if slot is None:
         return True
@@ -85,7 +90,56 @@ def _answer(value: Value, *, unset: bool | None) -> bool | None:
 
 
 def set_gradients(run: Interpreter, on: bool | None) -> None:
+    run.sets_gradients = True
     run.state.facts[_GRADIENTS] = Slot(UNKNOWN if on is None else Constant(on))
+
+
+def enter_hook(run: Interpreter, name: str) -> None:
+    """A method that a library calls in a mode that is not seen here."""
+    if name in _EVALUATION_HOOKS | _HOOKS_OF_CALLERS:
+        set_gradients(run, None)
+
+
+def in_evaluation_hook(function: ast.AST | None) -> bool:
+    """Whether no backward pass follows a function, as a library calls it to evaluate."""
+    return isinstance(function, ast.FunctionDef) and function.name in _EVALUATION_HOOKS
+
+
+def is_off_around(ancestors: Iterable[ast.AST]) -> bool:
+    """Whether gradients are off for a node that no path reaches, by what is written around it."""
+    for around in ancestors:
+        if isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef):
+            guards = around.decorator_list
+            if around.name in _EVALUATION_HOOKS:
+                return True
+        elif isinstance(around, ast.With | ast.AsyncWith):
+            guards = [item.context_expr for item in reversed(around.items)]
+        else:
+            continue
+        for guard in guards:
+            decided = _written_mode(guard)
+            if decided is not None:
+                return decided == "off"
+    return False
+
+
+def _written_mode(guard: ast.expr) -> str | None:
+    """What a context or decorator does by its name and constant; None where it leaves the mode."""
+    callee = guard.func if isinstance(guard, ast.Call) else guard
+    name = callee.attr if isinstance(callee, ast.Attribute) else getattr(callee, "id", "")
+    given = (
+        [*guard.args, *(one.value for one in guard.keywords)]
+        if callee is not guard and isinstance(guard, ast.Call)
+        else []
+    )
+    flag = given[0].value if given and isinstance(given[0], ast.Constant) else None
+    if name in _OFF:
+        return "off" if name != "inference_mode" or not given or flag is True else "unknown"
+    if name == "enable_grad":
+        return "on"
+    if name in ("set_grad_enabled", "_set_grad_enabled"):
+        return "off" if flag is False else "on"
+    return None
 
 
 def autocast(run: Interpreter) -> Value:
@@ -140,7 +194,7 @@ def _mode(run: Interpreter, name: str | None, made: Record | None) -> str:
         return _switched(made, "mode") if short == "inference_mode" else "off"
     if short == "enable_grad":
         return "on"
-    if short == "set_grad_enabled":
+    if short in ("set_grad_enabled", "_set_grad_enabled"):
         answer = _flag(made, "mode")
         return "unknown" if answer is None else "on" if answer else "off"
     if short in _NEUTRAL or "autocast" in short:
@@ -254,8 +308,7 @@ def set_training(run: Interpreter, record: Record, on: bool | None) -> Value | N
         return None
     slot = Slot(UNKNOWN if on is None else Constant(on))
     found = []
-    for one in options(receiver):
-        known = _identified(run, record, one) if len(options(receiver)) == 1 else one
+    for known in _identities(run, record, options(receiver)):
         root = module_root(known)
         key = _key(root)
         if key is not None:
@@ -265,6 +318,17 @@ def set_training(run: Interpreter, record: Record, on: bool | None) -> Value | N
     return found[0] if len(found) == 1 and receiver is not UNKNOWN else None
 
 
+def _identities(run: Interpreter, record: Record, values: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The modules that a value may be; one new module where it may be something unknown."""
+    found = tuple(one for one in values if one is not ABSENT)
+    if len(found) == len(values) and all(type(one) is not Unknown for one in found):
+        return values
+    if any(isinstance(one, Object) for one in found):
+        return found
+    known = _identified(run, record, UNKNOWN)
+    return (known,) if known is not UNKNOWN else found
+
+
 def _identified(run: Interpreter, record: Record, value: Value) -> Value:
     """A module of which nothing is known gets an identity, so that its mode can be followed."""
     if type(value) is not Unknown or not isinstance(record.node.func, ast.Attribute):
@@ -272,20 +336,28 @@ def _identified(run: Interpreter, record: Record, value: Value) -> Value:
     holder = record.node.func.value
     known = Opaque()
     match holder:
-        case ast.Name(id=name) if run.lookup(name) is not None:
-            run.rebind(name, known)
         case ast.Name(id=name):
-            # A name that is bound nowhere: another cell or file defines it.
-            run.bound[0].add(name)
-            run.state.facts[0, name] = Slot(known)
+            _bind(run, name, known)
         case ast.Attribute(value=inner, attr=attribute):
             owner = run.values.get(inner)
+            if type(owner) is Unknown and isinstance(inner, ast.Name):
+                owner = run.new_object(node=inner)
+                _bind(run, inner.id, owner)
             if not isinstance(owner, Object):
                 return value
             run.set_slot(owner, attribute, Slot(known))
         case _:
             return value
     return known
+
+
+def _bind(run: Interpreter, name: str, value: Value) -> None:
+    if run.lookup(name) is not None:
+        run.rebind(name, value)
+        return
+    # A name that is bound nowhere: another cell or file defines it.
+    run.bound[0].add(name)
+    run.state.facts[0, name] = Slot(value)
 
 
 def flag_of(record: Record) -> bool | None:

@@ -10,9 +10,10 @@ import ast
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from memlint.script import checkpointing
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.checkpoints import chain_of
-from memlint.script.settings import UNSURE
+from memlint.script.packing import ATTENTION_SETTERS
 from memlint.script.values import Object, Value, options
 
 if TYPE_CHECKING:
@@ -42,12 +43,23 @@ class LossOwner(NamedTuple):
     call: Call | None = None
 
 
-# What replaces the loss or the head of a model: by the last part of the name.
+# Packages whose losses hold no full logits.
+LOGIT_SAVERS = ("liger_kernel", "cut_cross_entropy")
+# The one list of what replaces the loss or the head of a model: by the last part of the name.
 _RUNTIME = frozenset({"fuse_causal_lm_loss", "defer_logits", "fuse_trl_losses"})
 _CUT = frozenset({"cce_patch", "linear_cross_entropy"})
-_LIGER_PREFIXES = ("apply_liger_kernel", "_apply_liger_kernel")
-_LIGER_LOSSES = frozenset({"LigerFusedLinearCrossEntropyLoss", "LigerFusedLinearCrossEntropy"})
+# Beginnings of Liger's names, which a project may export again from a module of its own.
+_LIGER_PREFIXES = (
+    "apply_liger_kernel",
+    "_apply_liger_kernel",
+    "LigerFusedLinear",
+    "LigerForCausalLM",
+)
 _LIGER_OPTIONS = ("use_liger_kernel", "use_liger", "use_liger_loss")
+# Functions of the runtime that a script's own loss is computed with.
+_RUNTIME_LOSSES = ("token_logprobs", "sequence_logprobs", "shared_prompt_logprobs")
+# Whose model classes are transformers' own.
+_MODEL_PACKAGES = ("transformers.", "modelscope.")
 # TRL's trainers by the behaviour that tells how they compute their loss.
 _TOPICS = {
     "SFTTrainer": "sft-loss",
@@ -56,6 +68,13 @@ _TOPICS = {
     "GRPOTrainer": "policy-loss",
     "RLOOTrainer": "policy-loss",
 }
+# TRL's trainers whose losses are computed from full logits in every version.
+_FULL_LOGITS = frozenset(
+    {
+        *("CPOTrainer", "ORPOTrainer", "TPOTrainer", "BCOTrainer", "PPOTrainer", "PPOv2Trainer"),
+        *("OnlineDPOTrainer", "A2POTrainer"),
+    }
+)
 _PLAIN = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 
 
@@ -84,24 +103,25 @@ def _of_trainer(script: Script, trainer: Trainer) -> LossOwner:
         return _of_trl(script, trainer)
     if trainer.kind not in _PLAIN:
         return LossOwner(Owner.UNKNOWN, None)
-    return _of_weights(trainer.model)
+    return _of_weights(script, trainer.model)
 
 
 def _of_trl(script: Script, trainer: Trainer) -> LossOwner:
     if trainer.shares_prompts:
         return LossOwner(Owner.RUNTIME, False)
-    topic = _TOPICS.get(trainer.kind.rpartition(".")[2])
+    name = trainer.kind.rpartition(".")[2]
+    topic = _TOPICS.get(name)
     if topic is None:
-        return LossOwner(Owner.TRL, True)
+        return LossOwner(Owner.TRL, True if name in _FULL_LOGITS else None)
     return LossOwner(Owner.TRL, script.api.behaviour(topic) == "full logits")
 
 
 def _of_model(script: Script, facts: ModelFacts) -> LossOwner:
     patched = _patched(script, facts, None)
-    return patched if patched is not None else _of_weights(facts)
+    return patched if patched is not None else _of_weights(script, facts)
 
 
-def _of_weights(facts: ModelFacts) -> LossOwner:
+def _of_weights(script: Script, facts: ModelFacts) -> LossOwner:
     """The owner by what the model's code is, where nothing replaces its loss."""
     load = facts.load if facts.load is not None else facts.loads[0] if facts.loads else None
     if facts.by_name:
@@ -112,8 +132,10 @@ def _of_weights(facts: ModelFacts) -> LossOwner:
         load.setting("trust_remote_code").value is not False
     ):
         # The checkpoint may bring its code, or be one that transformers knows.
-        return LossOwner(Owner.REMOTE_CODE, None, load)
-    if not load.name.startswith("transformers."):
+        known = isinstance(facts.name, str) and script.api.family(facts.name).plain_loss
+        if not known:
+            return LossOwner(Owner.REMOTE_CODE, None, load)
+    if not load.name.startswith(_MODEL_PACKAGES):
         return LossOwner(Owner.UNKNOWN, None, load)
     causal = facts.causal_lm
     sequence = "Seq2SeqLM" in load.name or "ConditionalGeneration" in load.name
@@ -134,7 +156,7 @@ def _patched(script: Script, facts: ModelFacts, trainer: Trainer | None) -> Loss
             return LossOwner(Owner.LIGER, False, call)
     if facts.load is not None and "Liger" in facts.load.name:
         return LossOwner(Owner.LIGER, False, facts.load)
-    if script.imports_package("liger_kernel", "cut_cross_entropy") and not script.patching_calls:
+    if script.imports_package(*LOGIT_SAVERS) and not script.patching_calls:
         # Something of it is used, and it is not known for what.
         return LossOwner(Owner.UNKNOWN, None)
     return None
@@ -143,12 +165,14 @@ def _patched(script: Script, facts: ModelFacts, trainer: Trainer | None) -> Loss
 def patches_loss(name: str) -> bool:
     """Whether a call of that name may replace a model's loss or head."""
     short = name.rpartition(".")[2]
-    return (
-        short in _RUNTIME
-        or short in _CUT
-        or short in _LIGER_LOSSES
-        or short.startswith(_LIGER_PREFIXES)
-    )
+    return short in _RUNTIME or short in _CUT or short.startswith(_LIGER_PREFIXES)
+
+
+def avoids_logits(script: Script) -> bool:
+    """Whether anything in the script spares full logits, for whichever model."""
+    if script.imports_package(*LOGIT_SAVERS) or script.patching_calls:
+        return True
+    return bool(script.method_calls(*_RUNTIME_LOSSES))
 
 
 def _is_about(call: Call, facts: ModelFacts, trainer: Trainer | None) -> bool | None:
@@ -172,7 +196,12 @@ def _is_about(call: Call, facts: ModelFacts, trainer: Trainer | None) -> bool | 
 
 
 def _liger_option(trainer: Trainer) -> LossOwner | None:
-    """A configuration that asks for Liger's loss, or may."""
+    """A configuration that asks for Liger's loss, or may.
+
+    The kernels that it puts into a model serve its own loss, not those that TRL computes beside it.
+    """
+    if trainer.kind.startswith("trl.") and trainer.kind.rpartition(".")[2] not in _TOPICS:
+        return None
     config = trainer.config
     if config is None:
         given = trainer.args.given
@@ -222,11 +251,6 @@ class AttentionOwner(NamedTuple):
 
 
 _ATTENTION = "attn_implementation"
-_SETTERS = (
-    "set_attn_implementation",
-    "use_variable_length_attention",
-    "train_without_padding",
-)
 
 
 def owner_of_attention(
@@ -235,7 +259,7 @@ def owner_of_attention(
     """Who computes a model's attention, and by which implementation."""
     if script.uses_unsloth:
         return AttentionOwner(Owner.UNSLOTH, None)
-    setters = script.method_calls(*_SETTERS)
+    setters = script.method_calls(*ATTENTION_SETTERS)
     if setters:
         runtime = all(call.method != "set_attn_implementation" for call in setters)
         return AttentionOwner(Owner.RUNTIME if runtime else Owner.UNKNOWN, None)
@@ -285,49 +309,26 @@ class CheckpointingOwner(NamedTuple):
     call: Call | None = None
 
 
-_ENABLERS = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
-_DISABLERS = ("gradient_checkpointing_disable", "activation_checkpointing_disable")
-_PREPARERS = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
-_WRAPPERS = ("apply_activation_checkpointing", "checkpoint_wrapper", "checkpoint_activations")
-_SWITCHES = ("activation_checkpointing", "gradient_checkpointing")
-
-
 def owner_of_checkpointing(
     script: Script, facts: ModelFacts, config: Config | None = None
 ) -> CheckpointingOwner:
     """Who recomputes a model's activations, by a configuration or a call of the script."""
     if script.uses_unsloth:
         return CheckpointingOwner(Owner.UNSLOTH, None)
-    for call in script.method_calls(*_ENABLERS):
+    for call in script.method_calls(*checkpointing.ENABLERS):
         hit = script.is_about(call, facts)
         if hit is not False:
-            off = bool(script.method_calls(*_DISABLERS))
+            off = bool(script.method_calls(*checkpointing.DISABLERS))
             return CheckpointingOwner(Owner.TRANSFORMERS, None if off or not hit else True, call)
-    for call in script.method_calls(*_PREPARERS):
-        used = call.setting("use_gradient_checkpointing")
-        if used.given is False or used.value is True:
-            return CheckpointingOwner(Owner.TRANSFORMERS, True, call)
-        if used.value is UNSURE:
-            return CheckpointingOwner(Owner.TRANSFORMERS, None, call)
-    for call in script.method_calls(*_WRAPPERS):
+    for call in script.calls_to(*checkpointing.PREPARATIONS):
+        on = checkpointing.turns_on(script, call)
+        if on is not False:
+            return CheckpointingOwner(Owner.TRANSFORMERS, on, call)
+    for call in script.method_calls(*checkpointing.WRAPPERS):
         runtime = call.name.startswith("memlint_runtime.")
         return CheckpointingOwner(Owner.RUNTIME if runtime else Owner.SCRIPT, True, call)
     if config is None:
         return CheckpointingOwner(
             Owner.UNKNOWN if facts.load is None else Owner.TRANSFORMERS, False
         )
-    return CheckpointingOwner(Owner.TRANSFORMERS, _switched_on(config))
-
-
-def _switched_on(config: Config) -> bool | None:
-    """Whether a configuration turns checkpointing on at the target."""
-    given = [config.setting(name) for name in _SWITCHES]
-    if any(setting.given is None for setting in given):
-        return None
-    written = [setting for setting in given if setting.given] or [
-        config.effective(name) for name in _SWITCHES if config.has_option(name)
-    ]
-    if any(setting.value is True for setting in written):
-        return True
-    off = all(setting.value is False or setting.is_none for setting in written)
-    return False if off and written else None
+    return CheckpointingOwner(Owner.TRANSFORMERS, checkpointing.switched_on(config))

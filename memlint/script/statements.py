@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from memlint.script import modes
 from memlint.script.binding import assign
 from memlint.script.expressions import binary
-from memlint.script.gradients import context_name
 from memlint.script.project import is_elsewhere
 from memlint.script.state import State
 from memlint.script.tensors import Output, Tensor
@@ -177,7 +176,7 @@ def _with(run: Interpreter, node: ast.With | ast.AsyncWith) -> None:
         value = run.eval(item.context_expr)
         name = run.name_of(item.context_expr) or _maker(value)
         if name:
-            run.contexts = (*run.contexts, context_name(name, item.context_expr, run.values))
+            run.contexts = (*run.contexts, name)
         modes.enter(run, name, value)
         if item.optional_vars is not None:
             assign(run, item.optional_vars, value, node)
@@ -233,12 +232,13 @@ def _match(run: Interpreter, node: ast.Match) -> None:
 
 def _define_function(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     made = []
-    contexts = run.contexts
+    contexts, mode = run.contexts, modes.saved(run)
     for decorator in node.decorator_list:
         run.eval(decorator)
         if isinstance(decorator, ast.Call) and run.records:
             made.append(run.records[-1])
     run.contexts = contexts
+    modes.restore(run, mode)
     for default in [*node.args.defaults, *node.args.kw_defaults]:
         if default is not None:
             run.eval(default)

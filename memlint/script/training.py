@@ -13,9 +13,10 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from memlint.script.calls import Call, ModelFacts
+from memlint.script.calls import Call, ModelFacts, is_language_model
 from memlint.script.forwards import Certainty, ForwardRun
 from memlint.script.invocations import Record
+from memlint.script.owners import LOGIT_SAVERS
 from memlint.script.project import is_elsewhere
 from memlint.script.tensors import Output, Tensor
 from memlint.script.values import (
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 Loop = ast.For | ast.AsyncFor | ast.While
 Answer = TypeVar("Answer")
 
-LANGUAGE_MODELS = ("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration")
+CLASSIFIERS = (
+    *("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice"),
+)
 
 
 def agreed(answers: Iterable[Answer | None]) -> Answer | None:
@@ -101,6 +104,12 @@ class Forward:
         return agreed(run.labels for run in self.runs)
 
     @property
+    def computes_loss(self) -> bool:
+        """Whether the model computes its own loss: it gets labels, or its loss is read."""
+        read = any(run.output is not None and "loss" in run.output.made for run in self.runs)
+        return self.labels is True or (self.labels is not False and read)
+
+    @property
     def called(self) -> bool:
         return any(run.called for run in self.runs)
 
@@ -126,6 +135,19 @@ class Forward:
         """What is known of the model."""
         return self.script.model_facts(self.module)
 
+    @property
+    def builds_cache(self) -> bool:
+        """Whether it definitely builds a key-value cache: a decoder whose load is in sight, and
+        neither the load, the call, an attribute nor checkpointing turns the cache off."""
+        script, facts = self.script, self.facts
+        if self.own or facts.causal_lm is not True or script.says(".use_cache"):
+            return False
+        if any(load.setting("use_cache").given is not False for load in facts.loads):
+            return False
+        if script.owner_of_checkpointing(facts).on is not False:
+            return False
+        return self.option("use_cache") is True or "use_cache" not in self.call.keywords
+
     @cached_property
     def language_model(self) -> bool | None:
         """Whether it is a language model, with logits as wide as a vocabulary.
@@ -141,6 +163,19 @@ class Forward:
             return None
         return True if self.script.loads_language_models_only else None
 
+    @cached_property
+    def gives_full_logits(self) -> bool | None:
+        """Whether it computes the logits of all positions over a vocabulary.
+
+        None where the model is unknown, or something may replace its loss.
+        """
+        if not self.language_model:
+            return self.language_model
+        owner = self.script.owner_of_loss(self.facts)
+        if owner.full_logits is not None or owner.call in self.script.patching_calls:
+            return owner.full_logits
+        return None if self.script.imports_package(*LOGIT_SAVERS) else True
+
     @property
     def steps(self) -> tuple[Step, ...]:
         """The training steps that run it."""
@@ -150,6 +185,47 @@ class Forward:
     def in_training_step(self) -> bool:
         return bool(self.steps)
 
+    @property
+    def called_as(self) -> str:
+        """What is called, as it is written: ``model`` for ``model.module.forward(...)``."""
+        written = self.script.text(self.node.func)
+        return written.removesuffix(".forward").removesuffix(".module")
+
+    @property
+    def in_training_loop(self) -> bool:
+        """Whether the loop of a training step runs it, in an evaluation within it too."""
+        loops = {step.node for step in self.script.steps}
+        return any(not loops.isdisjoint(run.loops) for run in self.runs)
+
+    @property
+    def is_read_at_once(self) -> bool:
+        """Whether one field of what it returns is read in the same expression, and nothing else:
+        ``model(**batch).loss``."""
+        parent = self.script.parent(self.node)
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in ("loss", "logits")
+        return isinstance(parent, ast.Subscript) and parent.value is self.node
+
+    @property
+    def outlives_backward(self) -> bool:
+        """Whether a training step may hold what it returns during its backward pass.
+
+        The names of a function that only computes the loss are gone by then.
+        """
+        if self.is_read_at_once:
+            return False
+        function = self.script.function(self.node)
+        return any(
+            function is step.function
+            or any(self.script.function(call.node) is function for call in step.backwards)
+            or any(self._returns(value) for held in step.held for value in held.values)
+            for step in self.steps
+        )
+
+    def _returns(self, value: Output | Tensor) -> bool:
+        run = value.forward if isinstance(value, Output) else None
+        return run is not None and run.record.node is self.node
+
     def option(self, name: str) -> object:
         """The Python value of an option of the call (``use_cache``), MISSING or UNSURE."""
         return self.call.setting(name).value
@@ -157,11 +233,6 @@ class Forward:
     @property
     def statement(self) -> ast.stmt:
         return self.script.statement(self.node)
-
-
-def is_language_model(load: Call) -> bool:
-    """Whether what a call loads gives logits over a vocabulary."""
-    return any(part in load.name for part in LANGUAGE_MODELS)
 
 
 def gives_vocabulary(load: Call) -> bool | None:
@@ -175,9 +246,10 @@ class Held(NamedTuple):
     """A name that a step leaves bound to outputs or tensors.
 
     values: what it may hold then. statement: what binds it, None where several do.
+    place: the node to point at: the name where one statement binds it, else what makes a value.
     sure: whether every path through the step leaves it bound to such a value.
-    holds_logits: whether it may keep something as large as a language model's logits alive (where
-        they are computed at all); None where it is not known whether the model is one.
+    holds_logits: whether it may keep something as large as a language model's logits alive; None
+        where it is not known whether the model is one, or whether its logits are computed.
     """
 
     name: str
@@ -185,6 +257,7 @@ class Held(NamedTuple):
     statement: ast.stmt | None
     sure: bool
     holds_logits: bool | None
+    place: ast.AST
 
 
 def _holds_logits(script: Script, value: Output | Tensor) -> bool | None:
@@ -194,7 +267,13 @@ def _holds_logits(script: Script, value: Output | Tensor) -> bool | None:
     if value.forward is None:
         return None
     forward = script.forward_at(value.forward.record.node)
-    return forward.language_model if forward is not None else None
+    if forward is None:
+        return None
+    read = isinstance(value, Tensor) or bool(value.made)
+    if forward.certainty is not Certainty.DEFINITE and not read:
+        # Nothing reads a field of what comes back: it may be no model's output.
+        return None
+    return forward.gives_full_logits
 
 
 def _views_large(tensor: Tensor) -> bool:
@@ -312,10 +391,32 @@ def held_after(script: Script, loop: Loop) -> tuple[Held, ...]:
         statement = owner if isinstance(owner, ast.stmt) else None
         answers = [_holds_logits(script, value) for value in values]
         logits = True if True in answers else None if None in answers else False
-        found.append(Held(name, values, statement, sure, logits))
+        if values:
+            place = _binding(statement, name) or _maker(values[0]) or loop
+            found.append(Held(name, values, statement, sure, logits, place))
     return tuple(
         sorted(found, key=lambda one: (one.statement.lineno if one.statement else 0, one.name))
     )
+
+
+def _binding(statement: ast.stmt | None, name: str) -> ast.AST | None:
+    """The name in the targets of a statement."""
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets += statement.targets
+    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
+        targets.append(statement.target)
+    for target in targets:  # grows meanwhile
+        if isinstance(target, ast.Name) and target.id == name:
+            return target
+        targets += getattr(target, "elts", [])
+    return statement
+
+
+def _maker(value: Output | Tensor) -> ast.AST | None:
+    """The expression that makes a value, where it is in this file."""
+    node: ast.AST | None = value.node
+    return None if node is None or is_elsewhere(node) else node
 
 
 def forwards_of(script: Script, runs: list[ForwardRun]) -> tuple[Forward, ...]:

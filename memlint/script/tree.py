@@ -122,6 +122,11 @@ class Tree:
         assert isinstance(found, ast.stmt), "an expression stands in a statement"
         return found
 
+    def is_simple(self, statement: ast.stmt) -> bool:
+        """Whether a statement is an assignment, an expression or a return: one beside it runs as
+        often as it does."""
+        return isinstance(statement, ast.Assign | ast.Expr | ast.Return)
+
     def function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
         """The function definition around a node."""
         found = self.enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -131,6 +136,35 @@ class Tree:
         """All nodes of exactly one type, in breadth-first order. Contexts and operators, which
         nodes share, are not among them."""
         return self._index[1].get(kind, [])  # type: ignore[return-value]
+
+    def mentions(self, *words: str, ignore: tuple[str, ...] = ()) -> bool:
+        """Whether one of ``words`` is an attribute, a name, a string or a keyword of the script.
+
+        Keywords and strings in calls of the methods ``ignore`` do not count.
+        """
+        if not self.says(*words):
+            return False
+        return (
+            any(node.attr in words for node in self.nodes(ast.Attribute))
+            or any(node.id in words for node in self.nodes(ast.Name))
+            or any(
+                node.arg in words and not self._is_in_call(node, ignore)
+                for node in self.nodes(ast.keyword)
+            )
+            or any(
+                node.value in words and not self._is_in_call(node, ignore)
+                for node in self.nodes(ast.Constant)
+                if isinstance(node.value, str)
+            )
+        )
+
+    def _is_in_call(self, node: ast.AST, methods: tuple[str, ...]) -> bool:
+        call = self.enclosing(node, ast.Call) if methods else None
+        return (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr in methods
+        )
 
     # -- names -----------------------------------------------------------------------------------
 

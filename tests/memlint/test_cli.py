@@ -593,6 +593,17 @@ def test_other_hard_links_are_reported(capsys: pytest.CaptureFixture[str]) -> No
     assert Path("b.txt").read_text() == "alpha\n"
 
 
+def test_a_file_and_links_to_it_are_fixed_in_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+    write("real.py", "alpha\n")
+    os.symlink("real.py", "a_link.py")
+    os.symlink("real.py", "z_link.py")
+    os.link("real.py", "other.py")
+    assert run(["fix"]) == 0
+    assert Path("real.py").read_text() == Path("other.py").read_text() == "omega\n"
+    assert Path("a_link.py").is_symlink()
+    assert "changed while" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("value", ["0", "false"])
 def test_force_color_can_say_no(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", value)

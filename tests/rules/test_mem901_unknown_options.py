@@ -32,7 +32,10 @@ def check(text: str, target: str = "") -> list[Violation]:
         ('TrainingArguments("out", lerning_rate=1e-4)', "lerning_rate", "`learning_rate`"),
         ('SFTTrainer(model, sft_config=SFTConfig("out"))', "sft_config", "as `args`"),
         ("LoraConfig(rank=8)", "rank", "Leave `rank` out"),
-        ('TrainingArguments(**{"output_dir": "out", "epochs": 3})', "epochs", "Leave"),
+        ("LoraConfig(alpha=16)", "alpha", "Write `lora_alpha`"),
+        ("SFTTrainer(model, dataset=rows)", "dataset", "Write `train_dataset` or `eval_dataset`"),
+        ("SFTTrainer(model, training_args=given)", "training_args", "Write `args`"),
+        ('TrainingArguments(**{"output_dir": "out", "epochs": 3})', "epochs", "`num_train_epochs`"),
     ],
 )
 def test_a_keyword_that_no_release_had_is_reported(call: str, option: str, advice: str) -> None:

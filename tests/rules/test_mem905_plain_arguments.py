@@ -45,3 +45,20 @@ def test_defaults_that_the_version_does_not_have_are_not_cancelled() -> None:
     # Then nothing but its own rule says that checkpointing is off.
     assert "checkpointing off" in messages("", target=old, code="MEM301")
     assert messages("", code="MEM301") == ""
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"), [("fp16=False", True), ("fp16=wish", True), ("fp16=True", False)]
+)
+def test_full_precision_stays_where_fp16_is_not_definitely_on(written: str, kept: bool) -> None:
+    text = f"""
+import sys
+from transformers import TrainingArguments
+from trl import SFTTrainer
+wish = "half" in sys.argv
+args = TrainingArguments("out", {written})
+SFTTrainer("Qwen/Qwen3-0.6B", args=args)
+"""
+    (found,) = check_source(Source("a.py", text), load(["MEM905"]), Api(newest()))
+    assert found.fix is not None
+    assert ("bf16" in str(found.fix.edits)) is kept

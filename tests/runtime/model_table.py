@@ -79,13 +79,24 @@ def shrunk(settings: dict[str, Any], *, sections: bool = False) -> dict[str, Any
     sections: rotary positions are by section, whose sizes are a default that no setting shows.
     """
     made: dict[str, Any] = {}
+    own_heads = settings.get("num_key_value_heads") == settings.get("num_attention_heads")
     for name, value in settings.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and name != "per_layer_config":
             value = shrunk(value, sections=sections)
             if sections and name in ("rope_parameters", "rope_scaling"):
                 value["mrope_section"] = [2, 1, 1]
         elif isinstance(value, float) and ("drop" in name or "jitter" in name):
             value = 0.0
+        elif name == "num_key_value_heads" and own_heads:
+            value = _SIZES["num_attention_heads"]
+        elif name == "head_dim" and (value is None or "expand" in settings):
+            value = 8 if value is None else 16
+        elif name == "mamba_d_ssm":
+            value = _SIZES["mamba_n_heads"] * _SIZES["mamba_d_head"]
+        elif name == "attention_types":
+            value = [[["global", "local"], 1]]
+        elif name == "per_layer_config":
+            value = {}
         elif type(value) is int and name in _SIZES:
             value = _SIZES[name]
         elif type(value) is int and name.endswith(("_token_id", "_token_index")):
@@ -102,7 +113,7 @@ def shrunk(settings: dict[str, Any], *, sections: bool = False) -> dict[str, Any
 def tiny(model_type: str) -> Any:
     """The model of a type, in training mode, its weights large enough for mistakes to show."""
     default = AutoConfig.for_model(model_type)
-    sections = any(part in model_type for part in ("vl", "4v", "omni"))
+    sections = any(part in model_type for part in ("vl", "4v", "46v", "omni", "ocr", "glmga"))
     config = type(default).from_dict(shrunk(default.to_dict(), sections=sections))
     auto = (
         AutoModelForCausalLM

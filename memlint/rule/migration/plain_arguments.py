@@ -81,7 +81,7 @@ def _values_to_keep(script: Script, config: Config, wanted: str) -> Iterator[tup
         old = config.effective(option)
         if not old.known or old.value == new.default:
             continue
-        if option == "bf16" and config.setting("fp16").given is not False:
-            # Mixed precision was chosen already: TRL's bf16 default gives way to fp16.
+        if option == "bf16" and config.setting("fp16").value is True:
+            # TRL's bf16 default gives way to fp16, and to nothing else: not to a written False.
             continue
         yield option, repr(old.value)

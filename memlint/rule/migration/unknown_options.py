@@ -31,6 +31,8 @@ _CLASSES = (
 # As alike as a name and its misspelling are.
 _ALIKE = 0.85
 _ALIKE_VALUE = 0.7
+# Names that end alike: with more of them, which was meant is a guess.
+_FEW = 3
 
 
 def unknown_option(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
@@ -113,6 +115,9 @@ def _advice(script: Script, call: Call, setting: Setting) -> str:
     near = difflib.get_close_matches(setting.name, known, n=1, cutoff=_ALIKE)
     if near:
         return f"Write `{near[0]}`, if that was meant"
+    alike = _that_end_alike(setting.name, known)
+    if 0 < len(alike) <= _FEW:
+        return f"Write {' or '.join(f'`{name}`' for name in alike)}, if that was meant"
     homes = [
         name.rpartition(".")[2]
         for name in _CLASSES
@@ -121,3 +126,8 @@ def _advice(script: Script, call: Call, setting: Setting) -> str:
     if homes:
         return f"Leave `{setting.name}` out: it is an option of `{homes[0]}`"
     return f"Leave `{setting.name}` out"
+
+
+def _that_end_alike(name: str, known: list[str]) -> list[str]:
+    """The names that end with ``name``, or with which it ends: `alpha` and `lora_alpha`."""
+    return [one for one in known if one.endswith(f"_{name}") or name.endswith(f"_{one}")]

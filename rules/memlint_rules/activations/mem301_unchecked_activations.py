@@ -11,101 +11,99 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Config, Example, Finding, Fix, Level, Rule, Script, Trainer
-from memlint_rules._checkpointing import ARGUMENTS, is_reentrant_by_default
-from memlint_rules._decisions import unless_switched_off
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._models import trains_language_model
+from memlint.rule import (
+    CHECKPOINTING_ARGUMENTS,
+    CHECKPOINTING_OPTIONS,
+    LIBRARIES,
+    OFF_CUDA,
+    UNSLOTH,
+    Config,
+    Example,
+    Finding,
+    Fix,
+    Level,
+    Rule,
+    Script,
+    Setting,
+    Trainer,
+    fix,
+    together,
+    unless_switched_off,
+)
 
-# The option and its new name: where both exist the new one wins.
-_OPTIONS = ("activation_checkpointing", "gradient_checkpointing")
 _NON_REENTRANT = '{"use_reentrant": False}'
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.uses_unsloth or script.off_cuda:
-        return
     for config in script.configs:
         trainers = script.training_with(config)
-        if not trainers or not all(map(trains_language_model, trainers)):
-            continue
-        if any(one.checkpointed_by_call is not False for one in trainers) or not _surely_off(
-            config
+        if (
+            trainers
+            and config.checkpointing is False
+            and all(trainer.trains_language_model for trainer in trainers)
+            and all(trainer.checkpointed_by_call is False for trainer in trainers)
+            and (_is_written(config) or not _waits_for_its_class(script, config, trainers))
         ):
-            continue
-        if not (_waits_for_its_class(script, config, trainers) and not _is_written(config)):
             yield _finding(script, config, trainers)
+
+
+def _is_written(config: Config) -> bool:
+    return any(config.setting(name).given for name in CHECKPOINTING_OPTIONS)
 
 
 def _waits_for_its_class(script: Script, config: Config, trainers: tuple[Trainer, ...]) -> bool:
     """Plain arguments for a TRL trainer: MEM905 gives them the class whose default is on."""
     if config.kind.startswith("trl."):
         return False
-    for trainer in trainers:
-        signature = script.api.signature(trainer.kind.removesuffix("Trainer") + "Config")
-        parameters = signature.parameters if signature is not None else {}
-        if trainer.kind.startswith("trl.") and any(
-            name in parameters and parameters[name].default is True for name in _OPTIONS
-        ):
-            return True
-    return False
-
-
-def _is_written(config: Config) -> bool:
-    return any(config.setting(name).given for name in _OPTIONS)
-
-
-def _surely_off(config: Config) -> bool:
-    given = [config.setting(name) for name in _OPTIONS]
-    if any(setting.given is None for setting in given):
-        return False
-    if any(setting.given for setting in given):
-        return all(setting.value is False for setting in given if setting.given)
-    # Where both names exist each is None by default, which means off.
-    defaults = [config.effective(name) for name in _OPTIONS if config.has_option(name)]
-    return bool(defaults) and all(one.value is False or one.is_none for one in defaults)
+    kinds = [one.kind for one in trainers if one.kind.startswith("trl.")]
+    signatures = [script.api.signature(kind.removesuffix("Trainer") + "Config") for kind in kinds]
+    return any(
+        name in signature.parameters and signature.parameters[name].default is True
+        for signature in signatures
+        if signature is not None
+        for name in CHECKPOINTING_OPTIONS
+    )
 
 
 def _finding(script: Script, config: Config, trainers: tuple[Trainer, ...]) -> Finding:
-    setting = next(
-        (one for one in map(config.setting, _OPTIONS) if one.given),
-        config.setting(next(filter(config.has_option, reversed(_OPTIONS)), _OPTIONS[1])),
+    newest = next(filter(config.has_option, CHECKPOINTING_OPTIONS), CHECKPOINTING_OPTIONS[1])
+    given = [config.setting(name) for name in CHECKPOINTING_OPTIONS]
+    setting = next((one for one in given if one.given), config.setting(newest))
+    message = (
+        f"`{config.kind.rpartition('.')[2]}` leaves activation checkpointing off: the activations "
+        "of all layers are kept until backward"
     )
+    span = script.span(config.node.func)
     if setting.given:
         written = f"`{setting.name}=False` keeps"
         if setting.by_default:
             written = f"`{setting.name}` is off by its {setting.origin}, which keeps"
         message = f"{written} the activations of all layers until backward"
         span = script.span(setting.node) if setting.node is not None else config.span
-    else:
-        message = (
-            f"`{config.kind.rpartition('.')[2]}` leaves activation checkpointing off: the "
-            "activations of all layers are kept until backward"
-        )
-        span = script.span(config.node.func)
     if any(trainer.model.kbit for trainer in trainers):
         message += "; the k-bit preparation does not turn it on here"
+    return Finding(span, message, _fix(script, config, trainers, setting))
+
+
+def _fix(script: Script, config: Config, trainers: tuple[Trainer, ...], setting: Setting) -> Fix:
     name = setting.name
-    newest = next(filter(config.has_option, _OPTIONS), name)
-    if not setting.given:
-        name = newest
     edits = script.set_option(config, name, "True")
-    message_of_fix = f"Set `{name}=True`"
-    if edits and any(_starves_adapters(script, config, one) for one in trainers):
-        arguments = next(filter(config.has_option, ARGUMENTS), ARGUMENTS[-1])
-        kind = script.set_option(config, arguments, _NON_REENTRANT)
-        edits = (*edits, *kind) if kind else None
-        message_of_fix += f" and `{arguments}={_NON_REENTRANT}`: no gradient passes a frozen input"
-    fix = unless_switched_off(setting, Fix(message_of_fix, edits)) if edits else None
-    return Finding(span, message, fix)
+    message = f"Set `{name}=True`"
+    if any(_starves_adapters(config, trainer) for trainer in trainers):
+        arguments = next(
+            filter(config.has_option, CHECKPOINTING_ARGUMENTS), CHECKPOINTING_ARGUMENTS[-1]
+        )
+        edits = together(edits, script.set_option(config, arguments, _NON_REENTRANT))
+        message += f" and `{arguments}={_NON_REENTRANT}`: no gradient passes a frozen input"
+    return unless_switched_off(setting, fix(message, edits))
 
 
-def _starves_adapters(script: Script, config: Config, trainer: Trainer) -> bool:
+def _starves_adapters(config: Config, trainer: Trainer) -> bool:
     """Whether checkpointing would be reentrant, which needs an input with gradients, over a base
     that may be frozen."""
-    if any(config.setting(name).given is not False for name in ARGUMENTS):
+    if any(config.setting(name).given is not False for name in CHECKPOINTING_ARGUMENTS):
         return False
-    return trainer.peft is not False and is_reentrant_by_default(script, trainer)
+    return trainer.peft is not False and trainer.reentrant_by_default
 
 
 RULE = Rule(
@@ -127,6 +125,7 @@ RULE = Rule(
         "outside."
     ),
     check=check,
+    skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config"})),
     references=(
         "https://arxiv.org/abs/2205.05198",
@@ -150,19 +149,6 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
 args = TrainingArguments(output_dir="out", bf16=True, activation_checkpointing=True)
 trainer = Trainer(model=model, args=args, train_dataset=dataset)
 trainer.train()
-""",
-        ),
-        Example(
-            title="turned off",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(
-    output_dir="out",
-    gradient_checkpointing=False,
-    packing=True,
-)
-SFTTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
 """,
         ),
     ),

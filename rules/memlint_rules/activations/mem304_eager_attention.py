@@ -2,7 +2,7 @@
 
 Eager attention keeps the softmax of the scores for backward, 4 bytes in float32 and 2 in bf16, for
 every head and every pair of tokens: 6 x heads x T x T bytes a row and layer, 3 GiB for 32 heads and
-4,096 tokens, and makes about as much again in passing. Under activation checkpointing that is one
+4,096 tokens, and makes about as much again meanwhile. Under activation checkpointing that is one
 layer's at a time. PyTorch's fused attention (sdpa) keeps a number per head and token. Source:
 ``eager_attention_forward`` of transformers' models; Dao et al., "FlashAttention", arXiv:2205.14135.
 """
@@ -14,99 +14,75 @@ import re
 from collections.abc import Iterator
 
 from memlint.rule import (
+    LIBRARIES,
     MISSING,
-    Applicability,
+    OFF_CUDA,
+    UNSLOTH,
     Config,
     Edit,
     Example,
     Finding,
-    Fix,
     Level,
+    ModelFacts,
     Object,
-    Origin,
     Rule,
     Script,
-    SetItem,
-    SetKeyword,
+    advise,
+    fix,
 )
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._training import DECODERS, checkpoint, is_trained_anywhere
 
 _OPTION = "attn_implementation"
 _MESSAGE = (
     "eager attention keeps some 6 bytes for every head and pair of tokens until backward: 3 GiB a "
     "row and layer at 4,096 tokens and 32 heads"
 )
-# What needs the written-out scores: reading them, or differentiating twice.
-_NEEDS = ("output_attentions", "head_mask", "create_graph")
+# What needs the written-out scores: reading them, or differentiating twice, which sdpa cannot.
+_NEEDS = ("output_attentions", "head_mask", "create_graph", "attentions")
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.uses_unsloth or script.off_cuda or _needs_scores(script):
+    if script.mentions(*_NEEDS):
         return
     for load in script.model_loads:
         setting = load.setting(_OPTION)
-        if setting.value == "eager" and is_trained_anywhere(script, load):
+        if setting.value == "eager" and script.trains_model(load):
             own_code = load.setting("trust_remote_code").given is not False
             edits = None if own_code else script.set_option(load, _OPTION, '"sdpa"')
             node = setting.node if setting.node is not None else load.node.func
-            yield from _finding(script, node, checkpoint(script, load), edits)
+            yield from _finding(script, node, script.model_facts(script.value(load.node)), edits)
     for config in script.configs:
         yield from _in_config(script, config)
-
-
-def _needs_scores(script: Script) -> bool:
-    """Whether the script reads attention weights, or differentiates twice, which sdpa cannot."""
-    return (
-        any(node.arg in _NEEDS for node in script.nodes(ast.keyword))
-        or any(node.attr in (*_NEEDS, "attentions") for node in script.nodes(ast.Attribute))
-        or any(node.value in _NEEDS for node in script.nodes(ast.Constant))
-    )
 
 
 def _in_config(script: Script, config: Config) -> Iterator[Finding]:
     """``model_init_kwargs``, with which a TRL trainer loads a model that is given by name."""
     made = config.setting("model_init_kwargs").value
-    trainers = [one for one in script.training_with(config) if one.model.by_name]
-    if not isinstance(made, Object) or made.type != "dict" or not trainers:
+    models = [one.model for one in script.training_with(config) if one.model.by_name]
+    if not isinstance(made, Object) or made.type != "dict" or not models:
         return
     if script.item(made, _OPTION) != "eager":
         return
-    names = {str(trainer.model.name).lower() for trainer in trainers}
-    slot = script.final_slots(made)[_OPTION]
-    node = getattr(slot.value, "node", None) or made.node or config.node.func
-    yield from _finding(script, node, names.pop() if len(names) == 1 else "", _item(script, made))
-
-
-def _item(script: Script, made: Object) -> tuple[Edit, ...] | None:
-    slot = script.final_slots(made)[_OPTION]
-    if getattr(slot.value, "origin", None) is not Origin.LITERAL:
-        return None
-    if script.item(made, "trust_remote_code") is not MISSING:
-        return None
-    if isinstance(slot.owner, ast.Dict):
-        return (SetItem(script.span(slot.owner), _OPTION, '"sdpa"'),)
-    if isinstance(slot.owner, ast.Call):
-        return (SetKeyword(script.span(slot.owner), _OPTION, '"sdpa"'),)
-    return None
+    own_code = script.item(made, "trust_remote_code") is not MISSING
+    edits = None if own_code else script.set_item(made, _OPTION, '"sdpa"')
+    node = getattr(script.final_slots(made)[_OPTION].value, "node", None) or made.node
+    same = len({model.checkpoint for model in models}) == 1
+    yield from _finding(script, node or config.node.func, models[0] if same else None, edits)
 
 
 def _finding(
-    script: Script, node: ast.AST, name: str, edits: tuple[Edit, ...] | None
+    script: Script, node: ast.AST, model: ModelFacts | None, edits: tuple[Edit, ...] | None
 ) -> Iterator[Finding]:
     span = script.span(node)
-    if "gemma" in name:
-        advice = _advice_for_gemma(script, name)
+    if model is not None and "gemma" in model.checkpoint:
+        advice = _advice_for_gemma(script, model.checkpoint)
         if advice:
-            fix = Fix(advice, (), Applicability.DISPLAY)
-            yield Finding(span, _MESSAGE, fix, Level.HINT)
+            yield Finding(span, _MESSAGE, advise(advice), Level.HINT)
         return
     message = f'Set `{_OPTION}="sdpa"`'
-    if not edits or not re.search(DECODERS, name):
-        advice = f"{message}, if the model supports it"
-        yield Finding(span, _MESSAGE, Fix(advice, (), Applicability.DISPLAY))
+    if edits and model is not None and model.is_decoder:
+        yield Finding(span, _MESSAGE, fix(message, edits))
     else:
-        yield Finding(span, _MESSAGE, Fix(message, edits))
+        yield Finding(span, _MESSAGE, advise(f"{message}, if the model supports it"))
 
 
 def _advice_for_gemma(script: Script, name: str) -> str:
@@ -144,6 +120,7 @@ RULE = Rule(
         "known to support sdpa, or brings its own code (`trust_remote_code`)."
     ),
     check=check,
+    skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"eager"})),
     references=(
         "https://arxiv.org/abs/2205.14135",
@@ -165,21 +142,6 @@ from trl import SFTConfig, SFTTrainer
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", attn_implementation="sdpa")
 SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset).train()
-""",
-        ),
-        Example(
-            title="a model that the trainer loads",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", model_init_kwargs={"attn_implementation": "eager"})
-SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", model_init_kwargs={"attn_implementation": "sdpa"})
-SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset).train()
 """,
         ),
     ),

@@ -11,10 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Config, Example, Finding, Fix, Level, Rule, Script, Trainer
-from memlint_rules._checkpointing import ARGUMENTS, is_on
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._packing import call_after_trainer
+from memlint.rule import (
+    CHECKPOINTING_ARGUMENTS,
+    LIBRARIES,
+    OFF_CUDA,
+    UNSLOTH,
+    VISION,
+    Config,
+    Example,
+    Finding,
+    Fix,
+    Level,
+    Rule,
+    Script,
+    Trainer,
+    call_after_trainer,
+    fix,
+)
 
 _OPTION = "activation_offloading"
 _CALL = "memlint_runtime.offload_trainer_activations"
@@ -24,8 +37,6 @@ _LONG = 16_384
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.uses_unsloth or script.uses_vision or script.off_cuda:
-        return
     if script.method_calls("offload_activations", "offload_trainer_activations", "save_on_cpu"):
         return
     for trainer in script.training:
@@ -33,7 +44,7 @@ def check(script: Script) -> Iterator[Finding]:
         if config is None or not trainer.kind.startswith("trl.") or trainer.model.is_toy:
             continue
         tokens = _tokens(config)
-        if tokens is None or is_on(config) is not True or _speaks_of_it(config):
+        if tokens is None or not config.checkpointing or _decides(config):
             continue
         yield Finding(
             script.span(config.node.func),
@@ -51,16 +62,23 @@ def _tokens(config: Config) -> int | None:
     return max(found, default=None)
 
 
-def _speaks_of_it(config: Config) -> bool:
+def _decides(config: Config) -> bool:
     """Whether the script decides about offloading, or uses Liger, whose loss it would damage."""
-    names = (_OPTION, "use_liger_kernel", "use_liger_loss", "fsdp", "deepspeed", *ARGUMENTS)
+    names = (
+        _OPTION,
+        "use_liger_kernel",
+        "use_liger_loss",
+        "fsdp",
+        "deepspeed",
+        *CHECKPOINTING_ARGUMENTS,
+    )
     return any(config.setting(name).given is not False for name in names)
 
 
 def _fix(script: Script, trainer: Trainer, config: Config) -> Fix:
     edits = script.set_option(config, _OPTION, "True") if config.has_option(_OPTION) else None
     if edits:
-        return Fix(f"Set `{_OPTION}=True`", edits)
+        return fix(f"Set `{_OPTION}=True`", edits)
     return call_after_trainer(script, trainer, _CALL, "{}")
 
 
@@ -81,6 +99,7 @@ RULE = Rule(
         "else by the runtime's adapter (`pip install 'torch-memlint[runtime]'`)."
     ),
     check=check,
+    skips=(UNSLOTH, VISION, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"max_length", "max_seq_length", "max_completion_length"})),
     references=("https://huggingface.co/docs/trl/reducing_memory_usage",),
     examples=(

@@ -12,25 +12,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Example, Finding, Level, Rule, Script
-from memlint_rules._full_logits import full_logits_trainers, fuse, is_kind
-from memlint_rules._libraries import LIBRARIES
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    UNSLOTH,
+    Example,
+    Finding,
+    Level,
+    Rule,
+    Script,
+    fuse_trl_loss,
+)
 
-_CHUNKED = frozenset({"DPOTrainer", "KTOTrainer"})
-_KINDS = (*_CHUNKED, "CPOTrainer", "ORPOTrainer", "TPOTrainer", "BCOTrainer")
 _PAIRED = ("DPOTrainer", "CPOTrainer", "ORPOTrainer")
+_KINDS = (*_PAIRED, "KTOTrainer", "TPOTrainer", "BCOTrainer")
 
 
 def check(script: Script) -> Iterator[Finding]:
-    for trainer in full_logits_trainers(script, "preference-loss", _CHUNKED):
-        if not is_kind(trainer, *_KINDS):
+    for trainer in script.training:
+        if not trainer.is_kind(*_KINDS) or trainer.model.is_toy:
             continue
-        paired = " of both answers" if is_kind(trainer, *_PAIRED) else ""
+        if script.owner_of_loss(trainer).full_logits is not True:
+            continue
+        paired = " of both answers" if trainer.is_kind(*_PAIRED) else ""
         yield Finding(
             script.span(trainer.node.func),
             f"`{trainer.kind.rpartition('.')[2]}` computes its log-probabilities from the full "
             f"logits{paired}: for every token a row as wide as the vocabulary, and its gradient",
-            fuse(script, trainer),
+            fuse_trl_loss(script, trainer),
         )
 
 
@@ -53,12 +62,8 @@ RULE = Rule(
         "For releases with which it is not tested, their own option for Liger's loss is advised."
     ),
     check=check,
-    triggers=(
-        LIBRARIES,
-        frozenset(
-            {"DPOTrainer", "KTOTrainer", "CPOTrainer", "ORPOTrainer", "TPOTrainer", "BCOTrainer"}
-        ),
-    ),
+    skips=(UNSLOTH, OFF_CUDA),
+    triggers=(LIBRARIES, frozenset(_KINDS)),
     references=(
         "https://arxiv.org/abs/2305.18290",
         "https://arxiv.org/abs/2403.07691",

@@ -11,27 +11,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Example, Finding, Level, Rule, Script
-from memlint_rules._full_logits import full_logits_trainers, fuse, is_kind
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._shared_prompts import number
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    UNSLOTH,
+    Example,
+    Finding,
+    Level,
+    Rule,
+    Script,
+    fuse_trl_loss,
+)
 
-_CHUNKED = frozenset({"GRPOTrainer", "RLOOTrainer"})
-_KINDS = (*_CHUNKED, "PPOTrainer", "PPOv2Trainer", "OnlineDPOTrainer", "A2POTrainer")
+_KINDS = (
+    *("GRPOTrainer", "RLOOTrainer", "PPOTrainer", "PPOv2Trainer", "OnlineDPOTrainer"),
+    "A2POTrainer",
+)
 
 
 def check(script: Script) -> Iterator[Finding]:
-    for trainer in full_logits_trainers(script, "policy-loss", _CHUNKED):
-        if not is_kind(trainer, *_KINDS):
+    for trainer in script.training:
+        if not trainer.is_kind(*_KINDS) or trainer.model.is_toy:
             continue
-        completion = number(script, trainer, "max_completion_length")
-        rows = number(script, trainer, "per_device_train_batch_size")
+        if script.owner_of_loss(trainer).full_logits is not True:
+            continue
+        completion = trainer.number("max_completion_length")
+        rows = trainer.number("per_device_train_batch_size")
         size = f", {rows:,} x {completion:,} rows" if completion and rows else ", rows"
         yield Finding(
             script.span(trainer.node.func),
             f"`{trainer.kind.rpartition('.')[2]}` computes its log-probabilities from the full "
             f"logits{size} as wide as the vocabulary, and their gradient",
-            fuse(script, trainer),
+            fuse_trl_loss(script, trainer),
         )
 
 
@@ -54,19 +65,8 @@ RULE = Rule(
         "For releases with which it is not tested, their own option for Liger's loss is advised."
     ),
     check=check,
-    triggers=(
-        LIBRARIES,
-        frozenset(
-            {
-                "GRPOTrainer",
-                "RLOOTrainer",
-                "PPOTrainer",
-                "OnlineDPOTrainer",
-                "PPOv2Trainer",
-                "A2POTrainer",
-            }
-        ),
-    ),
+    skips=(UNSLOTH, OFF_CUDA),
+    triggers=(LIBRARIES, frozenset(_KINDS)),
     references=("https://arxiv.org/abs/2402.03300", "https://arxiv.org/abs/2411.09009"),
     examples=(
         Example(

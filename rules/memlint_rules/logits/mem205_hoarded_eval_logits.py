@@ -1,25 +1,21 @@
 """Evaluation that keeps the logits of every sequence on the GPU.
 
 With ``compute_metrics`` the trainer collects what the model predicts over the whole evaluation
-set, on the GPU, until the end: T x V numbers per sequence. 1,000 sequences of 512 tokens and a
-vocabulary of 150,000 are 143 GiB in bf16. ``preprocess_logits_for_metrics`` reduces each batch
-before it is kept (an argmax keeps T integers); ``eval_accumulation_steps`` moves what is kept to
-host memory, which then has to hold it. Source: transformers documentation, "Trainer";
-huggingface/transformers issue 7158.
+set, on the GPU, until the end: T x V numbers per sequence. Source: transformers documentation,
+"Trainer"; huggingface/transformers issue 7158.
 """
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
+    LIBRARIES,
     Config,
     Edit,
     Example,
     Finding,
     Fix,
-    Function,
     Level,
     Object,
     ReplaceExpression,
@@ -27,9 +23,9 @@ from memlint.rule import (
     Script,
     SetKeyword,
     Trainer,
+    advise,
+    fix,
 )
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._models import loads_language_model
 
 _COLLATOR = "transformers.DataCollatorForLanguageModeling"
 _REDUCE = "preprocess_logits_for_metrics"
@@ -39,15 +35,18 @@ _ARGMAX = "lambda logits, labels: logits.argmax(dim=-1)"
 def check(script: Script) -> Iterator[Finding]:
     for trainer in script.trainers:
         config = trainer.config
-        metrics = trainer.setting("compute_metrics")
-        if metrics.given is not True or metrics.is_none or trainer.subclass is not None:
+        if config is None or not _collects(trainer) or not _keeps_vocabulary(script, trainer):
             continue
-        if trainer.open_ended or trainer.setting(_REDUCE).given is not False:
-            continue
-        if config is None or not _keeps_vocabulary(script, trainer):
-            continue
-        if _on_gpu(config) and _evaluates(script, config):
+        if _on_gpu(config) and _evaluates(script, trainer, config):
             yield _finding(script, trainer)
+
+
+def _collects(trainer: Trainer) -> bool:
+    """Whether predictions are definitely collected as they are, for a metric."""
+    metrics = trainer.setting("compute_metrics")
+    if metrics.given is not True or metrics.is_none or trainer.subclass is not None:
+        return False
+    return not trainer.open_ended and trainer.setting(_REDUCE).given is False
 
 
 def _keeps_vocabulary(script: Script, trainer: Trainer) -> bool:
@@ -60,7 +59,7 @@ def _keeps_vocabulary(script: Script, trainer: Trainer) -> bool:
     if isinstance(collator, Object) and script.api.canonical(collator.type or "") == _COLLATOR:
         return True
     load = trainer.model.load
-    return load is not None and (loads_language_model(load) or "MaskedLM" in load.name)
+    return load is not None and (script.loads_language_model(load) or "MaskedLM" in load.name)
 
 
 def _on_gpu(config: Config) -> bool:
@@ -76,13 +75,9 @@ def _on_gpu(config: Config) -> bool:
     )
 
 
-def _evaluates(script: Script, config: Config) -> bool:
-    """Whether evaluation runs: by a schedule, or because the script asks for it."""
-    for name in ("eval_strategy", "evaluation_strategy"):
-        setting = config.setting(name)
-        if setting.given and setting.is_value("steps", "epoch"):
-            return True
-    if config.setting("do_eval").value is True:
+def _evaluates(script: Script, trainer: Trainer, config: Config) -> bool:
+    """Whether evaluation runs: by a schedule, or because the script calls for it."""
+    if trainer.evaluates_on_schedule or config.setting("do_eval").value is True:
         return True
     return bool(script.method_calls("evaluate", "predict"))
 
@@ -90,97 +85,37 @@ def _evaluates(script: Script, config: Config) -> bool:
 def _finding(script: Script, trainer: Trainer) -> Finding:
     keyword = trainer.keyword_node("compute_metrics")
     span = script.span(keyword.value if keyword is not None else trainer.node.func)
-    edits = _reducing_edits(script, trainer)
     return Finding(
         span,
         "`compute_metrics` makes evaluation keep the logits of all sequences, tokens x vocabulary "
         f"each, on the GPU: there is no `{_REDUCE}`",
-        Fix(f"Keep each batch's argmax only, by `{_REDUCE}`", edits)
-        if edits
-        else Fix(
-            f"Reduce the logits batch by batch in `{_REDUCE}`, for instance to their argmax, or "
-            "set `eval_accumulation_steps`"
-        ),
+        _fix(script, trainer),
+    )
+
+
+def _fix(script: Script, trainer: Trainer) -> Fix:
+    edits = _reducing_edits(script, trainer)
+    if edits:
+        return fix(f"Keep each batch's argmax only, by `{_REDUCE}`", edits)
+    return advise(
+        f"Reduce the logits batch by batch in `{_REDUCE}`, for instance to their argmax, or set "
+        "`eval_accumulation_steps`"
     )
 
 
 def _reducing_edits(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
     """Where the metric takes nothing of the logits but their argmax: take it before they are kept.
 
-    Ids padded with -100 come out where all-equal logits gave 0, so a metric that decodes what it
-    is given must deal with them by itself.
+    Withheld where it decodes ids (padding is -100 then) and for the tuples of encoder-decoders.
     """
-    metric = trainer.setting("compute_metrics").raw
-    if not isinstance(metric, Function) or not isinstance(metric.node, ast.FunctionDef):
-        return ()
-    if not trainer.model.causal_lm:
-        # Encoder-decoders hand over a tuple.
-        return ()
     users = [one for one in script.trainers if one.setting("compute_metrics").given is not False]
-    reads = _logit_reads(metric.node)
-    if len(users) != 1 or len(reads) != 1 or _calls_decode(metric.node):
+    metric = script.metric_of(trainer) if trainer.model.causal_lm and len(users) == 1 else None
+    if metric is None or metric.argmax is None or metric.decodes:
         return ()
-    (read,) = reads
-    call = script.parent(read)
-    if not isinstance(call, ast.Call) or not _is_argmax(script, call, read):
-        return ()
+    call, read = metric.argmax
     return (
         SetKeyword(trainer.span, _REDUCE, _ARGMAX),
         ReplaceExpression(script.span(call), script.text(read)),
-    )
-
-
-def _logit_reads(metric: ast.FunctionDef) -> list[ast.expr]:
-    """Reads of the predictions in ``logits, labels = eval_pred`` or ``eval_pred.predictions``."""
-    if len(metric.args.args) != 1:
-        return []
-    parameter = metric.args.args[0].arg
-    reads = [
-        node
-        for node in ast.walk(metric)
-        if isinstance(node, ast.Name) and node.id == parameter and isinstance(node.ctx, ast.Load)
-    ]
-    names: set[str] = set()
-    found: list[ast.expr] = []
-    for node in ast.walk(metric):
-        match node:
-            case ast.Assign(
-                targets=[ast.Tuple(elts=[ast.Name(id=first), ast.Name()])],
-                value=ast.Name(id=source),
-            ) if source == parameter:
-                names.add(first)
-                reads = [read for read in reads if read is not node.value]
-            case ast.Attribute(value=ast.Name(id=source) as inner, attr=attribute):
-                if source == parameter and attribute in ("predictions", "label_ids"):
-                    reads = [read for read in reads if read is not inner]
-                    if attribute == "predictions":
-                        found.append(node)
-    if reads:
-        # The pair goes somewhere else as a whole.
-        return []
-    stores = 0
-    for node in ast.walk(metric):
-        if isinstance(node, ast.Name) and node.id in names:
-            if isinstance(node.ctx, ast.Load):
-                found.append(node)
-            else:
-                stores += 1
-    # ``logits = np.argmax(logits)`` binds the name again: what is read later is not the logits.
-    return found if stores <= len(names) else []
-
-
-def _is_argmax(script: Script, call: ast.Call, read: ast.expr) -> bool:
-    """``np.argmax(read, axis=-1)``."""
-    if script.name(call.func) not in ("numpy.argmax", "np.argmax") or call.args[:1] != [read]:
-        return False
-    axes = [*call.args[1:], *(keyword.value for keyword in call.keywords)]
-    return len(axes) == 1 and script.python(axes[0]) in (-1, 2)
-
-
-def _calls_decode(metric: ast.FunctionDef) -> bool:
-    return any(
-        isinstance(node, ast.Attribute) and node.attr in ("decode", "batch_decode")
-        for node in ast.walk(metric)
     )
 
 
@@ -194,9 +129,8 @@ RULE = Rule(
         "GPU until the set is done, and a language model's predictions are its logits: tokens x "
         "vocabulary for each sequence. 1,000 sequences of 512 tokens with a vocabulary of 150,000 "
         "are 143 GiB in bf16. `preprocess_logits_for_metrics` reduces each batch before it is "
-        "kept; `eval_accumulation_steps` moves what is kept to host memory. Without "
-        "`compute_metrics` evaluation keeps losses only, and with `predict_with_generate` it keeps "
-        "token ids: silent there."
+        "kept; `eval_accumulation_steps` moves it to host memory. Silent where only losses or "
+        "generated ids are kept."
     ),
     fix_safety=(
         "Safe: the argmax moves from the metric to the batch, and training does not see it. Done "
@@ -205,10 +139,7 @@ RULE = Rule(
     ),
     check=check,
     triggers=(LIBRARIES, frozenset({"compute_metrics"})),
-    references=(
-        "https://huggingface.co/docs/transformers/main_classes/trainer",
-        "https://github.com/huggingface/transformers/issues/7158",
-    ),
+    references=("https://github.com/huggingface/transformers/issues/7158",),
     examples=(
         Example(
             title="a metric over the argmax",
@@ -217,52 +148,26 @@ import numpy as np
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
 
 
-def compute_metrics(eval_pred):
-    logits, labels = eval_pred
-    predictions = np.argmax(logits, axis=-1)
-    mask = labels != -100
-    return {"accuracy": (predictions == labels)[mask].mean()}
+def accuracy(pair):
+    return {"accuracy": (np.argmax(pair.predictions, axis=-1) == pair.label_ids).mean()}
 
 
-trainer = Trainer(
-    model=AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"),
-    args=TrainingArguments("out", eval_strategy="epoch"),
-    train_dataset=train,
-    eval_dataset=test,
-    compute_metrics=compute_metrics,
-)
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+args = TrainingArguments("out", eval_strategy="epoch")
+trainer = Trainer(model, args, eval_dataset=test, compute_metrics=accuracy)
 """,
             good="""\
 import numpy as np
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
 
 
-def compute_metrics(eval_pred):
-    logits, labels = eval_pred
-    predictions = logits
-    mask = labels != -100
-    return {"accuracy": (predictions == labels)[mask].mean()}
+def accuracy(pair):
+    return {"accuracy": (pair.predictions == pair.label_ids).mean()}
 
-
-trainer = Trainer(
-    model=AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"),
-    args=TrainingArguments("out", eval_strategy="epoch"),
-    train_dataset=train,
-    eval_dataset=test,
-    compute_metrics=compute_metrics,
-    preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(dim=-1),
-)
-""",
-        ),
-        Example(
-            title="a metric that needs more than the argmax: advice",
-            bad="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-from metrics import perplexity
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-trainer = Trainer(model, TrainingArguments("out"), compute_metrics=perplexity)
-print(trainer.evaluate(test))
+args = TrainingArguments("out", eval_strategy="epoch")
+trainer = Trainer(model, args, eval_dataset=test, compute_metrics=accuracy, preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(dim=-1))
 """,
         ),
     ),

@@ -18,12 +18,12 @@ from memlint.rule import (
     Edit,
     Example,
     Finding,
-    Fix,
     Level,
     Object,
     Rule,
     Script,
     SetItem,
+    fix,
 )
 
 _OFFLOADERS = (
@@ -57,12 +57,8 @@ def check(script: Script) -> Iterator[Finding]:
             yield from _in_config(script, config)
     for call in script.calls:
         if _patches(call) and call.setting("cross_entropy").value is True:
-            yield _finding(
-                script,
-                call,
-                "cross_entropy=False",
-                script.set_option(call, "cross_entropy", "False"),
-            )
+            edits = script.set_option(call, "cross_entropy", "False")
+            yield _finding(script, call, "cross_entropy=False", edits)
 
 
 def _patches(call: Call) -> bool:
@@ -96,11 +92,8 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
 
 
 def _finding(script: Script, call: Call, setting: str, edits: tuple[Edit, ...] | None) -> Finding:
-    return Finding(
-        script.span(call.node.func),
-        _MESSAGE,
-        Fix(f"Set `{setting}`; {_INSTEAD}", edits) if edits else None,
-    )
+    made = fix(f"Set `{setting}`; {_INSTEAD}", edits)
+    return Finding(script.span(call.node.func), _MESSAGE, made)
 
 
 RULE = Rule(
@@ -145,31 +138,6 @@ from trl import SFTConfig, SFTTrainer
 apply_liger_kernel_to_llama(cross_entropy=False, fused_linear_cross_entropy=False)
 args = SFTConfig("out", activation_offloading=True)
 SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset).train()
-""",
-        ),
-        Example(
-            title="by the configuration",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(
-    "out",
-    activation_offloading=True,
-    use_liger_kernel=True,
-    liger_kernel_config={"cross_entropy": True},
-)
-SFTTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(
-    "out",
-    activation_offloading=True,
-    use_liger_kernel=True,
-    liger_kernel_config={"cross_entropy": False},
-)
-SFTTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
 """,
         ),
     ),

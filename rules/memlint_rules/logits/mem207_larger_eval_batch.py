@@ -11,29 +11,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Config, Example, Finding, Fix, Level, Rule, Script, Trainer
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._models import loads_language_model
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    UNSLOTH,
+    Config,
+    Example,
+    Finding,
+    Level,
+    Rule,
+    Script,
+    Trainer,
+    fix,
+)
 
 _EVAL, _TRAIN = "per_device_eval_batch_size", "per_device_train_batch_size"
-_STRATEGIES = ("eval_strategy", "evaluation_strategy")
-_SPARING = ("fuse_causal_lm_loss", "fuse_trl_losses")
-# How TRL's trainers with losses of their own compute them, by version; others keep full logits.
-_TOPICS = {
-    "trl.SFTTrainer": "sft-loss",
-    "trl.DPOTrainer": "preference-loss",
-    "trl.KTOTrainer": "preference-loss",
-    "trl.experimental.kto.KTOTrainer": "preference-loss",
-}
+# Trainers that evaluate on completions of their own: the batch is a multiple of their groups.
+_GENERATING = ("GRPOTrainer", "RLOOTrainer", "PPOTrainer", "PPOv2Trainer", "OnlineDPOTrainer")
 # Bytes for each logit: bf16, its float32 copy and the log-softmax; training adds the gradient.
 _EVALUATED, _TRAINED = 10, 14
-_ALWAYS = ("CPOTrainer", "ORPOTrainer")
-_PLAIN = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.uses_unsloth or script.off_cuda or script.avoids_logits(*_SPARING):
-        return
     seen = set()
     for trainer in script.training:
         config = trainer.config
@@ -44,10 +43,17 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if _times(evaluation.value, training.value) <= 1:
             continue
-        if not _evaluates(script, trainer, config):
+        if not _evaluates(script, trainer):
             continue
         seen.add(config.node)
         yield _finding(script, config, evaluation.value, training.value)
+
+
+def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
+    """Whether evaluation definitely computes a loss over the whole vocabulary from its logits."""
+    if trainer.model.is_toy or trainer.subclass is not None or trainer.is_kind(*_GENERATING):
+        return False
+    return script.owner_of_loss(trainer).full_logits is True
 
 
 def _times(evaluation: int, training: int) -> float:
@@ -65,48 +71,18 @@ def _finding(script: Script, config: Config, evaluation: int, training: int) -> 
         f"evaluates {evaluation} rows at a time{by_default} where it trains on {training}: its "
         f"full logits take {_times(evaluation, training):.1f} times those of training "
         f"({_EVALUATED} bytes a token and word against {_TRAINED})",
-        Fix(f"Set `{_EVAL}={training}`", edits) if edits else None,
+        fix(f"Set `{_EVAL}={training}`", edits),
     )
 
 
-def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
-    """Whether a loss over the whole vocabulary is surely computed from its logits."""
-    if trainer.model.is_toy or trainer.subclass is not None or _has_own_loss(trainer):
-        return False
-    if trainer.kind in _PLAIN:
-        load = trainer.model.load
-        return load is not None and loads_language_model(load)
-    topic = _TOPICS.get(trainer.kind)
-    if topic is not None:
-        return script.api.behaviour(topic) == "full logits"
-    return trainer.kind.startswith("trl.") and trainer.kind.endswith(_ALWAYS)
-
-
-def _has_own_loss(trainer: Trainer) -> bool:
-    """Whether the configuration asks for a fused loss, or the script brings one."""
-    if trainer.setting("compute_loss_func").given is not False:
-        return True
-    config = trainer.config
-    if config is None:
-        return True
-    settings = [
-        config.setting(name) for name in ("use_liger_kernel", "use_liger_loss", "use_liger")
-    ]
-    return any(one.given is not False and one.value is not False for one in settings)
-
-
-def _evaluates(script: Script, trainer: Trainer, config: Config) -> bool:
+def _evaluates(script: Script, trainer: Trainer) -> bool:
     """Whether evaluation is scheduled and has data, or is called."""
-    if trainer.setting("eval_dataset").given is not True or trainer.setting("eval_dataset").is_none:
+    data = trainer.setting("eval_dataset")
+    if data.given is not True or data.is_none:
         return False
-    if any(config.setting(name).is_value("steps", "epoch") for name in _STRATEGIES):
-        return True
-    nodes = {record.node for record in trainer.records}
-    return any(
-        getattr(getattr(call.receiver, "made_by", None), "node", None) in nodes
-        and not call.keywords
-        and not call.node.args
-        for call in script.method_calls("evaluate")
+    return trainer.evaluates_on_schedule or any(
+        not call.keywords and not call.node.args
+        for call in script.calls_on_trainer(trainer, "evaluate")
     )
 
 
@@ -128,6 +104,7 @@ RULE = Rule(
         "so its last digits may."
     ),
     check=check,
+    skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"Trainer"})),
     references=("https://huggingface.co/docs/transformers/main_classes/trainer",),
     examples=(
@@ -157,27 +134,6 @@ args = TrainingArguments(
 )
 trainer = Trainer(model, args, train_dataset=train, eval_dataset=test)
 trainer.train()
-""",
-        ),
-        Example(
-            title="given, and evaluated once",
-            bad="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-args = TrainingArguments("out", per_device_train_batch_size=4, per_device_eval_batch_size=16)
-trainer = Trainer(model=model, args=args, train_dataset=train, eval_dataset=test)
-trainer.train()
-trainer.evaluate()
-""",
-            good="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-args = TrainingArguments("out", per_device_train_batch_size=4, per_device_eval_batch_size=4)
-trainer = Trainer(model=model, args=args, train_dataset=train, eval_dataset=test)
-trainer.train()
-trainer.evaluate()
 """,
         ),
     ),

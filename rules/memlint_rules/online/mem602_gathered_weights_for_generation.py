@@ -13,17 +13,18 @@ import re
 from collections.abc import Iterator
 
 from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
     Config,
     Example,
     Finding,
-    Fix,
     Level,
     Object,
     Rule,
     Script,
     Setting,
+    fix,
 )
-from memlint_rules._libraries import LIBRARIES
 
 _OPTION = "ds3_gather_for_generation"
 # How people call such a file: ``ds_zero3.json``, ``configs/z3-offload.json``.
@@ -37,7 +38,7 @@ def check(script: Script) -> Iterator[Finding]:
         gather = config.effective(_OPTION)
         if not config.has_option(_OPTION) or not script.may_train_with(config):
             continue
-        if gather.value is not True or not _without_vllm(config) or script.off_cuda:
+        if gather.value is not True or not _without_vllm(config):
             continue
         if _shards_weights(script, config.setting("deepspeed")) or _plugin_shards(script):
             yield _finding(script, config, gather)
@@ -80,9 +81,7 @@ def _finding(script: Script, config: Config, gather: Setting) -> Finding:
         script.span(node) if node is not None else script.span(config.node.func),
         f"{where} gathers the weights that ZeRO-3 has sharded, whole on every GPU, before each "
         "generation",
-        Fix(f"Set `{_OPTION}=False`: generation gathers layer by layer and is slower", edits)
-        if edits
-        else None,
+        fix(f"Set `{_OPTION}=False`: generation gathers layer by layer and is slower", edits),
     )
 
 
@@ -105,6 +104,7 @@ RULE = Rule(
         "training state, leaving the option on is the better trade."
     ),
     check=check,
+    skips=(OFF_CUDA,),
     triggers=(LIBRARIES, frozenset({"deepspeed", "DeepSpeedPlugin"})),
     references=("https://huggingface.co/docs/trl/reducing_memory_usage",),
     examples=(
@@ -130,29 +130,6 @@ args = GRPOConfig(
     ds3_gather_for_generation=False,
 )
 GRPOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-        ),
-        Example(
-            title="a ZeRO-3 dictionary and the option turned on",
-            bad="""\
-from trl import RLOOConfig, RLOOTrainer
-
-ds_config = {
-    "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}},
-    "bf16": {"enabled": True},
-}
-args = RLOOConfig("out", deepspeed=ds_config, ds3_gather_for_generation=True)
-RLOOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import RLOOConfig, RLOOTrainer
-
-ds_config = {
-    "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}},
-    "bf16": {"enabled": True},
-}
-args = RLOOConfig("out", deepspeed=ds_config, ds3_gather_for_generation=False)
-RLOOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset).train()
 """,
         ),
     ),

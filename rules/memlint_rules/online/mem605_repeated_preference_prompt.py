@@ -9,15 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Config, Example, Finding, Level, Rule, Script, Trainer
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._shared_prompts import prompt_limit, repeating_trainers, swap
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    UNSLOTH,
+    Config,
+    Example,
+    Finding,
+    Level,
+    Rule,
+    Script,
+    Trainer,
+    share_prompts,
+)
 
 _PAYS = 1.3  # below this, packing the tree costs about what it saves
 
 
 def check(script: Script) -> Iterator[Finding]:
-    for trainer in repeating_trainers(script, "trl.DPOTrainer"):
+    for trainer in script.repeating_trainers("trl.DPOTrainer"):
         lengths = _lengths(script, trainer)
         if lengths is None:
             continue
@@ -30,7 +40,7 @@ def check(script: Script) -> Iterator[Finding]:
             "`DPOTrainer` forwards each prompt for the chosen and for the rejected answer: "
             f"{rho:.2f} times the tokens that sharing it takes, for prompts of {prompt:,} and "
             f"answers of {answer:,} tokens",
-            swap(script, trainer, "which forwards each prompt once"),
+            share_prompts(script, trainer, "which forwards each prompt once"),
         )
 
 
@@ -56,7 +66,7 @@ def _prepared(script: Script, trainer: Trainer, config: Config) -> int | None:
     """The limit that the data's preparation cuts prompts to."""
     if config.has_option("max_prompt_length"):
         return None
-    return prompt_limit(script, trainer)
+    return script.prompt_limit(trainer)
 
 
 def _written(config: Config, name: str) -> int | None:
@@ -81,6 +91,7 @@ RULE = Rule(
         "one import changes. Unsafe, or advice only, on the terms of `MEM601`."
     ),
     check=check,
+    skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"DPOTrainer"})),
     references=("https://arxiv.org/abs/2410.20305", "https://arxiv.org/abs/2305.18290"),
     examples=(

@@ -1,19 +1,16 @@
-"""Gradients that are filled with zeros instead of let go of.
+"""Gradients that are filled with zeros instead of freed.
 
 ``zero_grad(set_to_none=False)`` keeps every gradient's memory through the next forward pass, where
 activations pile up: 2 bytes a parameter in bf16, 4 in float32, 15 GiB or 30 for 8 billion. Set to
-None (the default since PyTorch 2.0) they are gone until backward makes them anew, and a kernel that
-writes zeros and one that adds to them are saved. Source: PyTorch documentation,
-``torch.optim.Optimizer.zero_grad``.
+None (the default since PyTorch 2.0) they are freed until backward makes new ones. Source: PyTorch
+documentation, ``torch.optim.Optimizer.zero_grad``.
 """
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
-    Applicability,
     Call,
     Example,
     Finding,
@@ -24,94 +21,59 @@ from memlint.rule import (
     Rule,
     Script,
     Setting,
+    Span,
+    advise,
+    fix,
 )
 
 _OPTION = "set_to_none"
-# Captured graphs write into the gradients that they were captured with.
-_STATIC = frozenset({"CUDAGraph", "graph", "make_graphed_callables"})
 
 
 def check(script: Script) -> Iterator[Finding]:
     if not script.imports_package("torch", "accelerate", "transformers"):
         return
-    findings = list(_kept(script))
-    if findings and not _is_static(script) and not _adds_by_hand(script):
-        yield from findings
-
-
-def _kept(script: Script) -> Iterator[Finding]:
     for call in script.method_calls("zero_grad"):
-        if not isinstance(call.node.func, ast.Attribute):
-            continue
-        if isinstance(call.receiver, Object) and call.receiver.cls is not None:
-            continue
         setting = call.setting(_OPTION)
-        if setting.value is False:
-            yield Finding(
-                script.span(_place(call, setting)),
-                "gradients are kept, as zeros, through the next forward pass: 2 bytes a trained "
-                "parameter in bf16, 4 in float32"
-                + (f" ({setting.origin})" if setting.by_default else ""),
-                _fix(script, call, setting),
-            )
+        own = isinstance(call.receiver, Object) and call.receiver.cls is not None
+        if setting.value is not False or own or "." not in call.name:
+            continue
+        if script.needs_gradients_in_place:
+            return
+        yield Finding(
+            _place(script, call, setting),
+            "gradients are kept, as zeros, through the next forward pass: 2 bytes a trained "
+            "parameter in bf16, 4 in float32"
+            + (f" ({setting.origin})" if setting.by_default else ""),
+            _fix(script, call),
+        )
 
 
-def _is_static(script: Script) -> bool:
-    return any(
-        node.attr in _STATIC and ast.unparse(node.value).endswith("cuda")
-        for node in script.nodes(ast.Attribute)
-    )
+def _place(script: Script, call: Call, setting: Setting) -> Span:
+    """The value where it is in the call, else the call."""
+    if setting.node is None:
+        return call.span
+    span = script.span(setting.node)
+    return span if call.span.contains(span) else call.span
 
 
-def _adds_by_hand(script: Script) -> bool:
-    """Whether the script adds into gradients by itself: there have to be some, then."""
-    return any(
-        isinstance(node.target, ast.Attribute) and node.target.attr == "grad"
-        for node in script.nodes(ast.AugAssign)
-    )
-
-
-def _place(call: Call, setting: Setting) -> ast.AST:
-    """The value where it stands in the call, else the call."""
-    node = setting.node
-    return node if node is not None and node in ast.walk(call.node) else call.node
-
-
-def _fix(script: Script, call: Call, setting: Setting) -> Fix:
+def _fix(script: Script, call: Call) -> Fix:
     keyword = call.keyword_node(_OPTION)
-    written = keyword is not None and isinstance(keyword.value, ast.Constant)
-    if not written or _reads_gradients_after(script, call):
-        return Fix(f"Call it without `{_OPTION}=False`", (), Applicability.DISPLAY)
-    return Fix(f"Remove `{_OPTION}=False`", (RemoveKeyword(call.span, _OPTION),))
-
-
-def _reads_gradients_after(script: Script, call: Call) -> bool:
-    """Whether anything reads ``.grad`` where it may be None now: the script is not clear of it.
-
-    A read that asks ``is not None`` first is one that expects None.
-    """
-    reads = [
-        node
-        for node in script.nodes(ast.Attribute)
-        if node.attr == "grad" and not ast.unparse(node.value).endswith(("torch", "autograd"))
-    ]
-    asked = any(
-        isinstance(node.left, ast.Attribute) and node.left.attr == "grad"
-        for node in script.nodes(ast.Compare)
-    )
-    return bool(reads) and not asked
+    written = keyword is not None and script.text(keyword.value) == "False"
+    if not written or script.reads_gradients_unchecked:
+        return advise(f"Call it without `{_OPTION}=False`")
+    return fix(f"Remove `{_OPTION}=False`", (RemoveKeyword(call.span, _OPTION),))
 
 
 RULE = Rule(
     code="MEM503",
     name="zeroed-gradients",
     level=Level.WASTE,
-    summary="gradients filled with zeros instead of let go of",
+    summary="gradients filled with zeros instead of freed",
     why=(
         "`zero_grad(set_to_none=False)` keeps the memory of all gradients through the next forward "
         "pass, which is when activations pile up: 2 bytes a trained parameter in bf16, 4 in "
         "float32, for 8 billion parameters 15 or 30 GiB. Set to None, the default since PyTorch "
-        "2.0, they are gone until backward makes them anew. Silent where CUDA graphs are captured: "
+        "2.0, they are freed until backward makes new ones. Silent where CUDA graphs are captured: "
         "they need gradients that stay where they are; and where the script adds into `.grad` by "
         "itself."
     ),

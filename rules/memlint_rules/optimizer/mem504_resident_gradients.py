@@ -12,11 +12,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memlint.rule import Applicability, Config, Example, Finding, Fix, Level, Rule, Script, Trainer
-from memlint_rules._libraries import LIBRARIES
+from memlint.rule import (
+    DEEPSPEED,
+    LIBRARIES,
+    OFF_CUDA,
+    UNSLOTH,
+    Config,
+    Example,
+    Finding,
+    Fix,
+    Level,
+    Rule,
+    Script,
+    Trainer,
+    advise,
+    call_after_trainer,
+    fix,
+    together,
+)
 from memlint_rules._models import FLOAT32, weights_dtype
-from memlint_rules._packing import call_after_trainer
-from memlint_rules._training import checkpoint
 
 _CALL = "memlint_runtime.step_trainer_in_backward"
 # Billions of parameters, as checkpoints write them: ``Llama-3.1-8B``, not ``8x7B`` or ``A3B``.
@@ -25,15 +39,13 @@ _LARGE = 6.0
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.uses_unsloth or script.off_cuda or script.imports_package("deepspeed"):
-        return
     if script.method_calls("step_trainer_in_backward", "OptimizerInBackward"):
         return
     for trainer in script.training:
         config = trainer.config
         if config is None or trainer.setting("optimizers").given is not False:
             continue
-        billions = _billions(script, trainer)
+        billions = _billions(trainer)
         if billions is None or not _trains_all(trainer) or not _one_batch_a_step(config):
             continue
         yield Finding(
@@ -52,13 +64,9 @@ def _size(billions: float, dtype: str | None) -> str:
     return f"{billions * width * 1e9 / 2**30:.0f} GiB {words}"
 
 
-def _billions(script: Script, trainer: Trainer) -> float | None:
+def _billions(trainer: Trainer) -> float | None:
     """The size that the checkpoint's name gives, where it is a large one."""
-    facts = trainer.model
-    name = str(facts.name).lower() if facts.by_name else ""
-    if facts.load is not None:
-        name = checkpoint(script, facts.load)
-    found = [float(one) for one in re.findall(_BILLIONS, name)]
+    found = [float(one) for one in re.findall(_BILLIONS, trainer.model.checkpoint)]
     return found[0] if len(found) == 1 and found[0] >= _LARGE else None
 
 
@@ -80,11 +88,11 @@ def _one_batch_a_step(config: Config) -> bool:
 
 
 def _fix(script: Script, trainer: Trainer, config: Config) -> Fix:
-    fix = call_after_trainer(script, trainer, _CALL, "{}")
-    edits = script.set_option(config, "max_grad_norm", "0")
-    if not fix.edits or not edits:
-        return fix._replace(edits=(), applicability=Applicability.DISPLAY)
-    return Fix(f"{fix.message}, with `max_grad_norm=0`", (*fix.edits, *edits), Applicability.UNSAFE)
+    call = call_after_trainer(script, trainer, _CALL, "{}")
+    edits = together(call.edits or None, script.set_option(config, "max_grad_norm", "0"))
+    if edits is None:
+        return advise(call.message)
+    return fix(f"{call.message}, with `max_grad_norm=0`", edits, unsafe=True)
 
 
 RULE = Rule(
@@ -105,6 +113,7 @@ RULE = Rule(
         "advice only where the trainer has no name."
     ),
     check=check,
+    skips=(UNSLOTH, OFF_CUDA, DEEPSPEED),
     triggers=(LIBRARIES, frozenset({"Trainer"})),
     references=(
         "https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html",

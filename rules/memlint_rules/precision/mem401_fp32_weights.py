@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    Applicability,
+    LIBRARIES,
+    OFF_CUDA,
+    UNSLOTH,
     Call,
     Example,
     Finding,
@@ -19,30 +21,21 @@ from memlint.rule import (
     Level,
     Rule,
     Script,
-    Setting,
     Trainer,
+    fix,
 )
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._models import (
-    DTYPE_OPTIONS,
-    FLOAT32,
-    dtype_name,
-    given_dtype,
-    is_trained,
-    loads_language_model,
-)
+
+_FLOAT32 = "torch.float32"
+_COST = "4 bytes a parameter where bfloat16 needs 2"
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.off_cuda or script.uses_unsloth:
-        return
     for load in script.model_loads:
-        if not loads_language_model(load) or not is_trained(script, load):
-            continue
-        if not any(_scales_losses(one) for one in script.training if _trains(one, load)):
+        if script.loads_language_model(load) and script.is_trained(load):
             yield from _check_load(script, load)
     for trainer in script.training:
-        yield from _check_string_model(script, trainer)
+        if _loads_by_name(script, trainer):
+            yield _by_name(script, trainer)
 
 
 def _scales_losses(trainer: Trainer) -> bool:
@@ -55,105 +48,65 @@ def _scales_losses(trainer: Trainer) -> bool:
 
 
 def _check_load(script: Script, load: Call) -> Iterator[Finding]:
-    if script.is_quantized(load) is not False:
+    trainers = [
+        one
+        for one in script.training
+        if one.model.load is not None and one.model.load.node is load.node
+    ]
+    if script.is_quantized(load) is not False or any(map(_scales_losses, trainers)):
         return
-    setting = given_dtype(load)
+    frozen = bool(trainers) and all(trainer.peft for trainer in trainers)
+    setting = script.given_dtype(load)
     if setting is None:
-        if _default_is_float32(script, load) and not load.open_ended:
-            yield Finding(
-                script.span(load.node.func),
-                "the model is loaded in float32, this version's default: 4 bytes a parameter "
-                "where bfloat16 needs 2",
-                _fix(script, load, _option(load)),
-            )
-    elif setting.given and dtype_name(setting) in FLOAT32:
-        yield Finding(
-            script.span(setting.node) if setting.node is not None else load.span,
-            f"`{setting.name}` is float32: 4 bytes a parameter where bfloat16 needs 2",
-            _fix(script, load, setting.name),
-        )
+        if script.api.behaviour("load-dtype") == "float32" and not load.open_ended:
+            message = f"the model is loaded in float32, this version's default: {_COST}"
+            made = _fix(script, load, script.dtype_option(load.name), frozen)
+            yield Finding(script.span(load.node.func), message, made)
+    elif setting.given and script.dtype_name(setting) == _FLOAT32:
+        span = script.span(setting.node if setting.node is not None else load.node)
+        message = f"`{setting.name}` is float32: {_COST}"
+        yield Finding(span, message, _fix(script, load, setting.name, frozen))
 
 
-def _default_is_float32(script: Script, load: Call) -> bool:
-    """Before version 5, weights without a dtype were loaded in float32."""
-    return script.api.behaviour("load-dtype") == "float32"
-
-
-def _option(load: Call) -> str:
-    return next((name for name in DTYPE_OPTIONS if load.has_option(name)), "torch_dtype")
-
-
-def _fix(script: Script, load: Call, option: str) -> Fix | None:
+def _fix(script: Script, load: Call, option: str, frozen: bool) -> Fix | None:
     reference = script.reference("torch.bfloat16", load.node)
     if reference is None:
         return None
     edits = script.set_option(load, option, reference.text)
-    if edits is None:
-        return None
-    trainers = [one for one in script.training if _trains(one, load)]
-    frozen = bool(trainers) and all(trainer.peft for trainer in trainers)
-    return Fix(
-        f"Set `{option}={reference.text}`",
-        (*edits, *reference.edits),
-        Applicability.SAFE if frozen else Applicability.UNSAFE,
-    )
+    whole = (*edits, *reference.edits) if edits is not None else None
+    return fix(f"Set `{option}={reference.text}`", whole, unsafe=not frozen)
 
 
-def _trains(trainer: Trainer, load: Call) -> bool:
-    return trainer.model.load is not None and trainer.model.load.node is load.node
-
-
-def _check_string_model(script: Script, trainer: Trainer) -> Iterator[Finding]:
-    """A TRL trainer that loads its model by name."""
-    model = trainer.model
-    if not (trainer.kind.startswith("trl.") and model.by_name) or model.is_toy:
-        return
-    if _scales_losses(trainer):
-        return
-    if script.api.signature(trainer.kind) is None:
+def _loads_by_name(script: Script, trainer: Trainer) -> bool:
+    """Whether a TRL trainer loads its model by name, and definitely in float32."""
+    if not (trainer.kind.startswith("trl.") and trainer.model.by_name) or trainer.model.is_toy:
+        return False
+    if _scales_losses(trainer) or script.api.signature(trainer.kind) is None:
         # A trainer that the target does not have loads nothing.
-        return
+        return False
     if script.api.behaviour("string-model-dtype") != "float32":
-        return
-    moved = trainer.setting("model_init_kwargs")
-    if moved.given is not False and moved.value is not None:
-        # Where older versions had the option.
-        return
+        return False
     config = trainer.config
-    if trainer.args.given is False:
-        kwargs: Setting | None = None
-    elif config is None or config.fed_by_parser:
-        return
-    else:
-        kwargs = config.setting("model_init_kwargs")
-        if kwargs.given is not False and kwargs.value is not None:
-            return
-    given = trainer.setting("model")
-    span = script.span(given.node) if given.node is not None else trainer.span
-    fix = None
-    if config is not None and kwargs is not None and config.has_option("model_init_kwargs"):
-        loaded = f'{{"{_dtype_option(script)}": "bfloat16"}}'
-        edits = script.set_option(config, "model_init_kwargs", loaded)
-        if edits is not None:
-            fix = Fix(
-                f"Set `model_init_kwargs={loaded}`",
-                edits,
-                Applicability.SAFE if trainer.peft else Applicability.UNSAFE,
-            )
-    yield Finding(
-        span,
-        f"`{trainer.kind.rpartition('.')[2]}` loads a model given by name in float32: 4 bytes a "
-        "parameter where bfloat16 needs 2",
-        fix,
+    if trainer.args.given is not False and (config is None or config.fed_by_parser):
+        return False
+    # The option was the trainer's in older versions.
+    holders = (trainer,) if config is None else (trainer, config)
+    settings = [one.setting("model_init_kwargs") for one in holders]
+    return all(one.given is False or one.value is None for one in settings)
+
+
+def _by_name(script: Script, trainer: Trainer) -> Finding:
+    given, config, option = trainer.setting("model"), trainer.config, "model_init_kwargs"
+    made = None
+    if config is not None and config.has_option(option):
+        loaded = f'{{"{script.dtype_option()}": "bfloat16"}}'
+        edits = script.set_option(config, option, loaded)
+        made = fix(f"Set `{option}={loaded}`", edits, unsafe=not trainer.peft)
+    return Finding(
+        script.span(given.node if given.node is not None else trainer.node),
+        f"`{trainer.kind.rpartition('.')[2]}` loads a model given by name in float32: {_COST}",
+        made,
     )
-
-
-def _dtype_option(script: Script) -> str:
-    """What the target's ``from_pretrained`` calls it: a name that it does not know goes to the
-    model's constructor, which refuses it."""
-    signature = script.api.signature("transformers.AutoModelForCausalLM.from_pretrained")
-    taken = signature.parameters if signature is not None else {}
-    return next((name for name in DTYPE_OPTIONS if name in taken), DTYPE_OPTIONS[-1])
 
 
 RULE = Rule(
@@ -173,34 +126,10 @@ RULE = Rule(
         "weights small updates can be rounded away."
     ),
     check=check,
-    triggers=(
-        LIBRARIES,
-        frozenset({"from_pretrained", "Trainer"}),
-        frozenset({"Trainer", ".backward("}),
-    ),
+    skips=(UNSLOTH, OFF_CUDA),
+    triggers=(LIBRARIES, frozenset({"Trainer"})),
     references=("https://huggingface.co/docs/transformers/models#model-data-type",),
     examples=(
-        Example(
-            title="a frozen base in float32",
-            bad="""\
-import torch
-from peft import LoraConfig
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.float32)
-trainer = SFTTrainer(model, args=SFTConfig(packing=True), peft_config=LoraConfig())
-""",
-            good="""\
-import torch
-from peft import LoraConfig
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.bfloat16)
-trainer = SFTTrainer(model, args=SFTConfig(packing=True), peft_config=LoraConfig())
-""",
-        ),
         Example(
             title="a model given by name",
             bad="""\

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    Applicability,
+    LIBRARIES,
+    OFF_CUDA,
+    UNSLOTH,
     Config,
     Example,
     Finding,
@@ -19,44 +21,19 @@ from memlint.rule import (
     Level,
     Rule,
     Script,
-    Trainer,
-)
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._models import (
-    FLOAT32,
-    dtype_name,
-    given_dtype,
-    loads_language_model,
-    weights_dtype,
+    advise,
+    fix,
 )
 
 _OPTIONS = ("bf16", "fp16")
-# Checkpoints that are stored in float32, so that they are float32 however they are loaded.
-_FLOAT32_CHECKPOINTS = (
-    "gpt2",
-    "distilgpt2",
-    "openai-community/gpt2",
-    "distilbert/distilgpt2",
-    "t5-",
-    "google-t5/",
-    "google/flan-t5",
-    "google/mt5",
-    "facebook/bart",
-    "sshleifer/distilbart",
-    "EleutherAI/gpt-neo-",
-    "Salesforce/codet5",
-    "google/pegasus",
-)
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.off_cuda or script.uses_unsloth:
-        return
     for config in script.configs:
         trainers = script.training_with(config)
-        if not trainers or not all(_surely_float32(script, one) for one in trainers):
+        if not trainers or any(one.model.is_toy for one in trainers) or not _neither(config):
             continue
-        if _neither(config):
+        if all(script.loads_float32(one) for one in trainers):
             yield _finding(script, config)
 
 
@@ -73,45 +50,23 @@ def _neither(config: Config) -> bool:
     ) and all(config.effective(name).known for name in _OPTIONS)
 
 
-def _surely_float32(script: Script, trainer: Trainer) -> bool:
-    """Whether the weights are float32 for certain: otherwise they may be half already."""
-    model = trainer.model
-    if model.is_toy:
-        return False
-    if model.by_name:
-        return weights_dtype(script, trainer) in FLOAT32
-    load = model.load
-    if load is None or not loads_language_model(load) or script.is_quantized(load) is not False:
-        return False
-    setting = given_dtype(load)
-    if setting is not None and not setting.is_none:
-        name = dtype_name(setting)
-        return name in FLOAT32 or (name == "auto" and _stored_in_float32(model.name))
-    if load.open_ended:
-        return False
-    return script.api.behaviour("load-dtype") == "float32" or _stored_in_float32(model.name)
-
-
-def _stored_in_float32(name: object) -> bool:
-    return isinstance(name, str) and name.startswith(_FLOAT32_CHECKPOINTS)
-
-
 def _finding(script: Script, config: Config) -> Finding:
     given = [config.setting(name) for name in _OPTIONS if config.setting(name).given]
     node = next((one.node for one in given if one.node is not None), None)
-    span = script.span(node) if node is not None and given else script.span(config.node.func)
-    edits = script.set_option(config, "bf16", "True")
-    fix = Fix("Set `bf16=True`", edits, Applicability.UNSAFE) if edits else None
     outside = next((one for one in given if one.by_default), None)
-    if config.setting("fp16").by_default:
-        # Both at once are refused, and the command line may give the other.
-        fix = Fix("Set `bf16=True`, unless fp16 is asked for", applicability=Applicability.DISPLAY)
     return Finding(
-        span,
+        script.span(node if node is not None else config.node.func),
         "trains in float32, with neither bf16 nor fp16: every activation takes 4 bytes where 2 "
         "would do" + (f" ({outside.origin})" if outside else ""),
-        fix,
+        _fix(script, config),
     )
+
+
+def _fix(script: Script, config: Config) -> Fix:
+    if config.setting("fp16").by_default:
+        # Both at once are refused, and the command line may give the other.
+        return advise("Set `bf16=True`, unless fp16 is selected")
+    return fix("Set `bf16=True`", script.set_option(config, "bf16", "True"), unsafe=True)
 
 
 RULE = Rule(
@@ -129,6 +84,7 @@ RULE = Rule(
         "command line may ask for fp16: both at once are refused."
     ),
     check=check,
+    skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"Trainer"})),
     references=(
         "https://arxiv.org/abs/1710.03740",

@@ -13,12 +13,11 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
-    Applicability,
+    LIBRARIES,
     Config,
     Edit,
     Example,
     Finding,
-    Fix,
     Level,
     Object,
     RemoveStatement,
@@ -26,8 +25,8 @@ from memlint.rule import (
     Rule,
     Script,
     Trainer,
+    fix,
 )
-from memlint_rules._libraries import LIBRARIES
 
 _PREFERENCE = frozenset({"trl.DPOTrainer", "trl.KTOTrainer", "trl.experimental.kto.KTOTrainer"})
 _COPIES = ("from_pretrained", "deepcopy", "create_reference_model")
@@ -53,19 +52,16 @@ def _beside_adapter(script: Script, trainer: Trainer) -> Iterator[Finding]:
     if call is None or call.conditional or call.method not in _COPIES:
         return
     keyword = trainer.keyword_node("ref_model")
-    edits = _drop(script, trainer, keyword)
     yield Finding(
         script.span(keyword if keyword is not None else trainer.node.func),
         "a second copy of the weights as reference, beside a PEFT policy whose base is the "
         "reference when its adapter is off",
-        Fix(
+        fix(
             "Pass `ref_model=None`; where an SFT adapter was loaded, what the adapter-free policy "
             "is depends on the TRL version, and with it the objective",
-            edits,
-            Applicability.UNSAFE,
-        )
-        if edits
-        else None,
+            _drop(script, trainer, keyword),
+            unsafe=True,
+        ),
     )
 
 
@@ -94,30 +90,20 @@ def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
         return
     if config.effective("sync_ref_model").value not in (False,) or _reference_free(config):
         return
-    if _streams(script) or trainer.setting("model").given is not True:
+    if script.streams_data or trainer.setting("model").given is not True:
         return
     edits = script.set_option(config, "precompute_ref_log_probs", "True")
     yield Finding(
         script.span(trainer.node.func),
         "keeps a frozen copy of the whole policy on the GPU as reference, although its "
         "log-probabilities can be computed once before training",
-        Fix("Set `precompute_ref_log_probs=True`", edits, Applicability.UNSAFE) if edits else None,
+        fix("Set `precompute_ref_log_probs=True`", edits, unsafe=True),
     )
 
 
 def _reference_free(config: Config) -> bool:
-
     setting = config.setting("reference_free")
     return setting.given is not False and setting.value is not False
-
-
-def _streams(script: Script) -> bool:
-    """An iterable dataset cannot be walked before training."""
-    return any(
-        call.setting("streaming").given is not False
-        and call.setting("streaming").value is not False
-        for call in script.method_calls("load_dataset")
-    )
 
 
 RULE = Rule(
@@ -140,38 +126,6 @@ RULE = Rule(
     triggers=(LIBRARIES, frozenset({"Trainer"})),
     references=("https://huggingface.co/docs/trl/dpo_trainer",),
     examples=(
-        Example(
-            title="beside an adapter",
-            bad="""\
-from peft import LoraConfig
-from transformers import AutoModelForCausalLM
-from trl import DPOConfig, DPOTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
-reference = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
-trainer = DPOTrainer(
-    model=model,
-    ref_model=reference,
-    args=DPOConfig("out"),
-    train_dataset=dataset,
-    peft_config=LoraConfig(),
-)
-""",
-            good="""\
-from peft import LoraConfig
-from transformers import AutoModelForCausalLM
-from trl import DPOConfig, DPOTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
-trainer = DPOTrainer(
-    model=model,
-    ref_model=None,
-    args=DPOConfig("out"),
-    train_dataset=dataset,
-    peft_config=LoraConfig(),
-)
-""",
-        ),
         Example(
             title="kept during a full fine-tune",
             bad="""\

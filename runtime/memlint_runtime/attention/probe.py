@@ -71,5 +71,9 @@ def _run(model: Any, **inputs: Tensor) -> Tensor:
     forward: Callable[..., Any] = model.base_model
     device = next(iter(inputs.values())).device.type
     with in_mode(model, training=False), torch.autocast(device, enabled=False):
-        hidden: Tensor = forward(**inputs, use_cache=False).last_hidden_state[0]
+        try:
+            hidden: Tensor = forward(**inputs, use_cache=False).last_hidden_state[0]
+        except (ValueError, TypeError, AttributeError):
+            # A trunk that wants images, where the whole model does without.
+            hidden = model(**inputs, use_cache=False).logits[0]
     return hidden

@@ -14,5 +14,5 @@ for batch in loader:
     outputs.loss.backward()
     outputs = None
 for batch in loader:
-    last = model(**batch).logits[:, -1]
+    last = model(**batch).logits[:, -1].clone()
     criterion(last).backward()

@@ -95,9 +95,12 @@ def project(tmp_path: Path) -> Path:
         ),
         ("train.dockerfile", "RUN uv pip install --system trl==0.15.1\n", "0.15.1"),
         ("Dockerfile", "RUN conda install -y trl=0.10.1=py_0 -c conda-forge\n", "0.10.1"),
+        ("Dockerfile", 'ARG TRL="0.18.0"\nRUN pip install "trl==${TRL}" x\n', "0.18.0"),
+        ("requirements/base.txt", "torch\ntrl==0.17.0\n", "0.17.0"),
     ],
 )
 def test_files_tell_versions(project: Path, name: str, text: str, version: str) -> None:
+    (project / name).parent.mkdir(exist_ok=True)
     (project / name).write_text(text)
     resolved = _version(project / "scripts")
     assert parse_version(resolved.version) == parse_version(version)

@@ -59,3 +59,17 @@ def test_comments_inside_a_value_that_goes_stay_above_the_statement() -> None:
 def test_a_heading_of_several_options_stays() -> None:
     text = "f(\n    # speed\n    old=1,\n    kept=2,\n)\n"
     assert applied(text, RemoveKeyword(call(text), "old")) == "f(\n    # speed\n    kept=2,\n)\n"
+
+
+def test_comments_inside_a_value_that_moves_are_written_once() -> None:
+    text = (
+        "g(\n    a=1,\n)\nf(\n"
+        "    old={\n        'x': 1,  # why one\n        'y': 2,\n    },  # options\n)\n"
+    )
+    value = "{\n    'x': 1,  # why one\n    'y': 2,\n}"
+    edits = (RemoveKeyword(call(text, 1), "old"), SetKeyword(call(text), "old", value))
+    assert applied(text, *edits) == (
+        "g(\n    a=1,\n"
+        "    old={\n        'x': 1,  # why one\n        'y': 2,\n    },  # options\n)\n"
+        "f()\n"
+    )

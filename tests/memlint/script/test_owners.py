@@ -155,7 +155,15 @@ def test_owner_of_attention(text: str, owner: Owner, implementation: str | None)
         ("", False),
         ("model.gradient_checkpointing_enable()", True),
         ("other.gradient_checkpointing_enable()", None),
-        ("from peft import prepare_model_for_kbit_training as p\nmodel = p(model)", True),
+        ("from peft import prepare_model_for_kbit_training as p\nmodel = p(model)", False),
+        (
+            "from peft import prepare_model_for_kbit_training as p\n"
+            "from transformers import BitsAndBytesConfig\n"
+            "four_bit = BitsAndBytesConfig(load_in_4bit=True)\n"
+            "model = AutoModelForCausalLM.from_pretrained('q', quantization_config=four_bit)\n"
+            "model = p(model)",
+            True,
+        ),
         (
             "from peft import prepare_model_for_kbit_training as p\n"
             "model = p(model, use_gradient_checkpointing=False)",

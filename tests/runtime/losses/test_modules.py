@@ -25,7 +25,7 @@ TARGET[0, :4] = -100
 @pytest.mark.parametrize(
     "options",
     [{}, {"reduction": "sum"}, {"label_smoothing": 0.2}, {"weight": torch.rand(31) + 0.1}],
-    ids=str,
+    ids=["plain", "sum", "smoothed", "weighted"],
 )
 @pytest.mark.parametrize("bias", [False, True])
 def test_under_torch_s_names(options: dict[str, Any], bias: bool) -> None:

@@ -1,0 +1,73 @@
+"""How a trainer's causal LM loss is computed without logits: ``fuse_causal_lm_loss(model)``."""
+
+from __future__ import annotations
+
+from memlint.rule.findings import Fix
+from memlint.rule.kit import advise, call_beside, fix
+from memlint.script import MISSING, Object, Script, Setting, Trainer
+
+_FUSE = "memlint_runtime.fuse_causal_lm_loss"
+
+
+def fuse_trainers_loss(script: Script, trainer: Trainer) -> Fix | None:
+    """``fuse_causal_lm_loss(model)`` before the trainer is made, where the model has a name."""
+    advice = "Compute the loss without the logits: `memlint_runtime.fuse_causal_lm_loss(model)`"
+    if trainer.kind == "trl.SFTTrainer":
+        # Those of its versions that keep the logits read them for their metrics.
+        takes = trainer.config is not None and trainer.config.has_option("use_liger_kernel")
+        return advise("Set `use_liger_kernel=True`") if takes else None
+    if script.api.behaviour("runtime") != "tested":
+        return advise(f"{advice}; it builds on a newer transformers than the target's")
+    model, statement = trainer.model_name, script.statement(trainer.node)
+    if model is None or not script.is_simple(statement):
+        return advise(advice)
+    arguments = f"{model}, fuse_evaluation=True" if _wants_loss_alone(script, trainer) else model
+    edits = call_beside(script, _FUSE, arguments, statement)
+    doubt = _doubt(script, trainer)
+    message = f"Call `fuse_causal_lm_loss({arguments})` before the trainer is made"
+    return fix(f"{message}, {doubt}" if doubt else message, edits, unsafe=bool(doubt))
+
+
+def _wants_loss_alone(script: Script, trainer: Trainer) -> bool:
+    """Whether evaluation takes place and reads no logits."""
+    evaluated = trainer.setting("eval_dataset")
+    if evaluated.given is not True or evaluated.value is None or trainer.open_ended:
+        return False
+    return trainer.setting("callbacks").given is False and not _reads_logits(script, trainer)
+
+
+def _doubt(script: Script, trainer: Trainer) -> str:
+    """Why the runtime might refuse the model; empty where it certainly takes it."""
+    load = trainer.model.load
+    if load is None or load.open_ended:
+        return "if the runtime takes the model: it is loaded out of sight"
+    remote = load.setting("trust_remote_code")
+    if remote.given is not False and remote.value is not False:
+        return "if its code, which comes with the checkpoint, leaves the loss to transformers"
+    placed = load.setting("device_map")
+    if placed.given is not False and not _is_one_device(script, placed):
+        return "if its output head is not moved between devices"
+    name = trainer.checkpoint
+    if name is None or not script.api.family(name).plain_loss:
+        return "if the runtime takes the model: its name does not tell"
+    return ""
+
+
+def _is_one_device(script: Script, placed: Setting) -> bool:
+    if isinstance(placed.value, Object) and placed.value.type == "dict":
+        return script.item(placed.value, "") is not MISSING
+    return placed.value is None or (
+        isinstance(placed.value, str) and placed.value not in _SPREADING
+    )
+
+
+# Values of ``device_map`` that may put a model on several devices.
+_SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
+
+
+def _reads_logits(script: Script, trainer: Trainer) -> bool:
+    """Whether evaluation or prediction hands logits to the script."""
+    return any(
+        trainer.setting(name).given is not False
+        for name in ("compute_metrics", "preprocess_logits_for_metrics")
+    ) or bool(script.method_calls("predict", "evaluation_loop", "prediction_step"))

@@ -1,0 +1,171 @@
+"""When the runtime's trainers, which forward each prompt once, can take the place of TRL's."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from memlint.rule.edits import Edit, RenameImport, ReplaceCallee, ReplaceExpression
+from memlint.rule.findings import Fix
+from memlint.rule.kit import advise, fix
+from memlint.script import Script, Trainer
+
+_HOME = "memlint_runtime.trl"
+# Checkpoints whose configuration drops out, which the runtime's trainers refuse.
+_DROPS_OUT = r"(?i)gpt-?2|gpt-neo|(^|/)opt-|phi-?[12](\b|_)|codegen|bloom"
+
+
+class Obstacle(NamedTuple):
+    """Why the runtime's trainer would not do as it is; ``edits`` clear it where edits can.
+
+    is_doubt: it may do, or it does and trains a little otherwise: the author decides.
+    """
+
+    reason: str
+    edits: tuple[Edit, ...] = ()
+    is_doubt: bool = False
+
+
+def prompt_sharing_trainer(trainer: Trainer) -> str:
+    """The runtime's trainer in place of TRL's."""
+    return f"{_HOME}.{trainer.kind.rpartition('.')[2]}"
+
+
+def share_prompts(script: Script, trainer: Trainer, benefit: str) -> Fix:
+    """Another import, or another callee, and nothing else; advice where that would not do."""
+    name = prompt_sharing_trainer(trainer)
+    message = f"Train with `{name}`, {benefit}"
+    callee = ast.dump(trainer.node.func)
+    found = [
+        obstacle
+        for one in script.trainers
+        if ast.dump(one.node.func) == callee and one.kind == trainer.kind
+        for obstacle in _obstacles(script, one)
+    ]
+    reasons = " and ".join(dict.fromkeys(obstacle.reason for obstacle in found))
+    if found:
+        message = f"{message}; {reasons}"
+    edits = _swapping(script, trainer)
+    if not edits or any(not (obstacle.edits or obstacle.is_doubt) for obstacle in found):
+        return advise(message)
+    clearing = dict.fromkeys(edit for obstacle in found for edit in obstacle.edits)
+    return fix(message, (*edits, *clearing), unsafe=bool(found))
+
+
+def _swapping(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
+    callee = trainer.node.func
+    if isinstance(callee, ast.Call) and callee.args:
+        # limit_prompts(GRPOTrainer, 512), which takes the runtime's class as well.
+        callee = callee.args[0]
+    name = trainer.kind.rpartition(".")[2]
+    if isinstance(callee, ast.Name):
+        edits: list[Edit] = [
+            RenameImport(script.span(node), node.module or "", alias.name, _HOME, name)
+            for node, alias, full in script.imports
+            if isinstance(node, ast.ImportFrom)
+            and (alias.asname or alias.name) == callee.id
+            and script.api.canonical(full) == trainer.kind
+        ]
+        return tuple(edits) if len(edits) == 1 else ()
+    reference = script.reference(f"{_HOME}.{name}", trainer.node)
+    if not isinstance(callee, ast.Attribute) or reference is None:
+        return ()
+    if callee is not trainer.node.func:
+        return (ReplaceExpression(script.span(callee), reference.text), *reference.edits)
+    return (ReplaceCallee(script.span(trainer.node), reference.text), *reference.edits)
+
+
+def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
+    if script.api.behaviour("shared-prompt-trainers") != "drop-in":
+        yield Obstacle("it builds on a newer TRL than the target's")
+    if any(trainer.kind.rpartition(".")[2] in one for one in _inspected_signatures(script)):
+        yield Obstacle("the script inspects its parameters, and it takes them as `**kwargs`")
+    if trainer.subclass is not None:
+        yield Obstacle("what the script's own subclass overrides has to agree with it")
+    config = trainer.config
+    if config is not None and config.setting("torch_compile").value is True:
+        yield Obstacle("it refuses `torch_compile=True`")
+    name = trainer.model.name
+    yield from _of_model(script, trainer.checkpoint)
+    yield from _of_micro_batches(script, trainer)
+    if config is None or config.effective("disable_dropout").value is not True:
+        if isinstance(name, str) and re.search(_DROPS_OUT, name):
+            yield Obstacle("it wants the model's dropouts at 0")
+        yield from _adapter_dropout(script, trainer)
+
+
+def _of_model(script: Script, name: str | None) -> Iterator[Obstacle]:
+    """What the checkpoint's name says, or does not."""
+    family = script.api.family(name) if name is not None else None
+    if family is not None and family.refused:
+        yield Obstacle(family.refused)
+    elif family is None or not family.shares_prompts:
+        yield Obstacle("it takes only decoders whose layers are plain attention", is_doubt=True)
+
+
+def _of_micro_batches(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
+    """Settings under which it matters which rows are in a micro-batch: the runtime's trainers keep
+    whole groups together, where TRL mixes the rows of all prompts."""
+    if trainer.kind == "trl.DPOTrainer":
+        return
+    accumulated = trainer.number("gradient_accumulation_steps")
+    slices = trainer.number("steps_per_generation") or accumulated
+    if slices == 1 or trainer.config is None:
+        return
+    if accumulated is not None and slices is not None and accumulated % slices:
+        yield Obstacle("a step then sees whole groups of fewer prompts", is_doubt=True)
+    for option, usual in _BY_MICRO_BATCH:
+        if trainer.config.has_option(option) and trainer.config.effective(option).value != usual:
+            yield Obstacle(f"`{option}` looks at each micro-batch by itself", is_doubt=True)
+    if trainer.config.effective("loss_type").value == "bnpo":
+        yield Obstacle('`loss_type="bnpo"` averages each micro-batch by itself', is_doubt=True)
+    name = trainer.model.name
+    balanced = trainer.config.effective("router_aux_loss_coef").value != 0
+    if balanced and isinstance(name, str) and script.api.family(name).experts:
+        yield Obstacle("the router's loss looks at each micro-batch by itself", is_doubt=True)
+
+
+# Options whose effect depends on which rows are in a micro-batch, and their usual value.
+_BY_MICRO_BATCH = (
+    ("top_entropy_quantile", 1.0),
+    ("entropy_coef", 0.0),
+    ("use_adaptive_entropy", False),
+)
+
+
+def _inspected_signatures(script: Script) -> list[str]:
+    """What ``inspect.signature(...)`` is called on, as it is written."""
+    return [
+        ast.unparse(call.node.args[0])
+        for call in script.calls_to("inspect.signature", "inspect.getfullargspec")
+        if call.node.args
+    ]
+
+
+def _adapter_dropout(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
+    """A group that shares its prompt would draw the adapter's dropout once instead of G times."""
+    adapters = script.calls_to("peft.LoraConfig")
+    for adapter in adapters:
+        dropout = adapter.setting("lora_dropout")
+        if dropout.given is False or dropout.is_value(0, 0.0):
+            continue
+        known = isinstance(dropout.value, int | float)
+        edits = script.set_option(adapter, "lora_dropout", "0.0") if known else None
+        yield Obstacle("it wants `lora_dropout=0.0`", edits or ())
+    if _is_loaded_adapter(script, trainer):
+        yield Obstacle("it wants an adapter whose dropout is 0", is_doubt=True)
+    given = trainer.setting("peft_config")
+    if not adapters and given.given is not False and given.value is not None:
+        yield Obstacle("it wants an adapter without dropout")
+
+
+def _is_loaded_adapter(script: Script, trainer: Trainer) -> bool:
+    """Whether an adapter comes from a file, or may: its configuration, dropout included, is there.
+
+    A checkpoint may be an adapter too: transformers then loads its base and puts it in.
+    """
+    objects = trainer.model.objects
+    made = [one.made_by.name for one in objects if one.made_by is not None]
+    return any("peft.AutoPeftModel" in name or "peft.PeftM" in name for name in made)

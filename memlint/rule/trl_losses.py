@@ -1,0 +1,56 @@
+"""How full logits of TRL's losses are avoided: by the runtime, or by an option of the release."""
+
+from __future__ import annotations
+
+import ast
+
+from memlint.rule.edits import Edit
+from memlint.rule.findings import Fix
+from memlint.rule.kit import advise, call_beside, fix
+from memlint.script import Script, Trainer
+
+_FUSE = "memlint_runtime.losses.fuse_trl_losses"
+# Trainers whose losses the runtime is tested with. DPO and KTO, before they chunked, averaged the
+# logits for their metrics as well: those are still made, without a gradient.
+_DEFERRABLE = ("CPOTrainer", "ORPOTrainer")
+_BUT_FOR_METRICS = ("DPOTrainer", "KTOTrainer")
+# Trainers whose loss was Liger's on demand.
+_LIGER = ("DPOTrainer", "GRPOTrainer", "KTOTrainer")
+
+
+def fuse_trl_loss(script: Script, trainer: Trainer) -> Fix | None:
+    """The runtime's loss where it is tested with the target, else the version's own option."""
+    return _by_runtime(script, trainer) or _by_option(script, trainer)
+
+
+def _by_option(script: Script, trainer: Trainer) -> Fix | None:
+    """Advice to take Liger's loss, in versions whose trainers had it."""
+    config = trainer.config
+    option = script.api.behaviour("liger-rl-loss")
+    if not trainer.is_kind(*_LIGER) or config is None or not option:
+        return None
+    if not config.has_option(option) or config.setting(option).given is None:
+        return None
+    return advise(f"Set `{option}=True`, which computes the loss without them (needs liger-kernel)")
+
+
+def _by_runtime(script: Script, trainer: Trainer) -> Fix | None:
+    """``fuse_trl_losses(trainer)`` once the trainer is made, where it has a name."""
+    if not trainer.is_kind(*_DEFERRABLE, *_BUT_FOR_METRICS) or trainer.subclass is not None:
+        return None
+    if script.api.behaviour("deferred-logits") != "tested":
+        return None
+    if script.api.behaviour("runtime") != "tested":
+        return None
+    message = "Compute the log-probabilities without the logits: `fuse_trl_losses(trainer)`"
+    if trainer.is_kind(*_BUT_FOR_METRICS):
+        message += ", which leaves those that the metrics average, without a gradient"
+    return fix(message, _call(script, trainer))
+
+
+def _call(script: Script, trainer: Trainer) -> tuple[Edit, ...] | None:
+    match script.statement(trainer.node):
+        case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value) as statement:
+            if value is trainer.node:
+                return call_beside(script, _FUSE, script.text(target), statement, "after")
+    return None

@@ -1,0 +1,144 @@
+"""In which precision a script holds a model's weights, and whether it trains them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlint.script.calls import Call, Trainer, is_language_model
+from memlint.script.settings import MISSING, UNSURE, Setting
+from memlint.script.values import Object, Symbol
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+
+# The option that says in which precision weights are loaded, newest name first.
+DTYPE_OPTIONS = ("dtype", "torch_dtype")
+FLOAT32 = "torch.float32"
+_NAMES = {
+    "float32": FLOAT32,
+    "float": FLOAT32,
+    "bfloat16": "torch.bfloat16",
+    "float16": "torch.float16",
+    "half": "torch.float16",
+}
+_CASTS = ("to", "half", "float", "bfloat16")
+# Checkpoints that are stored in float32, so that they are float32 however they are loaded.
+_FLOAT32_CHECKPOINTS = (
+    *("gpt2", "distilgpt2", "openai-community/gpt2", "distilbert/distilgpt2", "t5-"),
+    *("google-t5/", "google/flan-t5", "google/mt5", "facebook/bart", "sshleifer/distilbart"),
+    *("EleutherAI/gpt-neo-", "Salesforce/codet5", "google/pegasus"),
+)
+
+
+def given_dtype(load: Call) -> Setting | None:
+    """The dtype option that a load gives, None where it gives none on any path."""
+    for name in DTYPE_OPTIONS:
+        setting = load.setting(name)
+        if setting.given is not False:
+            return setting
+    return None
+
+
+def dtype_option(script: Script, loader: str) -> str:
+    """What the target's ``loader`` calls the option: a name that it does not know goes to the
+    model's constructor, which refuses it."""
+    signature = script.api.signature(loader)
+    taken = signature.parameters if signature is not None else {}
+    return next((name for name in DTYPE_OPTIONS if name in taken), DTYPE_OPTIONS[-1])
+
+
+def dtype_name(setting: Setting) -> str | None:
+    """``torch.bfloat16`` and its like; ``auto``; None where it is not known."""
+    name = setting.symbol if setting.symbol is not None else setting.value
+    if not isinstance(name, str):
+        return None
+    return _NAMES.get(name.removeprefix("torch."), name)
+
+
+def trains_language_model(trainer: Trainer) -> bool:
+    """Whether a trainer definitely trains a language model worth its memory. TRL's do nothing
+    else."""
+    if trainer.model.is_toy:
+        return False
+    load = trainer.model.load
+    return trainer.kind.startswith("trl.") or (load is not None and is_language_model(load))
+
+
+def is_trained(script: Script, load: Call) -> bool:
+    """Whether the model that ``load`` makes definitely reaches a trainer."""
+    return any(
+        trainer.model.load is not None
+        and trainer.model.load.node is load.node
+        and not trainer.model.is_toy
+        for trainer in script.training
+    )
+
+
+def weights_dtype(script: Script, trainer: Trainer) -> str | None:
+    """``torch.float32`` and its like, in which a trainer's weights certainly are; else None."""
+    model = trainer.model
+    if model.by_name:
+        return _dtype_by_name(script, trainer)
+    load = model.load
+    if load is None or script.is_quantized(load) is not False:
+        return None
+    casts = [_cast(script, call) for call in script.calls_on(model, *_CASTS)]
+    if any(casts):
+        return casts[0] if len(casts) == 1 else None
+    setting = given_dtype(load)
+    if setting is not None and not setting.is_none:
+        return _certain(dtype_name(setting))
+    unseen = load.open_ended or script.api.behaviour("load-dtype") != "float32"
+    return None if unseen else FLOAT32
+
+
+def loads_float32(script: Script, trainer: Trainer) -> bool:
+    """Whether a trainer's weights are definitely loaded in float32, by their checkpoint too."""
+    model = trainer.model
+    if model.by_name:
+        return weights_dtype(script, trainer) == FLOAT32
+    load = model.load
+    if load is None or not is_language_model(load) or script.is_quantized(load) is not False:
+        return False
+    stored = isinstance(model.name, str) and model.name.startswith(_FLOAT32_CHECKPOINTS)
+    setting = given_dtype(load)
+    if setting is not None and not setting.is_none:
+        name = dtype_name(setting)
+        return name == FLOAT32 or (name == "auto" and stored)
+    if load.open_ended:
+        return False
+    return stored or script.api.behaviour("load-dtype") == "float32"
+
+
+def _dtype_by_name(script: Script, trainer: Trainer) -> str | None:
+    """That of a model given by name, which a trainer loads with ``model_init_kwargs``."""
+    holders = [one for one in (trainer, trainer.config) if one is not None]
+    if trainer.config is None and trainer.args.given is not False:
+        return None
+    for holder in holders:
+        kwargs = holder.setting("model_init_kwargs")
+        if kwargs.given is False or kwargs.is_none:
+            continue
+        if not isinstance(kwargs.value, Object) or kwargs.value.type != "dict":
+            return None
+        for name in DTYPE_OPTIONS:
+            value = script.item(kwargs.value, name)
+            if value is UNSURE:
+                return None
+            if value is not MISSING and value is not None:
+                written = value.name if isinstance(value, Symbol) else value
+                return _certain(written if isinstance(written, str) else None)
+    default = script.api.behaviour("string-model-dtype")
+    return FLOAT32 if default == "float32" else None
+
+
+def _certain(name: str | None) -> str | None:
+    return _NAMES.get(name.removeprefix("torch.")) if name is not None else None
+
+
+def _cast(script: Script, call: Call) -> str | None:
+    """The dtype that ``model.half()`` or ``model.to(torch.bfloat16)`` casts the weights to."""
+    if call.method != "to":
+        return _NAMES.get(call.method)
+    given = [*call.node.args, *(one.value for one in call.node.keywords)]
+    return next((name for one in given if (name := _certain(script.name(one)))), None)

@@ -1,0 +1,14 @@
+# about: Logits that are shifted by hand, with a name.
+import torch
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+optimizer = torch.optim.AdamW(model.parameters())
+
+for batch in loader:
+    logits = model(batch["input_ids"]).logits
+    shifted = logits[:, :-1].contiguous()
+    targets = batch["input_ids"][:, 1:].contiguous()
+    loss = torch.nn.functional.cross_entropy(shifted.view(-1, shifted.size(-1)), targets.view(-1))  # expect: MEM201
+    loss.backward()
+    optimizer.step()

@@ -1,0 +1,10 @@
+# about: Nothing is kept for a backward pass where gradients are set off.
+import torch
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+for batch in loader:
+    model(**batch).loss.backward()
+with torch.set_grad_enabled(False):
+    logprobs = torch.log_softmax(model(**batch).logits[:, :-1], dim=-1)
+    print(logprobs.gather(-1, batch["input_ids"][:, 1:].unsqueeze(-1)).mean())

@@ -1,0 +1,19 @@
+# about: A metric over the argmax.
+import numpy as np
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+
+def compute_metrics(eval_pred):
+    logits, labels = eval_pred
+    predictions = np.argmax(logits, axis=-1)
+    mask = labels != -100
+    return {"accuracy": (predictions == labels)[mask].mean()}
+
+
+trainer = Trainer(
+    model=AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"),
+    args=TrainingArguments("out", eval_strategy="epoch"),
+    train_dataset=train,
+    eval_dataset=test,
+    compute_metrics=compute_metrics,  # expect: MEM205
+)

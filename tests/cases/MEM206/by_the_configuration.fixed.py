@@ -1,0 +1,9 @@
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig(
+    "out",
+    activation_offloading=True,
+    use_liger_kernel=True,
+    liger_kernel_config={"cross_entropy": False},
+)
+SFTTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()

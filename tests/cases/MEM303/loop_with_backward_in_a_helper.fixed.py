@@ -1,0 +1,11 @@
+from transformers import AutoModelForCausalLM
+
+
+def step(model, batch):
+    model(**batch).loss.backward()
+
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+for batch in loader:
+    step(model, batch)

@@ -1,0 +1,11 @@
+from transformers import AutoModelForCausalLM
+
+
+def loss_of(model, batch):
+    outputs = model(**batch)
+    return outputs.loss
+
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+for batch in loader:
+    loss_of(model, batch).backward()

@@ -1,0 +1,8 @@
+# about: An assignment with an annotation.
+from transformers import AutoModelForCausalLM
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+for batch in loader:
+    outputs: CausalLMOutputWithPast = model(**batch)  # expect: MEM307
+    outputs.loss.backward()

@@ -1,0 +1,13 @@
+# about: The backward pass is in a function that the loop calls.
+from transformers import AutoModelForCausalLM
+
+
+def update(loss):
+    loss.backward()
+    optimizer.step()
+
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+for batch in loader:
+    outputs = model(**batch)  # expect: MEM307
+    update(outputs.loss)

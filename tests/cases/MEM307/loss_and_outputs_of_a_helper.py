@@ -1,0 +1,14 @@
+# about: A helper returns the outputs beside the loss.
+from transformers import AutoModelForCausalLM
+
+
+def run(model, batch):
+    outputs = model(**batch)
+    return outputs.loss, outputs
+
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+for batch in loader:
+    loss, outputs = run(model, batch)  # expect: MEM307
+    loss.backward()
+    optimizer.step()

@@ -1,0 +1,7 @@
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+for batch in loader:
+    loss, logits = model(batch["ids"], labels=batch["ids"], return_dict=False)[:2]
+    del logits
+    loss.backward()
