@@ -118,8 +118,8 @@ def _messages(lines: list[str], ranks: list[int | None]) -> list[Message]:
             tail = tail.partition("ried to allocate")[2]
             tail = tail.split("ried to allocate")[0]
             shown = _bytes(found.group(1), found.group(2))
-            if shown > 2**50:
-                continue  # an overflow, not a size
+            if not 0 < shown <= 2**50:
+                continue  # nothing, or an overflow
             low, high = possible_sizes(found.group(1), found.group(2))
             values: dict[str, Any] = {}
             for name, pattern in _FIELDS:

@@ -67,7 +67,7 @@ class Sized(Plain):
     @property
     def each(self) -> float:
         """Bytes of one token of every row, or of one pair of tokens."""
-        return self.bytes / (self.length**self.growth)
+        return self.bytes / float(self.length**self.growth)
 
 
 def sized_tensors(settings: Settings, *, known_loss: bool) -> tuple[Sized, ...]:

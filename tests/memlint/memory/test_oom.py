@@ -86,6 +86,12 @@ def test_a_size_is_turned_into_what_the_allocator_rounds_to_it() -> None:
     assert high - low < 13 * mib
 
 
+@pytest.mark.parametrize("size", ["512.00 bytes", "2.00 MiB", "20.00 MiB", "900.00 GiB"])
+def test_any_size_is_explained(size: str) -> None:
+    assert kinds(f"Tried to allocate {size}. GPU 0", RUN)
+    assert kinds(f"Tried to allocate {size}. GPU 0")
+
+
 def test_the_settings_alone_tell_logits_from_the_rest() -> None:
     first = kinds(NEW, RUN)[:3]
     assert set(first) <= {"logits_fp32", "log_softmax", "logits_gradient"}
@@ -190,6 +196,9 @@ def test_a_log_without_a_size_says_what_is_wanted() -> None:
         explain("RuntimeError: CUDA error: out of memory")
     with pytest.raises(OomError, match="no message"):
         explain("everything went well")
+    for size in ("0 bytes", "17179869183.99 GiB"):
+        with pytest.raises(OomError, match="without a size"):
+            explain(f"CUDA out of memory. Tried to allocate {size}. GPU 0")
 
 
 def test_the_command_reads_a_log_with_settings(
