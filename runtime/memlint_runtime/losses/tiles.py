@@ -23,6 +23,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from memlint_runtime.losses.remote_weights import weight_rows, weight_tile
 from memlint_runtime.losses.tile_ops import LogitTransform
 
 Axis = Literal["tokens", "vocabulary"]
@@ -85,7 +86,9 @@ class Head:
 
     def weight_tiles(self, vocabulary: slice) -> list[Tensor]:
         """Each `[v, D]`, ready to multiply."""
-        return [self._ready(weight[vocabulary]) for weight in self.weights]
+        return [
+            self._ready(weight_tile(weight, vocabulary, self.device)) for weight in self.weights
+        ]
 
     def bias_tile(self, vocabulary: slice) -> Tensor | None:
         """`[v]`, or None."""
@@ -93,7 +96,7 @@ class Head:
 
     def weight_rows(self, pair: int, entries_t: Tensor) -> Tensor:
         """The weights `[t, D]` of single vocabulary entries, in the accumulation type."""
-        rows = self.weights[pair].index_select(0, entries_t)
+        rows = weight_rows(self.weights[pair], entries_t, self.device)
         return rows.to(self.compute_dtype).to(self.accumulate_dtype)
 
     def _ready(self, tile: Tensor) -> Tensor:
