@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-__all__ = ["TILE_SOURCE", "TileSource", "weight_rows", "weight_tile"]
+__all__ = ["TILE_SOURCE", "TileSource", "is_remote", "weight_rows", "weight_tile"]
 
 # On the weight of a head: what gives its parts.
 TILE_SOURCE = "memlint_tile_source"
@@ -27,6 +27,11 @@ class TileSource(Protocol):
     def rows(self, entries: Tensor, device: torch.device) -> Tensor:
         """`[t, D]` of single entries."""
         ...
+
+
+def is_remote(weight: Tensor) -> bool:
+    """Whether parts of the weight come from elsewhere."""
+    return getattr(weight, TILE_SOURCE, None) is not None
 
 
 def weight_tile(weight: Tensor, vocabulary: slice, device: torch.device) -> Tensor:

@@ -103,11 +103,12 @@ class Block:
         """Make the parameters hold the device's memory."""
         if self.on_device:
             return
+        for slot in self.slots:
+            slot.check()
         self.arrive()
         assert self._flat is not None
         self._versions.clear()
         for slot in self.slots:
-            slot.check()
             slot.put(from_bytes(self._flat, slot.offset, slot.home))
             slot.follow(self._flat.device)
             self._versions.append(_version(slot))
@@ -119,22 +120,24 @@ class Block:
             return
         assert self._flat is not None
         self.on_device = False
-        replaced = any(not _shares(slot.present(), self._flat) for slot in self.slots)
-        if replaced:
-            self.release(go_home=False)
-            self.pack()
-            return
+        replaced = False
         for slot, version in zip(self.slots, self._versions, strict=True):
+            if not _shares(slot.present(), self._flat):
+                replaced = True
+                continue
             if _version(slot) != version:
                 slot.home.copy_(slot.present())
             slot.put(slot.home)
+        if replaced:
+            # What was saved of the former weights keeps their memory.
+            self.pack()
 
-    def release(self, *, go_home: bool = True) -> None:
+    def release(self) -> None:
         """Give the device's memory back."""
+        if self.resident:
+            self.go_home()
         if not self.resident:
             return
-        if go_home:
-            self.go_home()
         self.arrive()
         if self._flat is not None:
             _resize(self._flat, 0)

@@ -36,6 +36,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves, tree_map
 
 from memlint_runtime.device_copies import Copies
@@ -135,7 +136,8 @@ def streamed_weights_of(model: Any) -> StreamedWeights | None:
 class StreamedWeights(Patch):
     """Undoes the streaming by `undo()`, or at the end of a `with` block.
 
-    blocks: what is streamed. ring: what is on the device, with its counters.
+    blocks: what is streamed. ring: what is on the device, with its counters. head_tiles: what
+    gives parts of the head to a fused loss, with its counter.
     """
 
     def __init__(self, model: Any) -> None:
@@ -144,6 +146,7 @@ class StreamedWeights(Patch):
         self.pages = PageLock()
         self.ring = Ring([], 0, self.device, None, self._prepare)
         self.ends: _Ends | None = None
+        self.head_tiles: HeadTiles | None = None
         self._depth = 0
         self._backwards: set[int] = set()
         self._home_device = next(iter(model.parameters())).device
@@ -169,7 +172,8 @@ class StreamedWeights(Patch):
         self._anchor = _resident_parameter(self.owner, list(self._slots()), ends.parameters)
         self.ring = Ring(self.blocks, capacity_bytes, self.device, copies, self._prepare)
         if ends.head is not None:
-            HeadTiles(self.blocks[-1], self.ring, self.owner).install(self)
+            self.head_tiles = HeadTiles(self.blocks[-1], self.ring, self.owner)
+            self.head_tiles.install(self)
         if ends.embedding is not None:
             stream_embedding(self, ends.embedding, self.device, self._rows(ends))
         for block in self.blocks:
@@ -309,17 +313,18 @@ class StreamedWeights(Patch):
 
     def moved(self, module: nn.Module, function: Callable[[Tensor], Tensor]) -> None:
         """What `module._apply(function)` means for the streamed weights of `module`: a new type."""
+        rows = None if self.ends is None else self.ends.rows
+        if rows is not None and rows.module is module:
+            _convert(rows, function)
         for block in self.blocks:
             changed = False
             for slot in block.slots:
                 if slot.module is not module or slot.parameter is None:
                     continue
-                probe = function(torch.empty(0, dtype=slot.home.dtype))
-                if probe.dtype != slot.home.dtype:
-                    block.release()
-                    slot.put(slot.home.to(probe.dtype))
-                    changed = True
+                block.go_home()
+                changed |= _convert(slot, function)
             if changed:
+                block.release()
                 block.pack()
 
     def _slots(self) -> Iterator[Slot]:
@@ -379,7 +384,9 @@ def _plain(model: Any, getter: str, kind: type, left_out: set[int]) -> Any:
     weight = vars(module).get("_parameters", {}).get("weight") if module is not None else None
     if not isinstance(module, kind) or weight is None or weight.requires_grad:
         return None
-    if type(weight) is not nn.Parameter or not weight.is_contiguous() or id(weight) in left_out:
+    if is_traceable_wrapper_subclass(weight) or hasattr(weight, "quant_state"):
+        return None
+    if not (weight.is_floating_point() and weight.is_contiguous()) or id(weight) in left_out:
         return None
     if weight.device.type == "meta" or getattr(module, "max_norm", None) is not None:
         return None
@@ -464,6 +471,17 @@ def _moving_the_rest(own: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return _apply
+
+
+def _convert(slot: Slot, function: Callable[[Tensor], Tensor]) -> bool:
+    """Give a slot the type that `function` gives; returns whether that is another."""
+    probe = function(torch.empty(0, dtype=slot.home.dtype))
+    if probe.device.type == "meta":
+        raise RuntimeError("streamed weights cannot be emptied: undo() the streaming before")
+    if probe.dtype == slot.home.dtype:
+        return False
+    slot.put(slot.home.to(probe.dtype))
+    return True
 
 
 def _names_under_peft(name: str) -> list[str]:
