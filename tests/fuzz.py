@@ -1,9 +1,10 @@
 """Mutate training scripts, check and fix the mutants, and hold what a user relies on.
 
-``python -m tests.fuzz FOLDER... [--mutants N] [--seed N]`` draws scripts below the folders (Python
-files that name a trainer or a backward pass), changes each a few times at random (statements
-deleted, doubled, wrapped, swapped; options with odd values, over several lines, with comments,
-unpacked from dictionaries, set later) and asks of every mutant, for a target drawn at random:
+``python -m tests.fuzz FOLDER... [--mutants N] [--seed N] [--minutes N]`` draws scripts below the
+folders (Python files that name a trainer or a backward pass), changes each a few times at random
+(statements deleted, doubled, wrapped, swapped; options with odd values, over several lines, with
+comments, unpacked from dictionaries, set later) and asks of every mutant, for a target drawn at
+random:
 
 * no rule and no part of the linter raises;
 * check and fix together take at most five seconds of this process's time;
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import io
+import itertools
 import random
 import re
 import sys
@@ -35,11 +37,21 @@ import click
 
 from memlint.api import Api, newest, parse_target
 from memlint.fix import fix_source
+from memlint.fix.fixpoint import Fixed
 from memlint.rule import Rule
+from memlint.rule.edits import (
+    Edit,
+    RemoveArgument,
+    RemoveImport,
+    RemoveItem,
+    RemoveKeyword,
+    RemoveStatement,
+    RenameImport,
+)
 from memlint.rule.findings import Violation
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
-from memlint.source import Source
+from memlint.source import Source, Span
 
 TARGETS = (
     "", "trl=0.12,transformers=4.46", "trl=0.16,transformers=4.50", "trl=0.19,transformers=4.53",
@@ -283,20 +295,120 @@ def mutate(text: str, draw: random.Random) -> str | None:
 # -- what holds ---------------------------------------------------------------------------------
 
 
-def comments(text: str) -> Counter[str]:
-    """Every comment of a script, counted."""
+class Comment(NamedTuple):
+    """A comment and where it stands: 1-based row, column in characters."""
+
+    text: str
+    row: int
+    column: int
+
+
+def comments(text: str) -> list[Comment]:
+    """Every comment of a script, in order."""
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (tokenize.TokenError, SyntaxError, IndentationError):
-        return Counter()
-    return Counter(each.string.strip() for each in tokens if each.type == tokenize.COMMENT)
+        return []
+    return [
+        Comment(each.string.strip(), *each.start)
+        for each in tokens
+        if each.type == tokenize.COMMENT
+    ]
 
 
-def _removed_rows(violations: Sequence[Violation]) -> Iterator[str]:
-    for violation in violations:
-        for edit in violation.fix.edits if violation.fix else ():
-            if type(edit).__name__.startswith("Remove"):
-                yield type(edit).__name__
+_Removed = ast.stmt | ast.expr | ast.keyword | ast.alias
+
+
+def _removed(text: str, edits: Sequence[Edit]) -> Iterator[tuple[_Removed, _Removed]]:
+    """(first, last) of what ``edits`` remove from ``text``: options, items, names, statements."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        nodes = list(ast.walk(ast.parse(text)))
+    starts = _offsets(text)
+    placed: dict[Span, list[ast.AST]] = {}
+    for node in nodes:
+        if isinstance(node, _Removed):
+            start = starts[node.lineno - 1] + node.col_offset
+            end = starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
+            placed.setdefault(Span(start, end), []).append(node)
+    for edit in edits:
+        match edit:
+            case RemoveKeyword(call=where, name=name) | RemoveItem(mapping=where, key=name):
+                yield from _options(placed.get(where, []), name)
+            case RemoveArgument(value=where) | RemoveStatement(span=where):
+                for node in placed.get(where, []):
+                    if isinstance(node, _Removed):
+                        yield node, node
+            case RemoveImport() | RenameImport():
+                yield from _imported(nodes, edit.module, edit.name)
+
+
+def _options(nodes: Sequence[ast.AST], name: str) -> Iterator[tuple[_Removed, _Removed]]:
+    for node in nodes:
+        if isinstance(node, ast.Call | ast.ClassDef):
+            yield from ((each, each) for each in node.keywords if each.arg == name)
+        if isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == name:
+                    yield key, value
+
+
+def _imported(
+    nodes: Sequence[ast.AST], module: str, name: str
+) -> Iterator[tuple[_Removed, _Removed]]:
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module == module:
+            if all(alias.name == name for alias in node.names):
+                yield node, node
+            yield from ((alias, alias) for alias in node.names if alias.name == name)
+        elif isinstance(node, ast.Import) and any(a.name.startswith(module) for a in node.names):
+            yield node, node
+
+
+def comments_that_may_go(text: str, edits: Sequence[Edit]) -> Counter[str]:
+    """The comments of ``text`` that belong to what ``edits`` remove.
+
+    Those are the comments inside of it, behind it on its last line, and on lines of their own
+    directly above it, if it begins its line.
+    """
+    written = comments(text)
+    lines = text.splitlines()
+    going: set[Comment] = set()
+    for first, last in _removed(text, edits):
+        begin, column, end = first.lineno, first.col_offset, last.end_lineno or last.lineno
+        if not lines[begin - 1].encode()[:column].strip():
+            column = 0
+            while begin > 1 and lines[begin - 2].lstrip().startswith("#"):
+                begin -= 1
+        while end < len(lines) and lines[end].strip() == ",":
+            end += 1
+        going |= {
+            comment
+            for comment in written
+            if begin <= comment.row <= end and (comment.row > begin or comment.column >= column)
+        }
+    return Counter(comment.text for comment in going)
+
+
+def lost_comments(read: Sequence[tuple[str, Sequence[Violation]]], fixed: Fixed) -> list[str]:
+    """The comments that a fix lost, though they belong to nothing that it removed.
+
+    read: the text of each pass and what was found in it, the last one's result included.
+    """
+    applied = {id(violation) for violation in fixed.fixed}
+    lost: Counter[str] = Counter()
+    for (text, violations), (changed, _) in itertools.pairwise(read):
+        gone = Counter(each.text for each in comments(text))
+        gone -= Counter(each.text for each in comments(changed))
+        if gone:
+            edits = [
+                edit
+                for one in violations
+                if id(one) in applied and one.fix
+                for edit in one.fix.edits
+            ]
+            lost += gone - comments_that_may_go(text, edits)
+    return sorted(lost.elements())
 
 
 def examine(text: str, target: str, unsafe: bool) -> str | None:
@@ -305,8 +417,11 @@ def examine(text: str, target: str, unsafe: bool) -> str | None:
     rules = _rules()
     begin = time.process_time()
 
+    read: list[tuple[str, list[Violation]]] = []
+
     def check(source: Source) -> list[Violation]:
-        return check_source(source, rules, api)
+        read.append((source.text, check_source(source, rules, api)))
+        return read[-1][1]
 
     def reread(new: str) -> Source:
         return Source("mutant.py", new)
@@ -314,6 +429,7 @@ def examine(text: str, target: str, unsafe: bool) -> str | None:
     try:
         fixed = fix_source(reread(text), unsafe=unsafe, check=check, reread=reread)
         spent = time.process_time() - begin
+        passes = read.copy()
         again = fix_source(fixed.source, unsafe=unsafe, check=check, reread=reread)
     except RecursionError:
         return "nested too deeply"
@@ -334,9 +450,9 @@ def examine(text: str, target: str, unsafe: bool) -> str | None:
         return f"the fixed text does not parse: {error}"
     if again.source.text != fixed.source.text:
         return "a second run changes more"
-    lost = comments(text) - comments(fixed.source.text)
-    if lost and not any(_removed_rows(fixed.fixed)):
-        return f"lost comments: {sorted(lost)} by {sorted({v.code for v in fixed.fixed})}"
+    lost = lost_comments(passes, fixed)
+    if lost:
+        return f"lost comments: {lost} by {sorted({v.code for v in fixed.fixed})}"
     return None
 
 
@@ -380,18 +496,23 @@ def jobs(found: Sequence[tuple[str, str]], mutants: int, seed: int) -> list[tupl
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--mutants", default=20_000)
 @click.option("--seed", default=0)
+@click.option("--minutes", default=600.0, help="Stop after so long, and report what was done.")
 @click.option("--workers", default=2)
 @click.option("--keep", type=click.Path(path_type=Path), help="Where failing mutants are written.")
 def main(
-    folders: tuple[Path, ...], mutants: int, seed: int, workers: int, keep: Path | None
-) -> None:
+    folders: tuple[Path, ...], mutants: int, seed: int, minutes: float, workers: int,
+    keep: Path | None,
+) -> None:  # fmt: skip
     """Check and fix mutants of the training scripts below FOLDERS."""
     found = scripts(folders)
     done = 0
     causes: Counter[str] = Counter()
+    end = time.monotonic() + 60 * minutes
     with Pool(workers) as pool:
-        for made, _, failure in pool.imap_unordered(_one, jobs(found, mutants, seed), 16):
+        for made, _, failure in pool.imap_unordered(_one, jobs(found, mutants, seed), 4):
             done += made
+            if time.monotonic() > end:
+                break
             if failure is not None:
                 cause = failure.what.strip().splitlines()[-1][:160]
                 causes[cause] += 1

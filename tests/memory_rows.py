@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 GIB = 2**30
 
 
-class Inexpressible(Exception):
+class InexpressibleError(Exception):
     """A row that settings cannot say; the message names what is missing."""
 
 
@@ -34,14 +34,14 @@ def settings_of(row: Row) -> dict[str, Any]:
     """The settings of a measured run.
 
     Raises:
-        Inexpressible: something that the settings have no key for.
+        InexpressibleError: something that the settings have no key for.
     """
     method = str(row["method"])
     settings: dict[str, Any] = {
         "model": model_of(row),
         "micro_batch": int(row["micro_batch"]),
         "seq_len": int(row["seq_len"]),
-        "packed": "pack" in str(row["seq_kind"]) or "stated" in str(row["seq_kind"]),
+        "packed": packed(row),
         "world_size": int(row["world_size"]),
         "versions": versions_of(row),
         "trainer": trainer_of(row),
@@ -51,7 +51,7 @@ def settings_of(row: Row) -> dict[str, Any]:
         "loss": loss_of(row),
         "optimizer": optimizer_of(row),
         "offload": offload_of(row),
-        "compile": bool(row["compile"]) and row["compile"] is not False,
+        "compile": bool(row["compile"]) and "eager" not in str(row["id"]),
         "gpu": gpu_of(row),
     }
     settings.update(precision_of(row))
@@ -60,27 +60,45 @@ def settings_of(row: Row) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if value is not None}
 
 
+def packed(row: Row) -> bool:
+    """Whether every batch has the same length: packed, or data made to be so."""
+    text = str(row["seq_kind"])
+    return bool(re.search(r"(?<!un)packed", text)) or (
+        text.startswith("exact") and "padded" not in text
+    )
+
+
 def model_of(row: Row) -> str:
     name = str(row["model"])
     if "2 layers" in name:
-        raise Inexpressible("a model cut to two layers")
+        raise InexpressibleError("a model cut to two layers")
     name = re.sub(r"\s*\(.*\)$", "", name).strip()
-    return {"Llama 3 8B": "meta-llama/Meta-Llama-3-8B", "Llama 3.1 8B": "meta-llama/Llama-3.1-8B",
-            "Llama 3.1 70B": "meta-llama/Llama-3.1-70B",
-            "Llama 3.1 405B": "meta-llama/Llama-3.1-405B",
-            "TinyLlama 1.1B": "TinyLlama/TinyLlama-1.1B-Chat-v1.0"}.get(name, name)
+    return {
+        "Llama 3 8B": "meta-llama/Meta-Llama-3-8B",
+        "Llama 3.1 8B": "meta-llama/Llama-3.1-8B",
+        "Llama 3.1 70B": "meta-llama/Llama-3.1-70B",
+        "Llama 3.1 405B": "meta-llama/Llama-3.1-405B",
+        "TinyLlama 1.1B": "TinyLlama/TinyLlama-1.1B-Chat-v1.0",
+    }.get(name, name)
 
 
 def versions_of(row: Row) -> dict[str, str]:
     text = str(row["framework"])
     found: dict[str, str] = {}
-    names = {"torch": r"(?:torch|PyTorch)", "transformers": "transformers", "trl": "trl",
-             "peft": "peft", "accelerate": "accelerate", "bitsandbytes": "bitsandbytes"}
+    names = {
+        "torch": r"(?:torch|PyTorch)",
+        "transformers": "transformers",
+        "trl": "trl",
+        "peft": "peft",
+        "accelerate": "accelerate",
+        "bitsandbytes": "bitsandbytes",
+    }
     for name, pattern in names.items():
         match = re.search(pattern + r"[ ~=<>]*(\d+(?:\.\d+)*)", text)
         if match:
             found[name] = match.group(1)
-    if "transformers" not in found and str(row["as_of"])[:4] in ("2021", "2022", "2023"):
+    ours = trainer_of(row) != "loop"
+    if "transformers" not in found and ours and str(row["as_of"])[:4] in ("2021", "2022", "2023"):
         found["transformers"] = "4.35"
     return found
 
@@ -165,10 +183,19 @@ def offload_of(row: Row) -> str:
 
 def gpu_of(row: Row) -> str | None:
     text = str(row["gpu"])
-    for pattern, name in (("H100", "h100-80gb"), ("H800", "h100-80gb"), ("H20", "h20-96gb"),
-                          ("A100.*40", "a100-40gb"), ("A100", "a100-80gb"), ("A10G", "a10g-24gb"),
-                          ("L40S", "l40s-48gb"), ("4090", "rtx4090-24gb"), ("V100", "v100-16gb"),
-                          ("B200", "b200-180gb"), ("MI300", "mi300x-192gb")):
+    for pattern, name in (
+        ("H100", "h100-80gb"),
+        ("H800", "h100-80gb"),
+        ("H20", "h20-96gb"),
+        ("A100.*40", "a100-40gb"),
+        ("A100", "a100-80gb"),
+        ("A10G", "a10g-24gb"),
+        ("L40S", "l40s-48gb"),
+        ("4090", "rtx4090-24gb"),
+        ("V100", "v100-16gb"),
+        ("B200", "b200-180gb"),
+        ("MI300", "mi300x-192gb"),
+    ):
         if re.search(pattern, text):
             return name
     return None
@@ -181,7 +208,7 @@ def precision_of(row: Row) -> dict[str, Any]:
         "weights_dtype": "float32" if weights.startswith(("float32", "fp32")) else "bfloat16",
         "compute_dtype": "bfloat16",
     }
-    if "float32" in compute and "bf" not in compute or compute.startswith("tf32"):
+    if ("float32" in compute and "bf" not in compute) or compute.startswith("tf32"):
         settings["compute_dtype"] = "float32"
     if "float16" in compute or "fp16" in compute:
         settings["compute_dtype"] = "float16"
@@ -202,14 +229,14 @@ def method_of(method: str, row: Row) -> dict[str, Any]:
     head = lowered.split(" ")[0].rstrip(":")
     if head.startswith("full") or "lisa" in lowered or "galore" in lowered:
         if "lisa" in lowered:
-            raise Inexpressible("LISA")
+            raise InexpressibleError("LISA")
         return {"method": "full"}
     if "adapter v" in lowered or "llama-pro" in lowered:
-        raise Inexpressible("an adapter that is not LoRA")
+        raise InexpressibleError("an adapter that is not LoRA")
     if head.isidentifier() and ":" in method and method.split(":")[0].isupper():
         return _peft(method)
     if "lora" not in lowered:
-        raise Inexpressible("a method that is neither full nor LoRA")
+        raise InexpressibleError("a method that is neither full nor LoRA")
     lora: dict[str, Any] = {"r": 8, "dropout": 0.0}
     if match := re.search(r"r=(\d+)", method):
         lora["r"] = int(match.group(1))
@@ -218,6 +245,8 @@ def method_of(method: str, row: Row) -> dict[str, Any]:
     lora["target_modules"] = _targets(method)
     if "modules_to_save" in method:
         lora["modules_to_save"] = ["embed_tokens", "lm_head"]
+    if "litgpt" in str(row["id"]):
+        lora["dropout"] = 0.05  # the default of its scripts
     if "litgpt" in str(row["id"]) or "titan" in str(row["id"]) or "torchtune" in str(row["id"]):
         lora["dtype"] = "bfloat16"
     settings: dict[str, Any] = {"method": "lora", "lora": lora}
@@ -229,14 +258,17 @@ def method_of(method: str, row: Row) -> dict[str, Any]:
 
 def _targets(method: str) -> list[str] | str:
     lowered = method.lower()
-    if "all" in lowered and ("all-linear" in lowered or "all linear" in lowered
-                             or "ll on awq" in lowered):
+    if "all" in lowered and (
+        "all-linear" in lowered or "all linear" in lowered or "ll on awq" in lowered
+    ):
         return "all-linear"
     if "default (qkv" in lowered:
         return ["q_proj", "k_proj", "v_proj", "c_attn", "query_key_value", "W_pack"]
     match = re.search(r" on ([\w, ]+)", method)
     text = match.group(1) if match else "q_proj,v_proj"
-    names = [part for part in re.split(r"[, ]+", text) if part and part not in ("base", "trainable")]
+    names = [
+        part for part in re.split(r"[, ]+", text) if part and part not in ("base", "trainable")
+    ]
     short = {"q": "q_proj", "v": "v_proj", "k": "k_proj", "o": "o_proj"}
     return [short.get(name, name) for name in names] or ["q_proj", "v_proj"]
 
@@ -249,8 +281,12 @@ def _quantization(row: Row, method: str) -> dict[str, Any] | None:
     if "awq" in text:
         return {"bits": 4, "type": "awq", "kbit_preparation": False}
     if "nf4" in text or "bnb" in text or "qlora" in text:
-        return {"bits": 4, "type": "nf4", "double_quant": "dq" in text or "torchao" in text,
-                "kbit_preparation": prepared or "swift" in str(row["id"])}
+        return {
+            "bits": 4,
+            "type": "nf4",
+            "double_quant": "dq" in text or "torchao" in text,
+            "kbit_preparation": prepared or "swift" in str(row["id"]),
+        }
     return None
 
 
@@ -259,31 +295,68 @@ def _peft(method: str) -> dict[str, Any]:
     config = json.loads(text)
     if kind == "LORA":
         if config.get("use_dora"):
-            raise Inexpressible("DoRA")
-        return {"method": "lora", "lora": {
-            "r": config["r"], "target_modules": config["target_modules"],
-            "dropout": config.get("lora_dropout", 0.0)}}
+            raise InexpressibleError("DoRA")
+        return {
+            "method": "lora",
+            "lora": {
+                "r": config["r"],
+                "target_modules": config["target_modules"],
+                "dropout": config.get("lora_dropout", 0.0),
+            },
+        }
     if kind in _LIKE_LORA:
         rank = config.get("r") or config.get("init_r") or 8
-        return {"method": "lora", "lora": {
-            "r": min(int(rank), 64), "target_modules": config.get("target_modules") or [
-                "q_proj", "v_proj"], "dropout": 0.0}}
-    raise Inexpressible("an adapter that is not LoRA")
+        return {
+            "method": "lora",
+            "lora": {
+                "r": min(int(rank), 64),
+                "target_modules": config.get("target_modules") or ["q_proj", "v_proj"],
+                "dropout": 0.0,
+            },
+        }
+    raise InexpressibleError("an adapter that is not LoRA")
 
 
 # Adapters of linear maps whose memory is that of LoRA, nearly: a product beside the base's.
-_LIKE_LORA = ("ADALORA", "LOHA", "LOKR", "OFT", "BOFT", "ROAD", "VERA", "PVERA", "MISS", "IA3",
-              "RANDLORA", "UNILORA", "VBLORA", "C3A", "SHIRA", "WAVEFT", "FROD", "DEFT", "PSOFT",
-              "ADAMSS", "PEANUT", "GLORA", "TINYLORA", "FOURIERFT")
+_LIKE_LORA = (
+    "ADALORA",
+    "LOHA",
+    "LOKR",
+    "OFT",
+    "BOFT",
+    "ROAD",
+    "VERA",
+    "PVERA",
+    "MISS",
+    "IA3",
+    "RANDLORA",
+    "UNILORA",
+    "VBLORA",
+    "C3A",
+    "SHIRA",
+    "WAVEFT",
+    "FROD",
+    "DEFT",
+    "PSOFT",
+    "ADAMSS",
+    "PEANUT",
+    "GLORA",
+    "TINYLORA",
+    "FOURIERFT",
+)
 
 
 def sharding_of(row: Row) -> dict[str, Any]:
     text = str(row["sharding"])
     lowered = text.lower()
     options: dict[str, Any] = {}
-    for key, name in (("tp", "tensor_parallel"), ("pp", "pipeline_parallel"),
-                      ("cp", "sequence_parallel"), ("ep", "expert_parallel"),
-                      ("sp", "sequence_parallel")):
+    for key, name in (
+        ("tp", "tensor_parallel"),
+        ("pp", "pipeline_parallel"),
+        ("cp", "sequence_parallel"),
+        ("ep", "expert_parallel"),
+        ("sp", "sequence_parallel"),
+    ):
         if match := re.search(rf"\b{key} ?(\d+)", lowered):
             options[name] = int(match.group(1))
     if match := re.search(r"sequence parallel (\d+)", lowered):
@@ -292,7 +365,7 @@ def sharding_of(row: Row) -> dict[str, Any]:
         options["shard_size"] = int(match.group(1))
     result: dict[str, Any] = {"sharding_options": options}
     if "megatron" in lowered:
-        raise Inexpressible("Megatron")
+        raise InexpressibleError("Megatron")
     if "device_map" in lowered:
         options["device_map"] = "auto"
         result["sharding"] = "none"
@@ -325,7 +398,9 @@ def metric_of(row: Row) -> str:
 class Compared:
     """One row with its prediction."""
 
-    def __init__(self, row: Row, predicted: float, interval: tuple[float, float], peak: str) -> None:
+    def __init__(
+        self, row: Row, predicted: float, interval: tuple[float, float], peak: str
+    ) -> None:
         self.row = row
         self.predicted = predicted
         self.measured = float(row["value_gib"])
@@ -351,18 +426,25 @@ def compare(rows: Iterable[Row]) -> tuple[list[Compared], dict[str, list[str]]]:
             continue
         try:
             result = estimate(settings_of(row))
-        except (Inexpressible, SettingsError) as error:
+        except (InexpressibleError, SettingsError) as error:
             left.setdefault(str(error), []).append(str(row["id"]))
             continue
         interval = getattr(result, metric_of(row))
-        done.append(Compared(row, interval.estimate / GIB, (interval.low / GIB,
-                                                            interval.high / GIB),
-                             result.peak.name))
+        done.append(
+            Compared(
+                row,
+                interval.estimate / GIB,
+                (interval.low / GIB, interval.high / GIB),
+                result.peak.name,
+            )
+        )
     return done, left
 
 
 def _table(title: str, rows: list[Compared], key: Callable[[Compared], str]) -> list[str]:
-    lines = [f"{title:44} {'rows':>5} {'median':>7} {'p90':>7} {'bias':>7} {'low>3%':>7} {'inside':>7}"]
+    lines = [
+        f"{title:44} {'rows':>5} {'median':>7} {'p90':>7} {'bias':>7} {'low>3%':>7} {'inside':>7}"
+    ]
     groups: dict[str, list[Compared]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
@@ -372,8 +454,10 @@ def _table(title: str, rows: list[Compared], key: Callable[[Compared], str]) -> 
         bias = statistics.median(row.error for row in members)
         below = sum(row.error < -0.03 for row in members)
         inside = sum(row.interval[0] <= row.measured <= row.interval[1] for row in members)
-        lines.append(f"{name[:44]:44} {len(members):5} {statistics.median(errors):7.1%} {p90:7.1%} "
-                     f"{bias:+7.1%} {below:7} {inside / len(members):7.0%}")
+        lines.append(
+            f"{name[:44]:44} {len(members):5} {statistics.median(errors):7.1%} {p90:7.1%} "
+            f"{bias:+7.1%} {below:7} {inside / len(members):7.0%}"
+        )
     return lines
 
 
@@ -383,8 +467,11 @@ def _source(row: Compared) -> str:
 
 def _method(row: Compared) -> str:
     method = str(row.row["method"]).lower()
-    kind = "qlora" if method.startswith(("qlora", "gptq")) else (
-        "lora" if "lora" in method else "full")
+    kind = (
+        "qlora"
+        if method.startswith(("qlora", "gptq"))
+        else ("lora" if "lora" in method else "full")
+    )
     sharded = "" if int(row.row["world_size"]) == 1 else " sharded"
     return kind + sharded
 
@@ -396,10 +483,14 @@ def report(rows: list[Row], worst: int) -> str:
     lines += [f"  not expressed: {len(ids):3}  {reason}" for reason, ids in left.items()]
     sure = [row for row in done if not row.capped and row.row["quality"] == "A"]
     capped = [row for row in done if row.capped]
-    for title, members in (("complete, quality A", sure),
-                           ("complete, quality B", [row for row in done if not row.capped
-                                                    and row.row["quality"] != "A"]),
-                           ("length known as a cap", capped)):
+    for title, members in (
+        ("complete, quality A", sure),
+        (
+            "complete, quality B",
+            [row for row in done if not row.capped and row.row["quality"] != "A"],
+        ),
+        ("length known as a cap", capped),
+    ):
         if not members:
             continue
         lines += ["", f"== {title}"]
@@ -409,8 +500,10 @@ def report(rows: list[Row], worst: int) -> str:
         lines += _table("by source", members, _source)
     lines += ["", f"== {worst} worst of complete, quality A"]
     for row in sorted(sure, key=lambda row: -abs(row.error))[:worst]:
-        lines.append(f"{row.error:+7.1%} {row.predicted:8.2f} for {row.measured:8.2f} "
-                     f"[{row.peak}] {row.row['id']}")
+        lines.append(
+            f"{row.error:+7.1%} {row.predicted:8.2f} for {row.measured:8.2f} "
+            f"[{row.peak}] {row.row['id']}"
+        )
     return "\n".join(lines)
 
 
@@ -419,11 +512,12 @@ def explain(row: Row) -> str:
     settings = settings_of(row)
     result = estimate(settings)
     lines = [json.dumps(settings), f"measured {row['value_gib']} GiB {row['metric_class']}"]
-    for phase in result.phases:
-        lines.append(f"{phase.name:16} {phase.total / GIB:8.3f}")
-    for tensor in result.peak.tensors:
-        if tensor.bytes > 2**24:
-            lines.append(f"    {tensor.bytes / GIB:8.3f} {tensor.kind:22} {tensor.name}")
+    lines += [f"{phase.name:16} {phase.total / GIB:8.3f}" for phase in result.phases]
+    lines += [
+        f"    {tensor.bytes / GIB:8.3f} {tensor.kind:22} {tensor.name}"
+        for tensor in result.peak.tensors
+        if tensor.bytes > 2**24
+    ]
     return "\n".join(lines)
 
 
@@ -442,9 +536,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if options.all:
         for row in compare(rows)[0]:
-            sys.stdout.write(f"{row.error:+7.1%} {row.predicted:8.2f} {row.measured:8.2f} "
-                             f"{row.peak:14} {row.row['metric_class'][:9]:9} {row.row['quality']}"
-                             f"{'c' if row.capped else ' '} {row.row['id']}\n")
+            sys.stdout.write(
+                f"{row.error:+7.1%} {row.predicted:8.2f} {row.measured:8.2f} "
+                f"{row.peak:14} {row.row['metric_class'][:9]:9} {row.row['quality']}"
+                f"{'c' if row.capped else ' '} {row.row['id']}\n"
+            )
         return 0
     sys.stdout.write(report(rows, options.worst) + "\n")
     return 0

@@ -89,7 +89,7 @@ def surroundings(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def fixed(script: str, folder: Path) -> Path:
-    """A copy of a script, after ``memlint fix --select MEM9,MEM904``: the fix of a hint is selected by code."""
+    """A copy of a script, after ``memlint fix --select MEM9,MEM904`` (a hint, by its code)."""
     copy = folder / script
     copy.write_text((FOLDER / script).read_text())
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

@@ -1,4 +1,4 @@
-"""The command line: ``memlint check``, ``fix``, ``rule``, ``rules`` and ``target``.
+"""The command line: ``memlint check``, ``fix``, ``estimate``, ``rule``, ``rules`` and ``target``.
 
 Only this package knows click and prints. Everything that a
 command needs is imported inside it: start-up time is part of what the tool is.
@@ -126,6 +126,7 @@ def main() -> None:
     memlint check train.py            what wastes memory, why, and what would fix it
     memlint fix train.py              apply the fixes that change nothing the model learns
     memlint fix --unsafe-fixes .      apply those too that change training
+    memlint estimate train.py         how much GPU memory the run needs, and for what
     memlint rule MEM301               explain a rule
     """
 
@@ -234,6 +235,55 @@ def target(path: str, target: str | None, config: str | None) -> int:
     from memlint.cli.target import target_command
 
     return target_command(path, target, config)
+
+
+@main.command(short_help="Estimate the GPU memory of a run.")
+@click.argument("script", required=False, type=click.Path(), metavar="[SCRIPT]")
+@click.option(
+    "--settings", "settings_file", metavar="FILE.json", help="Read the run from JSON, not a script."
+)
+@click.option("--gpu", metavar="NAME", help="The GPU, such as a100-80gb or rtx4090-24gb.")
+@click.option(
+    "--assume",
+    "assumptions",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Settle what is unknown, as in seq_len=4096 or lora.r=16; repeatable.",
+)
+@click.option("--model-config", metavar="PATH", help="The model's config.json.")
+@click.option("--target", metavar="VERSIONS", help="The versions that the script is for.")
+@click.option(
+    "--output-format",
+    default="text",
+    metavar="FORMAT",
+    type=click.Choice(["text", "json"]),
+    help="text (default) or json.",
+)
+def estimate(
+    script: str | None,
+    settings_file: str | None,
+    gpu: str | None,
+    assumptions: tuple[str, ...],
+    model_config: str | None,
+    target: str | None,
+    output_format: str,
+) -> int:
+    """Estimate the GPU memory that the run in SCRIPT needs, phase by phase.
+
+    Nothing is run or downloaded. What the script does not say is assumed and listed. Exits with
+    1 if a GPU is named and the run does not fit.
+    """
+    from memlint.cli.estimate import estimate_command
+
+    return estimate_command(
+        script,
+        settings_file=settings_file,
+        gpu=gpu,
+        assumptions=assumptions,
+        model_config=model_config,
+        target=target,
+        output_format=output_format,
+    )
 
 
 @main.command(short_help="Show what the script model knows of a file.")

@@ -20,6 +20,7 @@ from memlint.fix.notes import placed_notes
 from memlint.fix.spans import FixError, Tree, parse
 from memlint.fix.splicing import TextEdit, spliced
 from memlint.fix.verify import checked
+from memlint.fix.width import within_width
 from memlint.rule.edits import (
     AddDecorator,
     AddImport,
@@ -143,11 +144,21 @@ def draft(tree: Tree, edits: Sequence[Edit]) -> Draft:
 def _attempt(tree: Tree, drafts: list[Draft]) -> tuple[list[Splice], Tree]:
     """The splices of ``drafts`` and the new tree; FixError if the new text fails a gate."""
     try:
-        splices = placed_notes(tree.data, merged(tree, drafts))
-        text = spliced(tree.data, splices).decode("utf-8")
-        return splices, checked(tree, text, drafts, splices) if splices else tree
+        plain = placed_notes(tree.data, merged(tree, drafts))
+        splices = within_width(tree.data, plain)
+        try:
+            return splices, _gated(tree, drafts, splices)
+        except FixError:
+            if splices == plain:
+                raise
+            return plain, _gated(tree, drafts, plain)
     except AssertionError as error:
         raise FixError(f"splices overlap ({error})") from error
+
+
+def _gated(tree: Tree, drafts: list[Draft], splices: list[Splice]) -> Tree:
+    text = spliced(tree.data, splices).decode("utf-8")
+    return checked(tree, text, drafts, splices) if splices else tree
 
 
 def apply_to(tree: Tree, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, Tree]:

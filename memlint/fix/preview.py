@@ -10,6 +10,7 @@ from memlint.fix.merge import merged
 from memlint.fix.notes import placed_notes
 from memlint.fix.spans import FixError, parse
 from memlint.fix.splicing import TextEdit, spliced, split_lines
+from memlint.fix.width import within_width
 from memlint.rule.edits import Edit
 
 
@@ -29,6 +30,7 @@ def previews(text: str, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, ...]:
     for edits in fixes:
         try:
             splices = placed_notes(tree.data, merged(tree, [draft(tree, edits)]))
+            splices = within_width(tree.data, splices)
             new = spliced(tree.data, splices).decode("utf-8", "surrogatepass")
         except (FixError, AssertionError) as error:
             result.append(Applied(text, refused={0: str(error)}))

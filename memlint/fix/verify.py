@@ -11,6 +11,7 @@ import ast
 import re
 import warnings
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from memlint.fix.spans import FixError, Tree, parse
@@ -53,6 +54,17 @@ def _named(tree: Tree, draft: Draft) -> list[Span]:
     ]
 
 
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """``spans`` in order, those that touch made one: lines that follow each other are one place."""
+    joined: list[Span] = []
+    for span in sorted(spans):
+        if joined and span.start <= joined[-1].end:
+            joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
+        else:
+            joined.append(span)
+    return joined
+
+
 def checked(tree: Tree, text: str, drafts: list[Draft], splices: list[Splice]) -> Tree:
     """The tree of the new ``text``; FixError if it may not replace that of ``tree``."""
     before = tree.data.decode("utf-8")
@@ -60,7 +72,7 @@ def checked(tree: Tree, text: str, drafts: list[Draft], splices: list[Splice]) -
     if _compiles(text) < _compiles(before):
         raise FixError("the new text does not parse")
 
-    named = [span for draft in drafts for span in _named(tree, draft)]
+    named = _joined(span for draft in drafts for span in _named(tree, draft))
     for splice in splices:
         line = splice.lines and splice.span.start == splice.span.end
         if not line and not any(region.contains(splice.span) for region in named):

@@ -8,7 +8,6 @@ No torch, no GPU, no download.
 from __future__ import annotations
 
 from memlint.memory.assume import Assumption
-from memlint.memory.estimate import Estimate, Interval, Phase, estimate
 from memlint.memory.settings import (
     Lora,
     Quantization,
@@ -20,6 +19,7 @@ from memlint.memory.settings import (
     with_assumption,
 )
 from memlint.memory.tape import Tensor
+from memlint.memory.timeline import Estimate, Interval, Phase, estimate, single_tensors
 
 __all__ = [
     "Assumption",
@@ -35,5 +35,6 @@ __all__ = [
     "parse_assumption",
     "read_settings",
     "replace",
+    "single_tensors",
     "with_assumption",
 ]

@@ -6,7 +6,7 @@ Shapes: T tokens, D hidden, H query heads, K key/value heads, E experts.
 
 from __future__ import annotations
 
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class Linear(Plain):

@@ -11,7 +11,7 @@ from typing import Any
 from memlint.memory import facts
 from memlint.memory.architecture import Architecture
 from memlint.memory.settings import Lora, Quantization, Settings
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class Assumption(Plain):
@@ -92,10 +92,14 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
         quiet=True,
     )
     if method in ("lora", "qlora"):
-        changes["lora"] = _lora(settings.lora or Lora(), architecture, weights, taken)
+        narrow = ours and method == "qlora" and facts.reaches(versions, facts.TRL_LEAVES_KBIT)
+        changes["lora"] = _lora(settings.lora or Lora(), architecture, taken, narrow=narrow)
     if method == "qlora" or settings.quantization is not None:
         changes["quantization"] = _quantization(
-            settings.quantization or Quantization(), architecture, trainer, taken
+            settings.quantization or Quantization(),
+            architecture,
+            trainer != "loop" and not (ours and facts.reaches(versions, facts.TRL_LEAVES_KBIT)),
+            taken,
         )
     return Known(settings._replace(**changes), tuple(taken))
 
@@ -130,7 +134,7 @@ def _reference(settings: Settings, trainer: str, method: str) -> bool:
     return trainer == "trl.DPOTrainer" and method == "full"
 
 
-def _lora(lora: Lora, architecture: Architecture, weights: str, taken: list[Assumption]) -> Lora:
+def _lora(lora: Lora, architecture: Architecture, taken: list[Assumption], *, narrow: bool) -> Lora:
     changes: dict[str, Any] = {}
     if lora.r is None:
         changes["r"] = 16
@@ -147,7 +151,7 @@ def _lora(lora: Lora, architecture: Architecture, weights: str, taken: list[Assu
     if lora.dropout is None:
         changes["dropout"] = 0.0
     if lora.dtype is None:
-        changes["dtype"] = "float32"
+        changes["dtype"] = "bfloat16" if narrow else "float32"
     return lora._replace(**changes)
 
 
@@ -164,7 +168,7 @@ def default_targets(architecture: Architecture) -> tuple[str, ...]:
 
 
 def _quantization(
-    quantization: Quantization, architecture: Architecture, trainer: str, taken: list[Assumption]
+    quantization: Quantization, architecture: Architecture, prepares: bool, taken: list[Assumption]
 ) -> Quantization:
     changes: dict[str, Any] = {}
     bits = quantization.bits
@@ -186,10 +190,8 @@ def _quantization(
     if quantization.compute_dtype is None:
         changes["compute_dtype"] = "bfloat16"
     if quantization.kbit_preparation is None:
-        changes["kbit_preparation"] = trainer != "loop"
+        changes["kbit_preparation"] = prepares
         taken.append(
-            Assumption(
-                "quantization.kbit_preparation", trainer != "loop", "usual with bitsandbytes"
-            )
+            Assumption("quantization.kbit_preparation", prepares, "as the trainer does it")
         )
     return quantization._replace(**changes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from memlint.memory.architecture import Attention, Layer, Linear, Mlp
 from memlint.memory.tape import Tape, Value
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class Weight(Plain):
@@ -40,6 +40,7 @@ class Work(Plain):
     norm_kernel: ``eager`` (transformers' own) or ``fused`` (Liger, Apex, torch's rms_norm).
     gated_kernel: whether SwiGLU is one kernel (Liger). mask: whether sdpa gets a mask.
     repeat_keys: whether keys and values are copied for each query head.
+    softmax_width: bytes of the softmax of materialized scores; most families take float32.
     """
 
     batch: int
@@ -57,6 +58,7 @@ class Work(Plain):
     norm_width: int = 2
     grouped_experts: bool = True
     fused_activations: bool = False
+    softmax_width: int = 4
     compile: bool = False
 
     @property
@@ -322,14 +324,11 @@ def _mix(
     key_length: int,
 ) -> Value:
     """softmax(q k') v by the chosen implementation."""
-    if work.attention == "eager" or spec.alibi and work.attention == "eager":
+    if work.attention == "eager" or (spec.alibi and work.attention == "eager"):
         return _eager(tape, query, key, value, spec, work, key_length)
     flash = work.attention.startswith("flash")
-    if flash and query.width == 4:
-        query, key, value = (
-            cast(tape, item, work.compute, "attention input") for item in (query, key, value)
-        )
-    elif work.autocast and work.attention == "sdpa" and query.width == 4:
+    lowered = flash or (work.autocast and work.attention == "sdpa")
+    if lowered and query.width == 4:
         query, key, value = (
             cast(tape, item, work.compute, "attention input") for item in (query, key, value)
         )
@@ -382,7 +381,12 @@ def _eager(
             "attention scores masked", (scaled,), scores, width, kind="attention scores"
         )
     soft = tape.op(
-        "attention softmax", (scaled,), scores, 4, saves_output=True, kind="attention scores"
+        "attention softmax",
+        (scaled,),
+        scores,
+        max(work.softmax_width, width),
+        saves_output=True,
+        kind="attention scores",
     )
     chances = cast(tape, soft, width, "attention weights")
     chances.storage.kind = "attention scores"

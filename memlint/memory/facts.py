@@ -50,6 +50,10 @@ FUSED_ADAMW = ("transformers", (4, 55))
 TRL_CHECKPOINTS = ("trl", (0, 22))
 TRL_TILES = ("trl", (1, 15))
 
+# trl 1.0: no k-bit preparation of quantized models, and their adapters are cast to bfloat16
+# (read in 0.24, which prepares, and 1.0, which does not).
+TRL_LEAVES_KBIT = ("trl", (1, 0))
+
 # transformers 4.48: sdpa leaves keys unrepeated where it gets no mask (torch's enable_gqa).
 SDPA_GROUPS = ("transformers", (4, 48))
 

@@ -704,7 +704,7 @@ def _falcon(config: Config, kind: str) -> Architecture:
                 Linear("dense_4h_to_h", inner, hidden, bias),
             ),
         ),
-        norms=2 if grouped and config.get("num_ln_in_parallel_attn") != 1 or not parallel else 1,
+        norms=2 if (grouped and config.get("num_ln_in_parallel_attn") != 1) or not parallel else 1,
         parallel=parallel,
     )
     return Architecture(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memlint.memory.settings import SettingsError
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class Gpu(Plain):

@@ -17,7 +17,7 @@ from __future__ import annotations
 from memlint.memory.architecture import Linear
 from memlint.memory.blocks import Weight, Work, cast, linear, norm
 from memlint.memory.tape import Tape, Value
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 TILE_TOKENS = 4096  # trl/kernels/chunked_logprob.py, TOKEN_CHUNK_SIZE
 TILE_VOCABULARY = 32768  # its callers' default chunk_size
@@ -146,16 +146,31 @@ def _cross_entropy(tape: Tape, logits: Value, head: Head) -> Value:
 def _log_probabilities(tape: Tape, logits: Value, head: Head) -> Value:
     """Log-probabilities of the chosen tokens: trl's ``selective_log_softmax``.
 
-    In 16 bits it takes a log-softmax of each row; in float32 a log-sum-exp of each row.
+    In 16 bits it takes a log-softmax row by row; in float32, as the trainers' mixed precision
+    hands the logits out, a log-sum-exp, whose backward reads the logits again.
     """
     if head.path == "fused":
         return tape.op("log-probabilities", (logits,), head.tokens, 4, saves=(logits,))
-    chances = tape.op(
-        "log-softmax", (logits,), logits.elements, logits.width, saves_output=True, kind="logits"
+    if head.autocast:
+        wide = cast(tape, logits, 4, "logits in float32")
+        wide.storage.kind = "logits"
+        return tape.op(
+            "log-probabilities",
+            (wide,),
+            head.tokens,
+            4,
+            saves=(wide,),
+            backward_scratch=wide.bytes,
+            kind="logits",
+        )
+    loss = tape.op(
+        "log-probabilities",
+        (logits,),
+        head.tokens,
+        logits.width,
+        keeps=logits.bytes,
+        kind="logits",
     )
-    loss = tape.op("log-probabilities", (chances,), head.tokens, logits.width)
-    if head.held:
-        tape.hold(logits)
     tape.touch(logits)
     return loss
 

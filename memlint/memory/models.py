@@ -1,127 +1,98 @@
-"""Architectures by name: a shipped table, a ``config.json``, or the local hub cache.
+"""Compares the shipped table of models with transformers' own classes.
 
-``python -m memlint.memory.models --check`` compares the table with transformers' own configuration
-classes and models, where transformers is installed.
+    python -m memlint.memory.models --check
+
+Each row's configuration is given to transformers' class of its type, the model is built without
+storage, and its parameters are counted. Types that transformers does not have (remote code) are
+named and left out.
 """
 
 from __future__ import annotations
 
-import difflib
-import json
-import os
-import re
+import importlib
+import importlib.util
+import sys
+import warnings
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from memlint.memory.architecture import Architecture
-from memlint.memory.families import ConfigError, read_config
-from memlint.memory.settings import SettingsError
+from memlint.memory.checkpoints import find_architecture, table_configs
 
-_TAIL = re.compile(
-    r"[-_.](?:unsloth-bnb-4bit|bnb-4bit|bnb-8bit|gptq(?:-int[48]|-4bit|-8bit)?|int[48]|awq"
-    r"|gguf|fp8|bf16|4bit|8bit|instruct|chat|base|it|hf|pt)$",
-    re.IGNORECASE,
-)
+_MARGIN = 0.002  # norms of rare places; a wrong size shows as far more
 
 
-@cache
-def _table() -> dict[str, dict[str, Any]]:
-    """Plain names (no organization, no punctuation) to rows."""
-    text = (Path(__file__).parent / "data" / "models.json").read_text(encoding="utf-8")
-    table: dict[str, dict[str, Any]] = {}
-    rows = json.loads(text)["models"]
-    for row in rows:
-        for name in (row["name"], *row["aliases"]):
-            table.setdefault(plain_name(name), row)
-    for row in rows:
-        for name in (row["name"], *row["aliases"]):
-            table.setdefault(plain_name(_strip(name)), row)
-    return table
-
-
-def model_names() -> tuple[str, ...]:
-    """The hub names of the table's rows."""
-    return tuple(dict.fromkeys(row["name"] for row in _table().values()))
-
-
-def plain_name(name: str) -> str:
-    """A hub name without organization, case and punctuation."""
-    last = name.rstrip("/").rpartition("/")[2].lower()
-    return "".join(character for character in last if character.isalnum())
-
-
-def _strip(name: str) -> str:
-    """The name without suffixes of variants (``-Instruct``, ``-bnb-4bit``, ``-GPTQ``)."""
-    last = name.rstrip("/").rpartition("/")[2]
-    while True:
-        shorter = _TAIL.sub("", last)
-        if shorter == last or not shorter:
-            return last
-        last = shorter
-
-
-def find_architecture(model: str | Mapping[str, Any]) -> Architecture:
-    """The architecture of a hub name, a path or a configuration.
-
-    Raises:
-        SettingsError: nothing of that name is known, with the nearest names.
-    """
-    if not isinstance(model, str):
-        return _read(model, "the given configuration")
-    config = _local(model)
-    if config is not None:
-        return _read(config, model)
-    table = _table()
-    for name in _candidates(model):
-        row = table.get(plain_name(name))
-        if row is not None:
-            return _read(row["config"], model)
-    near = difflib.get_close_matches(plain_name(_strip(model)), table, 3, 0.6)
-    names = list(dict.fromkeys(str(table[key]["name"]) for key in near))
-    hint = f"; near: {', '.join(names)}" if names else ""
-    raise SettingsError(
-        f"the shape of model {model!r} is not known{hint}: give its config.json "
-        "(--model-config PATH)"
-    )
-
-
-def _candidates(model: str) -> list[str]:
-    """The name, then shorter ones: suffixes off, a remark in brackets off."""
-    bare = re.sub(r"\s*\(.*\)\s*$", "", model).strip()
-    return list(dict.fromkeys((model, bare, _strip(bare))))
-
-
-def _read(config: Mapping[str, Any], name: str) -> Architecture:
-    try:
-        return read_config(config)
-    except ConfigError as error:
-        raise SettingsError(f"{name}: {error}") from None
-
-
-def _local(model: str) -> Mapping[str, Any] | None:
-    """A ``config.json`` at a path, in a folder, or in the local hub cache."""
-    path = Path(model)
-    places = [path] if path.suffix == ".json" else [path / "config.json"]
-    if "/" in model and not path.exists():
-        home = os.environ.get("HF_HOME")
-        root = Path(
-            os.environ.get("HF_HUB_CACHE")
-            or (Path(home) / "hub" if home else Path.home() / ".cache" / "huggingface" / "hub")
-        )
-        folder = root / f"models--{model.replace('/', '--')}" / "snapshots"
-        if folder.is_dir():
-            places.extend(sorted(folder.glob("*/config.json")))
-    for place in places:
-        try:
-            text = place.read_text(encoding="utf-8")
-        except (OSError, ValueError):
+def check_table(only: str = "") -> list[str]:
+    """A line for each row that differs, or that cannot be compared, and one with the count."""
+    warnings.simplefilter("ignore")
+    lines: list[str] = []
+    compared = 0
+    for name, config in table_configs().items():
+        if only not in name:
             continue
         try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise SettingsError(f"{place} is no JSON: {error}") from None
-        if isinstance(data, Mapping):
-            return data
-    return None
+            theirs = _count(config)
+        except LookupError as error:
+            lines.append(f"{name}: not compared: {error}")
+            continue
+        compared += 1
+        architecture = find_architecture(config)
+        if architecture.family in ("t5", "mt5"):
+            # transformers 5 ties T5's matrices whatever the checkpoint's configuration says.
+            architecture = architecture._replace(tied=True)
+        ours = architecture.parameters
+        if abs(ours / theirs - 1) > _MARGIN:
+            lines.append(
+                f"{name}: {ours:,} parameters here, {theirs:,} there ({ours / theirs - 1:+.2%})"
+            )
+    lines.append(f"{compared} models compared")
+    return lines
+
+
+def _count(config: Mapping[str, Any]) -> int:
+    """Parameters of transformers' model of a configuration.
+
+    Raises:
+        LookupError: transformers has no such model, or cannot build it.
+    """
+    torch = importlib.import_module("torch")
+    transformers = importlib.import_module("transformers")
+    values = dict(config)
+    kind = str(values.pop("model_type"))
+    architecture = find_architecture(config)
+    if architecture.head != "lm":
+        auto = transformers.AutoModelForImageClassification
+    elif architecture.encoder_decoder:
+        auto = transformers.AutoModelForSeq2SeqLM
+        if kind == "whisper":
+            auto = transformers.AutoModelForSpeechSeq2Seq
+    elif "vision_config" in config:
+        auto = transformers.AutoModelForImageTextToText
+    elif kind in ("bert", "roberta", "xlm-roberta", "distilbert"):
+        auto = transformers.AutoModelForMaskedLM
+    else:
+        auto = transformers.AutoModelForCausalLM
+    try:
+        made = transformers.AutoConfig.for_model(kind, **values)
+        with torch.device("meta"):
+            model = auto.from_config(made)
+    except Exception as error:
+        reason = str(error).partition("\n")[0][:90]
+        raise LookupError(f"{type(error).__name__}: {reason}") from None
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def main(arguments: list[str]) -> int:
+    """Run the check; the exit status: 1 where a row differs."""
+    if not arguments or arguments[0] != "--check":
+        sys.stderr.write("usage: python -m memlint.memory.models --check [NAME]\n")
+        return 2
+    if importlib.util.find_spec("transformers") is None:
+        sys.stderr.write("the check needs transformers: pip install 'torch-memlint[runtime]'\n")
+        return 2
+    lines = check_table("".join(arguments[1:2]))
+    sys.stdout.write("\n".join(lines) + "\n")
+    return int(any("parameters here" in line for line in lines))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -7,7 +7,7 @@ optimizers' own packages.
 
 from __future__ import annotations
 
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class Optimizer(Plain):

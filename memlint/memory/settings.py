@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 
 class SettingsError(ValueError):
@@ -65,12 +65,12 @@ class Settings(Plain):
     compile: bool | None = None
     world_size: int | None = None
     sharding: str | None = None
-    sharding_options: Mapping[str, Any] = {}  # noqa: RUF012 - read only
+    sharding_options: Mapping[str, Any] = {}
     gpu: str | None = None
-    versions: Mapping[str, str] = {}  # noqa: RUF012 - read only
+    versions: Mapping[str, str] = {}
     autocast: bool | None = None
     evaluation: bool | None = None
-    generation: Mapping[str, Any] = {}  # noqa: RUF012 - read only
+    generation: Mapping[str, Any] = {}
 
 
 METHODS = ("full", "lora", "qlora")
@@ -141,7 +141,7 @@ _COUNTS = (
 )
 _FLAGS = ("packed", "compile", "autocast", "evaluation", "shared_prompt", "reference_model")
 _MAPPINGS = ("sharding_options", "versions", "generation")
-_NESTED = {"lora": Lora, "quantization": Quantization}
+_NESTED: dict[str, type[Plain]] = {"lora": Lora, "quantization": Quantization}
 
 
 def read_settings(data: Mapping[str, Any]) -> Settings:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 _LIVE = 10**9  # DeepSpeed's stage3_max_live_parameters
 _BUCKET = 5 * 10**8  # its reduce_bucket_size, in numbers; "auto" is hidden size squared
@@ -69,7 +69,7 @@ def plan(name: str, world: int, options: Mapping[str, Any], offload: str, hidden
         pipeline = max(pipeline, world)
     group = _option(options, 0, "shard_size", "data_parallel_shard_degree", "fsdp_size", "dp_shard")
     shards = group or max(world // (tensor * pipeline), 1)
-    common = {
+    common: dict[str, Any] = {
         "name": name,
         "world": world,
         "split": pipeline,

@@ -11,7 +11,7 @@ the same tensor is added into the first in place, and views share storage and gr
 
 from __future__ import annotations
 
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 ROUND = 512  # the allocator hands out multiples of 512 bytes
 
@@ -92,11 +92,12 @@ class Operation:
 
 
 class Tensor(Plain):
-    """A tensor that lives at a moment: its name, bytes and kind."""
+    """A tensor that lives at a moment: its name, bytes, kind, and how the bytes come about."""
 
     name: str
     bytes: int
     kind: str
+    arithmetic: str = ""
 
 
 class Moment(Plain):
@@ -129,6 +130,18 @@ class Replay(Plain):
     saved_tensors: tuple[Tensor, ...]
     weight_gradients: int
     output: int
+
+
+class Trace(Plain):
+    """Allocations (number, bytes) and releases (number, 0) in order.
+
+    plain: a forward pass that keeps nothing but its input. saving: one that keeps what backward
+    needs. backward: the backward pass; weight gradients have numbers below -10 and stay.
+    """
+
+    plain: tuple[tuple[int, int], ...]
+    saving: tuple[tuple[int, int], ...]
+    backward: tuple[tuple[int, int], ...]
 
 
 class Tape:
@@ -303,6 +316,131 @@ class Tape:
             output=output.storage.bytes,
         )
 
+    def allocations(self) -> tuple[Tensor, ...]:
+        """Every single tensor that the recording allocates, with its arithmetic."""
+        tensors: list[Tensor] = []
+        for operation in self._operations:
+            if operation.alias and any(
+                value.storage is operation.output.storage for value in operation.inputs
+            ):
+                continue
+            output = operation.output
+            sizes = f"{output.elements} x {output.width} bytes"
+            storage = output.storage
+            tensors.append(Tensor(storage.name, storage.bytes, storage.kind, sizes))
+            if output.grad:
+                name = f"gradient of {storage.name}"
+                tensors.append(Tensor(name, storage.bytes, "activation gradients", sizes))
+            if operation.weight_bytes:
+                name = f"gradient of the weight of {operation.name}"
+                tensors.append(Tensor(name, operation.weight_bytes, "gradients"))
+            for scratch in {operation.scratch, operation.backward_scratch} - {0}:
+                tensors.append(Tensor(f"workspace of {operation.name}", scratch, "temporaries"))
+            tensors.extend(
+                Tensor(kept.name, kept.bytes, kept.kind)
+                for kept in operation.saves
+                if kept.name.endswith((", kept", "dtype"))
+            )
+        return tuple(tensors)
+
+    def trace(self, output: Value) -> Trace:
+        """The order of allocations and releases: forward alone, with saving, and backward.
+
+        Numbers name storages: 0 the input, 1 the output, -1 and -2 the gradients of the input and
+        of the output. Call before ``replay``, which uses the recording up.
+        """
+        numbers: dict[int, int] = {}
+        for index, value in enumerate(self._inputs):
+            numbers[id(value.storage)] = 0 if index == 0 else 2 + index
+        numbers[id(output.storage)] = 1
+        plain = self._events(output, numbers, saving=False)
+        saving = self._events(output, numbers, saving=True)
+        return Trace(tuple(plain), tuple(saving), tuple(self._backward_events(output, numbers)))
+
+    def _events(
+        self, output: Value, numbers: dict[int, int], *, saving: bool
+    ) -> list[tuple[int, int]]:
+        events: list[tuple[int, int]] = []
+        saved = {id(s) for operation in self._operations for s in operation.saves}
+        saved.update(id(storage) for storage in self._held)
+        outside = {id(value.storage) for value in self._inputs} | {id(output.storage)}
+        made: set[int] = set(outside - {id(output.storage)})
+        dying: dict[int, list[Storage]] = {}
+        seen: set[int] = set()
+        for operation in self._operations:
+            _die(dying, seen, operation.output.storage)
+            for storage in operation.saves:
+                _die(dying, seen, storage)
+        for index, operation in enumerate(self._operations):
+            for storage in (operation.output.storage, *operation.saves):
+                if id(storage) not in made and storage.last >= index:
+                    made.add(id(storage))
+                    events.append((_number(numbers, storage), storage.bytes))
+            if operation.scratch:
+                number = 1000000 + index
+                events.append((number, operation.scratch))
+                events.append((number, 0))
+            for storage in dying.get(index, ()):
+                if id(storage) in outside or (saving and id(storage) in saved):
+                    continue
+                events.append((_number(numbers, storage), 0))
+        return events
+
+    def _backward_events(self, output: Value, numbers: dict[int, int]) -> list[tuple[int, int]]:
+        events: list[tuple[int, int]] = []
+        saves: dict[int, int] = {}
+        for operation in self._operations:
+            for storage in operation.saves:
+                saves[id(storage)] = saves.get(id(storage), 0) + 1
+        owners: dict[int, int] = {}
+        gradients: dict[int, int] = {}
+        if output.grad:
+            gradients[id(output)] = -2
+            owners[-2] = 1
+        inputs = {id(value): value for value in self._inputs[:1]}
+        fresh = 2000000
+        for operation in reversed(self._operations):
+            result = operation.output
+            mine = gradients.pop(id(result), None)
+            if mine is None:
+                continue
+            spare: list[int] = []
+            for value in operation.inputs:
+                if not value.grad:
+                    continue
+                if operation.alias and value.bytes == result.bytes:
+                    if id(value) not in gradients:
+                        gradients[id(value)] = mine
+                        owners[mine] += 1
+                    continue
+                fresh += 1
+                number = fresh
+                if id(value) in gradients:
+                    spare.append(number)
+                else:
+                    gradients[id(value)] = number
+                    owners[number] = 1
+                events.append((number, value.bytes))
+            if operation.weight_bytes:
+                events.append((-10 - fresh, operation.weight_bytes))
+            if operation.backward_scratch:
+                fresh += 1
+                events.append((fresh, operation.backward_scratch))
+                events.append((fresh, 0))
+            owners[mine] -= 1
+            if owners[mine] == 0:
+                events.append((mine, 0))
+            events.extend((number, 0) for number in spare)
+            for storage in operation.saves:
+                saves[id(storage)] -= 1
+                if saves[id(storage)] == 0 and numbers.get(id(storage)) != 0:
+                    events.append((_number(numbers, storage), 0))
+        for identity in inputs:
+            last = gradients.get(identity)
+            if last is not None:
+                events = [(-1 if key == last else key, size) for key, size in events]
+        return events
+
     def _forward(self, live: dict[int, Storage], output: Value) -> Moment:
         current = 0
         for value in self._inputs:
@@ -406,6 +544,10 @@ class Best:
             tensors.append(Tensor(f"workspace of {self.operation}", self.scratch, "temporaries"))
         tensors.sort(key=lambda tensor: -tensor.bytes)
         return Moment(max(self.bytes, 0), self.operation, tuple(tensors))
+
+
+def _number(numbers: dict[int, int], storage: Storage) -> int:
+    return numbers.setdefault(id(storage), 10 + len(numbers))
 
 
 def _die(dying: dict[int, list[Storage]], seen: set[int], storage: Storage) -> None:

@@ -11,7 +11,7 @@ from memlint.memory import facts
 from memlint.memory.architecture import Architecture, Layer, Linear
 from memlint.memory.blocks import Weight, Weights
 from memlint.memory.settings import Lora, Quantization, Settings, dtype_width
-from memlint.plain import Plain
+from memlint.source.record import Plain
 
 _GROUP = 128
 _BLOCK = 64
@@ -101,6 +101,9 @@ class Holding:
         self.settings = settings
         self.width = dtype_width(settings.weights_dtype or "bfloat16")
         self.compute = dtype_width(settings.compute_dtype or "bfloat16")
+        # Sharded weights are gathered in the compute dtype.
+        gathers = settings.sharding in ("fsdp", "fsdp2", "zero3")
+        self.working = min(self.width, self.compute) if gathers else self.width
         self.full = settings.method == "full"
         self.lora: Lora | None = settings.lora if not self.full else None
         self.quantization = settings.quantization
@@ -157,8 +160,8 @@ class Holding:
         width = self.width
         weight = Weight(
             trainable=self.full,
-            stored=width,
-            gradient=width,
+            stored=self.working,
+            gradient=self.working,
             rank=rank,
             adapter_width=self.adapter_width,
             adapter_dropout=(self.lora.dropout or 0.0) if self.lora else 0.0,
@@ -168,7 +171,9 @@ class Holding:
     def weights(self, layer: Layer) -> Weights:
         """The lookup that blocks use."""
         named = {linear.name: self.hold(linear).weight for linear in layer.linears}
-        return Weights(Weight(trainable=self.full, stored=self.width, gradient=self.width), named)
+        return Weights(
+            Weight(trainable=self.full, stored=self.working, gradient=self.working), named
+        )
 
     def layer(self, layer: Layer, norm_parameters: int) -> Stock:
         """The stock of one layer."""
@@ -267,7 +272,7 @@ class Holding:
             and matches("lm_head", lora.target_modules or ())
         ):
             rank = lora.r or 16
-        stored = 4 if self.prepared else self.width
+        stored = 4 if self.prepared else self.working
         return Weight(
             trainable=trainable,
             stored=stored,

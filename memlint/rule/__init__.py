@@ -57,7 +57,9 @@ if TYPE_CHECKING:
         Skip,
         advise,
         fix,
+        is_switched_off,
         together,
+        unless_switched_off,
     )
     from memlint.rule.triggers import LIBRARIES, PACKAGES
     from memlint.script import (
@@ -100,6 +102,7 @@ if TYPE_CHECKING:
         Trainer,
         Width,
     )
+    from memlint.script.version_guards import is_guarded, names_looked_up
     from memlint.source import Span
 
 __all__ = [
@@ -188,7 +191,11 @@ __all__ = [
     "WrapStatements",
     "advise",
     "fix",
+    "is_guarded",
+    "is_switched_off",
+    "names_looked_up",
     "together",
+    "unless_switched_off",
 ]
 
 

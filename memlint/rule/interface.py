@@ -48,7 +48,9 @@ from memlint.rule.kit import (
     Skip,
     advise,
     fix,
+    is_switched_off,
     together,
+    unless_switched_off,
 )
 from memlint.rule.triggers import LIBRARIES, PACKAGES
 from memlint.script import (
@@ -91,6 +93,7 @@ from memlint.script import (
     Trainer,
     Width,
 )
+from memlint.script.version_guards import is_guarded, names_looked_up
 from memlint.source import Span
 from memlint.source.record import Plain
 
@@ -180,7 +183,11 @@ __all__ = [
     "WrapStatements",
     "advise",
     "fix",
+    "is_guarded",
+    "is_switched_off",
+    "names_looked_up",
     "together",
+    "unless_switched_off",
 ]
 
 
@@ -208,7 +215,6 @@ class Rule(Plain):
     fix_safety: what the fix changes and when it is withheld.
     triggers: the file must contain a word of each of these sets for the rule to be asked; a tuple
         of words is searched in its order.
-    clean: scripts in which the rule stays silent (its traps), tested too.
     references: documentation or papers.
     skips: scripts that the rule says nothing of, whatever is in them.
     """
@@ -221,7 +227,6 @@ class Rule(Plain):
     check: Callable[[Script], Iterable[Finding]]
     triggers: tuple[frozenset[str] | tuple[str, ...], ...]
     examples: tuple[Example, ...]
-    clean: tuple[str, ...] = ()
     fix_safety: str = ""
     references: tuple[str, ...] = ()
     skips: tuple[Skip, ...] = ()

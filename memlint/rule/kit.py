@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from memlint.rule.edits import Edit
 from memlint.rule.findings import Applicability, Fix
-from memlint.script import Script
+from memlint.script import Script, Setting
 
 
 def advise(message: str) -> Fix:
@@ -37,6 +37,18 @@ def together(*parts: tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
             return None
         edits += part
     return edits
+
+
+def is_switched_off(setting: Setting) -> bool:
+    """Whether the script writes ``False`` itself; a command line's default decides nothing."""
+    return setting.given is True and setting.value is False and not setting.by_default
+
+
+def unless_switched_off(setting: Setting, proposed: Fix) -> Fix:
+    """``proposed``; advice where the script has written ``False`` for the option."""
+    if not is_switched_off(setting):
+        return proposed
+    return proposed._replace(edits=(), applicability=Applicability.DISPLAY)
 
 
 class Skip(NamedTuple):

@@ -2,7 +2,8 @@
 
 A result holds as long as the file's bytes, the rules asked, the target versions, the sources of the
 rules and of memlint, and the API tables are the same. All of it goes into the key; times of files
-do not, since checkouts and caches of CI change them. The folder ignores itself for git.
+do not, since checkouts and caches of CI change them. Of other files that a result relied on, the
+digests are kept with it. The folder ignores itself for git.
 
 The folder may come with somebody's repository. So it is JSON, not pickle: reading it runs nothing.
 A folder that is a link is not used, only files of our own naming are deleted, and files are made
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import memlint
 from memlint.run.results import FileResult
 from memlint.source.bounded import read_regular
+from memlint.source.digests import digest_of
 
 if TYPE_CHECKING:
     from hashlib import blake2b
@@ -82,9 +84,11 @@ class Cache:
         if entry[1] != target() or (rendered and not entry[2] and len(entry) == 4):
             return None
         try:
-            return FileResult.from_json(shown, entry[3]) if len(entry) == 4 else FileResult(shown)
+            found = FileResult.from_json(shown, entry[3]) if len(entry) == 4 else FileResult(shown)
         except (TypeError, ValueError):
             return None
+        same = all(digest_of(other) == digest for other, digest in found.relied_on)
+        return found if same else None
 
     def put(
         self, path: str, key: str, rendered: bool, target: str | None, result: FileResult
@@ -94,7 +98,7 @@ class Cache:
             entry: list[Any] = [key]
         else:
             entry = [key, target or "", rendered]
-            if result.findings or result.diagnostics or result.assumed:
+            if result.findings or result.diagnostics or result.assumed or result.relied_on:
                 entry.append(result.to_json())
         self._entries[path] = entry
         self._changed = True

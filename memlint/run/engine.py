@@ -24,6 +24,7 @@ from memlint.source.diagnostics import FileError
 if TYPE_CHECKING:
     from memlint.api import Api
     from memlint.rule import Rule
+    from memlint.script.project import Project
     from memlint.source import Source, Span
 
 # Characters up to which a file that does not parse is tried with libcst.
@@ -96,6 +97,7 @@ def check_source(
     prefilter: Prefilter | None = None,
     by_code: frozenset[str] | None = None,
     runtime: bool = True,
+    project: Project | None = None,
 ) -> list[Violation]:
     """What ``rules`` find in ``source``, in order of place, suppressed findings left out.
 
@@ -103,7 +105,7 @@ def check_source(
     failed; without it the exception goes through. prefilter: that of ``rules``, where it is at
     hand. by_code: the rules that the user selected by code or name; None: all. A hint of another
     rule is advice: its fix is a trade that nobody asked for. runtime: whether fixes may import the
-    runtime package.
+    runtime package. project: the files around the script, where what it calls there is followed.
     """
     violations: list[Violation] = []
     chosen = (prefilter or Prefilter(rules)).asked(source.data)
@@ -114,7 +116,8 @@ def check_source(
             # Invalid escapes and the like in the user's code are not ours to report.
             warnings.simplefilter("ignore", SyntaxWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
-            script = build_script(source, api)
+            around = () if project is None else (project,)
+            script = build_script(source, api, *around)
         for rule in chosen:
             try:
                 violations += [_violation(rule, finding) for finding in rule.findings(script)]
@@ -198,6 +201,7 @@ class Checked(NamedTuple):
     diagnostics: tuple[FileError, ...] = ()
     assumed: tuple[str, ...] = ()
     naming: str = ""
+    relied_on: tuple[tuple[str, str], ...] = ()
 
     def result(self, rules: Iterable[Rule] = (), *, render: bool = False) -> FileResult:
         """As reports show it; ``rules``, ``render``: as for ``shown_violations``."""
@@ -211,7 +215,9 @@ class Checked(NamedTuple):
             raise
         except Exception as error:
             diagnostics = (*diagnostics, _defect(self.path, "showing what was found", error))
-        return FileResult(self.path, tuple(shown), diagnostics, self.assumed, self.naming)
+        return FileResult(
+            self.path, tuple(shown), diagnostics, self.assumed, self.naming, self.relied_on
+        )
 
 
 def check_file(
@@ -226,13 +232,14 @@ def check_file(
     prefilter: Prefilter | None = None,
     by_code: frozenset[str] | None = None,
     runtime: bool = True,
+    project: Project | None = None,
 ) -> FileResult:
     """All that is found in the file at ``path`` (or in ``data``); never raises for bad input.
 
     named: the user named this file, so it is parsed even if no rule is selected by its words.
     api: the tables for a source, which may name versions itself.
     render: fixes are shown as text, which takes libcst.
-    by_code, runtime: as for ``check_source``.
+    by_code, runtime, project: as for ``check_source``.
     """
 
     def work() -> FileResult:
@@ -246,6 +253,7 @@ def check_file(
             prefilter=prefilter,
             by_code=by_code,
             runtime=runtime,
+            project=project,
         )
         return checked.result(rules, render=render)
 
@@ -281,6 +289,7 @@ def check_data(
     prefilter: Prefilter | None = None,
     by_code: frozenset[str] | None = None,
     runtime: bool = True,
+    project: Project | None = None,
 ) -> Checked:
     """As ``check_file``, before it is shown. Raises RecursionError and MemoryError."""
     from memlint.source.diagnostics import ReadError
@@ -313,6 +322,7 @@ def check_data(
             prefilter=prefilter,
             by_code=by_code,
             runtime=runtime,
+            project=project,
         )
         assumed, naming = _assumed(source, violations, tables)
     except SyntaxError as error:
@@ -321,7 +331,8 @@ def check_data(
         raise
     except Exception as error:
         diagnostics.append(_defect(path, "the script model", error))
-    return Checked(path, source, violations, tuple(diagnostics), assumed, naming)
+    relied_on = project.digests() if project is not None else ()
+    return Checked(path, source, violations, tuple(diagnostics), assumed, naming, relied_on)
 
 
 def _assumed(

@@ -108,6 +108,8 @@ class FileResult(NamedTuple):
 
     assumed: the libraries that it depends on whose version is only assumed (``trl 1.16.0``).
     naming: what ``--target`` must be given to name the versions that it was checked for.
+    relied_on: other files of the project that it depends on, each with a digest of its content,
+        which is empty for a file that was looked for in vain.
     """
 
     path: str
@@ -115,6 +117,7 @@ class FileResult(NamedTuple):
     diagnostics: tuple[FileError, ...] = ()
     assumed: tuple[str, ...] = ()
     naming: str = ""
+    relied_on: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> list[Any]:
         """Lists and plain values; the path is the cache's key and left out."""
@@ -123,12 +126,13 @@ class FileResult(NamedTuple):
             [(d.message, d.row, d.column, d.cell) for d in self.diagnostics],
             self.assumed,
             self.naming,
+            self.relied_on,
         ]
 
     @staticmethod
     def from_json(path: str, value: list[Any]) -> FileResult:
         """The inverse of ``to_json``; raises ``TypeError`` or ``ValueError`` on anything else."""
-        findings, diagnostics, assumed, naming = value
+        findings, diagnostics, assumed, naming, relied_on = value
         return FileResult(
             path,
             tuple(
@@ -141,6 +145,7 @@ class FileResult(NamedTuple):
             tuple(FileError(path, *each) for each in diagnostics),
             tuple(map(str, assumed)),
             str(naming),
+            tuple((str(path), str(digest)) for path, digest in relied_on),
         )  # fmt: skip
 
 

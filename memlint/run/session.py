@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from memlint.rule import Rule
     from memlint.rule.findings import Violation
     from memlint.run.jobs import Job
+    from memlint.script.project import Modules, Project
     from memlint.source import Source
 
 # Files between two garbage collections.
@@ -60,6 +61,7 @@ class Session:
         self._render = render
         self._rules: dict[frozenset[str], _Rules] = {}
         self._targets = Targets()
+        self._modules: Modules | None = None
 
     def check_all(self, work: Iterable[Work]) -> Iterator[FileResult]:
         """A result a file, in order.
@@ -98,6 +100,7 @@ class Session:
             prefilter=rules.prefilter,
             by_code=job.by_code,
             runtime=job.runtime,
+            project=self._project(job, data),
         )
 
     def fix(self, job: Job, data: bytes) -> FixResult:
@@ -118,6 +121,7 @@ class Session:
             prefilter=rules.prefilter,
             by_code=job.by_code,
             runtime=job.runtime,
+            project=self._project(job, data),
         )
         result = checked.result(rules.rules)
         source = checked.source
@@ -161,6 +165,7 @@ class Session:
                     prefilter=rules.prefilter,
                     by_code=job.by_code,
                     runtime=job.runtime,
+                    project=self._project(job, changed.data),
                 )
             if checked.assumed:
                 from memlint.run.assumptions import right_everywhere
@@ -183,6 +188,14 @@ class Session:
             for each in withheld
         )
         return fixed, count
+
+    def _project(self, job: Job, data: bytes) -> Project | None:
+        """The files around a script that trains; each of them is read once."""
+        from memlint.script.project import Modules, project_of
+
+        if self._modules is None:
+            self._modules = Modules()
+        return project_of(job.place, data, self._modules)
 
     def _selected(self, job: Job) -> _Rules:
         known = self._rules.get(job.codes)

@@ -14,7 +14,7 @@ from memlint.script.checkpointing import is_checkpointed_by_call
 from memlint.script.gradients import in_evaluation_hook, is_off
 from memlint.script.invocations import Record
 from memlint.script.purpose import may_train
-from memlint.script.settings import MISSING, UNSURE, Setting, setting_of
+from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
 from memlint.script.values import (
     ABSENT,
     Class,
@@ -110,7 +110,7 @@ class Call:
     def receiver(self) -> Value | None:
         """The value whose method is called."""
         values = [record.receiver for record in self.records if record.receiver is not None]
-        return merge(values) if values else None
+        return unified(merge(values)) if values else None
 
     @property
     def open_ended(self) -> bool:

@@ -34,16 +34,17 @@ def model_facts(script: Script, value: Value) -> ModelFacts:
     roots = {id(chain[-1].node): chain[-1] for chain in chains}
     root = next(iter(roots.values())) if len(roots) == 1 else None
     load = script.call_at(root.node) if root is not None else None
-    calls = [script.call_at(one.node) for one in roots.values()]
+    calls = [script.call_anywhere(one.node) for one in roots.values()]
     loads = tuple(call for call in calls if call is not None)
-    name = _checkpoint(load) if load is not None else UNSURE
+    only = loads[0] if len(loads) == len(calls) == 1 else load
+    name = _checkpoint(only) if only is not None else UNSURE
     return ModelFacts(
         name,
         load,
         False,
         _agree([_wrapped(chain, _PEFT) for chain in chains]),
         _agree([_wrapped(chain, _KBIT) for chain in chains]),
-        is_quantized(load) if load is not None else None,
+        is_quantized(only) if only is not None else None,
         tuple(objects),
         loads if len(loads) == len(calls) else (),
     )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.script.calls import Call, Trainer
 from memlint.script.invocations import Record
+from memlint.script.project import is_elsewhere
 from memlint.script.rows import Rows
 from memlint.script.settings import Setting
 from memlint.script.tree import walk
@@ -206,13 +207,20 @@ def _preparation(script: Script, rows: Rows) -> Preparation | None:
             kind = Lengths.TOKENIZED if known else Lengths.UNKNOWN
             return Preparation(rows.operation, call, node, (Effect(kind, None, record.node),))
         records = script.records_between(rows.first, rows.last)
-        effects = tuple(effects_of(script, node, records))
+        effects = tuple(_here(effect, record.node) for effect in effects_of(script, node, records))
         return Preparation(rows.operation, call, node, effects)
     if rows.operation == "filter":
         node = function.node if isinstance(function, Function) else None
         effects = (Effect(Lengths.FILTERED, None, record.node),) if _measures(node) else ()
         return Preparation("filter", call, node, effects)
     return Preparation(rows.operation, call, None, ())
+
+
+def _here(effect: Effect, applied: ast.Call) -> Effect:
+    """An effect of code in another file has its place where that code is applied."""
+    if not is_elsewhere(effect.node):
+        return effect
+    return Effect(effect.kind, effect.tokens, applied, None)
 
 
 def _measures(function: FunctionNode | None) -> bool:
@@ -263,7 +271,9 @@ def _collation(script: Script, collator: Value) -> Iterator[Preparation]:
         elif isinstance(one, Object):
             yield from _library_collation(script, one)
         elif isinstance(one, Symbol | Unknown):
-            yield Preparation("collate", None, None, ())
+            known = isinstance(one, Symbol) and one.name.startswith("transformers.")
+            unknown = Effect(Lengths.UNKNOWN, None, script.tree)
+            yield Preparation("collate", None, None, () if known else (unknown,))
         if node is not None:
             effects = tuple(effects_of(script, node, script.records_in(node)))
             yield Preparation("collate", None, node, effects)
@@ -311,7 +321,7 @@ def effects_of(
         if record.function is not None:
             functions[record.function] = None
         node = record.node
-        call = script.call_at(node)
+        call = script.call_anywhere(node)
         if call is None:
             continue
         if is_tokenizer_call(call):

@@ -7,12 +7,14 @@ unknown that is named or used as models are is one possibly.
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memlint.script import modes
 from memlint.script.tensors import Output, Positions
 from memlint.script.values import (
+    Choice,
     Constant,
     Object,
     Opaque,
@@ -148,7 +150,7 @@ def module_of(run: Interpreter, record: Record, callee: Value) -> tuple[Value, C
     if isinstance(callee, Object):
         if is_module(callee):
             return callee, Certainty.DEFINITE
-        if callee.type is None and (modes.is_known_module(run, callee) or is_named_as_model(func)):
+        if modes.is_known_module(run, callee) or is_named_as_model(func):
             return callee, _certainty(run, callee)
         return None
     if isinstance(callee, Opaque):
@@ -162,6 +164,20 @@ def module_of(run: Interpreter, record: Record, callee: Value) -> tuple[Value, C
     if isinstance(callee, Unknown) and is_named_as_model(func):
         return callee, Certainty.POSSIBLE
     return None
+
+
+def one_of_modules(
+    run: Interpreter, record: Record, callees: Sequence[Value]
+) -> tuple[Value, Certainty] | None:
+    """The modules that a call runs forward, where it is one of several by the path."""
+    modules = tuple(one for one in callees if isinstance(one, Object))
+    if not modules or len(modules) < len(callees) or any(isinstance(o, Output) for o in modules):
+        return None
+    known = [is_module(one) or modes.is_known_module(run, one) for one in modules]
+    if all(known):
+        return Choice(modules), Certainty.DEFINITE
+    named = any(known) or is_named_as_model(record.node.func)
+    return (Choice(modules), Certainty.POSSIBLE) if named else None
 
 
 def _is_super(node: ast.expr) -> bool:

@@ -9,7 +9,13 @@ import ast
 from typing import TYPE_CHECKING
 
 from memlint.script import modes, tensors
-from memlint.script.forwards import Certainty, forward, is_module, module_of, own_forward
+from memlint.script.forwards import (
+    forward,
+    is_module,
+    module_of,
+    one_of_modules,
+    own_forward,
+)
 from memlint.script.gradients import context_name
 from memlint.script.invocations import Record
 from memlint.script.tensors import Output
@@ -94,9 +100,9 @@ def call(run: Interpreter, node: ast.Call) -> Value:
                 run.branches -= 1
             else:
                 results.append(UNKNOWN)
-        modules = [one for one in callees if isinstance(one, Object) and is_module(one)]
-        if modules and len(modules) == len(callees):
-            return forward(run, record, Choice(tuple(modules)), Certainty.DEFINITE)
+        module = one_of_modules(run, record, callees)
+        if module is not None:
+            return forward(run, record, *module)
         return merge([*results, UNKNOWN])
     return apply(run, target, record)
 
@@ -151,8 +157,12 @@ def apply(run: Interpreter, callee: Value, record: Record) -> Value:
     """Call ``callee``: record it, and say what comes out."""
     if isinstance(callee, Symbol):
         record.name = callee.name
-        _take(run, record)
         handler = run.handlers.get(callee.name)
+        if run.project is not None and handler is None:
+            known = run.project_value(callee.name)
+            if known is not None and _is_followed(known):
+                return _call_elsewhere(run, known, record)
+        _take(run, record)
         if handler is not None:
             value = handler(run, record)
             if value is not None:
@@ -204,6 +214,28 @@ def apply(run: Interpreter, callee: Value, record: Record) -> Value:
     if module is not None:
         return forward(run, record, *module)
     return _unfollowed(run, record) if run.has_tensors else made_by(run, record, None)
+
+
+def _is_followed(value: Value) -> bool:
+    """Whether what another file of the project defines is run: what the libraries' trainers and
+    configurations are derived from is known by its name alone."""
+    if not isinstance(value, Class):
+        return True
+    library = library_base(value)
+    return library is None or library.startswith(("torch.", "typing."))
+
+
+def _call_elsewhere(run: Interpreter, callee: Value, record: Record) -> Value:
+    """A function or a class of another file, which keeps its qualified name."""
+    name = record.name
+    if isinstance(callee, Class):
+        made = _instantiate(run, callee, record)
+        record.name, record.subclass = name, None
+        return made
+    _take(run, record)
+    if isinstance(callee, Function) and can_follow(run, callee):
+        return call_function(run, callee, record)
+    return _unfollowed(run, record)
 
 
 def _unfollowed(run: Interpreter, record: Record) -> Value:
@@ -303,7 +335,8 @@ def can_follow(run: Interpreter, function: Function) -> bool:
 def call_function(run: Interpreter, function: Function, record: Record | None) -> Value:
     """Run a function of the script, with a call's arguments or (None) with unknown ones."""
     node = function.node
-    run.runs[node] = run.runs.get(node, 0) + 1
+    # A run with unknown arguments does not use up those of callers.
+    run.runs[node] = run.runs.get(node, 0) + (record is not None)
     first = run._order
     saved = (run.scope, run.returns, run.contexts, run.function, run.branches, run.loops)
     nest, called, mode = run.loop_nest, (run.called, run.guessed), modes.saved(run)
@@ -317,7 +350,7 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
         run.branches = run.loops = 0
         run.contexts = run.loop_nest = ()
         run.called = False
-        if function.owner is not None and getattr(node, "name", "") in modes.EVALUATION_HOOKS:
+        if function.owner is not None and getattr(node, "name", "") in modes.HOOKS_OF_CALLERS:
             modes.set_gradients(run, None)
     start = len(run.defined)
     _bind_parameters(run, function, record)

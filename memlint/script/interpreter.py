@@ -19,6 +19,7 @@ from memlint.script.forwards import ForwardRun, is_module
 from memlint.script.functions import call_function
 from memlint.script.invocations import Record
 from memlint.script.modes import is_known_module
+from memlint.script.project import MAX_DEPTH, MAX_MODULES, Module, Project
 from memlint.script.state import State
 from memlint.script.statements import STATEMENTS
 from memlint.script.tensors import FIELDS, Tensor, Use, field_of, note
@@ -50,8 +51,13 @@ class Interpreter:
     handlers: what known callables do, by qualified name, or by ``.method`` for methods of objects.
     """
 
-    def __init__(self, handlers: dict[str, Handler]) -> None:
+    def __init__(self, handlers: dict[str, Handler], project: Project | None = None) -> None:
         self.handlers = handlers
+        self.project = project
+        # The scopes of the project's modules, None while one runs; and the file of each scope.
+        self.module_scopes: dict[str, int | None] = {}
+        self.homes: dict[int, str] = {}
+        self.module_depth = 0
         self.state = State()
         self.records: list[Record] = []
         self.values: dict[ast.expr, Value] = {}
@@ -111,6 +117,86 @@ class Interpreter:
             index += 1
             if function.node not in self.runs:
                 call_function(self, function, None)
+
+    # -- other files of the project --------------------------------------------------------------
+
+    def project_value(self, name: str, depth: int = 3) -> Value | None:
+        """The function or class that a name of another file of the project stands for."""
+        if self.project is None:
+            return None
+        found = self.project.find(name, self.homes.get(self.root_scope()))
+        if found is None:
+            return None
+        scope = self._module_scope(found[0])
+        first, _, rest = found[1].partition(".")
+        slot = self.state.get((scope, first)) if scope is not None else None
+        if slot is None or scope is None:
+            return None
+        value: Value | None = slot.value
+        if isinstance(value, Symbol) and depth:
+            # Imported there from a third file.
+            before, self.scope = self.scope, scope
+            value = self.project_value(
+                ".".join([value.name, *rest.split(".")[: bool(rest)]]), depth - 1
+            )
+            self.scope = before
+            return value
+        if isinstance(value, Class) and rest:
+            method = self.class_slot(value, rest)
+            value = method.value if method is not None else None
+        return value if isinstance(value, Function | Class) else None
+
+    def root_scope(self) -> int:
+        """The scope of the module that runs."""
+        scope = self.scope
+        while (parent := self.parents[scope]) is not None:
+            scope = parent
+        return scope
+
+    def _module_scope(self, module: Module) -> int | None:
+        """The scope of another file, which is run when it is first needed."""
+        path = module.path
+        if path in self.module_scopes:
+            return self.module_scopes[path]
+        if len(self.module_scopes) >= MAX_MODULES or self.module_depth >= MAX_DEPTH:
+            return None
+        self.module_scopes[path] = None
+        scope = self._run_module(module)
+        self.module_scopes[path] = scope
+        return scope
+
+    def _run_module(self, module: Module) -> int:
+        """Run a file as an import does: its names are bound, and nothing of it is uncalled."""
+        state, self.state = self.state, self._first_state()
+        dead, self.state.dead = self.state.dead, False
+        saved = (
+            self.scope, self.contexts, self.branches, self.loops, self.loop_nest, self.function,
+            self.returns, self.stars,
+        )  # fmt: skip
+        lengths = len(self.defined), len(self.classes), len(self.imports)
+        self.scope = scope = self.new_scope(None)
+        self.homes[scope] = module.path
+        self.contexts, self.loop_nest = (), ()
+        self.branches = self.loops = 0
+        self.function, self.returns, self.stars = None, [], []
+        self.module_depth += 1
+        self.block(module.tree.body)
+        self.module_depth -= 1
+        del self.defined[lengths[0] :], self.classes[lengths[1] :], self.imports[lengths[2] :]
+        (
+            self.scope, self.contexts, self.branches, self.loops, self.loop_nest, self.function,
+            self.returns, self.stars,
+        ) = saved  # fmt: skip
+        self.state.dead = dead
+        self.state = state
+        return scope
+
+    def _first_state(self) -> State:
+        """What all branches know: where the names of other files are kept."""
+        state = self.state
+        while state.parent is not None:
+            state = state.parent
+        return state
 
     # -- names -----------------------------------------------------------------------------------
 

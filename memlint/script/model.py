@@ -37,8 +37,9 @@ from memlint.script.owners import (
     owner_of_loss,
     patches_loss,
 )
+from memlint.script.project import Project, is_elsewhere
 from memlint.script.references import Reference, reference
-from memlint.script.settings import python_value, setting_of
+from memlint.script.settings import python_value, setting_of, unified
 from memlint.script.tensors import Tensor, Use, Width
 from memlint.script.training import (
     Event,
@@ -116,7 +117,9 @@ class Script(Tree):
         values = self._run.values
         for node in values:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                value = values.get(node.value)
+                if is_elsewhere(node):
+                    continue
+                value = unified(values.get(node.value, UNKNOWN))
                 if isinstance(value, Symbol) or (
                     isinstance(value, Object) and value.type is not None
                 ):
@@ -177,6 +180,8 @@ class Script(Tree):
         canonical = self.api.canonical
         grouped: dict[str, list[ast.Call]] = defaultdict(list)
         for node, records in self._by_node.items():
+            if is_elsewhere(node):
+                continue
             grouped[canonical(records[0].name)].append(node)
         return grouped
 
@@ -202,7 +207,7 @@ class Script(Tree):
     @cached_property
     def calls(self) -> tuple[Call, ...]:
         """Every call of the script that some path reaches."""
-        return tuple(self._in_order(list(self._by_node)))
+        return tuple(self._in_order([one for one in self._by_node if not is_elsewhere(one)]))
 
     def calls_to(self, *names: str) -> tuple[Call, ...]:
         """Calls of callees by canonical qualified name (instances of subclasses included)."""
@@ -242,7 +247,11 @@ class Script(Tree):
         return tuple(found)
 
     def call_at(self, node: ast.AST | None) -> Call | None:
-        """The call that a node is."""
+        """The call that a node of the script is."""
+        return None if is_elsewhere(node) else self.call_anywhere(node)
+
+    def call_anywhere(self, node: ast.AST | None) -> Call | None:
+        """The call that a node is, of another file of the project too: it has no place here."""
         return self._call(node) if isinstance(node, ast.Call) and node in self._by_node else None
 
     # -- configurations and trainers -------------------------------------------------------------
@@ -280,7 +289,7 @@ class Script(Tree):
                 made[root.made_by.node][self.api.canonical(root.type or "")].append(one)
         found: list[Config] = []
         for node, by_kind in made.items():
-            if not isinstance(node, ast.Call):
+            if not isinstance(node, ast.Call) or is_elsewhere(node):
                 continue
             records = self._by_node.get(node)
             if records:
@@ -426,6 +435,11 @@ class Script(Tree):
     @cached_property
     def forwards(self) -> tuple[Forward, ...]:
         """Forward passes of models, in source order: those in helpers, methods and wrappers too."""
+        return tuple(one for one in self.all_forwards if not is_elsewhere(one.node))
+
+    @cached_property
+    def all_forwards(self) -> tuple[Forward, ...]:
+        """Forward passes, those in other files of the project too, which have no place here."""
         return forwards_of(self, self._run.forwards)
 
     @cached_property
@@ -455,7 +469,7 @@ class Script(Tree):
     def calls_of(self, records: list[Record]) -> tuple[Call, ...]:
         """The places where evaluations of calls took place, in source order, each once."""
         nodes = dict.fromkeys(record.node for record in records if record.node in self._by_node)
-        return tuple(self._in_order(list(nodes)))
+        return tuple(self._in_order([node for node in nodes if not is_elsewhere(node)]))
 
     @cached_property
     def loads_language_models_only(self) -> bool:
@@ -472,7 +486,7 @@ class Script(Tree):
 
     def forward_at(self, node: ast.AST | None) -> Forward | None:
         """The forward pass that a call is."""
-        return next((one for one in self.forwards if one.node is node), None)
+        return next((one for one in self.all_forwards if one.node is node), None)
 
     # -- data sets -------------------------------------------------------------------------------
 
@@ -685,8 +699,8 @@ def _sees(name: str) -> bool:
     )
 
 
-def build_script(source: Source, api: Api) -> Script:
-    """Read a script.
+def build_script(source: Source, api: Api, project: Project | None = None) -> Script:
+    """Read a script; with ``project``, what it calls of the files around it as well.
 
     Raises SyntaxError as ``ast.parse`` does, and RecursionError where it is nested too deeply.
     """
@@ -698,7 +712,7 @@ def build_script(source: Source, api: Api) -> Script:
         dont_inherit=True,
     )
     assert isinstance(tree, ast.Module)
-    run = Interpreter(_HANDLERS)
+    run = Interpreter(_HANDLERS, project)
     run.run(tree)
     return Script(source, tree, api, run)
 

@@ -60,6 +60,8 @@ EVALUATION_HOOKS = frozenset(
         *("evaluate", "predict", "evaluation_loop", "prediction_loop", "on_evaluate"),
     }
 )
+# Methods that a trainer or a module's own caller runs in a mode that is not seen here.
+HOOKS_OF_CALLERS = EVALUATION_HOOKS | {"forward", "__call__"}
 # What makes another module of one: its mode is its own from then on.
 _COPYING = frozenset({"deepcopy", "copy", "create_reference_model"})
 

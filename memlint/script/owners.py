@@ -103,7 +103,7 @@ def _of_model(script: Script, facts: ModelFacts) -> LossOwner:
 
 def _of_weights(facts: ModelFacts) -> LossOwner:
     """The owner by what the model's code is, where nothing replaces its loss."""
-    load = facts.load
+    load = facts.load if facts.load is not None else facts.loads[0] if facts.loads else None
     if facts.by_name:
         return LossOwner(Owner.TRANSFORMERS, True)
     if load is None:
@@ -180,6 +180,9 @@ def _liger_option(trainer: Trainer) -> LossOwner | None:
     for name in _LIGER_OPTIONS:
         setting = config.setting(name)
         if setting.given is False or setting.value is False or setting.value is None:
+            continue
+        if setting.given is None and config.fed_by_parser:
+            # The library's default holds where the command line does not say otherwise.
             continue
         known = setting.value is True and config.has_option(name)
         return LossOwner(Owner.LIGER if known else Owner.UNKNOWN, False if known else None)

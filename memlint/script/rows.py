@@ -122,6 +122,8 @@ def _run_mapped(run: Interpreter, record: Record, rows: Rows, function: Value) -
         call.keywords = {**function.made_by.keywords, **call.keywords}
         call.open_keywords |= function.made_by.open_keywords
         function = function.callee
+    if isinstance(function, Symbol):
+        function = run.project_value(function.name) or function
     if not isinstance(function, Function) or not can_follow(run, function):
         return
     rows.function = function

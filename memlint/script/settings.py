@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Final, NamedTuple
 
+from memlint.script.project import is_elsewhere
 from memlint.script.values import (
     ABSENT,
     Absent,
@@ -102,7 +103,21 @@ def setting_of(name: str, slot: Slot | None, *, open_ended: bool) -> Setting:
         node = slot.value.node
     elif isinstance(slot.value, Object):
         node = slot.value.node if isinstance(slot.value.node, ast.expr) else None
-    return Setting(name, True, value, origin, slot.how, slot.owner, node, slot.value)
+    owner = slot.owner
+    if is_elsewhere(node):
+        node = None
+    if is_elsewhere(owner):
+        owner = None
+    return Setting(name, True, value, origin, slot.how, owner, node, slot.value)
+
+
+def unified(value: Value) -> Value:
+    """Objects that one expression made in different runs are one object to the reader."""
+    if isinstance(value, Choice):
+        nodes = {id(one.node) if isinstance(one, Object) else None for one in value.options}
+        if len(nodes) == 1 and None not in nodes:
+            return value.options[0]
+    return value
 
 
 def python_value(value: Value) -> object:
@@ -117,14 +132,11 @@ def python_value(value: Value) -> object:
             if any(item is UNSURE for item in inner):
                 return UNSURE
             return tuple(inner) if kind == "tuple" else inner
-        case Choice(options=choices):
-            # Objects that one expression made in different runs are one object to the reader.
-            nodes = {id(one.node) if isinstance(one, Object) else None for one in choices}
-            if len(nodes) == 1 and None not in nodes:
-                return choices[0]
-            return UNSURE
+        case Choice():
+            one = unified(value)
+            return UNSURE if one is value else one
         case _:
             return UNSURE
 
 
-__all__ = ["MISSING", "UNSURE", "Setting", "python_value", "setting_of"]
+__all__ = ["MISSING", "UNSURE", "Setting", "python_value", "setting_of", "unified"]

@@ -10,6 +10,7 @@ from memlint.script import modes
 from memlint.script.binding import assign
 from memlint.script.expressions import binary
 from memlint.script.gradients import context_name
+from memlint.script.project import is_elsewhere
 from memlint.script.state import State
 from memlint.script.tensors import Output, Tensor
 from memlint.script.tree import walk
@@ -76,7 +77,7 @@ def _delete(run: Interpreter, node: ast.Delete) -> None:
 
 def _import(run: Interpreter, node: ast.Import) -> None:
     for alias in node.names:
-        run.imports.append((node, alias, alias.name))
+        _note_import(run, node, alias, alias.name)
         if alias.asname:
             run.bind(alias.asname, Symbol(alias.name), node)
         else:
@@ -84,11 +85,19 @@ def _import(run: Interpreter, node: ast.Import) -> None:
             run.bind(top, Symbol(top), node)
 
 
+def _note_import(
+    run: Interpreter, node: ast.Import | ast.ImportFrom, alias: ast.alias, name: str
+) -> None:
+    """Keep an import of the script's own: what another file imports has no place in it."""
+    if not is_elsewhere(node):
+        run.imports.append((node, alias, name))
+
+
 def _import_from(run: Interpreter, node: ast.ImportFrom) -> None:
     module = "." * node.level + (node.module or "")
     for alias in node.names:
         name = f"{module}.{alias.name}" if node.module else f"{module}{alias.name}"
-        run.imports.append((node, alias, name))
+        _note_import(run, node, alias, name)
         if alias.name == "*":
             if module not in run.stars:
                 run.stars.append(module)
@@ -99,7 +108,7 @@ def _import_from(run: Interpreter, node: ast.ImportFrom) -> None:
 def _if(run: Interpreter, node: ast.If) -> None:
     decided = truth(run.eval(node.test))
     if decided is None and _is_main_guard(node.test):
-        decided = True
+        decided = not is_elsewhere(node)
     if decided is None and _is_type_checking(node.test):
         run.fork(lambda: run.block(node.body))
         return
@@ -239,7 +248,8 @@ def _define_function(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunction
 
 
 def _define_class(run: Interpreter, node: ast.ClassDef) -> None:
-    run.classes.append(node)
+    if not is_elsewhere(node):
+        run.classes.append(node)
     bases = tuple(run.eval(base) for base in node.bases)
     for keyword in node.keywords:
         run.eval(keyword.value)
@@ -275,7 +285,7 @@ def _stop(run: Interpreter, node: ast.stmt) -> None:
 
 def _global(run: Interpreter, node: ast.Global) -> None:
     names = run.global_names.setdefault(run.scope, {})
-    names.update(dict.fromkeys(node.names, 0))
+    names.update(dict.fromkeys(node.names, run.root_scope()))
 
 
 def _nonlocal(run: Interpreter, node: ast.Nonlocal) -> None:

@@ -313,7 +313,7 @@ def positions_kept(tensor: Tensor, index: ast.expr) -> tuple[Positions, Width]:
     width = tensor.width
     if last is not None and not _is_whole(last):
         width = Width.ONE if _is_number(last) or not isinstance(last, ast.Slice) else Width.UNKNOWN
-    first = parts[0] if not dots else None
+    first = parts[0] if parts and not dots else None
     if middle is None:
         if first is not None and not isinstance(first, ast.Slice) and not _is_row(first):
             return Positions.SOME, width  # a mask

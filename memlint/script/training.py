@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memlint.script.calls import Call, ModelFacts
-from memlint.script.forwards import Certainty, ForwardRun, is_module
+from memlint.script.forwards import Certainty, ForwardRun
 from memlint.script.invocations import Record
+from memlint.script.project import is_elsewhere
 from memlint.script.tensors import Output, Tensor
 from memlint.script.values import (
     Absent,
@@ -52,6 +53,7 @@ class Forward:
         or any caller; None where an unknown context or flag decides.
     training: False after ``eval()``, True after ``train()``, None where the script does not say.
     labels: whether labels are given. called: whether the script reaches it from its top.
+    elsewhere: whether it is in another file of the project, and so has no place in this one.
     """
 
     def __init__(self, script: Script, runs: list[ForwardRun]) -> None:
@@ -65,13 +67,17 @@ class Forward:
 
     @property
     def call(self) -> Call:
-        call = self.script.call_at(self.node)
+        call = self.script.call_anywhere(self.node)
         assert call is not None, "a forward pass is a call that was recorded"
         return call
 
     @property
     def span(self) -> Span:
         return self.script.span(self.node)
+
+    @property
+    def elsewhere(self) -> bool:
+        return is_elsewhere(self.node)
 
     @property
     def certainty(self) -> Certainty:
@@ -127,18 +133,18 @@ class Forward:
         None where the script does not say. A model of which nothing is known is one where every
         model that the script loads is one and the script defines no modules.
         """
-        loads = self.facts.loads or ((self.facts.load,) if self.facts.load else ())
-        known = [load for load in loads if load is not None]
-        if known and all(_loads_model(load) for load in known):
-            return agreed(is_language_model(load) for load in known)
-        if self.own or any(is_module(one) for one in options(self.module)):
+        values = [one for one in options(self.module) if isinstance(one, Object)]
+        made = any(one.type is not None or one.cls is not None for one in values)
+        if self.facts.loads and made:
+            return agreed(gives_vocabulary(load) for load in self.facts.loads)
+        if self.own or made:
             return None
         return True if self.script.loads_language_models_only else None
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """The training steps that run it."""
-        return tuple(step for step in self.script.steps if self in step.forwards)
+        return tuple(step for step in self.script.steps if self in step.all_forwards)
 
     @property
     def in_training_step(self) -> bool:
@@ -153,13 +159,16 @@ class Forward:
         return self.script.statement(self.node)
 
 
-def _loads_model(load: Call) -> bool:
-    return load.method.startswith("from_") or "Model" in load.name or "For" in load.name
-
-
 def is_language_model(load: Call) -> bool:
     """Whether what a call loads gives logits over a vocabulary."""
     return any(part in load.name for part in LANGUAGE_MODELS)
+
+
+def gives_vocabulary(load: Call) -> bool | None:
+    """``is_language_model``; None for classes of which nothing is known."""
+    if is_language_model(load):
+        return True
+    return False if load.name.startswith("transformers.") else None
 
 
 class Held(NamedTuple):
@@ -167,22 +176,25 @@ class Held(NamedTuple):
 
     values: what it may hold then. statement: what binds it, None where several do.
     sure: whether every path through the step leaves it bound to such a value.
+    holds_logits: whether it may keep something as large as a language model's logits alive (where
+        they are computed at all); None where it is not known whether the model is one.
     """
 
     name: str
     values: tuple[Output | Tensor, ...]
     statement: ast.stmt | None
     sure: bool
+    holds_logits: bool | None
 
-    @property
-    def holds_logits(self) -> bool:
-        """Whether it keeps something as large as the logits alive, where they are computed."""
-        for value in self.values:
-            if isinstance(value, Output):
-                return True
-            if value.as_large_as_logits or _views_large(value):
-                return True
+
+def _holds_logits(script: Script, value: Output | Tensor) -> bool | None:
+    """Whether a value keeps the logits of all positions, or a copy of them."""
+    if isinstance(value, Tensor) and not (value.as_large_as_logits or _views_large(value)):
         return False
+    if value.forward is None:
+        return None
+    forward = script.forward_at(value.forward.record.node)
+    return forward.language_model if forward is not None else None
 
 
 def _views_large(tensor: Tensor) -> bool:
@@ -196,7 +208,8 @@ class Step:
     """A training step: one turn of the innermost loop around a backward pass.
 
     node: the loop. backwards, forwards: those that it runs, in functions that it calls too.
-    optimizer_steps, zero_grads: likewise; they may be in an outer loop (accumulation).
+    optimizer_steps, zero_grads: likewise; they may be in an outer loop (accumulation). Calls in
+        other files of the project are left out.
     epochs: the loops around it, outermost first, those of callers included.
     """
 
@@ -212,12 +225,17 @@ class Step:
     def backwards(self) -> tuple[Call, ...]:
         return self.script.calls_of(self._records)
 
-    @cached_property
+    @property
     def forwards(self) -> tuple[Forward, ...]:
-        """The forward passes that a step runs, evaluation within it left out where it is known."""
+        """The forward passes of this file that a step runs, evaluation within it left out."""
+        return tuple(one for one in self.all_forwards if not one.elsewhere)
+
+    @cached_property
+    def all_forwards(self) -> tuple[Forward, ...]:
+        """Those in other files of the project too."""
         return tuple(
             forward
-            for forward in self.script.forwards
+            for forward in self.script.all_forwards
             if any(self._runs(run) for run in forward.runs)
         )
 
@@ -271,7 +289,7 @@ def steps_of(script: Script) -> tuple[Step, ...]:
     for event in script.events:
         if event.kind is EventKind.BACKWARD:
             loops = _loops(event.record)
-            if loops:
+            if loops and not is_elsewhere(loops[-1]):
                 by_loop[loops[-1]].append(event.record)
     found = [Step(script, node, records) for node, records in by_loop.items()]
     return tuple(sorted(found, key=lambda step: script.span(step.node)))
@@ -292,7 +310,9 @@ def held_after(script: Script, loop: Loop) -> tuple[Held, ...]:
         owner = owners.pop() if len(owners) == 1 else None
         sure = len(values) == len(every) and len(known) == len(runs)
         statement = owner if isinstance(owner, ast.stmt) else None
-        found.append(Held(name, values, statement, sure))
+        answers = [_holds_logits(script, value) for value in values]
+        logits = True if True in answers else None if None in answers else False
+        found.append(Held(name, values, statement, sure, logits))
     return tuple(
         sorted(found, key=lambda one: (one.statement.lineno if one.statement else 0, one.name))
     )
@@ -424,6 +444,8 @@ def kept_of(script: Script) -> tuple[Kept, ...]:
         func = event.node.func
         loops = _loops(event.record)
         if event.kind is not EventKind.KEEP or not loops or not isinstance(func, ast.Attribute):
+            continue
+        if is_elsewhere(func):
             continue
         container = script.text(func.value)
         loop = loops[-1]

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TypeVar
 
+from memlint.script.project import is_elsewhere
 from memlint.source import Source, Span
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -77,7 +78,9 @@ class Tree:
         return any(word.encode() in self.source.data for word in words)
 
     def text(self, node: ast.AST) -> str:
-        """The source of a node, as it is written."""
+        """The source of a node, as it is written; of another file's, as Python would write it."""
+        if is_elsewhere(node):
+            return ast.unparse(node)
         return self.source.slice(self.span(node))
 
     @cached_property
@@ -191,3 +194,17 @@ class Tree:
                 case [ast.Name(id=bound)] if bound == name.id:
                     return statement
         return None
+
+    @cached_property
+    def unread_constants(self) -> tuple[tuple[ast.Name, object], ...]:
+        """``name = constant`` at the top of the file whose name is read nowhere: the target and
+        the value. A name that a string spells counts as read (``globals()["name"]``)."""
+        read = {one.id for one in self.nodes(ast.Name) if not isinstance(one.ctx, ast.Store)}
+        spelled = {one.value for one in self.nodes(ast.Constant) if isinstance(one.value, str)}
+        found: list[tuple[ast.Name, object]] = []
+        for statement in self.tree.body:
+            match statement:
+                case ast.Assign(targets=[ast.Name() as target], value=ast.Constant(value=value)):
+                    if target.id not in read and target.id not in spelled:
+                        found.append((target, value))
+        return tuple(found)

@@ -38,6 +38,7 @@ _HOMES: dict[str, str] = {
     "MeasureMemoryCallback": "measure",
     "track_memory": "fake_memory",
     "keep_on_device": "offload",
+    "batch_trainer_by_tokens": "trainer_adapters",
     "offload_trainer_activations": "trainer_adapters",
     "step_trainer_in_backward": "trainer_adapters",
     "shared_prompt_logprobs": "shared_prompt",

@@ -56,12 +56,17 @@ from memlint_runtime.host_pool import HostPool
 __all__ = ["ActivationOffload", "keep_on_device", "offload_activations"]
 
 # What these autograd functions save is used at once, or overwritten by them: it stays.
-_LOSS_FUNCTION = re.compile(r"cross_?entropy|log_?prob|loss", re.IGNORECASE)
+# By a word of their own name, in either spelling, or by the packages that hold nothing else.
+_LOSS_FUNCTION = re.compile(
+    r"(?:Loss|LogProbs?|CrossEntropy)(?![a-z])|(?<![a-z])(?:loss|log_?probs?|cross_?entropy)(?![a-z])"
+)
+_LOSS_PACKAGES = ("memlint_runtime.losses", "liger_kernel.chunked_loss")
 _LIGER_OVERWRITES = (
     "{} overwrites its input, which another operation saved before and which has left the device: "
     "its gradients would be wrong. Use memlint_runtime.fuse_causal_lm_loss instead, or run the "
     "loss outside of offload_activations."
 )
+_VIEWS = {"TBackward0", "TransposeBackward0", "PermuteBackward0", "ViewBackward0"}
 _FUNCTION_APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 
 
@@ -218,7 +223,7 @@ class ActivationOffload:
         if isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter):
             return False
         raw = tensor.untyped_storage()
-        if raw.nbytes() < self.min_bytes:
+        if raw.nbytes() < self.min_bytes or _is_cast_weight(tensor):
             return False
         if raw._cdata not in self._stays:
             return True
@@ -450,4 +455,15 @@ def _saving_function(frame: FrameType) -> type | None:
 
 
 def _is_loss(function: type) -> bool:
-    return _LOSS_FUNCTION.search(f"{function.__module__}.{function.__qualname__}") is not None
+    name = function.__qualname__.rpartition(".")[2]
+    return function.__module__.startswith(_LOSS_PACKAGES) or bool(_LOSS_FUNCTION.search(name))
+
+
+def _is_cast_weight(tensor: Tensor) -> bool:
+    """Whether this is a parameter cast to another type, as autocast makes one each step."""
+    node: Any = tensor.grad_fn
+    while node is not None and type(node).__name__ in _VIEWS:
+        node = node.next_functions[0][0]
+    if node is None or type(node).__name__ != "ToCopyBackward0":
+        return False
+    return isinstance(getattr(node.next_functions[0][0], "variable", None), nn.Parameter)

@@ -17,6 +17,10 @@ What would go wrong silently raises instead. Where a gradient was, `.grad` holds
 one element large, which answers for its norm (so that logging works) and refuses to be scaled,
 clipped or added to.
 
+Sharded by FSDP2 (`fully_shard` before the wrapper is made), PyTorch calls the hooks on the reduced
+gradients of the shards. Parameters that are frozen when wrapped and unfrozen later are stepped, the
+first time at `step()`.
+
 Source: PyTorch's tutorial on fusing the optimizer step into the backward pass, which makes one
 optimizer for each parameter; here one optimizer steps, so state_dict, resume and schedulers work.
 """
@@ -25,11 +29,12 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 __all__ = ["OptimizerInBackward", "SpentGradient"]
@@ -46,8 +51,8 @@ class OptimizerInBackward(Optimizer):
 
     Raises:
         ValueError: if the optimizer needs a closure or counts steps in its parameter groups, if
-            training is distributed (gradients are complete only after they were reduced over
-            ranks, which happens later), or when used with a gradient scaler.
+            parameters of a distributed run are not sharded by FSDP2 (their gradients are reduced
+            over ranks after backward's hooks), or when used with a gradient scaler.
         RuntimeError: from `backward()`, if a parameter gets a second gradient before `step()`.
     """
 
@@ -71,7 +76,10 @@ class OptimizerInBackward(Optimizer):
         self._places: dict[int, tuple[int, int]] = {}
         self._handles: list[Any] = []
         self._nothing = nn.Parameter(torch.empty(0))
-        self._refuse_distributed()
+        self._hooked: set[int] = set()
+        self._idle: dict[str, Any] = {**optimizer.param_groups[0], "params": []}
+        self._goes_by_place = hasattr(optimizer, "check_overrides")
+        self._refuse_unreduced(self._parameters())
         self._prepare_bitsandbytes()
         self._hook_parameters()
 
@@ -90,14 +98,16 @@ class OptimizerInBackward(Optimizer):
     @torch.no_grad()
     def _step_parameter(self, parameter: Tensor) -> None:
         if id(parameter) not in self._stepped:
-            self._refuse_distributed()
+            self._refuse_unreduced([parameter])
         self._before_accumulation(parameter)
         gradient = parameter.grad
         if gradient is None or id(parameter) not in self._places:
             return
         norm = None
         if self.max_norm_per_parameter is not None or type(gradient) is Tensor:
-            norm = torch.linalg.vector_norm(gradient, dtype=torch.float32)
+            dtype = torch.promote_types(gradient.dtype, torch.float32)
+            norm = torch.linalg.vector_norm(gradient, dtype=dtype)
+            norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
         if self.max_norm_per_parameter is not None and norm is not None:
             gradient.mul_((self.max_norm_per_parameter / (norm + 1e-6)).clamp_(max=1.0))
         self._step_alone(parameter)
@@ -110,23 +120,22 @@ class OptimizerInBackward(Optimizer):
         )
 
     def _step_alone(self, parameter: Tensor) -> None:
-        """One step of the wrapped optimizer in which only `parameter` has a gradient.
-
-        It keeps its place in its group: bitsandbytes looks options up by place.
-        """
+        """One step of the wrapped optimizer in which only `parameter` has a gradient."""
         groups = self.optimizer.param_groups
         group_index, index = self._places[id(parameter)]
         group = groups[group_index]
-        everyone = [one["params"] for one in groups]
+        everyone = group["params"]
         options = {name: value for name, value in group.items() if name != "params"}
+        # One group of one parameter, or the cost would be quadratic; bitsandbytes alone looks
+        # options up by place, and has to find a parameter in its own.
+        before = group_index if self._goes_by_place else 0
         try:
-            for one in groups:
-                one["params"] = []
-            group["params"] = [self._nothing] * index + [parameter]
+            self.optimizer.param_groups = [self._idle] * before + [group]
+            group["params"] = [self._nothing] * (index if self._goes_by_place else 0) + [parameter]
             self.optimizer.step()
         finally:
-            for one, parameters in zip(groups, everyone, strict=True):
-                one["params"] = parameters
+            group["params"] = everyone
+            self.optimizer.param_groups = groups
         counted = [name for name, value in options.items() if group.get(name) is not value]
         counted = [name for name in counted if group.get(name) != options[name]]
         if counted:
@@ -144,7 +153,16 @@ class OptimizerInBackward(Optimizer):
             raise ValueError(
                 "OptimizerInBackward.step takes no closure: its steps happen in backward"
             )
+        self._step_unfrozen()
         self._stepped.clear()
+
+    def _step_unfrozen(self) -> None:
+        """Step what was frozen when its hooks would have been made, and hook it from now on."""
+        for parameter in self._parameters():
+            if parameter.requires_grad and id(parameter) not in self._hooked:
+                self._hook(parameter)
+                if parameter.grad is not None:
+                    self._step_parameter(parameter)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for parameter in self._parameters():
@@ -167,6 +185,7 @@ class OptimizerInBackward(Optimizer):
             handle.remove()
         self._handles.clear()
         self._places.clear()
+        self._hooked.clear()
         self.zero_grad()
 
     @property
@@ -228,9 +247,15 @@ class OptimizerInBackward(Optimizer):
                     )
                 self._places[id(parameter)] = (group_index, index)
                 if parameter.requires_grad:
-                    hook = _Hook(self, weakref.ref(parameter))
-                    self._handles.append(parameter.register_hook(hook.before))
-                    self._handles.append(parameter.register_post_accumulate_grad_hook(hook))
+                    self._hook(parameter)
+
+    def _hook(self, parameter: Tensor) -> None:
+        hook = _Hook(self, weakref.ref(parameter))
+        self._hooked.add(id(parameter))
+        self._handles.append(parameter.register_hook(hook.before))  # type: ignore[no-untyped-call]
+        self._handles.append(
+            parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        )
 
     def _prepare_bitsandbytes(self) -> None:
         """Let it find its per-module options while it still sees all parameters."""
@@ -240,14 +265,18 @@ class OptimizerInBackward(Optimizer):
             optimizer.to_gpu()
             optimizer.initialized = True
 
-    def _refuse_distributed(self) -> None:
+    def _refuse_unreduced(self, parameters: Iterable[Tensor]) -> None:
         ready = torch.distributed.is_available() and torch.distributed.is_initialized()
         world = torch.distributed.get_world_size() if ready else 1
-        if world > 1:
+        if world == 1:
+            return
+        # FSDP2 hands its hooks the reduced gradients of its shards; nothing else does.
+        if not all(isinstance(p, DTensor) for p in parameters if p.requires_grad):
             raise ValueError(
-                f"OptimizerInBackward works on one process, got {world}: during backward the "
-                f"gradients are not yet reduced over them. Shard the optimizer's state instead "
-                f"(FSDP, or ZeRO)"
+                f"OptimizerInBackward works on one process or on parameters sharded by FSDP2, got "
+                f"{world} processes and parameters that are whole: during backward their gradients "
+                f"are not yet reduced. Call fully_shard on the whole model before, or shard the "
+                f"optimizer's state instead (FSDP, or ZeRO)"
             )
 
 

@@ -30,6 +30,7 @@ from transformers import (
 
 from memlint_runtime.attention import use_variable_length_attention
 from memlint_runtime.collation import PaddingFreeCollator
+from memlint_runtime.integrations import Patch
 
 __all__ = ["train_without_padding"]
 
@@ -51,6 +52,8 @@ _T = TypeVar("_T", bound=Trainer)
 def train_without_padding(trainer: _T) -> _T:
     """Make a constructed trainer train, and evaluate, without padding; returns it.
 
+    `memlint_runtime.undo(trainer)` gives it its collator and its model's attention back.
+
     ValueError when its model cannot keep documents apart, when its own collator is not known, or
     when its data was cut behind the packing's back.
     """
@@ -61,12 +64,17 @@ def train_without_padding(trainer: _T) -> _T:
             f"use_variable_length_attention."
         )
     collator = _collator(trainer)
-    if not any(cls.__module__.startswith("trl.") for cls in type(trainer).__mro__):
-        _flatten_in_trainer(trainer)
-    elif hasattr(collator, "padding_free"):
-        _flatten_in_sft(trainer)
-    else:
-        _unpad_in_the_trunk(trainer)
+    patch = Patch(trainer, "the trainer trains without padding")
+    try:
+        if not any(cls.__module__.startswith("trl.") for cls in type(trainer).__mro__):
+            _flatten_in_trainer(trainer, patch)
+        elif hasattr(collator, "padding_free"):
+            _flatten_in_sft(trainer, patch)
+        else:
+            _unpad_in_the_trunk(trainer)
+    except BaseException:
+        patch.undo()
+        raise
     return trainer
 
 
@@ -79,7 +87,7 @@ def _collator(trainer: Any) -> Any:
     return trainer.data_collator
 
 
-def _flatten_in_sft(trainer: Any) -> None:
+def _flatten_in_sft(trainer: Any, patch: Patch) -> None:
     """TRL's SFT trainer: its collator flattens by itself when told to."""
     _require_whole_rows(trainer.train_dataset)
     if not hasattr(trainer, "padding_free"):
@@ -87,8 +95,8 @@ def _flatten_in_sft(trainer: Any) -> None:
             f"{type(trainer).__name__} has no padding_free in trl {version('trl')}; "
             f"train_without_padding is tested with 1.16."
         )
-    trainer.data_collator.padding_free = True
-    trainer.padding_free = True
+    patch.replace(trainer.data_collator, "padding_free", True)
+    patch.replace(trainer, "padding_free", True)
     use_variable_length_attention(trainer.model)
 
 
@@ -112,7 +120,7 @@ def _unpad_in_the_trunk(trainer: Any) -> None:
         use_variable_length_attention(reference, remove_padding=True)
 
 
-def _flatten_in_trainer(trainer: Any) -> None:
+def _flatten_in_trainer(trainer: Any, patch: Patch) -> None:
     collator = trainer.data_collator
     kind = type(collator)
     known = (kind.__call__, getattr(kind, "torch_call", None)) in _KNOWN_CALLS
@@ -136,12 +144,14 @@ def _flatten_in_trainer(trainer: Any) -> None:
         if isinstance(collator, DataCollatorForLanguageModeling):
             # It takes padding for what to ignore, and with it every end of text that is the same.
             unlearned = collator.tokenizer.pad_token_id
-        trainer.data_collator = PaddingFreeCollator(
+        flattening = PaddingFreeCollator(
             pad_to_multiple_of=getattr(collator, "pad_to_multiple_of", None),
             unlearned_token_id=unlearned,
         )
+        patch.replace(trainer, "data_collator", flattening)
     use_variable_length_attention(trainer.model)
     if trainer.args.remove_unused_columns:
         trainer._set_signature_columns_if_needed()
         columns = trainer._signature_columns
-        columns.extend(name for name in _COLLATED_COLUMNS if name not in columns)
+        added = [name for name in _COLLATED_COLUMNS if name not in columns]
+        patch.replace(trainer, "_signature_columns", [*columns, *added])

@@ -25,11 +25,13 @@ __all__ = ["TokenBudgetSampler", "balance_by_squares"]
 class TokenBudgetSampler(Sampler[list[int]]):
     """Batch sampler: lists of row indices with at most ``token_budget`` tokens each.
 
-    lengths: tokens of each row. ranks, rank: processes that train, and this one. micro_batches:
-    batches a rank takes per optimizer step (gradient accumulation). Every rank gets the same number
-    of batches; where the last rows do not fill a step of one row each, they are dropped with
-    ``drop_last`` and repeated without. ``set_epoch`` draws another order; the same seed, epoch and
-    arguments give the same batches.
+    lengths: tokens of each row. ranks, rank: processes that train, and this one; None gives the
+    batches of all, dealt one by one, to a loader that accelerate prepares, which shards it (with
+    `DataLoaderConfiguration(even_batches=False)`); `batch_trainer_by_tokens` gives it to a
+    `Trainer`. micro_batches: batches a rank takes per optimizer step (gradient accumulation).
+    Every rank gets the same number of batches; where the last rows do not fill a step of one row
+    each, they are dropped with ``drop_last`` and repeated without. ``set_epoch`` draws another
+    order; the same seed, epoch and arguments give the same batches.
 
     ValueError when a row alone is over the budget, since no batch could hold it.
     """
@@ -39,14 +41,14 @@ class TokenBudgetSampler(Sampler[list[int]]):
         lengths: Sequence[int] | NDArray[np.integer],
         token_budget: int,
         *,
-        rank: int = 0,
+        rank: int | None = 0,
         ranks: int = 1,
         micro_batches: int = 1,
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
         self.lengths = np.asarray(lengths, dtype=np.int64)
-        if not 0 <= rank < ranks:
+        if ranks < 1 or (rank is not None and not 0 <= rank < ranks):
             raise ValueError(f"rank must be in 0..{ranks - 1}, got {rank}.")
         if micro_batches < 1:
             raise ValueError(f"micro_batches must be at least 1, got {micro_batches}.")
@@ -76,11 +78,14 @@ class TokenBudgetSampler(Sampler[list[int]]):
     def _batches(self) -> list[list[int]]:
         """This rank's batches of the epoch; kept, as loaders ask for their number and for them."""
         if self._planned is None or self._planned[0] != self.epoch:
-            batches = [
-                step[micro * self.ranks + self.rank]
-                for step in self._steps()
-                for micro in range(self.micro_batches)
-            ]
+            if self.rank is None:
+                batches = [batch for step in self._steps() for batch in step]
+            else:
+                batches = [
+                    step[micro * self.ranks + self.rank]
+                    for step in self._steps()
+                    for micro in range(self.micro_batches)
+                ]
             self._planned = (self.epoch, batches)
         return self._planned[1]
 

@@ -189,7 +189,8 @@ class _Tiled(torch.autograd.Function):
             ctx.save_for_backward(hidden)
         output: Tensor | None = None
         for start, length in call.spans(hidden):
-            part = call.untiled(hidden.narrow(-2, start, length))
+            # Of several sequences a tile is no block of memory, which `view` asks for.
+            part = call.untiled(hidden.narrow(-2, start, length).contiguous())
             if not isinstance(part, Tensor) or part.shape[:-1] != (*hidden.shape[:-2], length):
                 raise ValueError(
                     f"tile_mlp needs an MLP that maps each token to one vector, but "
@@ -216,7 +217,7 @@ class _Tiled(torch.autograd.Function):
         with torch.random.fork_rng(devices, device_type=_accelerator(hidden)):
             call.circumstances.restore(hidden)
             for start, length in call.spans(hidden):
-                part = hidden.narrow(-2, start, length).detach()
+                part = hidden.narrow(-2, start, length).contiguous().detach()
                 part.requires_grad_(call.needs_input_gradient)
                 with torch.enable_grad(), torch.autocast(**call.circumstances.autocast):
                     output = call.untiled(part)

@@ -13,15 +13,24 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from torch.utils.data import DataLoader
+
+from memlint_runtime.integrations import Patch
 from memlint_runtime.offload import ActivationOffload, offload_activations
 from memlint_runtime.optim import OptimizerInBackward
+from memlint_runtime.sampling import TokenBudgetSampler
 
 if TYPE_CHECKING:
     from transformers import Trainer
 
-__all__ = ["offload_trainer_activations", "step_trainer_in_backward"]
+__all__ = [
+    "batch_trainer_by_tokens",
+    "offload_trainer_activations",
+    "step_trainer_in_backward",
+]
 
 
 def offload_trainer_activations(trainer: Trainer, **options: Any) -> ActivationOffload:
@@ -35,7 +44,8 @@ def offload_trainer_activations(trainer: Trainer, **options: Any) -> ActivationO
         options: of `offload_activations`.
 
     Returns:
-        The context manager that is used, with its counters.
+        The context manager that is used, with its counters. `memlint_runtime.undo(trainer)` gives
+        the trainer its own step back.
 
     Raises:
         ValueError: if the trainer offloads already, or its `training_step` is not the known one.
@@ -56,7 +66,8 @@ def offload_trainer_activations(trainer: Trainer, **options: Any) -> ActivationO
         )
     offload = offload_activations(trainer.model, **options)
     step: Any = functools.partial(_StepUnderOffload(), offload, trainer.training_step)
-    trainer.training_step = step  # type: ignore[method-assign]
+    patch = Patch(trainer, "the trainer's activations are offloaded")
+    patch.replace(trainer, "training_step", step)
     return offload
 
 
@@ -64,6 +75,79 @@ class _StepUnderOffload:
     def __call__(self, offload: ActivationOffload, step: Any, *args: Any, **kwargs: Any) -> Any:
         with offload:
             return step(*args, **kwargs)
+
+
+def batch_trainer_by_tokens(
+    trainer: Trainer, token_budget: int, *, lengths: Sequence[int] | None = None
+) -> TokenBudgetSampler:
+    """Give the trainer batches of at most so many tokens. Call it before `train()`.
+
+    Every rank takes as many batches, of level work; each row is taken once an epoch, save a few at
+    its end (`dataloader_drop_last` drops those). Takes the place of `per_device_train_batch_size`.
+
+    Args:
+        trainer: any `transformers.Trainer` whose training data has a length.
+        token_budget: most tokens in a batch of one rank, padding not counted.
+        lengths: tokens of each row; of the data's `input_ids` unless given.
+
+    Returns:
+        The sampler. `memlint_runtime.undo(trainer)` gives the trainer its own batches back.
+
+    Raises:
+        ValueError: for streamed data, for a row over the budget, and where lengths do not fit.
+    """
+    data: Any = trainer.train_dataset
+    if not hasattr(data, "__len__"):
+        raise ValueError(
+            f"batch_trainer_by_tokens needs training data of a known length, got "
+            f"{type(data).__name__}: pack streamed data instead (StreamingPacker)"
+        )
+    if lengths is None:
+        from memlint_runtime.lengths import LengthProfile
+
+        lengths = LengthProfile.of(data, column="input_ids").lengths.tolist()
+    if len(lengths) != len(data):
+        raise ValueError(f"lengths has {len(lengths)} entries, the training data {len(data)} rows")
+    args = trainer.args
+    sampler = TokenBudgetSampler(
+        lengths,
+        token_budget,
+        rank=args.process_index,
+        ranks=args.world_size,
+        micro_batches=args.gradient_accumulation_steps,
+        seed=args.seed if args.data_seed is None else args.data_seed,
+        drop_last=args.dataloader_drop_last,
+    )
+    patch = Patch(trainer, "the trainer's batches are by tokens")
+    patch.replace(trainer, "get_train_dataloader", functools.partial(_loader, trainer, sampler))
+    return sampler
+
+
+class _EpochLoader(DataLoader[Any]):
+    """Passes the epoch on to its batch sampler, as `Trainer` expects of what accelerate made."""
+
+    def set_epoch(self, epoch: int) -> None:
+        if isinstance(self.batch_sampler, TokenBudgetSampler):
+            self.batch_sampler.set_epoch(epoch)
+
+
+def _loader(trainer: Any, sampler: TokenBudgetSampler) -> DataLoader[Any]:
+    """Not prepared by accelerate, which would share this rank's batches out again."""
+    data, collator = trainer.train_dataset, trainer.data_collator
+    if hasattr(data, "column_names"):
+        data = trainer._remove_unused_columns(data, description="training")
+    else:
+        collator = trainer._get_collator_with_removed_columns(collator, description="training")
+    args = trainer.args
+    return _EpochLoader(
+        data,
+        batch_sampler=sampler,
+        collate_fn=collator,
+        num_workers=args.dataloader_num_workers,
+        pin_memory=args.dataloader_pin_memory,
+        persistent_workers=args.dataloader_persistent_workers,
+        prefetch_factor=args.dataloader_prefetch_factor,
+    )
 
 
 def step_trainer_in_backward(
@@ -104,5 +188,7 @@ def step_trainer_in_backward(
         trainer.create_optimizer()
     optimizer: Any = trainer.optimizer
     wrapped = OptimizerInBackward(optimizer, max_norm_per_parameter=max_norm_per_parameter)
-    trainer.optimizer = wrapped
+    patch = Patch(trainer, "the trainer's optimizer steps in backward")
+    patch.replace(trainer, "optimizer", wrapped)
+    patch.on_undo(wrapped.remove)
     return wrapped

@@ -15,6 +15,7 @@ from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.script.model import build_script
 from memlint.source import Source
+from tests.rules.cases import cases
 
 RULES = load(rule.code for rule in known_rules())
 
@@ -131,7 +132,10 @@ def test_no_loss_is_computed_by_a_trainer_that_the_target_lacks(name: str, targe
 
 _RELEASES = [f"trl={one}" for one in table("trl").releases]
 _RELEASES += [f"transformers={one}" for one in table("transformers").releases]
-_EXAMPLES = [example.bad for rule in RULES for example in rule.examples]
+_EXAMPLES = [
+    *(example.bad for rule in RULES for example in rule.examples),
+    *(case.text for case in cases() if case.expected),
+]
 # Each release meets one of this many scripts, another share for each release.
 _STRIDE = 12
 _KEEP_BELOW = re.compile(r"[Ss]tay below (trl|transformers|peft|accelerate|torch) ([\d.]+\d)")

@@ -16,6 +16,7 @@ from memlint.api.tables import table
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.source import Source
+from tests.rules.cases import cases
 
 RULES = load(rule.code for rule in known_rules())
 BARE = (
@@ -26,7 +27,7 @@ BARE = (
 SCRIPTS = (
     *BARE,
     *(example.bad for rule in RULES for example in rule.examples),
-    *(text for rule in RULES for text in rule.clean),
+    *(case.text for case in cases()),
 )
 TARGETS = [f"{name}={one}" for name in ("trl", "transformers") for one in table(name).releases]
 # One of this many scripts a release, another one for each, so that every script meets many.

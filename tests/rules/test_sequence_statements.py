@@ -185,3 +185,33 @@ def test_the_rows_of_a_pair_share_their_prompt() -> None:
     (message,) = padded("", "DPOTrainer", code="MEM104")
     assert "the longest of 8: for exponentially distributed lengths 52% to 63%" in message
     assert "as the rows of a pair share their prompt" in message
+
+
+COLLATED = """\
+from transformers import AutoModelForCausalLM, DataCollatorForSeq2Seq, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("{checkpoint}")
+args = TrainingArguments("out", per_device_train_batch_size=4)
+trainer = Trainer(
+    model, args, train_dataset=dataset, data_collator=DataCollatorForSeq2Seq(tokenizer)
+)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "offered"),
+    [
+        ("Qwen/Qwen3-0.6B", True),
+        ("openai-community/gpt2-xl", False),
+        ("distilbert/distilgpt2", False),
+        ("bigcode/starcoder2-3b", False),
+    ],
+)
+def test_models_that_drop_attention_weights_get_advice_alone(
+    checkpoint: str, offered: bool
+) -> None:
+    (finding,) = found(COLLATED.format(checkpoint=checkpoint), "MEM104")
+    assert finding.fix is not None
+    assert bool(finding.fix.edits) is offered
+    assert ("attention dropout" in finding.fix.message) is not offered

@@ -24,9 +24,13 @@ from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.script import build_script
 from memlint.source import Source
+from tests.rules.cases import cases
 
 RULES = load(rule.code for rule in known_rules())
-SCRIPTS = [example.bad for rule in RULES for example in rule.examples]
+SCRIPTS = [
+    *(example.bad for rule in RULES for example in rule.examples),
+    *(case.text for case in cases() if case.expected),
+]
 TARGETS = [f"{name}={one}" for name in ("trl", "transformers") for one in table(name).releases]
 _STRIDE = 1 if os.environ.get("MEMLINT_ALL_TARGETS") else 80
 

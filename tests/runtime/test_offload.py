@@ -303,6 +303,42 @@ def test_weights_their_views_and_buffers_stay() -> None:
     assert context.sent_bytes == 64 * 64 * 4  # x
 
 
+def test_weights_that_autocast_casts_stay() -> None:
+    layer = nn.Linear(64, 64)
+    x = torch.randn(32, 64, requires_grad=True)
+    context = offload(layer, min_bytes=0)
+    with context, torch.autocast("cpu", torch.bfloat16):
+        y = layer(x).float()
+    assert context.sent_bytes == 32 * 64 * 2  # x in bfloat16
+    y.sum().backward()
+
+
+def test_losses_are_known_by_whole_words_of_their_names() -> None:
+    class GlossyGelu(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Tensor) -> Tensor:
+            return grads[0] * ctx.saved_tensors[0]
+
+    def sent(module: str, name: str) -> int:
+        function = type(name, (GlossyGelu,), {"__module__": module, "__qualname__": f"f.{name}"})
+        context = offload()
+        with context:
+            function.apply(torch.randn(64, 64, requires_grad=True) * 1)
+        return context.sent_bytes
+
+    assert sent("mine.loss", "GlossyGelu")
+    assert sent("mine", "LosslessPath")
+    assert not sent("mine", "DPOLoss")
+    assert not sent("mine", "_ChunkedLogProbFunction")
+    assert not sent("mine", "fused_loss")
+    assert not sent("liger_kernel.chunked_loss.dpo", "LigerFusedLinearDPOFunction")
+
+
 def test_views_of_weights_stay_without_the_model() -> None:
     weight, x = nn.Parameter(torch.randn(64, 64)), torch.randn(64, 64, requires_grad=True)
     context = offload()

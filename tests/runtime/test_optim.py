@@ -200,8 +200,52 @@ def test_closures_counting_optimizers_and_processes_are_refused(
     stepped.remove()
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 8)
-    with pytest.raises(ValueError, match="works on one process, got 8"):
+    with pytest.raises(ValueError, match="sharded by FSDP2, got 8 processes"):
         OptimizerInBackward(torch.optim.SGD(layer.parameters()))
+
+
+def test_parameters_unfrozen_later_are_stepped() -> None:
+    def run(wrap: bool) -> list[Tensor]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6))
+        model[0].requires_grad_(False)
+        optimizer: Any = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        optimizer = OptimizerInBackward(optimizer) if wrap else optimizer
+        for step in range(6):
+            if step == 2:
+                model[0].requires_grad_(True)
+            model(torch.ones(2, 6) * (step + 1)).square().mean().backward()
+            optimizer.step()
+            if wrap and step > 2:
+                assert isinstance(model[0].weight.grad, SpentGradient)
+            optimizer.zero_grad()
+        return list(model.parameters())
+
+    for one, other in zip(run(True), run(False), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_double_precision() -> None:
+    layer = nn.Linear(4, 4, dtype=torch.float64)
+    optimizer = OptimizerInBackward(torch.optim.SGD(layer.parameters(), lr=1e-3))
+    layer(torch.randn(2, 4, dtype=torch.float64)).sum().backward()
+    optimizer.step()
+
+
+def test_a_step_looks_at_one_group_and_one_parameter() -> None:
+    seen = []
+
+    class Watched(torch.optim.SGD):
+        def step(self, closure: Any = None) -> None:  # type: ignore[override]
+            seen.append([len(group["params"]) for group in self.param_groups])
+            super().step(closure)
+
+    layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(20))
+    groups = [{"params": list(layer.parameters()), "lr": 1e-3} for layer in layers]
+    optimizer = OptimizerInBackward(Watched(groups))
+    sum(layer(torch.ones(1, 2)).sum() for layer in layers).backward()  # type: ignore[union-attr]
+    assert seen == [[1]] * 40
+    assert [len(group["params"]) for group in optimizer.param_groups] == [2] * 20
 
 
 def test_optimizers_that_look_options_up_by_place() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memlint_runtime import pack_dataset, plan_packing
 from memlint_runtime.packing import PackingPlan, StreamingPacker
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 datasets = pytest.importorskip("datasets")
 
@@ -239,6 +241,73 @@ def test_stream_resumes_where_it_stopped(stop: int, buffer_rows: int) -> None:
     resumed.load_state_dict(packer.state_dict())
     assert list(resumed) == whole[stop:]
     assert list(resumed) == whole, "an iteration after the resumed one starts anew"
+
+
+@pytest.mark.parametrize("kind", ["list", "generator", "datasets", "torch"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_s_workers_share_the_rows(kind: str, workers: int) -> None:
+    rows = stream_rows(300)
+    source: Any = rows
+    if kind == "generator":
+        source = Again(rows)
+    elif kind == "datasets":
+        table = {name: [row[name] for row in rows] for name in rows[0]}
+        source = datasets.Dataset.from_dict(table).to_iterable_dataset(num_shards=4)
+    elif kind == "torch":
+        source = Shared(rows)
+    found = []
+    for rank in range(2):
+        ranks = {"rank": rank, "ranks": 2} if kind in ("list", "generator") else {}
+        packer = StreamingPacker(source, 32, buffer_rows=40, **ranks)
+        loader = DataLoader(packer, batch_size=None, num_workers=workers)
+        found += [token for row in loader for token in row["input_ids"]]
+        if not ranks:
+            break
+    assert sorted(found) == sorted(token for row in rows for token in row["input_ids"])
+
+
+class Again:
+    """Iterates anew each time, and is nothing else."""
+
+    def __init__(self, rows: list[dict[str, list[int]]]) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[dict[str, list[int]]]:
+        return iter(self.rows)
+
+
+class Shared(IterableDataset[dict[str, list[int]]]):
+    """Shares its rows among workers, as torch leaves it to such a dataset."""
+
+    def __init__(self, rows: list[dict[str, list[int]]]) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[dict[str, list[int]]]:
+        worker = get_worker_info()
+        start, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        return iter(self.rows[start::step])
+
+
+def test_shares_and_epochs_of_a_stream_are_its_state() -> None:
+    rows = stream_rows(120)
+    packer = StreamingPacker(rows, 32, buffer_rows=30, rank=1, ranks=2)
+    packer.set_epoch(3)
+    whole = list(packer)
+    packer.set_epoch(4)
+    assert list(packer) != whole
+    packer.set_epoch(3)
+    running = iter(packer)
+    for _ in range(5):
+        next(running)
+    resumed = StreamingPacker(rows, 32, buffer_rows=30, rank=1, ranks=2)
+    resumed.load_state_dict(packer.state_dict())
+    assert list(resumed) == whole[5:]
+    other = StreamingPacker(rows, 32, buffer_rows=30)
+    other.load_state_dict(packer.state_dict())
+    with pytest.raises(ValueError, match="of share 1 of 2, this is share 0 of 1"):
+        list(other)
+    with pytest.raises(ValueError, match=r"rank must be in 0\.\.1, got 2"):
+        StreamingPacker(rows, 32, rank=2, ranks=2)
 
 
 def test_stream_refuses_what_it_cannot_pack() -> None:

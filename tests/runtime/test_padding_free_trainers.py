@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from memlint_runtime import DataCollatorForCompletionOnlyLM, pack_dataset
+from memlint_runtime import DataCollatorForCompletionOnlyLM, pack_dataset, undo
 from memlint_runtime.collation import PaddingFreeCollator
 from memlint_runtime.padding_free_trainers import train_without_padding
 from transformers import (
@@ -78,6 +78,19 @@ def test_transformers_trainer(tmp_path: Path, tokenizer: Any) -> None:
     without = train_without_padding(Trainer(model, args, collator, data))
     assert isinstance(without.data_collator, PaddingFreeCollator)
     assert losses(without) == pytest.approx(padded, rel=1e-4)
+
+
+def test_undo_gives_the_trainer_its_padding_back(tmp_path: Path, tokenizer: Any) -> None:
+    model, data = tiny_model("llama"), text_dataset()
+    collator = DataCollatorForSeq2Seq(tokenizer)
+    args = TrainingArguments(**common(tmp_path))
+    padded = losses(Trainer(copy.deepcopy(model), args, collator, data))
+    trainer = train_without_padding(Trainer(model, args, collator, data))
+    undo(trainer)
+    assert trainer.data_collator is collator
+    assert not model.model._forward_pre_hooks
+    assert model.config._attn_implementation == "sdpa"
+    assert losses(trainer) == padded
 
 
 @pytest.mark.parametrize("pad", ["<pad>", "</s>"])

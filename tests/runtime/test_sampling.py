@@ -61,6 +61,19 @@ def test_ranks_have_level_work() -> None:
     assert tokens / (work.size * 16_384) > 0.9, "batches nearly fill their budget"
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_accelerate_deals_every_rank_its_own_batches(ranks: int) -> None:
+    sharding = pytest.importorskip("accelerate.data_loader").BatchSamplerShard
+    lengths = [1 + i % 29 for i in range(200)]
+    options = {"ranks": ranks, "micro_batches": 2}
+    dealt = TokenBudgetSampler(lengths, 64, rank=None, **options)
+    for rank in range(ranks):
+        own = TokenBudgetSampler(lengths, 64, rank=rank, **options)
+        shard = sharding(dealt, ranks, rank, even_batches=False)
+        assert list(shard) == list(own)
+        assert len(shard) == len(own)
+
+
 def test_epochs_differ_and_repeat() -> None:
     sampler = TokenBudgetSampler(list(range(1, 30)), 64)
     first = list(sampler)

@@ -256,3 +256,24 @@ def test_what_cannot_be_tiled_is_refused() -> None:
     (lstm,) = tile_mlp(Pair(), tile_tokens=2)
     with pytest.raises(ValueError, match="maps each token to one vector"):
         lstm(torch.randn(1, 6, 4, requires_grad=True))
+
+
+def test_an_mlp_that_views_its_input() -> None:
+    """As GPT-2's does, over several sequences."""
+
+    class Viewing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(8, 8))
+
+        def forward(self, hidden: Tensor) -> Tensor:
+            flat = torch.mm(hidden.view(-1, 8), self.weight)
+            return flat.view(*hidden.shape[:-1], 8)
+
+    model = nn.ModuleDict({"mlp": Viewing()})
+    hidden = torch.randn(3, 10, 8, requires_grad=True)
+    wanted = torch.autograd.grad(model["mlp"](hidden).square().sum(), [hidden])
+    with tile_mlp(model, tile_tokens=4):
+        found = torch.autograd.grad(model["mlp"](hidden).square().sum(), [hidden])
+    torch.testing.assert_close(found, wanted)
+    assert "forward" not in vars(model["mlp"])

@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
+from memlint_runtime import undo
 from memlint_runtime.checkpoint import checkpoint_activations
 from memlint_runtime.offload import ActivationOffload, offload_activations
 from memlint_runtime.optim import OptimizerInBackward
-from memlint_runtime.trainer_adapters import offload_trainer_activations, step_trainer_in_backward
+from memlint_runtime.trainer_adapters import (
+    batch_trainer_by_tokens,
+    offload_trainer_activations,
+    step_trainer_in_backward,
+)
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
@@ -223,3 +228,48 @@ def test_options_that_stepping_in_backward_cannot_serve(
     trainer.args.fp16 = True
     with pytest.raises(ValueError, match="use bf16=True instead of fp16"):
         step_trainer_in_backward(trainer)
+
+
+def test_batches_by_tokens(tmp_path: Path) -> None:
+    ids = [[3 + (7 * i + t) % 60 for t in range(1 + i % 13)] for i in range(48)]
+    batches: list[list[list[int]]] = []
+
+    def collate(rows: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
+        batches.append([row["input_ids"] for row in rows])
+        width = max(len(row["input_ids"]) for row in rows)
+        padded = [row["input_ids"] + [0] * (width - len(row["input_ids"])) for row in rows]
+        tensor = torch.tensor(padded)
+        return {"input_ids": tensor, "labels": tensor.masked_fill(tensor == 0, -100)}
+
+    options = COMMON | {"max_steps": -1, "num_train_epochs": 2, "gradient_accumulation_steps": 2}
+    config = LlamaConfig(
+        hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+        vocab_size=64,
+    )  # fmt: skip
+    trainer = Trainer(
+        LlamaForCausalLM(config), TrainingArguments(str(tmp_path), **options), collate,
+        Dataset.from_dict({"input_ids": ids}),
+    )  # fmt: skip
+    sampler = batch_trainer_by_tokens(trainer, 40)
+    trainer.train()
+    assert all(sum(map(len, batch)) <= 40 for batch in batches)
+    assert len(batches) % 2 == 0
+    half = len(batches) // 2
+    epochs = [
+        sorted(row for batch in part for row in batch) for part in (batches[:half], batches[half:])
+    ]
+    for epoch in epochs:
+        assert {tuple(row) for row in epoch} == {tuple(row) for row in ids}
+        assert len(ids) <= len(epoch) <= len(ids) + 1
+    assert batches[0] != batches[half]
+    assert trainer.state.global_step == len(batches) // 2
+    undo(trainer)
+    assert "get_train_dataloader" not in vars(trainer)
+    with pytest.raises(ValueError, match="more than the budget of 12"):
+        batch_trainer_by_tokens(trainer, 12)
+    with pytest.raises(ValueError, match="lengths has 1 entries, the training data 48 rows"):
+        batch_trainer_by_tokens(trainer, 40, lengths=[3])
+    trainer.train_dataset = trainer.train_dataset.to_iterable_dataset()
+    with pytest.raises(ValueError, match="training data of a known length"):
+        batch_trainer_by_tokens(trainer, 40)
+    assert sampler.token_budget == 40

@@ -182,46 +182,5 @@ args = SFTConfig("out", model_init_kwargs={"attn_implementation": "sdpa"})
 SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset).train()
 """,
         ),
-        Example(
-            title="advice where the model is not known, a hint for Gemma",
-            findings=2,
-            bad="""\
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-for name in names:
-    model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="eager")
-    for batch in loader:
-        model(**batch).loss.backward()
-gemma = AutoModelForCausalLM.from_pretrained("google/gemma-2-2b", attn_implementation="eager")
-SFTTrainer(gemma, args=SFTConfig("out"), train_dataset=dataset).train()
-""",
-        ),
-    ),
-    clean=(
-        # The default; fused.
-        """\
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", attn_implementation="sdpa")
-SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset).train()
-""",
-        # Attention weights are wanted.
-        """\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", attn_implementation="eager")
-for batch in loader:
-    outputs = model(**batch, output_attentions=True)
-    (outputs.loss + entropy(outputs.attentions)).backward()
-""",
-        # Not trained.
-        """\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", attn_implementation="eager")
-print(model.generate(ids))
-""",
     ),
 )

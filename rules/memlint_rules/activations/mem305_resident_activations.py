@@ -119,26 +119,4 @@ trainer.train()
 """,
         ),
     ),
-    clean=(
-        # Short; decided about; not checkpointed, which is another fault.
-        """\
-from trl import SFTConfig, SFTTrainer
-
-SFTTrainer("q", args=SFTConfig("out", max_length=8192), train_dataset=dataset).train()
-args = SFTConfig("out", max_length=65536, activation_offloading=False)
-SFTTrainer("q", args=args, train_dataset=dataset).train()
-args = SFTConfig("out", max_length=65536, gradient_checkpointing=False)
-SFTTrainer("q", args=args, train_dataset=dataset).train()
-""",
-        # Not written, but a command line's default.
-        """\
-import argparse
-from trl import SFTConfig, SFTTrainer
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--length", type=int, default=32768)
-args = SFTConfig("out", max_length=parser.parse_args().length)
-SFTTrainer("q", args=args, train_dataset=dataset).train()
-""",
-    ),
 )

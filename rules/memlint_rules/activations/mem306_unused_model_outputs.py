@@ -245,45 +245,4 @@ SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset).train()
 """,
         ),
     ),
-    clean=(
-        # Read by name, by place, and where nobody can see it.
-        """\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    outputs = model(**batch, output_hidden_states=True)
-    (outputs.loss + regularize(outputs.hidden_states)).backward()
-""",
-        """\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    outputs = model(**batch, output_hidden_states=True)
-    (outputs[0] + outputs[2][-1].mean()).backward()
-""",
-        """\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    outputs = model(**batch, output_hidden_states=True)
-    distill(outputs, batch).backward()
-""",
-        # Not in training.
-        """\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", output_hidden_states=True)
-save(model(ids))
-""",
-        # An evaluation that gets all outputs.
-        """\
-from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
-
-model = AutoModelForSequenceClassification.from_pretrained("gpt2", output_attentions=True)
-Trainer(model, TrainingArguments("out"), compute_metrics=compute_metrics).train()
-""",
-    ),
 )

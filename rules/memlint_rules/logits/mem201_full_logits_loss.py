@@ -221,47 +221,5 @@ fuse_causal_lm_loss(model)
 trainer = Trainer(model=model, args=args, train_dataset=dataset, compute_metrics=accuracy)
 """,
         ),
-        Example(
-            title="advice only: older versions of the runtime's libraries",
-            target="trl=0.29,transformers=4.57",
-            findings=2,
-            bad="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-Trainer(model=model, args=TrainingArguments("out"), train_dataset=dataset).train()
-SFTTrainer(model=model, args=SFTConfig("out"), train_dataset=dataset).train()
-""",
-        ),
-    ),
-    clean=(
-        # Label smoothing takes another loss.
-        """\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-Trainer(model=model, args=TrainingArguments("out", label_smoothing_factor=0.1)).train()
-""",
-        # Liger's kernel is the other way to the same end.
-        """\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-Trainer(model=model, args=TrainingArguments("out", use_liger_kernel=True)).train()
-""",
-        # TRL's own loss needs no logits.
-        """\
-from trl import SFTConfig, SFTTrainer
-
-SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig(packing=True), train_dataset=dataset).train()
-""",
-        # A classifier has a handful of logits.
-        """\
-from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
-
-model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
-Trainer(model=model, args=TrainingArguments("out")).train()
-""",
     ),
 )

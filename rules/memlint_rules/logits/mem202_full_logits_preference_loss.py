@@ -92,49 +92,5 @@ from trl.experimental.cpo import CPOConfig, CPOTrainer
 CPOTrainer(model, args=CPOConfig("out", loss_type="simpo"), train_dataset=pairs).train()
 """,
         ),
-        Example(
-            title="DPO shortly before its chunks",
-            bad="""\
-from trl import DPOConfig, DPOTrainer
-
-trainer = DPOTrainer("Qwen/Qwen3-4B", args=DPOConfig("out"), train_dataset=pairs)
-trainer.train()
-""",
-            target="trl=1.12,transformers=5.17",
-        ),
-        Example(
-            title="DPO long before its chunks",
-            bad="""\
-from trl import DPOConfig, DPOTrainer
-
-trainer = DPOTrainer("Qwen/Qwen3-4B", args=DPOConfig("out"), train_dataset=pairs)
-trainer.train()
-""",
-            target="trl=0.19",
-        ),
-    ),
-    clean=(
-        # TRL computes these in chunks.
-        """\
-from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer
-
-DPOTrainer("Qwen/Qwen3-4B", args=DPOConfig("out"), train_dataset=pairs).train()
-KTOTrainer("Qwen/Qwen3-4B", args=KTOConfig("out"), train_dataset=rows).train()
-""",
-        # Mended already.
-        """\
-from memlint_runtime.losses import fuse_trl_losses
-from trl.experimental.cpo import CPOConfig, CPOTrainer
-
-trainer = CPOTrainer(model, args=CPOConfig("out"), train_dataset=pairs)
-fuse_trl_losses(trainer)
-trainer.train()
-""",
-        # A reward model has one logit a sequence.
-        """\
-from trl import RewardConfig, RewardTrainer
-
-RewardTrainer("Qwen/Qwen3-4B", args=RewardConfig("out"), train_dataset=pairs).train()
-""",
     ),
 )

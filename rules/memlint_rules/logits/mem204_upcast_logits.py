@@ -236,26 +236,6 @@ for batch in loader:
 """,
         ),
         Example(
-            title="through a helper, beside an entropy",
-            bad="""\
-import torch
-from transformers import AutoModelForCausalLM
-
-
-def token_logprobs_of(logits, tokens):
-    logprobs = torch.log_softmax(logits, dim=-1)
-    entropy = -(logprobs.exp() * logprobs).sum(-1)
-    return torch.gather(logprobs, dim=-1, index=tokens.unsqueeze(-1)).squeeze(-1), entropy
-
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    outputs = model(**batch)
-    chosen, entropy = token_logprobs_of(outputs.logits[:, :-1, :], batch["input_ids"][:, 1:])
-    (-chosen.mean()).backward()
-""",
-        ),
-        Example(
             title="indexed by position and token",
             bad="""\
 import torch
@@ -271,73 +251,5 @@ for ids in loader:
     (-logprobs.mean()).backward()
 """,
         ),
-        Example(
-            title="cross entropy over a float32 copy",
-            bad="""\
-import torch.nn.functional as F
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    outputs = model(input_ids=batch["input_ids"])
-    shifted = outputs.logits[..., :-1, :].contiguous().float()
-    loss = F.cross_entropy(shifted.view(-1, shifted.size(-1)), batch["labels"][..., 1:].reshape(-1))
-    loss.backward()
-""",
-        ),
-    ),
-    clean=(
-        # One position: a row of the vocabulary, not a matrix.
-        """\
-import torch
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    logprobs = torch.log_softmax(model(**batch).logits[:, -1], dim=-1)
-    logprobs.gather(-1, batch["answer"].unsqueeze(-1)).mean().neg().backward()
-""",
-        # A classifier.
-        """\
-import torch
-from transformers import AutoModelForSequenceClassification
-
-model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
-for batch in loader:
-    logprobs = torch.log_softmax(model(**batch).logits, dim=-1)
-    logprobs.gather(-1, batch["labels"].unsqueeze(-1)).mean().neg().backward()
-""",
-        # Actions of a small policy.
-        """\
-import torch
-
-for state, action in episodes:
-    logits = policy(state)
-    logprob = torch.log_softmax(logits, dim=-1).gather(-1, action.unsqueeze(-1))
-    (-logprob.mean()).backward()
-""",
-        # Distillation uses the whole distribution.
-        """\
-import torch.nn.functional as F
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-teacher = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
-for batch in loader:
-    student = F.log_softmax(model(**batch).logits[:, :-1], dim=-1)
-    F.kl_div(student, F.softmax(teacher(**batch).logits[:, :-1], dim=-1)).backward()
-""",
-        # Evaluation: nothing is kept for a backward pass.
-        """\
-import torch
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    model(**batch).loss.backward()
-with torch.no_grad():
-    logprobs = torch.log_softmax(model(**batch).logits[:, :-1], dim=-1)
-    print(logprobs.gather(-1, batch["input_ids"][:, 1:].unsqueeze(-1)).mean())
-""",
     ),
 )

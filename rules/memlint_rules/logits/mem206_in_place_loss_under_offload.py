@@ -172,48 +172,5 @@ args = SFTConfig(
 SFTTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
 """,
         ),
-        Example(
-            title="a release whose SFT takes Liger's loss",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", activation_offloading=True, use_liger_kernel=True)
-SFTTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", activation_offloading=True, use_liger_kernel=False)
-SFTTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
-""",
-            target="trl=0.24",
-        ),
-    ),
-    clean=(
-        # TRL leaves Liger's losses out by now; only its layers remain.
-        """\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", activation_offloading=True, use_liger_kernel=True)
-SFTTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
-""",
-        # Nothing is offloaded.
-        """\
-from liger_kernel.transformers import apply_liger_kernel_to_llama
-from trl import SFTConfig, SFTTrainer
-
-apply_liger_kernel_to_llama(cross_entropy=True, fused_linear_cross_entropy=False)
-SFTTrainer("meta-llama/Llama-3.1-8B", args=SFTConfig("out"), train_dataset=dataset).train()
-""",
-        # The runtime's loss writes over nothing.
-        """\
-from memlint_runtime import fuse_causal_lm_loss, offload_activations
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-fuse_causal_lm_loss(model)
-with offload_activations():
-    model(**batch).loss.backward()
-""",
     ),
 )

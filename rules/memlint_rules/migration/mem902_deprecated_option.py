@@ -6,30 +6,28 @@ wrote counts: libraries also warn of options that they set themselves.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
+    LIBRARIES,
+    PACKAGES,
     UNSURE,
     Call,
     Example,
     Finding,
-    Fix,
     How,
     Level,
     Object,
-    RenameAttribute,
-    RenameKeyword,
     Rule,
     Script,
     Setting,
-    Span,
     Symbol,
+    is_guarded,
+    names_looked_up,
 )
-from memlint_rules._libraries import LIBRARIES, PACKAGES
-from memlint_rules._option_places import option_span, successor_of
-from memlint_rules._succession import option_fix
-from memlint_rules._version_guards import is_guarded, names_looked_up
+from memlint.rule.migration.deprecated_methods import deprecated_methods
+from memlint.rule.migration.option_places import option_span, successor_of
+from memlint.rule.migration.succession import option_fix
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -40,46 +38,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         seen.add(call.node)
         yield from _options(script, call, looked_up)
-    yield from _methods(script)
-
-
-_MODEL = "transformers.PreTrainedModel"
-# Methods of models, and keywords of theirs, that have a new name.
-_METHODS = {
-    "gradient_checkpointing_enable": "activation_checkpointing_enable",
-    "gradient_checkpointing_disable": "activation_checkpointing_disable",
-}
-_KEYWORDS = {"gradient_checkpointing_kwargs": "activation_checkpointing_kwargs"}
-
-
-def _methods(script: Script) -> Iterator[Finding]:
-    for old, new in _METHODS.items():
-        if script.api.signature(f"{_MODEL}.{new}") is None:
-            continue
-        for call in script.method_calls(old):
-            function = call.node.func
-            if not isinstance(function, ast.Attribute) or is_guarded(script, call.node):
-                continue
-            made = script.value(function.value)
-            if not (isinstance(made, Object) and (made.type or "").startswith("transformers.")):
-                continue
-            if call.node.args or made.cls is not None:
-                continue
-            version = script.api.target.version("transformers").version
-            end = script.span(function).end
-            keywords = tuple(
-                RenameKeyword(call.span, name, _KEYWORDS[name])
-                for name in call.keywords
-                if name in _KEYWORDS
-            )
-            yield Finding(
-                Span(end - len(old.encode()), end),
-                f"`{old}` is deprecated in transformers {version}",
-                Fix(
-                    f"Call `{new}`",
-                    (RenameAttribute(script.span(function), new), *keywords),
-                ),
-            )
+    yield from deprecated_methods(script)
 
 
 def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
@@ -131,30 +90,6 @@ RULE = Rule(
     references=("https://github.com/huggingface/transformers/releases",),
     examples=(
         Example(
-            title="renamed options",
-            findings=2,
-            bad="""\
-import torch
-from transformers import AutoModelForCausalLM, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained(
-    "Qwen/Qwen3-8B",
-    torch_dtype=torch.bfloat16,
-)
-args = TrainingArguments("out", gradient_checkpointing=True)
-""",
-            good="""\
-import torch
-from transformers import AutoModelForCausalLM, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained(
-    "Qwen/Qwen3-8B",
-    dtype=torch.bfloat16,
-)
-args = TrainingArguments("out", activation_checkpointing=True)
-""",
-        ),
-        Example(
             title="in a dict of options",
             bad="""\
 from transformers import AutoModelForCausalLM
@@ -184,36 +119,5 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
 model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
 """,
         ),
-        Example(
-            title="read back by its old name: advice",
-            bad="""\
-import torch
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig
-
-options = dict(torch_dtype=torch.bfloat16, device_map="auto")
-config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=options["torch_dtype"])
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=config, **options)
-""",
-        ),
-    ),
-    clean=(
-        # Assigned when it is too late to be read: no new name for what is not read.
-        """\
-from transformers import TrainingArguments
-
-args = TrainingArguments("out", activation_checkpointing=True)
-args.gradient_checkpointing_kwargs = {"use_reentrant": True}
-""",
-        # Nothing was written: the library warns of its own default.
-        """\
-from trl import SFTConfig
-
-args = SFTConfig("out")
-""",
-        """\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
-""",
     ),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    LIBRARIES,
     Applicability,
     Call,
     Config,
@@ -21,10 +22,9 @@ from memlint.rule import (
     Rule,
     Script,
 )
-from memlint_rules._checkpoint_schedules import refused_schedules
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._option_places import renamed_options
-from memlint_rules._refused_trainers import refused_trainers
+from memlint.rule.migration.checkpoint_schedules import refused_schedules
+from memlint.rule.migration.option_places import renamed_options
+from memlint.rule.migration.refused_trainers import refused_trainers
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -119,27 +119,6 @@ args = TrainingArguments("out", bf16=True)
 """,
         ),
         Example(
-            title="an adapter twice",
-            bad="""\
-from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-lora = LoraConfig()
-model = get_peft_model(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B"), lora)
-trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset, peft_config=lora)
-""",
-            good="""\
-from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-lora = LoraConfig()
-model = get_peft_model(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B"), lora)
-trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset)
-""",
-        ),
-        Example(
             title="rows that nothing cuts",
             bad="""\
 from trl import SFTConfig
@@ -152,62 +131,5 @@ from trl import SFTConfig
 args = SFTConfig("out", padding_free=True, packing=True)
 """,
         ),
-        Example(
-            title="an adapter on the output head",
-            bad="""\
-from peft import LoraConfig
-from trl import SFTConfig, SFTTrainer
-
-lora = LoraConfig(target_modules=["q_proj", "v_proj", "lm_head"])
-trainer = SFTTrainer("Qwen/Qwen3-8B", args=SFTConfig("out"), train_dataset=dataset, peft_config=lora)
-""",
-            good="""\
-from peft import LoraConfig
-from trl import SFTConfig, SFTTrainer
-
-lora = LoraConfig(target_modules=["q_proj", "v_proj"])
-trainer = SFTTrainer("Qwen/Qwen3-8B", args=SFTConfig("out"), train_dataset=dataset, peft_config=lora)
-""",
-        ),
-        Example(
-            title="packing to no length",
-            bad="""\
-from trl import SFTConfig
-
-args = SFTConfig("out", packing=True, max_length=None)
-""",
-        ),
-    ),
-    clean=(
-        # A test that wants the refusal.
-        """\
-import pytest
-from transformers import AutoModelForCausalLM
-from trl import DPOConfig, DPOTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-with pytest.raises(ValueError):
-    DPOTrainer(model, ref_model=model, args=DPOConfig("out"))
-""",
-        """\
-import pytest
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", padding_free=True)
-with pytest.raises(ValueError, match="not enforced"):
-    SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
-""",
-        """\
-import torch
-from transformers import TrainingArguments
-
-bf16 = torch.cuda.is_bf16_supported()
-args = TrainingArguments("out", fp16=not bf16, bf16=bf16)
-""",
-        """\
-from transformers import TrainingArguments
-
-args = TrainingArguments("out", dataloader_prefetch_factor=2, dataloader_num_workers=4)
-""",
     ),
 )

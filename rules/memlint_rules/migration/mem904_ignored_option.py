@@ -7,43 +7,28 @@ none: it looks as if the memory were saved.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
+    LIBRARIES,
+    PACKAGES,
     UNSURE,
-    Applicability,
     Call,
-    Config,
-    Edit,
     Example,
     Finding,
-    Fix,
-    How,
     Level,
     Object,
     Remove,
-    RemoveStatement,
     Rule,
     Script,
     Setting,
     Symbol,
+    is_guarded,
+    names_looked_up,
 )
-from memlint_rules._libraries import LIBRARIES, PACKAGES
-from memlint_rules._option_places import option_span
-from memlint_rules._succession import option_fix
-from memlint_rules._version_guards import is_guarded, names_looked_up
-
-# What ``__post_init__`` reads: assigning it later changes nothing.
-_READ_ONCE = frozenset(
-    {
-        "gradient_checkpointing",
-        "gradient_checkpointing_kwargs",
-        "activation_checkpointing",
-        "activation_checkpointing_kwargs",
-        "tf32",
-    }
-)
+from memlint.rule.migration.late_assignment import too_late
+from memlint.rule.migration.option_places import option_span
+from memlint.rule.migration.succession import option_fix
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -62,7 +47,7 @@ def check(script: Script) -> Iterator[Finding]:
             if setting.name not in looked_up
             for finding in (
                 *_thrown_away(script, call, setting),
-                *_too_late(script, call, setting),
+                *too_late(script, call, setting),
             )
         ]
         if findings and not is_guarded(script, call.node):
@@ -86,34 +71,6 @@ def _thrown_away(script: Script, call: Call, setting: Setting) -> Iterator[Findi
         f"`{setting.name}` does nothing in {package} {version}: {ignored.note}",
         option_fix(script, call, setting, Remove()),
         Level.HINT if ignored.harmless else None,
-    )
-
-
-def _too_late(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
-    """``args.gradient_checkpointing = True`` after ``args`` was made."""
-    if not isinstance(call, Config) or setting.how is not How.ATTRIBUTE:
-        return
-    if setting.name not in _READ_ONCE or not isinstance(setting.owner, ast.Assign):
-        return
-    if not call.kind.startswith("transformers.") or not script.api.accepts(call.kind, setting.name):
-        return
-    if setting.name != "tf32" and not script.api.accepts(call.kind, "activation_checkpointing"):
-        # Before the option had two names it was read when training began.
-        return
-    at_birth = call.given_at_birth(setting.name)
-    fix = Fix(f"Give `{setting.name}` to `{call.kind.rpartition('.')[2]}`")
-    constant = isinstance(setting.value, bool | int | str) or setting.value is None
-    if at_birth is False and constant and len(setting.owner.targets) == 1:
-        edits: tuple[Edit, ...] | None = script.add_option(call, setting.name, repr(setting.value))
-        if edits is not None:
-            fix = Fix(fix.message, (*edits, RemoveStatement(script.span(setting.owner))))
-    if not fix.edits:
-        fix = Fix(fix.message, (), Applicability.DISPLAY)
-    yield Finding(
-        script.span(setting.owner.targets[0]),
-        f"`{setting.name}` is assigned when it is too late: it was read when the configuration was "
-        "made",
-        fix,
     )
 
 
@@ -162,33 +119,5 @@ from transformers import TrainingArguments
 args = TrainingArguments("out", activation_checkpointing=True)
 """,
         ),
-        Example(
-            title="a leftover",
-            bad="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", low_cpu_mem_usage=True)
-""",
-            good="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
-""",
-        ),
-    ),
-    clean=(
-        """\
-from transformers import TrainingArguments
-
-args = TrainingArguments("out", activation_checkpointing=True)
-args.logging_steps = 5
-""",
-        # TRL's trainers read it when they are made.
-        """\
-from trl import SFTConfig
-
-args = SFTConfig("out")
-args.gradient_checkpointing = True
-""",
     ),
 )

@@ -10,29 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Applicability,
-    Config,
-    Example,
-    Finding,
-    Fix,
-    How,
-    Level,
-    Object,
-    ReplaceCallee,
-    Rule,
-    Script,
-    SetKeyword,
-    Trainer,
-)
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._relocation import needs_own_arguments
+from memlint.rule import LIBRARIES, UNSLOTH, Config, Example, Finding, Level, Rule, Script, Trainer
+from memlint.rule.migration.plain_arguments import config_class, own_arguments
 
 _CHECKPOINTING = "activation checkpointing"
 _PLAIN = frozenset({"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"})
-# Where the two classes' defaults differ, these keep what the script trained with. Checkpointing and
-# how often something is logged are left to TRL's defaults: they change no number.
-_KEPT = ("learning_rate", "bf16", "max_length")
 # What TRL's configurations turn on, and the options that decide it, the first by its default.
 _SAVINGS = {
     "bf16": ("bf16", "fp16"),
@@ -41,9 +23,6 @@ _SAVINGS = {
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.uses_unsloth:
-        # Its shim turns plain arguments into the trainer's own.
-        return
     for trainer in script.training:
         config = trainer.config
         if config is None or config.kind not in _PLAIN or not trainer.kind.startswith("trl."):
@@ -56,7 +35,7 @@ def check(script: Script) -> Iterator[Finding]:
             yield Finding(
                 script.span(config.node.func if not config.fed_by_parser else trainer.node.func),
                 f"`{trainer.kind.rpartition('.')[2]}` gets plain `TrainingArguments`: {why}",
-                _fix(script, trainer, config, wanted),
+                own_arguments(script, trainer, config, wanted),
             )
 
 
@@ -104,68 +83,6 @@ def _cancelled(
             yield what
 
 
-def config_class(script: Script, trainer: Trainer) -> str | None:
-    """The configuration class of a TRL trainer, if the target version has it."""
-    wanted = trainer.kind.removesuffix("Trainer") + "Config"
-    return wanted if script.api.signature(wanted) is not None else None
-
-
-def _fix(script: Script, trainer: Trainer, config: Config, wanted: str) -> Fix | None:
-    name = wanted.rpartition(".")[2]
-    advice = Fix(f"Use `{name}` instead of `TrainingArguments`", (), Applicability.DISPLAY)
-    if config.fed_by_parser or config.subclass is not None or config.open_ended:
-        return advice
-    if any(one.kind != trainer.kind for one in script.trainers_with(config)):
-        return advice
-    if needs_own_arguments(script, config) or _is_extended(script, config):
-        # Plain arguments become an object of each trainer's own; others would be one for all.
-        return advice
-    reference = script.reference(wanted, config.node)
-    if reference is None:
-        return advice
-    kept = tuple(
-        # What a dictionary brings in is known, and this is not among it.
-        SetKeyword(config.span, option, source, beside_unpacking=True)
-        for option, source in _values_to_keep(script, config, wanted)
-    )
-    return Fix(
-        f"Use `{name}`, with what `TrainingArguments` meant by default written out",
-        (ReplaceCallee(config.span, reference.text), *kept, *reference.edits),
-    )
-
-
-def _is_extended(script: Script, config: Config) -> bool:
-    """Whether ``extend_arguments`` makes another trainer's arguments of the same object."""
-    for call in script.calls_to("memlint_runtime.extend_arguments"):
-        made = call.argument(0)
-        if isinstance(made, Object) and script.config_of(made) is config:
-            return True
-    return False
-
-
-def _values_to_keep(script: Script, config: Config, wanted: str) -> Iterator[tuple[str, str]]:
-    """Options that nobody wrote and that would change with the class, with their old value."""
-    signature = script.api.signature(wanted)
-    assert signature is not None
-    positional = {
-        setting.name
-        for setting in map(config.setting, config.positions)
-        if setting.how is How.POSITIONAL
-    }
-    for option in _KEPT:
-        new = signature.parameters.get(option)
-        setting = config.setting(option)
-        if new is None or setting.given is not False or option in positional:
-            continue
-        old = config.effective(option)
-        if not old.known or old.value == new.default:
-            continue
-        if option == "bf16" and config.setting("fp16").given is not False:
-            # Mixed precision was chosen already: TRL's bf16 default gives way to fp16.
-            continue
-        yield option, repr(old.value)
-
-
 RULE = Rule(
     code="MEM905",
     name="plain-arguments-for-trl-trainer",
@@ -184,35 +101,9 @@ RULE = Rule(
     ),
     check=check,
     triggers=(LIBRARIES, frozenset({"TrainingArguments"})),
+    skips=(UNSLOTH,),  # its shim turns plain arguments into the trainer's own
     references=("https://huggingface.co/docs/trl/sft_trainer",),
     examples=(
-        Example(
-            title="SFT",
-            bad="""\
-from transformers import TrainingArguments
-from trl import SFTTrainer
-
-args = TrainingArguments(
-    output_dir="out",
-    per_device_train_batch_size=1,
-    learning_rate=2e-4,
-    bf16=True,
-)
-trainer = SFTTrainer(model, args=args, train_dataset=dataset)
-""",
-            good="""\
-from transformers import TrainingArguments
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(
-    output_dir="out",
-    per_device_train_batch_size=1,
-    learning_rate=2e-4,
-    bf16=True,
-)
-trainer = SFTTrainer(model, args=args, train_dataset=dataset)
-""",
-        ),
         Example(
             title="defaults that differ",
             bad="""\
@@ -245,38 +136,5 @@ options = {"output_dir": "out", "bf16": True}
 trainer = SFTTrainer(model, args=SFTConfig(learning_rate=5e-05, **options), train_dataset=dataset)
 """,
         ),
-    ),
-    clean=(
-        # Everything that would be cancelled is written, and no option is without a place.
-        """\
-from transformers import TrainingArguments
-from trl import SFTTrainer
-
-args = TrainingArguments("out", fp16=True, gradient_checkpointing=False)
-SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
-""",
-        """\
-from unsloth import FastLanguageModel
-from transformers import TrainingArguments
-from trl import SFTTrainer
-
-trainer = SFTTrainer(model, args=TrainingArguments("out"), train_dataset=dataset)
-""",
-        """\
-from trl import SFTConfig, SFTTrainer
-
-trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset)
-""",
-        # A class of the same name from another library.
-        """\
-from setfit import Trainer, TrainingArguments
-
-trainer = Trainer(model, args=TrainingArguments("out"), train_dataset=dataset)
-""",
-        """\
-from transformers import Trainer, TrainingArguments
-
-trainer = Trainer(model, args=TrainingArguments("out"), train_dataset=dataset)
-""",
     ),
 )

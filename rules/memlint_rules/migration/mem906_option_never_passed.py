@@ -10,17 +10,16 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
-    Applicability,
+    LIBRARIES,
     Config,
     Example,
     Finding,
-    Fix,
     Level,
     Rename,
     Rule,
     Script,
+    advise,
 )
-from memlint_rules._libraries import LIBRARIES
 
 # Options that save memory, under the names that notebooks give their variables.
 _OPTIONS = (
@@ -42,20 +41,11 @@ _OPTIONS = (
 def check(script: Script) -> Iterator[Finding]:
     if not script.configs or any(config.open_ended for config in script.configs):
         return
-    read = {node.id for node in script.nodes(ast.Name) if isinstance(node.ctx, ast.Load | ast.Del)}
-    strings = {node.value for node in script.nodes(ast.Constant) if isinstance(node.value, str)}
-    exported = bool(script.method_calls("globals", "locals", "vars"))
-    if exported:
+    if script.method_calls("globals", "locals", "vars"):
         return
-    for statement in script.nodes(ast.Assign):
-        match statement.targets:
-            case [ast.Name(id=name) as target] if name.lower() in _OPTIONS:
-                pass
-            case _:
-                continue
-        if name in read or name in strings or not isinstance(statement.value, ast.Constant):
-            continue
-        if statement.value.value in (None, False) or not _is_top_level(script, statement):
+    for target, value in script.unread_constants:
+        name = target.id
+        if name.lower() not in _OPTIONS or value in (None, False):
             continue
         takers = [
             (config, option)
@@ -77,7 +67,7 @@ def _finding(
         owner = config.kind.rpartition(".")[2]
         message += f": `{owner}` does not get it"
         advice = f"Pass `{option}={name}` to `{owner}`, or remove the variable"
-    return Finding(script.span(target), message, Fix(advice, (), Applicability.DISPLAY))
+    return Finding(script.span(target), message, advise(advice))
 
 
 def _option_of(script: Script, config: Config, name: str) -> str | None:
@@ -88,11 +78,6 @@ def _option_of(script: Script, config: Config, name: str) -> str | None:
     if isinstance(way, Rename) and config.has_option(way.parameter):
         return way.parameter
     return name if config.has_option(name) else None
-
-
-def _is_top_level(script: Script, statement: ast.stmt) -> bool:
-    """A variable of a function or class may be meant for others to read."""
-    return isinstance(script.parent(statement), ast.Module)
 
 
 def _lacks(config: Config, option: str) -> bool:
@@ -124,21 +109,5 @@ args = SFTConfig("out", max_length=max_length)
 trainer = SFTTrainer(model, args=args, train_dataset=dataset)
 """,
         ),
-    ),
-    clean=(
-        """\
-from trl import SFTConfig
-
-packing = True
-args = SFTConfig("out", packing=packing)
-""",
-        # Read by name.
-        """\
-from trl import SFTConfig
-
-packing = True
-options = {name: globals()[name] for name in ("packing",)}
-args = SFTConfig("out", **options)
-""",
     ),
 )

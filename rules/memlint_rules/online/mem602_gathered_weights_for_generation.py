@@ -156,45 +156,4 @@ RLOOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=datas
 """,
         ),
     ),
-    clean=(
-        # vLLM needs the gathered weights.
-        """\
-from trl import GRPOConfig, GRPOTrainer
-
-args = GRPOConfig("out", deepspeed="ds_zero3.json", use_vllm=True)
-GRPOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-        # Whether vLLM is used is decided outside.
-        """\
-import argparse
-from trl import GRPOConfig, GRPOTrainer
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--vllm", action="store_true")
-flags = parser.parse_args()
-args = GRPOConfig("out", deepspeed="ds_zero3.json", use_vllm=bool(flags.vllm or other()))
-GRPOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-        # ZeRO-2 shards no weights; zero3.5 is a model's name.
-        """\
-from trl import GRPOConfig, GRPOTrainer
-
-args = GRPOConfig("out", deepspeed="configs/zero2_qwen3.json")
-GRPOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-        # Not an online method.
-        """\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", deepspeed="ds_zero3.json", packing=True)
-SFTTrainer("Qwen/Qwen3-8B", args=args, train_dataset=dataset).train()
-""",
-        # Nothing says ZeRO-3.
-        """\
-from trl import GRPOConfig, GRPOTrainer
-
-args = GRPOConfig("out", deepspeed=None, ds3_gather_for_generation=True)
-GRPOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-    ),
 )

@@ -117,27 +117,4 @@ DPOTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
             target="trl=0.19",
         ),
     ),
-    clean=(
-        # Nothing is known of the data.
-        """\
-from trl import DPOConfig, DPOTrainer
-
-DPOTrainer("Qwen/Qwen3-4B", args=DPOConfig("out", max_length=2048)).train()
-""",
-        # Answers are most of it.
-        """\
-from trl import DPOConfig, DPOTrainer
-
-args = DPOConfig("out", max_length=2048, max_prompt_length=512)
-DPOTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
-""",
-        # It shares prompts already.
-        """\
-from memlint_runtime.trl import DPOTrainer
-from trl import DPOConfig
-
-args = DPOConfig("out", max_length=2048, max_prompt_length=1536)
-DPOTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
-""",
-    ),
 )

@@ -164,29 +164,4 @@ print(sum(p.grad.norm() for p in model.parameters()))
 """,
         ),
     ),
-    clean=(
-        """\
-import torch
-
-optimizer.zero_grad()
-optimizer.zero_grad(set_to_none=True)
-optimizer.zero_grad(set_to_none=flag)
-""",
-        # Gradients that arrive from elsewhere are added into those that are there.
-        """\
-import torch
-
-for parameter, gradient in zip(model.parameters(), received):
-    parameter.grad += gradient
-optimizer.step()
-optimizer.zero_grad(set_to_none=False)
-""",
-        # A captured graph writes into the gradients that are there.
-        """\
-import torch
-
-graph = torch.cuda.CUDAGraph()
-optimizer.zero_grad(set_to_none=False)
-""",
-    ),
 )

@@ -131,28 +131,6 @@ RULE = Rule(
     ),
     examples=(
         Example(
-            title="a hook, and a loop that accumulates",
-            bad="""\
-import torch
-
-optimizers = {p: torch.optim.AdamW([p]) for p in model.parameters()}
-
-
-def step(parameter):
-    optimizers[parameter].step()
-    optimizers[parameter].zero_grad()
-
-
-for parameter in model.parameters():
-    parameter.register_post_accumulate_grad_hook(step)
-for i, batch in enumerate(loader):
-    loss = model(**batch).loss / 4
-    loss.backward()
-    if (i + 1) % 4 == 0:
-        scheduler.step()
-""",
-        ),
-        Example(
             title="a trainer",
             bad="""\
 from memlint_runtime import step_trainer_in_backward
@@ -172,41 +150,5 @@ from transformers import TrainingArguments
 args = TrainingArguments("out", optim="galore_adamw_layerwise", gradient_accumulation_steps=4)
 """,
         ),
-    ),
-    clean=(
-        """\
-from memlint_runtime import step_trainer_in_backward
-from trl import SFTConfig, SFTTrainer
-
-trainer = SFTTrainer("q", args=SFTConfig("out", max_grad_norm=0), train_dataset=dataset)
-step_trainer_in_backward(trainer)
-trainer.train()
-""",
-        # The hook only watches; the modulus logs.
-        """\
-import torch
-
-
-def watch(parameter):
-    norms.append(parameter.grad.norm().item())
-
-
-for parameter in model.parameters():
-    parameter.register_post_accumulate_grad_hook(watch)
-for i, batch in enumerate(loader):
-    model(**batch).loss.backward()
-    if i % 4 == 0:
-        optimizer.step()
-""",
-        """\
-from memlint_runtime import OptimizerInBackward
-
-optimizer = OptimizerInBackward(plain)
-for i, batch in enumerate(loader):
-    model(**batch).loss.backward()
-    optimizer.step()
-    if i % 100 == 0:
-        print(i)
-""",
     ),
 )

@@ -153,20 +153,6 @@ Trainer(model=model, args=args, train_dataset=dataset).train()
 """,
         ),
         Example(
-            title="advice only: fp16 is the command line's to ask for",
-            bad="""\
-import argparse
-from transformers import AutoModelForSeq2SeqLM, Trainer, TrainingArguments
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--fp16", action="store_true")
-flags = parser.parse_args()
-model = AutoModelForSeq2SeqLM.from_pretrained("google/flan-t5-base")
-args = TrainingArguments("out", fp16=flags.fp16)
-Trainer(model=model, args=args, train_dataset=dataset).train()
-""",
-        ),
-        Example(
             title="turned off by name",
             bad="""\
 from trl import SFTConfig, SFTTrainer
@@ -181,29 +167,5 @@ args = SFTConfig("out", packing=True, bf16=True)
 SFTTrainer("Qwen/Qwen3-8B", args=args, train_dataset=dataset).train()
 """,
         ),
-    ),
-    clean=(
-        # The checkpoint's own dtype: bfloat16 for all that the script says.
-        """\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
-Trainer(model=model, args=TrainingArguments("out"), train_dataset=dataset).train()
-""",
-        # A hardware probe decides.
-        """\
-import torch
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-bf16 = torch.cuda.is_bf16_supported()
-model = AutoModelForCausalLM.from_pretrained("gpt2")
-Trainer(model=model, args=TrainingArguments("out", bf16=bf16, fp16=not bf16)).train()
-""",
-        # TRL's default is bf16.
-        """\
-from trl import SFTConfig, SFTTrainer
-
-SFTTrainer("Qwen/Qwen3-8B", args=SFTConfig("out", packing=True)).train()
-""",
     ),
 )

@@ -192,32 +192,4 @@ trainer = DPOTrainer(model, args=args, train_dataset=dataset)
 """,
         ),
     ),
-    clean=(
-        # A reference only where there is no adapter.
-        """\
-import copy, sys
-from peft import LoraConfig
-from transformers import AutoModelForCausalLM
-from trl import DPOConfig, DPOTrainer
-
-use_peft = len(sys.argv) > 1
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
-trainer = DPOTrainer(
-    model,
-    ref_model=None if use_peft else copy.deepcopy(model),
-    args=DPOConfig("out"),
-    peft_config=LoraConfig() if use_peft else None,
-)
-""",
-        # Streamed data cannot be walked beforehand.
-        """\
-from datasets import load_dataset
-from transformers import AutoModelForCausalLM
-from trl import DPOConfig, DPOTrainer
-
-data = load_dataset("trl-lib/ultrafeedback_binarized", split="train", streaming=True)
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
-trainer = DPOTrainer(model, args=DPOConfig("out", max_steps=100), train_dataset=data)
-""",
-    ),
 )

@@ -33,6 +33,9 @@ from memlint_rules._training import DECODERS, checkpoint
 _CALL = "memlint_runtime.train_without_padding"
 _LANGUAGE_MODELING = "transformers.DataCollatorForLanguageModeling"
 _COLLATORS = (_LANGUAGE_MODELING, "transformers.DataCollatorForSeq2Seq")
+# Families whose checkpoints drop attention weights (`attn_pdrop`, `attention_dropout` of 0.1), which
+# variable-length attention cannot; TRL's preference trainers switch dropout off by default.
+_WITH_ATTENTION_DROPOUT = r"gpt-?2|starcoder2"
 # They put chosen and rejected sequences into one batch.
 _PAIRED = ("trl.DPOTrainer", "trl.RewardTrainer")
 
@@ -119,7 +122,13 @@ def _where_known(script: Script, trainer: Trainer, fix: Fix) -> Fix:
 
     One that tells positions by a bias on the scores (BLOOM) does not.
     """
-    if not fix.edits or re.search(rf"{DECODERS}|gemma", _checkpoint(script, trainer)):
+    name = _checkpoint(script, trainer)
+    if not fix.edits:
+        return fix
+    if trainer.kind not in _PAIRED and re.search(_WITH_ATTENTION_DROPOUT, name):
+        message = f"{fix.message}, with the attention dropout of the model's configuration at 0"
+        return Fix(message, (), Applicability.DISPLAY)
+    if re.search(rf"{DECODERS}|gemma", name):
         return fix
     message = f"{fix.message}, if the model is one whose attention can keep documents apart"
     return Fix(message, (), Applicability.DISPLAY)
@@ -151,7 +160,8 @@ RULE = Rule(
         "tokens out of the labels wherever they stand: end tokens that serve as padding are "
         "learned afterwards. `train_without_padding` comes with `pip install "
         "'torch-memlint[runtime]'`; advice only for versions that it is not tested with, where the "
-        "model is not one that is known to keep documents apart, and where the trainer has no name."
+        "model is not one that is known to keep documents apart or drops attention weights (GPT-2), "
+        "and where the trainer has no name."
     ),
     check=check,
     triggers=(LIBRARIES, frozenset({"DataCollator", "DPOTrainer", "RewardTrainer"})),
@@ -199,106 +209,5 @@ train_without_padding(trainer)
 trainer.train()
 """,
         ),
-        Example(
-            title="labels that the collator makes: unsafe",
-            bad="""\
-from transformers import (
-    AutoModelForCausalLM,
-    DataCollatorForLanguageModeling,
-    Trainer,
-    TrainingArguments,
-)
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-trainer = Trainer(
-    model=model,
-    args=TrainingArguments("out"),
-    train_dataset=dataset,
-    data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False),
-)
-""",
-            good="""\
-from transformers import (
-    AutoModelForCausalLM,
-    DataCollatorForLanguageModeling,
-    Trainer,
-    TrainingArguments,
-)
-from memlint_runtime import train_without_padding
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-trainer = Trainer(
-    model=model,
-    args=TrainingArguments("out"),
-    train_dataset=dataset,
-    data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False),
-)
-train_without_padding(trainer)
-""",
-        ),
-        Example(
-            title="advice for versions that the runtime is not tested with",
-            target="trl=0.14,transformers=4.48",
-            bad="""\
-from trl import DPOConfig, DPOTrainer
-
-args = DPOConfig("out", per_device_train_batch_size=2)
-trainer = DPOTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
-""",
-        ),
-    ),
-    clean=(
-        # PEFT throws the positions away that keep documents apart.
-        """\
-from peft import PromptTuningConfig, get_peft_model
-from transformers import AutoModelForCausalLM, DataCollatorForSeq2Seq, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-model = get_peft_model(model, PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=16))
-args = TrainingArguments("out", per_device_train_batch_size=4)
-Trainer(model, args, train_dataset=dataset, data_collator=DataCollatorForSeq2Seq(tokenizer))
-""",
-        # Nothing is padded at one row; evaluation wants rows; a masked language model.
-        """\
-from transformers import (
-    AutoModelForCausalLM, DataCollatorForLanguageModeling, Trainer, TrainingArguments
-)
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
-args = TrainingArguments("out", per_device_train_batch_size=1)
-trainer = Trainer(model, args, data_collator=collator)
-args = TrainingArguments("out")
-trainer = Trainer(model, args, data_collator=collator, compute_metrics=compute_metrics)
-trainer = Trainer(model, args, data_collator=DataCollatorForLanguageModeling(tokenizer))
-""",
-        # Rows of one length.
-        """\
-from transformers import (
-    AutoModelForCausalLM, DataCollatorForLanguageModeling, Trainer, TrainingArguments
-)
-
-
-def group_texts(examples):
-    return blocks(examples)
-
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
-trainer = Trainer(model, TrainingArguments("out"), data_collator=collator)
-""",
-        # Done; an encoder cannot keep documents apart here.
-        """\
-from memlint_runtime import train_without_padding
-from trl import DPOConfig, DPOTrainer
-
-trainer = DPOTrainer("q", args=DPOConfig("out"), train_dataset=dataset)
-train_without_padding(trainer)
-""",
-        """\
-from trl import RewardConfig, RewardTrainer
-
-trainer = RewardTrainer("microsoft/deberta-v3-base", args=RewardConfig("out"), train_dataset=data)
-""",
     ),
 )

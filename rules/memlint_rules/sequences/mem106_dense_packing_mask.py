@@ -110,40 +110,4 @@ SFTTrainer(model, args=args, train_dataset=dataset).train()
 """,
         ),
     ),
-    clean=(
-        # Flash attention takes lengths; so does FlexAttention its own masks.
-        """\
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained("q", attn_implementation="flash_attention_2")
-trainer = SFTTrainer(model, args=SFTConfig("out", packing=True), train_dataset=dataset)
-kwargs = {"attn_implementation": "kernels-community/flash-attn2"}
-args = SFTConfig("out", packing=True, model_init_kwargs=kwargs)
-trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
-""",
-        # Already done; nothing is packed; packed without bounds between documents.
-        """\
-from memlint_runtime import use_variable_length_attention
-from trl import SFTConfig, SFTTrainer
-
-trainer = SFTTrainer("q", args=SFTConfig("out", packing=True), train_dataset=dataset)
-use_variable_length_attention(trainer.model)
-""",
-        """\
-from trl import SFTConfig, SFTTrainer
-
-trainer = SFTTrainer("q", args=SFTConfig("out"), train_dataset=dataset)
-args = SFTConfig("out", packing=True, packing_strategy="wrapped")
-trainer = SFTTrainer("q", args=args, train_dataset=dataset)
-""",
-        # The attention comes from elsewhere.
-        """\
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained("q", attn_implementation=flags.attention)
-trainer = SFTTrainer(model, args=SFTConfig("out", packing=True), train_dataset=dataset)
-""",
-    ),
 )

@@ -138,48 +138,14 @@ def tokenize(rows):
 
 
 model = AutoModelForSeq2SeqLM.from_pretrained("google/long-t5-tglobal-base")
-args = Seq2SeqTrainingArguments("out", per_device_train_batch_size=8, train_sampling_strategy="group_by_length")
+args = Seq2SeqTrainingArguments(
+    "out",
+    per_device_train_batch_size=8,
+    train_sampling_strategy="group_by_length",
+)
 collator = DataCollatorForSeq2Seq(tokenizer, model)
 trainer = Seq2SeqTrainer(model, args, train_dataset=dataset, data_collator=collator)
 """,
         ),
-    ),
-    clean=(
-        # Short rows; a batch of the default size, which nobody wrote; grouped.
-        """\
-from transformers import (
-    AutoModelForSeq2SeqLM, DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
-)
-
-tokens = tokenizer(rows, max_length=512, truncation=True)
-model = AutoModelForSeq2SeqLM.from_pretrained("google/long-t5-tglobal-base")
-args = Seq2SeqTrainingArguments("out", per_device_train_batch_size=8)
-trainer = Seq2SeqTrainer(model, args, data_collator=DataCollatorForSeq2Seq(tokenizer, model))
-""",
-        """\
-from transformers import (
-    AutoModelForSeq2SeqLM, DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
-)
-
-tokens = tokenizer(rows, max_length=4096, truncation=True)
-model = AutoModelForSeq2SeqLM.from_pretrained("google/long-t5-tglobal-base")
-args = Seq2SeqTrainingArguments("out")
-trainer = Seq2SeqTrainer(model, args, data_collator=DataCollatorForSeq2Seq(tokenizer, model))
-args = Seq2SeqTrainingArguments(
-    "out", per_device_train_batch_size=8, train_sampling_strategy="group_by_length"
-)
-trainer = Seq2SeqTrainer(model, args, data_collator=DataCollatorForSeq2Seq(tokenizer, model))
-""",
-        # Padded to a fixed length all the same (another fault).
-        """\
-from transformers import (
-    AutoModelForSeq2SeqLM, DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
-)
-
-tokens = tokenizer(rows, max_length=4096, truncation=True, padding="max_length")
-model = AutoModelForSeq2SeqLM.from_pretrained("google/long-t5-tglobal-base")
-args = Seq2SeqTrainingArguments("out", per_device_train_batch_size=8)
-trainer = Seq2SeqTrainer(model, args, data_collator=DataCollatorForSeq2Seq(tokenizer, model))
-""",
     ),
 )

@@ -101,27 +101,4 @@ RLOOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, train_dataset=datas
 """,
         ),
     ),
-    clean=(
-        # One micro-batch is the whole generation batch.
-        """\
-from trl import GRPOConfig, GRPOTrainer
-
-args = GRPOConfig("out", gradient_accumulation_steps=1)
-GRPOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-        """\
-from trl import GRPOConfig, GRPOTrainer
-
-args = GRPOConfig("out", gradient_accumulation_steps=8, steps_per_generation=1)
-GRPOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-        # It trims already.
-        """\
-from trl import GRPOConfig
-from memlint_runtime.trl import GRPOTrainer
-
-args = GRPOConfig("out", gradient_accumulation_steps=4)
-GRPOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-    ),
 )

@@ -271,7 +271,8 @@ def variable_length_attention(
             f"{type(module).__name__} was not told where documents begin: its model does not pass "
             f"keywords of the trunk's forward on to attention, or calls its layers past the trunk; "
             f"or it was made from the config of a model that use_variable_length_attention was "
-            f"called on. Documents cannot be kept apart in it; train it on padded batches with sdpa."
+            f"called on. Documents cannot be kept apart in it; train it on padded batches with "
+            f"sdpa."
         )
     rows, heads, slots, _ = query.shape
     q, k, v = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))

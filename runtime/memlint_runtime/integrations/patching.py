@@ -146,11 +146,10 @@ def bound_to(owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -
     made = make(unbound)
     functools.update_wrapper(made, unbound)
     try:
-        parameters = inspect.signature(present).parameters.values()
+        parameters = list(inspect.signature(present).parameters.values())
     except (TypeError, ValueError):
-        parameters = ()
+        parameters = []
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    # The parameters of a signature that has positional-only ones after others would not be one.
     if not any(parameter.name == "self" for parameter in parameters):
         made.__signature__ = inspect.Signature([first, *parameters])
     return MethodType(made, owner)

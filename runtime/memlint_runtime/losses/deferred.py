@@ -103,11 +103,13 @@ class DeferredLogits:
         return (replace(self, hidden=row) for row in self.hidden)
 
     def __truediv__(self, divisor: Any) -> Any:
-        return self * (1.0 / divisor) if isinstance(divisor, (int, float)) else NotImplemented
+        if isinstance(divisor, (int, float)):
+            return self * (1.0 / divisor)
+        return self.materialize() / _real(divisor)
 
     def __mul__(self, factor: Any) -> Any:
         if not isinstance(factor, (int, float)) or factor <= 0:
-            return self.materialize() * factor
+            return self.materialize() * _real(factor)
         if self.transform.softcap is None:
             changed = replace(self.transform, scale=self.transform.scale * factor)
         else:
@@ -166,8 +168,10 @@ class DeferredLogits:
             **options,
         )
 
-    def mean(self) -> Tensor:
+    def mean(self, *dims: Any, **options: Any) -> Tensor:
         """The mean of all logits, as trainers log it: a metric, without gradient."""
+        if dims or options:
+            return self.materialize().mean(*dims, **options)
         with torch.no_grad():
             if self.transform.softcap is None and self.head.low_rank is None:
                 # Linear: the mean hidden state's product with the mean of the head's rows.
@@ -217,8 +221,38 @@ class DeferredLogits:
     def __sub__(self, other: Any) -> Any:
         return self.materialize() - _real(other)
 
+    def __rsub__(self, other: Any) -> Any:
+        return _real(other) - self.materialize()
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _real(other) / self.materialize()
+
+    def __pow__(self, exponent: Any) -> Any:
+        return self.materialize() ** _real(exponent)
+
+    def __rpow__(self, base: Any) -> Any:
+        return _real(base) ** self.materialize()
+
+    def __matmul__(self, other: Any) -> Any:
+        return self.materialize() @ _real(other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self.materialize() < _real(other)
+
+    def __le__(self, other: Any) -> Any:
+        return self.materialize() <= _real(other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self.materialize() > _real(other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self.materialize() >= _real(other)
+
     def __neg__(self) -> Any:
         return -self.materialize()
+
+    def __abs__(self) -> Any:
+        return self.materialize().abs()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -103,7 +103,13 @@ def distillation_loss(
     hidden, watched = (states.reshape(-1, states.shape[-1]) for states in (student_TD, teacher_TE))
     dtype = multiply_dtype(hidden, student.weight)
     if workspace_bytes is None:
-        workspace_bytes = 2 * default_workspace_bytes(hidden.shape[0], hidden.shape[1] // 2, dtype)
+        workspace_bytes = 2 * default_workspace_bytes(
+            hidden.shape[0],
+            hidden.shape[1] // 2,
+            dtype,
+            vocabulary=int(student.weight.shape[0]),
+            device=hidden.device,
+        )
     options = _Options(
         LogitTransform(student.logit_scale, student.softcap, temperature),
         LogitTransform(teacher.logit_scale, teacher.softcap, temperature),

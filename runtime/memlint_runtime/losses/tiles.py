@@ -16,12 +16,14 @@ Shapes: T tokens, V vocabulary, D hidden size (R for a low-rank pair), t and v t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from memlint_runtime.losses.remote_weights import is_remote, weight_rows, weight_tile
 from memlint_runtime.losses.tile_ops import LogitTransform
@@ -169,11 +171,28 @@ def _add_matmul_(total: Tensor, left: Tensor, right: Tensor) -> None:
     if left.dtype == total.dtype:
         total.addmm_(left, right)
         return
-    try:
+    fake = isinstance(total, FakeTensor)
+    if _adds_in_place(total.device.type, left.dtype, total.dtype, fake):
         torch.ops.aten.addmm.dtype_out(total, left, right, total.dtype, out=total)
-    except RuntimeError:
-        # Versions that want the sum in the factors' half precision: add a product instead.
+    else:
         total += torch.mm(left, right, out_dtype=total.dtype)
+
+
+@functools.cache
+def _adds_in_place(device: str, factors: torch.dtype, total: torch.dtype, fake: bool) -> bool:
+    """Whether addmm adds a product of such factors to a sum of that type, asked once by a tiny one.
+
+    Versions of torch that want the sum in the factors' half precision raise. Asked here, and not
+    by catching what the real one raises, which may be a lack of memory or an error of the device.
+    fake: fake tensors answer for themselves.
+    """
+    sums = torch.zeros(16, 16, dtype=total, device=device)
+    ones = torch.ones(16, 16, dtype=factors, device=device)
+    try:
+        torch.ops.aten.addmm.dtype_out(sums, ones, ones, total, out=sums)
+    except RuntimeError:
+        return False
+    return True
 
 
 def contract_(totals: Sequence[Tensor | None], gradient: Tensor, others: Sequence[Tensor]) -> None:

@@ -108,7 +108,8 @@ def token_logprobs(
         low_rank: `(hidden_TR, weight_VR)`, whose product is added to the raw logits: a LoRA head
             without merging it, `(scaling * hidden @ A.T, B)`.
         workspace_bytes: most memory to use beside inputs, results and gradients. By default
-            48 MiB and the size of `hidden_TD`; less is slower, never wrong.
+            48 MiB (on CUDA in half precision 256 to 512, three eighths of the head) and the size
+            of `hidden_TD`; less is slower, never wrong.
 
     Under autocast the head multiplies in the autocast type, tile by tile.
     Raises ValueError for shapes that do not fit, or a workspace too small for one tile.
@@ -160,7 +161,11 @@ def token_statistics(
     compute_dtype = multiply_dtype(hidden_TD, weight_VD)
     if workspace_bytes is None:
         workspace_bytes = default_workspace_bytes(
-            target.shape[0], sum(int(hidden.shape[1]) for hidden in hiddens), compute_dtype
+            target.shape[0],
+            sum(int(hidden.shape[1]) for hidden in hiddens),
+            compute_dtype,
+            vocabulary=int(weight_VD.shape[0]),
+            device=hidden_TD.device,
         )
     differentiable = torch.is_grad_enabled()
     options = PassOptions(

@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
-from memlint_runtime.packing.dataset import pack_dataset
-from memlint_runtime.packing.plan import PackingPlan, plan_packing
-from memlint_runtime.packing.stream import StreamingPacker
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memlint_runtime.packing.dataset import pack_dataset
+    from memlint_runtime.packing.plan import PackingPlan, plan_packing
+    from memlint_runtime.packing.stream import StreamingPacker
 
 __all__ = ["PackingPlan", "StreamingPacker", "pack_dataset", "plan_packing"]
+
+# Imported when first used: a plan needs numpy alone, the stream is a dataset of torch's.
+_HOMES = {
+    "PackingPlan": "plan",
+    "StreamingPacker": "stream",
+    "pack_dataset": "dataset",
+    "plan_packing": "plan",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from torch.utils.data import IterableDataset, get_worker_info
 
 from memlint_runtime.packing.plan import Overflow, plan_packing
 
@@ -26,19 +27,26 @@ PackedRow = dict[str, list[int]]
 _START: Mapping[str, Any] = {"round": 0, "read": 0, "waiting": ()}
 
 
-class StreamingPacker:
+class StreamingPacker(IterableDataset[PackedRow]):
     """Iterates over packed rows of ``source``; the same seed and source give the same rows.
 
+    A `torch.utils.data.IterableDataset`: for a `DataLoader`, for `Trainer` with `max_steps`. Of
+    several workers each packs its own share of the rows, so that none is lost or seen twice.
+
     source: yields rows with `input_ids` and columns that run along it, each a list of integers.
-        Iterating twice must start it anew, as a `datasets.IterableDataset` does.
+        Iterating twice must start it anew, as a `datasets.IterableDataset` does. A source that is
+        an iterable dataset itself, of torch or `datasets`, is left to share its rows among workers.
     capacity: most tokens in a packed row.
     buffer_rows: sequences held at once.
     keep_below: a bin filled less than this share waits for the next buffer (the last buffer hands
         out everything).
+    rank, ranks: this process and how many pack, each its share of the rows. Leave them out under
+        accelerate and `Trainer`, which share out what one process packs.
 
     A packed row has the columns of the source without `attention_mask`, and `seq_lengths`.
     `state_dict` between two rows and `load_state_dict` on a fresh packer resume exactly, reading
-    the source again up to where it was.
+    the source again up to where it was; in a loader's workers the state is theirs, which
+    torchdata's `StatefulDataLoader` collects. `set_epoch` draws another order.
     """
 
     def __init__(
@@ -50,7 +58,11 @@ class StreamingPacker:
         overflow: Overflow = "truncate",
         keep_below: float = 0.95,
         seed: int = 0,
+        rank: int = 0,
+        ranks: int = 1,
     ) -> None:
+        if not 0 <= rank < ranks:
+            raise ValueError(f"rank must be in 0..{ranks - 1}, got {rank}.")
         if buffer_rows < 1:
             raise ValueError(f"buffer_rows must be at least 1, got {buffer_rows}.")
         if not 0.0 <= keep_below <= 1.0:
@@ -61,6 +73,9 @@ class StreamingPacker:
         self.overflow: Overflow = overflow
         self.keep_below = keep_below
         self.seed = seed
+        self.rank = rank
+        self.ranks = ranks
+        self.epoch = 0
         self._handed_out = 0
         self._position: dict[str, Any] = dict(_START)
         self._resume: dict[str, Any] | None = None
@@ -68,18 +83,43 @@ class StreamingPacker:
     def state_dict(self) -> dict[str, Any]:
         """Where the running iteration stands: sequences read before the current buffer, the ones
         left over from the buffer before, and the rows handed out of the current one."""
-        return self._resume or {**self._position, "handed_out": self._handed_out}
+        if self._resume is not None:
+            return self._resume
+        where = {"handed_out": self._handed_out, "epoch": self.epoch, "share": self._share()}
+        return {**self._position, **where}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state`` at the next iteration; the ones after it start anew."""
-        self._resume = {key: state[key] for key in (*_START, "handed_out")}
+        # A state of an earlier version has no share, being of one process without workers.
+        plain = {"epoch": 0, "share": (0, 1)}
+        self._resume = {key: {**plain, **state}[key] for key in (*_START, *plain, "handed_out")}
+        self.epoch = self._resume["epoch"]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Pack in the order of another epoch, the source too where it has one."""
+        self.epoch = epoch
+        if hasattr(self.source, "set_epoch"):
+            self.source.set_epoch(epoch)
+
+    def _share(self) -> tuple[int, int]:
+        """Which of how many shares of the source's rows is packed here."""
+        worker = get_worker_info()
+        if worker is None or _shares_rows(self.source):
+            return self.rank, self.ranks
+        return self.rank * worker.num_workers + worker.id, self.ranks * worker.num_workers
 
     def __iter__(self) -> Iterator[PackedRow]:
-        start = self._resume or {**_START, "handed_out": 0}
+        share, shares = self._share()
+        start = self._resume or {**_START, "handed_out": 0, "share": (share, shares)}
         self._resume = None
+        if tuple(start["share"]) != (share, shares):
+            raise ValueError(
+                f"the state to resume from is of share {start['share'][0]} of {start['share'][1]}, "
+                f"this is share {share} of {shares}: resume with as many ranks and workers."
+            )
         skip = start["handed_out"]
         number, read, waiting = start["round"], start["read"], list(start["waiting"])
-        rows = iter(self.source)
+        rows = islice(self.source, share, None, shares)
         skipped = sum(1 for _ in islice(rows, read))
         if skipped < read:
             raise ValueError(
@@ -135,8 +175,16 @@ class StreamingPacker:
                 packed.append(_joined(pieces))
             else:
                 waiting.extend(pieces)
-        random.Random(f"{self.seed}/{number}").shuffle(packed)
+        epoch = f"{self.epoch}/" if self.epoch else ""
+        random.Random(f"{self.seed}/{epoch}{number}").shuffle(packed)
         return packed, waiting
+
+
+def _shares_rows(source: Any) -> bool:
+    """Whether a loader's workers get different rows of it without being told."""
+    if isinstance(source, IterableDataset):
+        return True
+    return type(source).__module__.startswith("datasets.") and not hasattr(source, "__len__")
 
 
 def _checked(row: Row) -> dict[str, list[int]]:

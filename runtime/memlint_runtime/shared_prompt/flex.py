@@ -12,24 +12,18 @@ T packed tokens, P tokens of the prefix, L = P + T keys, H query and K key heads
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
+from memlint_runtime.attention.kernels.flex_compiled import compiled_flex, soft_cap
 from memlint_runtime.shared_prompt.layout import PrefixTree
 
 __all__ = ["BLOCK_TOKENS", "flex_over_tree", "tree_block_mask"]
 
 BLOCK_TOKENS = 128
-
-
-@cache
-def _compiled() -> Callable[..., Any]:
-    return torch.compile(flex_attention, dynamic=True)
 
 
 def flex_over_tree(
@@ -48,24 +42,17 @@ def flex_over_tree(
         key_TKD = torch.cat([prefix_key_PKD, key_TKD])
         value_TKD = torch.cat([prefix_value_PKD, value_TKD])
 
-    kernel: Any = _compiled() if query_THD.is_cuda else flex_attention
+    kernel: Any = compiled_flex() if query_THD.is_cuda else flex_attention
     out: Tensor = kernel(
         query_THD.transpose(0, 1).unsqueeze(0),
         key_TKD.transpose(0, 1).unsqueeze(0),
         value_TKD.transpose(0, 1).unsqueeze(0),
-        score_mod=None if softcap is None else _soft_cap(softcap),
+        score_mod=None if softcap is None else soft_cap(softcap, query_THD.device),
         block_mask=block_mask,
         scale=scale,
         enable_gqa=query_THD.shape[1] != key_TKD.shape[1],
     )
     return out[0].transpose(0, 1)
-
-
-def _soft_cap(softcap: float) -> Callable[..., Tensor]:
-    def capped(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        return softcap * torch.tanh(score / softcap)
-
-    return capped
 
 
 def tree_block_mask(

@@ -14,9 +14,9 @@ B rows, S columns of the padded batch; T packed tokens; N scored tokens.
 
 from __future__ import annotations
 
-import functools
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any
 
@@ -25,6 +25,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from trl.trainer.utils import FusedCausalLMOutput
 
+from memlint_runtime.integrations import Patch
+from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.shared_prompt import Sharing
 from memlint_runtime.shared_prompt.logprobs import can_go_in_phases, graph_kept, tell
 from memlint_runtime.shared_prompt.models import through_backbone
@@ -34,6 +36,9 @@ from memlint_runtime.shared_prompt.scoring import PaddedRows, TreeRun, score_row
 __all__ = ["TokenCount", "share_prompts"]
 
 logger = logging.getLogger("memlint_runtime.trl")
+
+# On a model that scores with shared prompts.
+_MARK = "memlint_shared_scoring"
 
 _UNDERSTOOD = {
     "input_ids", "attention_mask", "labels", "fused_lm_head", "use_cache", "output_router_logits",
@@ -50,35 +55,45 @@ class TokenCount:
     repeated: int = 0
 
 
+@dataclass(eq=False)
+class _SharedScoring:
+    """How a model scores: on the model itself, so that a copy of it scores by itself."""
+
+    sharing: Sharing
+    count: TokenCount
+    told: set[str] = field(default_factory=set)
+
+
 def share_prompts(model: PreTrainedModel, sharing: Sharing, count: TokenCount) -> None:
     """From now on, `model` scores with every prompt forwarded once; `count` is kept up to date.
 
-    `model` has TRL's fused head. Doing it again changes nothing.
+    `model` has TRL's fused head. Doing it again changes nothing; `memlint_runtime.undo` undoes it.
     """
-    original = model.forward
-    if getattr(original, "_shares_prompts", False):
+    if _MARK in vars(model):
         return
+    patch = Patch(model, "the model shares prompts")
+    patch.replace(model, _MARK, _SharedScoring(sharing, count))
+    patch.replace(model, "forward", bound_to(model, "forward", _sharing))
 
-    told: set[str] = set()
 
-    @functools.wraps(original)  # `generate` reads the signature
-    def forward(self: PreTrainedModel, *args: Any, **kwargs: Any) -> Any:
+def _sharing(own: Callable[..., Any]) -> Callable[..., Any]:
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        scoring: _SharedScoring | None = vars(self).get(_MARK)
         given = {name: value for name, value in kwargs.items() if value is not None}
-        if args or not given.get("fused_lm_head") or "labels" not in given:
-            return original(*args, **kwargs)
+        if scoring is None or args or not given.get("fused_lm_head") or "labels" not in given:
+            return own(self, *args, **kwargs)
         if not given.keys() <= _UNDERSTOOD:
             others = given.keys() - _UNDERSTOOD
-            if not others <= told:
-                told.update(others)
+            if not others <= scoring.told:
+                scoring.told.update(others)
                 logger.warning(
                     "prompts are repeated in forward passes that have inputs beside the tokens: %s",
                     ", ".join(sorted(others)),
                 )
-            return original(*args, **kwargs)
-        return _score(self, original, given, sharing, count)
+            return own(self, *args, **kwargs)
+        return _score(self, MethodType(own, self), given, scoring.sharing, scoring.count)
 
-    forward._shares_prompts = True  # type: ignore[attr-defined]
-    model.forward = MethodType(forward, model)
+    return forward
 
 
 def _score(

@@ -106,3 +106,15 @@ def test_a_reference_uses_the_import_that_is_there() -> None:
 def test_a_reference_is_refused_where_the_name_is_taken() -> None:
     script = read("def SFTConfig():\n    pass\nSFTConfig()\n")
     assert script.reference("trl.SFTConfig", script.tree.body[1]) is None
+
+
+def test_attributes_of_what_one_line_makes_in_two_runs() -> None:
+    script = read("""
+        from transformers import AutoTokenizer
+        def main():
+            tokenizer = AutoTokenizer.from_pretrained("q")
+            print(tokenizer.vocab_size)
+        main()
+        main()
+    """)
+    assert [node.attr for node, _ in script.attribute_reads()] == ["from_pretrained", "vocab_size"]

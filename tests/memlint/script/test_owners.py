@@ -88,6 +88,14 @@ LOSSES: dict[str, tuple[str, Owner, bool | None]] = {
         Owner.TRANSFORMERS,
         True,
     ),
+    "a subclass that only saves, fed by a parser": (
+        "from transformers import HfArgumentParser\n"
+        "class T(Trainer):\n    def save_model(self, *a): pass\n"
+        "(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\n"
+        "T(model, args)",
+        Owner.TRANSFORMERS,
+        True,
+    ),
     "TRL": ("from trl import SFTTrainer\nSFTTrainer(model)", Owner.TRL, False),
     "remote code": (
         'model = AutoModelForCausalLM.from_pretrained("q", trust_remote_code=True)\n' + TRAIN,

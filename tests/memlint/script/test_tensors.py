@@ -146,6 +146,7 @@ OPERATIONS: dict[str, tuple[Role, Width, Positions]] = {
     "logits[:, prompt - 1 : -1]": (Role.LOGITS, Width.LOGITS, Positions.SOME),
     "logits[mask]": (Role.LOGITS, Width.LOGITS, Positions.SOME),
     "logits[0]": (Role.LOGITS, *WIDE),
+    "logits[None]": (Role.LOGITS, *WIDE),
     "logits.float()": (Role.LOGITS, *WIDE),
     "logits / temperature": (Role.LOGITS, *WIDE),
     "logits.view(-1, logits.size(-1))": (Role.LOGITS, *WIDE),

@@ -111,6 +111,49 @@ def test_forward_in_a_training_step(case: str) -> None:
     assert forward.language_model is True
 
 
+IN_STEP_UNKNOWN = {
+    "one of several": """
+        net_model = load(3) if a else load(4)
+        for batch in loader:
+            net_model(batch).loss.backward()
+    """,
+    "wrapped on one path": """
+        from mine import load
+        from torch.nn.parallel import DistributedDataParallel
+        net_model, tokenizer = load()
+        if b:
+            net_model = torch.compile(net_model)
+        if a:
+            net_model = DistributedDataParallel(net_model)
+        for batch in loader:
+            net_model(batch).loss.backward()
+    """,
+    "by a method that is called for evaluation, too": """
+        class Trainer:
+            def both(self, model, batch):
+                return model(batch).logits, model(batch).logits
+            def metrics(self, batch, train):
+                first = self.both(self.policy, batch)
+                with torch.no_grad():
+                    second = self.both(self.reference, batch)
+                return first
+            def train(self):
+                for batch in self.test:
+                    self.metrics(batch, False)
+                for batch in self.loader:
+                    loss = self.metrics(batch, True)
+                    loss.backward()
+    """,
+}
+
+
+@pytest.mark.parametrize("case", IN_STEP_UNKNOWN)
+def test_forward_of_an_unknown_model_in_a_training_step(case: str) -> None:
+    forwards = script_of(IN_STEP_UNKNOWN[case]).forwards
+    assert forwards
+    assert all(forward.in_training_step for forward in forwards)
+
+
 OUTSIDE = {
     "before the loop": """
         model(**first)
@@ -178,6 +221,10 @@ GRADIENTS: dict[str, tuple[str, bool | None]] = {
         None,
     ),
     "in a branch": ("if a:\n    torch.set_grad_enabled(False)\nmodel(ids)", None),
+    "in a module's forward that nothing calls": (
+        "class M(nn.Module):\n    def forward(self, ids):\n        return model(ids)\n",
+        None,
+    ),
     "in a library's evaluation hook": (
         "from transformers import Trainer\nclass T(Trainer):\n"
         "    def prediction_step(self, model, inputs):\n        model(**inputs)\n",
@@ -294,13 +341,13 @@ def test_events_are_in_order() -> None:
     assert kept.tensors[0].graph is True
 
 
-def held(text: str) -> dict[str, tuple[bool, bool]]:
+def held(text: str) -> dict[str, tuple[bool | None, bool]]:
     """Name -> (holds logits, surely), of the only step."""
     (step,) = script_of(text).steps
     return {one.name: (one.holds_logits, one.sure) for one in step.held}
 
 
-HELD: dict[str, tuple[str, dict[str, tuple[bool, bool]]]] = {
+HELD: dict[str, tuple[str, dict[str, tuple[bool | None, bool]]]] = {
     "outputs": (
         "out = model(**batch)\nout.loss.backward()",
         {"out": (True, True)},
@@ -342,13 +389,25 @@ HELD: dict[str, tuple[str, dict[str, tuple[bool, bool]]]] = {
         "if batch:\n    out = model(**batch)\n    out.loss.backward()",
         {"out": (True, False)},
     ),
+    "a classifier's": (
+        "out = AutoModelForSequenceClassification.from_pretrained('q')(**batch)\n"
+        "out.loss.backward()",
+        {"out": (False, True)},
+    ),
+    "a model of a class elsewhere": (
+        "own_model = Own(3)\nout = own_model(**batch)\nout.loss.backward()",
+        {"out": (None, True)},
+    ),
 }
 
 
 @pytest.mark.parametrize("case", HELD)
 def test_what_a_step_leaves(case: str) -> None:
     body, expected = HELD[case]
-    helper = "def step(model, batch):\n    out = model(**batch)\n    return out.loss, out\n"
+    helper = (
+        "from transformers import AutoModelForSequenceClassification\nfrom mine import Own\n"
+        "def step(model, batch):\n    out = model(**batch)\n    return out.loss, out\n"
+    )
     loop = "for batch in loader:\n" + "".join(f"    {line}\n" for line in body.splitlines())
     assert held(helper + loop) == expected
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from memlint_runtime import use_variable_length_attention
+from memlint_runtime import undo, use_variable_length_attention
 from memlint_runtime.attention import dispatch, integration
 from memlint_runtime.attention.kernels.flex import document_block_mask
 from torch import Tensor
@@ -309,6 +309,19 @@ def test_text_batches_of_a_model_with_images() -> None:
     assert model.config.vision_config._attn_implementation != integration.ATTENTION_NAME
     with pytest.raises(ValueError, match="for batches of text, got pixel_values"):
         model(**flattened(parts), pixel_values=torch.zeros(1, 3, 8, 8))
+
+
+def test_another_attention_selected_later_is_another_attention() -> None:
+    model, docs = tiny_model("llama"), documents(*LENGTHS)
+    plain = model(docs[0][None], use_cache=False).logits
+    use_variable_length_attention(model)
+    model.set_attn_implementation("sdpa")
+    torch.testing.assert_close(model(docs[0][None], use_cache=False).logits, plain)
+    use_variable_length_attention(model)
+    undo(model)
+    assert model.config._attn_implementation == "sdpa"
+    assert not model.model._forward_pre_hooks
+    torch.testing.assert_close(model(docs[0][None], use_cache=False).logits, plain)
 
 
 def test_documents_beyond_a_window_in_the_mask_alone_are_refused() -> None:

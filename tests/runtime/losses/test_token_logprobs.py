@@ -14,9 +14,14 @@ from memlint_runtime.fake_memory import track_memory
 from memlint_runtime.losses import (
     default_workspace_bytes,
     distillation_loss,
+    tiles,
     token_statistics,
 )
+from memlint_runtime.losses.planning import plan_tiling, sweep_bytes
+from memlint_runtime.losses.tile_ops import LogitTransform
+from memlint_runtime.losses.tiles import Head
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.runtime.losses.plain import make_problem, plain_statistics, worst
 
@@ -288,6 +293,44 @@ def test_memory_stays_in_the_declared_workspace(
             leaves = [hidden, *([weight] if head_trained else []), *([low[1]] if adapted else [])]
             inputs = [hidden, weight, target, *(low if adapted else ())]
             assert _beyond_inputs_and_results(run, inputs, leaves) <= declared
+
+
+# vocabulary, width, tokens: Llama-3 8B, Gemma-2 2B, Qwen2.5-7B, Llama-3 8B at a long context.
+@pytest.mark.parametrize(
+    "sizes",
+    [(128_256, 4096, 8192), (256_000, 2304, 8192), (152_064, 3584, 8192), (128_256, 4096, 32_768)],
+)
+def test_tiles_fill_a_gpu_by_default(sizes: tuple[int, int, int]) -> None:
+    vocabulary, width, tokens = sizes
+    with FakeTensorMode():
+        hidden = torch.empty(tokens, width, dtype=torch.bfloat16, device="cuda")
+        weight = torch.empty(vocabulary, width, dtype=torch.bfloat16, device="cuda")
+        head = Head((hidden,), (weight,), None, LogitTransform(), torch.bfloat16)
+        workspace = default_workspace_bytes(
+            tokens, width, torch.bfloat16, vocabulary=vocabulary, device="cuda"
+        )
+        kept = tokens * width * 2
+        assert 256 * 2**20 <= workspace - kept <= 512 * 2**20
+        for outer in ("tokens", "vocabulary"):
+            tiling = plan_tiling(head, workspace - kept, outer, scratch=1)
+            assert sweep_bytes(head, tiling, 1) <= workspace - kept
+            count = -(-tokens // tiling.tokens) * -(-vocabulary // tiling.vocabulary)
+            assert count <= 80 * tokens // 8192
+            # A row of a tile is one block of the Triton kernels, of at most so many.
+            assert tiling.vocabulary <= 8192
+            # Of a matmul's blocks of 128 x 256 there are more than an H100 has multiprocessors.
+            assert tiling.tokens * tiling.vocabulary >= 132 * 128 * 256
+
+
+def test_an_error_of_the_device_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("out of memory")
+
+    monkeypatch.setattr(tiles, "_adds_in_place", lambda *_: True)
+    monkeypatch.setattr(torch.ops.aten.addmm, "dtype_out", full)
+    half = torch.ones(2, 2, dtype=torch.bfloat16)
+    with pytest.raises(torch.OutOfMemoryError):
+        tiles._add_matmul_(torch.zeros(2, 2), half, half)
 
 
 @pytest.mark.parametrize("head_trained", [True, False])

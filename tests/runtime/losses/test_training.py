@@ -41,6 +41,20 @@ def test_trl_learns_the_same(kind: str, tmp_path: Path) -> None:
     assert deviation(fused, plain) < 1e-4
 
 
+def test_deferred_logits_are_computed_for_any_operation() -> None:
+    model, batch = tiny_model(), tiny_batch()
+    plain = model(**batch).logits
+    with defer_logits(model):
+        deferred = model(**batch).logits
+    for operation in (
+        lambda z: z.mean(-1), lambda z: z.mean(dim=(0, 1)), lambda z: z > 0, lambda z: z <= 0.5,
+        lambda z: 1 - z, lambda z: z**2, lambda z: 2.0 / (z + 100), lambda z: 1.1**z, abs,
+        lambda z: z / torch.tensor(2.0), lambda z: z * torch.ones(97), lambda z: z @ torch.ones(97),
+        lambda z: -z, lambda z: z.argmax(-1), lambda z: torch.where(plain > 0, z, 0.0),
+    ):  # fmt: skip
+        torch.testing.assert_close(operation(deferred), operation(plain))
+
+
 def test_deferred_logits_are_the_logits() -> None:
     model, batch = tiny_model("gemma2_softcap"), tiny_batch()
     labels = batch.pop("labels")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from memlint_runtime.attention.kernels.flex_compiled import compile_flex, soft_cap
 from memlint_runtime.shared_prompt.attention import TreeAttention, choose_path
 from memlint_runtime.shared_prompt.chunked import chunked_attention
 from memlint_runtime.shared_prompt.flex import tree_block_mask
@@ -15,6 +16,7 @@ from memlint_runtime.shared_prompt.kernels import CPU_KERNEL, CudaKernel
 from memlint_runtime.shared_prompt.layout import PrefixTree
 from memlint_runtime.shared_prompt.oracle import dense_attention, dense_mask
 from torch import Tensor
+from torch.nn.attention import flex_attention as flex_attention_module
 from torch.nn.attention.flex_attention import create_block_mask
 
 from tests.runtime.shared_prompt.trees import DEEP_ROWS, random_rows, tree_of
@@ -249,6 +251,38 @@ def test_flex_is_one_softmax_uncompiled(window: int | None, softcap: float | Non
         attend(*inputs, scale=SCALE, window=window, softcap=softcap),
         oracle_of(tree, window=window, softcap=softcap)(*inputs),
     )
+
+
+@pytest.mark.parametrize("softcap", [None, 5.0])
+@pytest.mark.parametrize("window", [None, 12])
+def test_flex_traces_as_one_graph_with_gradients(
+    window: int | None, softcap: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiler's view of a GPU's call; that CPUs have no backward is looked past."""
+    graphs: list[bool] = []
+
+    def look(module: Any, inputs: Any) -> Any:
+        graphs.append(any("flex_attention" in str(node.target) for node in module.graph.nodes))
+        return module.forward
+
+    monkeypatch.setattr(flex_attention_module, "_validate_device", lambda *_: None)
+    kernel = compile_flex(look)
+    cap = None if softcap is None else soft_cap(softcap, CPU)
+    for groups, length in ((3, 150), (4, 190), (2, 260), (5, 330)):
+        rows = [[*range(1, length - 40), *range(500 + 50 * g, 540 + 50 * g)] for g in range(groups)]
+        tree = tree_of(rows)
+        mask = tree_block_mask(tree, CPU, window=window)
+        inputs = draw(tree.num_tokens, width=16)
+        query, key, value = (
+            x.detach().transpose(0, 1).unsqueeze(0).requires_grad_() for x in inputs
+        )
+        out = kernel(
+            query, key, value, score_mod=cap, block_mask=mask, scale=SCALE, enable_gqa=True
+        )
+        assert out.requires_grad
+    # The first length, and lengths from then on: never without the fused operation.
+    assert graphs == [True] * len(graphs)
+    assert len(graphs) <= 2
 
 
 def test_choice_of_path() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from memlint_runtime import undo
 from memlint_runtime.shared_prompt import Sharing
 from memlint_runtime.trl import DPOTrainer, GRPOTrainer, RLOOTrainer
 from memlint_runtime.trl.exactness import reasons_training_differs
@@ -320,6 +322,23 @@ def test_inputs_beside_the_tokens_repeat_the_prompts(
         found = made.model(**inputs, position_ids=positions).log_probs
         torch.testing.assert_close(found, wanted)
     assert caplog.text.count("inputs beside the tokens: position_ids") == 1
+
+
+def test_a_copy_of_the_model_scores_by_itself(model_path: str, tmp_path: Path) -> None:
+    """As callbacks that average weights make one."""
+    made = made_for(model_path, tmp_path, gradient_checkpointing=False)
+    ids = torch.randint(3, 60, (2, 24))
+    ids[:, :16] = ids[0, :16]
+    inputs = {"input_ids": ids, "labels": ids.clone(), "fused_lm_head": True}
+    other = copy.deepcopy(made.model)
+    torch.testing.assert_close(other(**inputs).log_probs, made.model(**inputs).log_probs)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(0.5)
+    changed = other(**inputs).log_probs
+    assert not torch.allclose(changed, made.model(**inputs).log_probs)
+    undo(other)
+    torch.testing.assert_close(other(**inputs).log_probs, changed, rtol=1e-4, atol=1e-4)
 
 
 def test_changed_methods_of_trl_are_noticed() -> None:

@@ -11,12 +11,13 @@ Source: Dong et al., Flex Attention, arXiv:2412.05496.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import AuxRequest, BlockMask, flex_attention
+
+from memlint_runtime.attention.kernels.flex_compiled import compiled_flex, soft_cap
 
 BLOCK = 128
 
@@ -91,7 +92,7 @@ def attend_flex(
         q,
         k,
         v,
-        score_mod=None if softcap is None else _soft_cap(softcap),
+        score_mod=None if softcap is None else soft_cap(softcap, query.device),
         block_mask=block_mask,
         scale=scale,
         enable_gqa=groups > 1,
@@ -105,20 +106,7 @@ def attend_flex(
     return attended
 
 
-def _soft_cap(cap: float) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
-    def capped(score: Tensor, b: Tensor, h: Tensor, q: Tensor, kv: Tensor) -> Tensor:
-        return cap * torch.tanh(score / cap)
-
-    return capped
-
-
 def _flex(on_gpu: bool) -> Callable[..., Any]:
     if torch.compiler.is_compiling() or not on_gpu:
         return flex_attention
-    return _compiled_flex()
-
-
-@cache
-def _compiled_flex() -> Callable[..., Any]:
-    # dynamic: a new length per batch must not compile anew, nor run into the recompile limit.
-    return torch.compile(flex_attention, dynamic=True)
+    return compiled_flex()

@@ -1,0 +1,109 @@
+"""``memlint estimate``: how much GPU memory a run needs, and whether it fits."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+
+def estimate_command(
+    script: str | None,
+    *,
+    settings_file: str | None,
+    gpu: str | None,
+    assumptions: tuple[str, ...],
+    model_config: str | None,
+    target: str | None,
+    output_format: str,
+) -> int:
+    """Print the estimate; the exit status: 0 it fits or no GPU is named, 1 it does not fit."""
+    from memlint.memory import (
+        SettingsError,
+        estimate,
+        parse_assumption,
+        read_settings,
+        with_assumption,
+    )
+    from memlint.reports import memory as report
+
+    try:
+        values = _values(script, settings_file, target)
+        if gpu is not None:
+            values["gpu"] = gpu
+        if model_config is not None:
+            values["model"] = {"config": _read_json(model_config)}
+        extra = [parse_assumption(text) for text in assumptions]
+        for key, value in extra:
+            if key == "model":
+                values["model"] = value
+        settings = read_settings(values)
+        for key, value in extra:
+            settings = with_assumption(settings, key, value)
+        result = estimate(settings)
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(report.as_json(result) if output_format == "json" else report.as_text(result))
+    return 1 if result.fits is False else 0
+
+
+def _values(script: str | None, settings_file: str | None, target: str | None) -> dict[str, Any]:
+    """The settings as JSON has them, from a file or read from a script."""
+    if settings_file is not None:
+        if script is not None:
+            raise click.UsageError("give a SCRIPT or --settings, not both")
+        return _read_json(settings_file)
+    if script is None:
+        raise click.UsageError("give a SCRIPT, or --settings FILE.json")
+    return _from_script(script, target)
+
+
+def _from_script(path: str, target: str | None) -> dict[str, Any]:
+    from memlint.memory.from_script import settings_of
+    from memlint.project.targets import Targets
+    from memlint.script import build_script
+    from memlint.source.diagnostics import ReadError
+    from memlint.source.reading import read_source
+
+    try:
+        source = read_source(path)
+        script = build_script(source, Targets().api(path, target or ""))
+    except ReadError as error:
+        raise click.ClickException(f"{path} {error.diagnostic.message}") from None
+    except SyntaxError as error:
+        raise click.ClickException(f"{path} does not parse: {error}") from None
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    values = settings_of(script)
+    if values is None:
+        raise click.ClickException(
+            f"{path} trains nothing that memlint recognizes: describe the run with "
+            "--settings FILE.json"
+        )
+    if "model" not in values:
+        values["model"] = ""
+    if not values["model"]:
+        del values["model"]
+    return values
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    import sys
+
+    try:
+        if path == "-":
+            text = sys.stdin.read()
+        else:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise click.ClickException(f"{path} cannot be read: {reason}") from None
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise click.ClickException(f"{path} is no JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise click.ClickException(f"{path} holds no JSON object of settings")
+    return data

@@ -1,0 +1,165 @@
+"""Lines that a fix made too long are wrapped, where the file wraps its own.
+
+A file wraps if its longest line keeps to a usual width and some bracket of it spans lines. Then a
+line that a fix made longer than that width becomes one argument a line, as black and ruff lay it
+out. Lines that the fix did not touch, and files that do not wrap, stay as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Sequence
+
+from memlint.fix.draft import Splice
+from memlint.fix.splicing import between, spliced, split_lines
+
+# The widths that formatters are set to.
+_WIDTHS = (79, 88, 100, 120)
+_OPENED = re.compile(r"[(\[{][ \t]*(?:#[^\r\n]*)?$")
+
+
+def within_width(data: bytes, splices: list[Splice]) -> list[Splice]:
+    """``splices`` of the file ``data``, with new lines no wider than the file's own."""
+    if not splices:
+        return splices
+    before = data.decode("utf-8", "surrogatepass")
+    old = split_lines(before)
+    width = width_of(old)
+    if width is None:
+        return splices
+    new = split_lines(spliced(data, splices).decode("utf-8", "surrogatepass"))
+    known = set(old)
+    indent = _indent_of(old)
+    lines = [
+        wrapped(line, width, indent) if len(_body(line)) > width and line not in known else line
+        for line in new
+    ]
+    if lines == new or not _same_code("".join(new), "".join(lines)):
+        return splices
+    return between(before, "".join(lines))
+
+
+def _same_code(one: str, other: str) -> bool:
+    """Whether two texts are the same program to the last name and constant."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def width_of(lines: Sequence[str]) -> int | None:
+    """The width that a file keeps to; None where it wraps nothing, or follows no usual width."""
+    bodies = [_body(line) for line in lines]
+    if not any(_OPENED.search(body) for body in bodies):
+        return None
+    longest = max(map(len, bodies), default=0)
+    return next((width for width in _WIDTHS if longest <= width), None)
+
+
+def wrapped(line: str, width: int, indent: str) -> str:
+    """``line`` with its outermost call over several lines, an argument each; as it is where it
+    holds no call or its layout is not that of a whole statement or argument."""
+    body = _body(line)
+    newline = line[len(body) :] or "\n"
+    start = len(body) - len(body.lstrip())
+    margin, code = body[:start], body[start:]
+    parts = _parts(code)
+    if parts is None:
+        return line
+    head, arguments, tail = parts
+    inner = margin + indent
+    rows = [f"{margin}{head}"]
+    for argument in arguments:
+        row = f"{inner}{argument}"
+        if len(row) > width:
+            row = _body(wrapped(row + newline, width, indent))
+        rows.append(row)
+    rows.append(f"{margin}{tail}")
+    return newline.join(rows) + (line[len(body) :])
+
+
+def _parts(code: str) -> tuple[str, list[str], str] | None:
+    """``x = f(a, b)  # why`` as ``x = f(``, its arguments with commas, and ``)  # why``."""
+    imported = re.fullmatch(r"(from [\w.]+ import )([^(#]+?)(\s*#.*)?", code)
+    if imported:
+        names = [name.strip() for name in imported[2].split(",")]
+        return f"{imported[1]}(", [f"{name}," for name in names], f"){imported[3] or ''}"
+    tree, shift = _parsed(code)
+    if tree is None:
+        return None
+    call = _outermost_call(tree)
+    if call is None:
+        return None
+    data = code.encode()
+    nodes: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    nodes.sort(key=lambda node: node.col_offset)
+    starts = [_start(node, data, shift) for node in nodes]
+    end = (call.end_col_offset or 0) - shift - 1
+    stops = [*starts[1:], end]
+    arguments = [
+        data[first:last].decode().strip().rstrip(",").rstrip()
+        for first, last in zip(starts, stops, strict=True)
+    ]
+    head = data[: starts[0]].decode().rstrip()
+    if not head.endswith("(") or any(not argument for argument in arguments):
+        return None
+    comma = "" if isinstance(nodes[-1], ast.GeneratorExp) else ","
+    rows = [f"{argument}," for argument in arguments[:-1]] + [f"{arguments[-1]}{comma}"]
+    return head, rows, data[end:].decode()
+
+
+def _parsed(code: str) -> tuple[ast.Module | None, int]:
+    """The tree of a line, a statement or an argument, and how far its columns are shifted."""
+    for before, after in (("", ""), ("f(", "\n)"), ("", "\n    pass")):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return ast.parse(f"{before}{code}{after}"), len(before)
+        except (SyntaxError, ValueError):
+            continue
+    return None, 0
+
+
+def _outermost_call(tree: ast.Module) -> ast.Call | None:
+    """The longest call of a line that has arguments to put on lines of their own."""
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and node.lineno == node.end_lineno == 1
+        and (node.args or node.keywords)
+        and not (len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp))
+    ]
+    return max(calls, key=lambda node: (node.end_col_offset or 0) - node.col_offset, default=None)
+
+
+def _start(node: ast.expr | ast.keyword, data: bytes, shift: int) -> int:
+    """Where an argument begins: at its star or bracket, which its node may leave out."""
+    start = node.col_offset - shift
+    while start > 0 and data[start - 1 : start] in (b"(", b"*", b" "):
+        if data[start - 1 : start] == b"(" and _opens_call(data, start):
+            break
+        start -= 1
+    return start + len(data[start:]) - len(data[start:].lstrip(b" "))
+
+
+def _opens_call(data: bytes, start: int) -> bool:
+    """Whether the bracket before ``start`` is that of a call, not one around a value."""
+    return data[start - 1 : start] == b"(" and re.search(rb"[\w\])]\($", data[:start]) is not None
+
+
+def _body(line: str) -> str:
+    return line.rstrip("\r\n")
+
+
+def _indent_of(lines: Sequence[str]) -> str:
+    """One step of indentation, as the file's first indented line has it."""
+    for line in lines:
+        found = re.match(r"(\t|[ ]{1,8})\S", line)
+        if found:
+            return found[1]
+    return "    "

@@ -1,0 +1,227 @@
+"""The settings of a run, read from a script's model.
+
+What the script leaves open stays out, so that the estimate names it as an assumption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from memlint.script.settings import Setting
+from memlint.script.values import Object
+
+if TYPE_CHECKING:
+    from memlint.script import Call, Config, ModelFacts, Script
+
+_TRAINERS = {
+    "SFTTrainer": "trl.SFTTrainer",
+    "DPOTrainer": "trl.DPOTrainer",
+    "GRPOTrainer": "trl.GRPOTrainer",
+    "RLOOTrainer": "trl.GRPOTrainer",
+}
+_LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
+_DTYPES = ("bfloat16", "float16", "float32")
+_ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
+_NUMBERS = (
+    ("micro_batch", "per_device_train_batch_size"),
+    ("gradient_accumulation", "gradient_accumulation_steps"),
+    ("group_size", "num_generations"),
+    ("prompt_len", "max_prompt_length"),
+    ("completion_len", "max_completion_length"),
+)
+
+
+def settings_of(script: Script) -> dict[str, Any] | None:
+    """The settings of the script's training, as JSON has them; None where none is found.
+
+    A script with several trainers is read by its last one.
+    """
+    if script.training:
+        trainer = script.training[-1]
+        kind = trainer.kind.rpartition(".")[2]
+        values: dict[str, Any] = {"trainer": _TRAINERS.get(kind, "transformers.Trainer")}
+        values.update(_model(script, trainer.model))
+        for config in script.configs:
+            if trainer in script.training_with(config):
+                values.update(_arguments(config))
+        adapter = _made(script, trainer.setting("peft_config"))
+        if adapter is None and trainer.peft:
+            adapter = next(iter(script.calls_to("peft.LoraConfig")), None)
+    elif script.loops:
+        values = {"trainer": "loop"}
+        loads = script.model_loads
+        if not loads:
+            return None
+        values.update(_load(script, loads[-1]))
+        adapter = next(iter(script.calls_to("peft.LoraConfig")), None)
+        values.update(_loop(script))
+    else:
+        return None
+    if adapter is not None:
+        values["method"] = "qlora" if "quantization" in values else "lora"
+        values["lora"] = _lora(adapter)
+    elif "quantization" in values:
+        values["method"] = "qlora"
+    else:
+        values["method"] = "full"
+    values["versions"] = _versions(script)
+    return values
+
+
+def _versions(script: Script) -> dict[str, str]:
+    target = script.api.target
+    return {name: str(target.version(name).version) for name in _LIBRARIES}
+
+
+def _model(script: Script, facts: ModelFacts) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if isinstance(facts.name, str):
+        values["model"] = facts.name
+    if facts.load is not None:
+        values.update(_load(script, facts.load))
+    return values
+
+
+def _load(script: Script, load: Call) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    name = load.setting("pretrained_model_name_or_path")
+    if isinstance(name.value, str):
+        values["model"] = name.value
+    elif isinstance(first := script.python(load.node.args[0]) if load.node.args else None, str):
+        values["model"] = first
+    for key in ("dtype", "torch_dtype"):
+        dtype = _dtype(load.setting(key))
+        if dtype:
+            values["weights_dtype"] = dtype
+    attention = load.setting("attn_implementation").value
+    if attention in _ATTENTION:
+        values["attention"] = attention
+    quantization = _made(script, load.setting("quantization_config"))
+    if quantization is not None:
+        values["quantization"] = _quantization(quantization)
+    elif load.setting("load_in_4bit").is_value(True):
+        values["quantization"] = {"bits": 4, "type": "nf4"}
+    elif load.setting("load_in_8bit").is_value(True):
+        values["quantization"] = {"bits": 8, "type": "int8"}
+    return values
+
+
+def _made(script: Script, setting: Setting) -> Call | None:
+    value = setting.value
+    return script.call_at(value.node) if isinstance(value, Object) else None
+
+
+def _dtype(setting: Setting) -> str | None:
+    text = setting.symbol or (setting.value if isinstance(setting.value, str) else "")
+    name = str(text).rpartition(".")[2]
+    return name if name in _DTYPES else None
+
+
+def _quantization(call: Call) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if call.setting("load_in_8bit").is_value(True):
+        return {"bits": 8, "type": "int8"}
+    values["bits"] = 4
+    kind = call.setting("bnb_4bit_quant_type")
+    # bitsandbytes takes fp4 where nobody chooses.
+    values["type"] = kind.value if kind.value in ("nf4", "fp4") else "fp4"
+    double = call.setting("bnb_4bit_use_double_quant").value
+    if isinstance(double, bool):
+        values["double_quant"] = double
+    compute = _dtype(call.setting("bnb_4bit_compute_dtype"))
+    if compute:
+        values["compute_dtype"] = compute
+    return values
+
+
+def _lora(call: Call) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    rank = call.setting("r")
+    if _is_number(rank.value):
+        values["r"] = rank.value
+    dropout = call.setting("lora_dropout").value
+    if isinstance(dropout, (int, float)) and not isinstance(dropout, bool):
+        values["dropout"] = dropout
+    for key in ("target_modules", "modules_to_save"):
+        names = call.setting(key).value
+        if isinstance(names, str):
+            values[key] = names
+        elif isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names):
+            values[key] = list(names)
+    return values
+
+
+def _arguments(config: Config) -> dict[str, Any]:
+    """Training arguments: those that are given, and the libraries' own defaults."""
+    values: dict[str, Any] = {}
+    for key, name in _NUMBERS:
+        number = config.setting(name).value
+        if _is_number(number):
+            values[key] = number
+    for name in ("max_length", "max_seq_length"):
+        length = config.setting(name).value
+        if _is_number(length):
+            values["seq_len"] = length
+    optimizer = config.setting("optim").value
+    if isinstance(optimizer, str):
+        values["optimizer"] = optimizer
+    packing = config.setting("packing").value
+    if isinstance(packing, bool):
+        values["packed"] = packing
+    values.update(_checkpointing(config))
+    if config.setting("bf16").is_value(True):
+        values.update(compute_dtype="bfloat16", autocast=True)
+    elif config.setting("fp16").is_value(True):
+        values.update(compute_dtype="float16", autocast=True)
+    if config.setting("use_liger_kernel").is_value(True):
+        values["loss"] = "liger"
+    if config.setting("activation_offloading").is_value(True):
+        values["offload"] = "activations"
+    if config.setting("torch_compile").is_value(True):
+        values["compile"] = True
+    if config.setting("use_vllm").is_value(True):
+        share = config.setting("vllm_gpu_memory_utilization").value
+        values["generation"] = {
+            "vllm": True,
+            "vllm_gpu_memory_utilization": share if isinstance(share, float) else 0.3,
+        }
+    return values
+
+
+def _checkpointing(config: Config) -> dict[str, Any]:
+    on = None
+    for name in ("gradient_checkpointing", "activation_checkpointing"):
+        value = config.setting(name).value
+        if isinstance(value, bool):
+            on = value if on is None else on or value
+    if on is None:
+        return {}
+    if not on:
+        return {"checkpointing": "none"}
+    for name in ("gradient_checkpointing_kwargs", "activation_checkpointing_kwargs"):
+        options = config.setting(name).value
+        if isinstance(options, Mapping) and options.get("use_reentrant") is True:
+            return {"checkpointing": "reentrant"}
+    return {"checkpointing": "full"}
+
+
+def _loop(script: Script) -> dict[str, Any]:
+    """What a hand-written loop says: its optimizer, its checkpointing."""
+    values: dict[str, Any] = {}
+    if script.calls_to("torch.optim.AdamW", "torch.optim.Adam"):
+        values["optimizer"] = "adamw_torch"
+    for name, optimizer in (
+        ("bitsandbytes.optim.AdamW8bit", "adamw_8bit"),
+        ("bitsandbytes.optim.PagedAdamW8bit", "paged_adamw_8bit"),
+        ("torch.optim.SGD", "sgd"),
+    ):
+        if script.calls_to(name):
+            values["optimizer"] = optimizer
+    enabled = bool(script.method_calls("gradient_checkpointing_enable"))
+    values["checkpointing"] = "full" if enabled else "none"
+    return values
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

@@ -1,0 +1,216 @@
+"""Reserved memory: two steps of the run played through the caching allocator.
+
+Reserved exceeds allocated because freed blocks do not fit what is wanted next: saved tensors are
+carved from the holes that temporaries leave, so that the next layer's temporaries need new
+segments. How much depends on sizes and order alone, which the traces of ``tape`` have. A few
+layers are played one by one; what the others keep (inputs, saved tensors, gradients, states) is
+allocated beside theirs in the same sizes, so that the totals are those of the whole model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memlint.memory.allocator import CachingAllocator
+from memlint.memory.tape import Trace
+from memlint.source.record import Plain
+
+_PLAYED = 3
+_PLAYED_OFTEN = 2  # where many batches are played
+_SMALL = 2**20  # smaller tensors come from pools of their own and make no holes
+
+
+class Play(Plain):
+    """What is played.
+
+    layer, head: traces. depth: layers. checkpointed: whether layers run again in backward.
+    offloaded: whether what they keep leaves the GPU. input_kept: whether a layer's input is saved
+    without checkpointing. input: bytes of a layer's input. gradients, states, temporaries: bytes
+    of each kind for each byte of the whole weight gradients. embedding: bytes of the embedding's
+    gradient. accumulating: two micro-batches make a step. gathered: bytes of a layer's gathered
+    weights. fixed: bytes that live throughout,
+    without states. leak: whether input gradients stay until backward is over. scales: batch sizes
+    of the steps, as shares of the largest.
+    """
+
+    layer: Trace
+    head: Trace
+    depth: int
+    checkpointed: bool
+    offloaded: bool
+    input_kept: bool
+    input: int
+    gradients: float
+    states: float
+    temporaries: float
+    embedding: int
+    gathered: int
+    fixed: int
+    leak: bool
+    accumulating: bool
+    capacity: int
+    scales: tuple[float, ...] = (1.0, 1.0)
+
+
+def reserved_over_allocated(run: Play) -> float:
+    """Peak reserved over peak allocated bytes."""
+    allocator = CachingAllocator(run.capacity)
+    allocator.allocate("fixed", run.fixed)
+    player = _Player(allocator, run)
+    for scale in run.scales:
+        player.step(scale)
+    return allocator.peak_reserved / max(allocator.peak_allocated, 1)
+
+
+class _Player:
+    """Plays steps; what lives from step to step (states) stays with the allocator."""
+
+    def __init__(self, allocator: CachingAllocator, run: Play) -> None:
+        self.allocator = allocator
+        self.run = run
+        self.layers = min(run.depth, _PLAYED if len(run.scales) < 4 else _PLAYED_OFTEN)
+        even, rest = divmod(run.depth, self.layers)
+        self.times = [even + (index < rest) for index in range(self.layers)]
+        self.saved = _kept_sizes(run.layer.saving)
+        self.states: set[object] = set()
+        self.weights: list[tuple[object, int]] = []
+        self.held: set[object] = set()
+        self.steps = 0
+
+    def step(self, scale: float) -> None:
+        run, allocator = self.run, self.allocator
+        allocator.allocate(("x", 0), int(run.input * scale))
+        for index in range(self.layers):
+            self._forward(index, scale)
+        self._events(run.head.saving, self.layers, scale)
+        allocator.allocate(("g", self.layers + 1), 512)
+        self._events(run.head.backward, self.layers, scale)
+        allocator.release(("x", self.layers))
+        allocator.release(("x", self.layers + 1))
+        for index in reversed(range(self.layers)):
+            self._backward(index, scale)
+        if run.embedding:
+            self._weight(("embedding",), run.embedding, 1)
+        allocator.release(("g", 0))
+        for index in range(self.layers):
+            for copy in range(self.times[index]):
+                allocator.release(("leak", index, copy))
+        self.steps += 1
+        if not run.accumulating or self.steps % 2 == 0:
+            self._optimize()
+
+    def _forward(self, index: int, scale: float) -> None:
+        run, allocator = self.run, self.allocator
+        if run.gathered:
+            allocator.allocate(("gathered", index), run.gathered)
+            allocator.release(("gathered", index - 1))
+        extra = self.times[index] - 1
+        if run.checkpointed:
+            if not run.offloaded:
+                for copy in range(extra):
+                    allocator.allocate(("x", index, copy), int(run.input * scale))
+            self._events(run.layer.plain, index, scale)
+            if run.offloaded:
+                allocator.release(("x", index))
+            return
+        self._events(run.layer.saving, index, scale)
+        if not run.input_kept:
+            allocator.release(("x", index))
+        for copy in range(extra):
+            for position, size in enumerate(self.saved):
+                allocator.allocate(("saved", index, copy, position), int(size * scale))
+            if run.input_kept:
+                allocator.allocate(("x", index, copy), int(run.input * scale))
+
+    def _backward(self, index: int, scale: float) -> None:
+        run, allocator = self.run, self.allocator
+        if run.gathered:
+            allocator.allocate(("again", index), run.gathered)
+            allocator.release(("again", index + 1))
+            allocator.release(("gathered", index))
+        if run.checkpointed:
+            if run.offloaded:
+                allocator.allocate(("x", index), int(run.input * scale))
+            self._events(run.layer.saving, index, scale)
+            allocator.release(("x", index + 1))
+        self._events(run.layer.backward, index, scale)
+        for copy in range(self.times[index] - 1):
+            if not run.leak:
+                allocator.release(("x", index, copy))
+            else:
+                allocator.allocate(("leak", index, copy), int(run.input * scale))
+            if not run.checkpointed:
+                for position in range(len(self.saved)):
+                    allocator.release(("saved", index, copy, position))
+        allocator.release(("x", index))
+        allocator.release(("g", index + 1))
+        if run.gathered and index == 0:
+            allocator.release(("again", 0))
+        if run.leak:
+            for copy in range(self.times[index] - 1):
+                allocator.release(("x", index, copy))
+
+    def _optimize(self) -> None:
+        run, allocator = self.run, self.allocator
+        if run.states:
+            for key, size in self.weights:
+                if key not in self.states:
+                    self.states.add(key)
+                    half = int(size * run.states / 2)
+                    allocator.allocate(("state", key), half)
+                    allocator.allocate(("state 2", key), half)
+        if run.temporaries:
+            for key, size in self.weights:
+                allocator.allocate(("temporary", key), int(size * run.temporaries))
+            for key, _ in self.weights:
+                allocator.release(("temporary", key))
+        for key, _ in self.weights:
+            allocator.release(key)
+        self.weights = []
+        self.held = set()
+
+    def _weight(self, key: tuple[object, ...], size: int, times: int) -> None:
+        for copy in range(times):
+            name = (*key, copy)
+            bytes_ = int(size * self.run.gradients)
+            if name in self.held:
+                # A further micro-batch: the new gradient is added to the one that is there.
+                self.allocator.allocate(("added", name), bytes_)
+                self.allocator.release(("added", name))
+                continue
+            self.held.add(name)
+            self.allocator.allocate(name, bytes_)
+            self.weights.append((name, size))
+
+    def _events(self, events: Sequence[tuple[int, int]], index: int, scale: float) -> None:
+        allocator = self.allocator
+        times = self.times[index] if index < self.layers else 1
+        for number, size in events:
+            if number < -10:
+                self._weight(("w", index, number), size, times)
+                continue
+            key: object
+            if number > 1:
+                key = (index, number)
+            elif number == 0:
+                key = ("x", index)
+            elif number == 1:
+                key = ("x", index + 1)
+            else:
+                key = ("g", index if number == -1 else index + 1)
+            if not size:
+                allocator.release(key)
+            elif size > _SMALL:
+                allocator.allocate(key, int(size * scale))
+
+
+def _kept_sizes(events: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """Sizes of what a pass allocates and does not release, its output left out."""
+    live: dict[int, int] = {}
+    for number, size in events:
+        if size:
+            live[number] = size
+        else:
+            live.pop(number, None)
+    live.pop(1, None)
+    return tuple(size for size in live.values() if size > _SMALL)

@@ -1,0 +1,109 @@
+"""An estimate as text: totals, a table of phases by kind, bars, assumptions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memlint.memory import Estimate, Interval
+
+_GIB = 2**30
+_WIDTH = 40
+_KINDS = 6
+
+
+def as_json(estimate: Estimate) -> str:
+    """The estimate as one JSON object."""
+    return json.dumps(estimate.to_json(), indent=2)
+
+
+def as_text(estimate: Estimate) -> str:
+    """The estimate for people."""
+    return "\n".join(_lines(estimate))
+
+
+def _lines(estimate: Estimate) -> Iterator[str]:
+    settings = estimate.settings
+    name = settings.model if isinstance(settings.model, str) else estimate.architecture.family
+    trained = estimate.trainable / max(estimate.parameters, 1)
+    yield (
+        f"{name}: {_count(estimate.parameters)} parameters, {_count(estimate.trainable)} trained"
+        + (f" ({trained:.1%})" if trained < 1 else "")
+    )
+    yield f"peak: {estimate.peak.name}"
+    yield ""
+    for label, interval in (
+        ("allocated", estimate.allocated),
+        ("reserved", estimate.reserved),
+        ("nvidia-smi", estimate.nvidia_smi),
+    ):
+        yield f"  {label:12}{_gib(interval.estimate):>9}   ({_range(interval)})"
+    yield ""
+    yield from _table(estimate)
+    yield ""
+    yield from _bars(estimate)
+    yield from _largest(estimate)
+    if estimate.gpu is not None:
+        yield ""
+        share = estimate.nvidia_smi.estimate / estimate.gpu.bytes
+        verdict = "fits" if estimate.fits else "does not fit"
+        yield f"{verdict} {estimate.gpu.name} ({_gib(estimate.gpu.bytes)}): {share:.0%} in use"
+    if estimate.assumptions:
+        yield ""
+        yield "assumed (settle each with its flag):"
+        for assumption in estimate.assumptions:
+            yield f"  {assumption.flag:44} {assumption.reason}"
+
+
+def _table(estimate: Estimate) -> Iterator[str]:
+    totals: dict[str, int] = {}
+    for phase in estimate.phases:
+        for kind, size in phase.bytes_by_kind.items():
+            totals[kind] = max(totals.get(kind, 0), size)
+    ranked = sorted(totals, key=lambda kind: -totals[kind])
+    kinds = ranked[:_KINDS]
+    width = max([len(kind) for kind in kinds] + [8]) + 2
+    header = "".join(f"{kind:>{width}}" for kind in kinds)
+    yield f"{'GiB':16}{header}{'others':>10}{'total':>10}"
+    for phase in estimate.phases:
+        held = phase.bytes_by_kind
+        cells = "".join(f"{_cell(held.get(kind, 0)):>{width}}" for kind in kinds)
+        rest = sum(size for kind, size in held.items() if kind not in kinds)
+        mark = " <- peak" if phase is estimate.peak else ""
+        yield f"{phase.name:16}{cells}{_cell(rest):>10}{_cell(phase.total):>10}{mark}"
+
+
+def _bars(estimate: Estimate) -> Iterator[str]:
+    most = max(phase.total for phase in estimate.phases) or 1
+    for phase in estimate.phases:
+        length = round(_WIDTH * phase.total / most)
+        yield f"{phase.name:16}{'#' * length:{_WIDTH}} {_gib(phase.total):>9}"
+
+
+def _largest(estimate: Estimate) -> Iterator[str]:
+    yield ""
+    yield f"largest at the peak ({estimate.peak.name}):"
+    for tensor in sorted(estimate.peak.tensors, key=lambda tensor: -tensor.bytes)[:8]:
+        if tensor.bytes:
+            yield f"  {_gib(tensor.bytes):>9}  {tensor.name} [{tensor.kind}]"
+
+
+def _range(interval: Interval) -> str:
+    return f"{interval.low / _GIB:.1f} to {interval.high / _GIB:.1f}"
+
+
+def _gib(size: int) -> str:
+    return f"{size / _GIB:.2f} GiB"
+
+
+def _cell(size: int) -> str:
+    return f"{size / _GIB:.2f}" if size >= 2**22 else "-"
+
+
+def _count(number: int) -> str:
+    for limit, unit in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if number >= limit:
+            return f"{number / limit:.2f}{unit}"
+    return str(number)

@@ -1,0 +1,137 @@
+"""A limit that the configuration lost: the runtime's trainer cuts prompts as TRL's did."""
+
+from __future__ import annotations
+
+import ast
+
+from memlint.rule import (
+    PACKAGES,
+    UNSURE,
+    Applicability,
+    Call,
+    Config,
+    How,
+    InsertStatement,
+    Object,
+    ReplaceCallee,
+    Runtime,
+    Script,
+    Setting,
+    Trainer,
+)
+from memlint.rule.migration.option_places import Edits, assigned, value_node, without_option
+
+_PROMPT = "max_prompt_length"
+_COMPLETION = "max_completion_length"
+# Trainers whose limits of prompt and completion were two; the others cut a row by one rule.
+_TWO_LIMITS = "trl.DPOTrainer"
+# What makes prompts, or draws them, out of sight of the tokenizing that is cut.
+_OWN_PROMPTS = ("rollout_func", "environment_factory", "tools")
+
+
+def kept_limit(
+    script: Script, call: Call, setting: Setting, way: Runtime
+) -> tuple[Edits, Applicability] | None:
+    """Edits that let the runtime keep the limit, and whether they certainly do what TRL did."""
+    gone = without_option(script, call, setting)
+    if setting.value is None and not setting.by_default:
+        return (gone, Applicability.SAFE) if gone is not None else None
+    value = value_node(script, call, setting)
+    if value is None or gone is None:
+        return None
+    trainers: tuple[Call, ...] = (call,)
+    if isinstance(call, Config):
+        trainers = script.trainers_with(call)
+        if not trainers and takers(script, call):
+            return _for_their_trainer(script, call, setting, value, gone)
+    if len(trainers) != 1 or not isinstance(trainers[0], Trainer):
+        return None
+    limited = _limited(script, call, trainers[0], setting, value, way)
+    if limited is None:
+        return None
+    own = trainers[0].subclass is not None
+    return (*gone, *limited), Applicability.UNSAFE if own else Applicability.SAFE
+
+
+def takers(script: Script, config: Config) -> tuple[Call, ...]:
+    """Calls of what is not the libraries' that get the configuration as ``args``: trainers of the
+    script's own project, most likely made after TRL's."""
+    return tuple(
+        call
+        for call in script.calls
+        if call.name.partition(".")[0] not in PACKAGES
+        and call.keyword_node("args") is not None
+        and isinstance(made := call.setting("args").value, Object)
+        and (found := script.config_of(made)) is not None
+        and found.node is config.node
+    )
+
+
+def _for_their_trainer(
+    script: Script, config: Config, setting: Setting, value: ast.expr, gone: Edits
+) -> tuple[Edits, Applicability] | None:
+    """``args.max_prompt_length = ...``: a trainer out of sight may well read it there."""
+    statement = script.statement(config.node)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) if statement.value is config.node:
+            pass
+        case _:
+            return None
+    if setting.how is not How.KEYWORD or setting.owner is not config.node:
+        return None
+    package = config.kind.partition(".")[0]
+    line = (
+        f"# No option of {package}'s own any more; a trainer that is not {package}'s may read it.\n"
+        f"{name}.{setting.name} = {assigned(script.text(value))}"
+    )
+    kept = InsertStatement(script.span(statement), line, "after")
+    return (*gone, kept), Applicability.UNSAFE
+
+
+def _limited(
+    script: Script, call: Call, trainer: Trainer, setting: Setting, value: ast.expr, way: Runtime
+) -> Edits | None:
+    """``limit_prompts(DPOTrainer, 512)`` in the place of ``DPOTrainer``."""
+    callee = trainer.node.func
+    if not isinstance(callee, ast.Name | ast.Attribute) or _draws_its_own(script, trainer):
+        return None
+    if script.api.behaviour("prompt-limits") != "tested":
+        return None
+    reference = script.reference(way.function, trainer.node)
+    text = _readable(script, value, trainer)
+    kept = _kept_end(call, trainer)
+    if reference is None or text is None or kept is None:
+        return None
+    if setting.name == _COMPLETION:
+        if trainer.kind != _TWO_LIMITS or call.setting(_PROMPT).given is not False:
+            return None
+        arguments = f"None, {_COMPLETION}={text}"
+    else:
+        arguments = f"{text}{kept}"
+    source = f"{reference.text}({script.text(callee)}, {arguments})"
+    return (ReplaceCallee(trainer.span, source), *reference.edits)
+
+
+def _kept_end(call: Call, trainer: Trainer) -> str | None:
+    """Which end of a prompt stays, as an argument; None where that is not known."""
+    if trainer.kind.rpartition(".")[2] not in ("KTOTrainer", "ORPOTrainer", "CPOTrainer"):
+        return ""
+    mode = call.setting("truncation_mode")
+    if mode.given is False or mode.is_value("keep_end"):
+        return ""
+    return ', keep="start"' if mode.is_value("keep_start") else None
+
+
+def _draws_its_own(script: Script, trainer: Trainer) -> bool:
+    if script.uses_vision:
+        return True
+    return any(trainer.setting(name).given is not False for name in _OWN_PROMPTS)
+
+
+def _readable(script: Script, value: ast.expr, trainer: Trainer) -> str | None:
+    """The source of ``value`` where the trainer is made."""
+    here = trainer.span.contains(script.span(value))
+    if here or script.is_bound_before(value, trainer.node):
+        return script.text(value)
+    known = UNSURE if script.takes_parameter(value) else script.python(value)
+    return repr(known) if isinstance(known, int) else None

@@ -1,0 +1,184 @@
+"""Options, and values of options, that the target's signatures no longer take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    PACKAGES,
+    Advice,
+    Applicability,
+    Build,
+    Call,
+    Config,
+    Finding,
+    How,
+    Replace,
+    Runtime,
+    Script,
+    Setting,
+)
+from memlint.rule.migration.option_places import option_span, successor_of, written
+from memlint.rule.migration.prompt_limits import takers
+from memlint.rule.migration.removal import since, without
+from memlint.rule.migration.succession import option_fix
+from memlint.rule.migration.unknown_options import unknown_option, unknown_values
+from memlint.script.version_guards import is_guarded, names_looked_up
+
+
+def removed_options(script: Script) -> Iterator[Finding]:
+    looked_up = names_looked_up(script)
+    for call in (*script.configs, *script.trainers, *_other_calls(script)):
+        yield from _of_call(script, _as_at_target(script, call), looked_up)
+    for calls in script.calls_of_several(*PACKAGES):
+        yield from _of_several(script, calls, looked_up)
+
+
+def _as_at_target(script: Script, call: Call) -> Call:
+    """The call as one of what took its callee's place, where the target lacks the callee.
+
+    What stands in the call is then as wrong as the import, and reported in the same run.
+    """
+    name, method = call.name, ""
+    if name.rpartition(".")[2] == "from_pretrained":
+        name, _, method = name.rpartition(".")
+    if script.api.exists(name) is not False:
+        return call
+    way = script.api.successor(name)
+    if not isinstance(way, Replace) or way.arguments or way.written:
+        # Keywords that change with the callee are changed together with it.
+        return call
+    if way.qualname.partition(".")[0] not in PACKAGES or not script.api.exists(way.qualname):
+        return call
+    if any(
+        script.api.canonical(imported) == name and is_guarded(script, statement)
+        for statement, _, imported in script.imports
+    ):
+        # The script does without it.
+        return call
+    return call.as_call_of(f"{way.qualname}.{method}" if method else way.qualname)
+
+
+def _of_several(
+    script: Script, calls: tuple[Call, ...], looked_up: frozenset[str]
+) -> Iterator[Finding]:
+    """A call of one of several things: what none of them takes, with the fix that suits all."""
+    found = [list(_of_call(script, _as_at_target(script, one), looked_up)) for one in calls]
+    first, others = found[0], found[1:]
+    for finding in first:
+        same = [next((one for one in more if one.span == finding.span), None) for more in others]
+        if None in same:
+            continue
+        agree = all(one is not None and one.fix == finding.fix for one in same)
+        fix = finding.fix
+        if fix is not None and not agree:
+            fix = fix._replace(edits=(), applicability=Applicability.DISPLAY)
+        yield finding._replace(fix=fix)
+
+
+def _other_calls(script: Script) -> Iterator[Call]:
+    known = {one.node for one in (*script.configs, *script.trainers)}
+    for call in script.library_calls(*PACKAGES):
+        if call.node not in known:
+            yield call
+
+
+def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
+    if call.subclass is not None and call.open_ended:
+        return
+    if script.uses_unsloth and call.name.startswith("trl."):
+        # Its shim takes the old keywords of TRL's trainers.
+        return
+    findings = list(_of_settings(script, call, looked_up))
+    if findings and not is_guarded(script, call.node):
+        yield from findings
+
+
+def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
+    for found in call.settings():
+        setting = written(call, found)
+        if setting.given is False or setting.name in looked_up or setting.owner is None:
+            continue
+        if isinstance(call, Config) and call.declares(setting.name):
+            # A field of the script's own class, whatever its base has.
+            continue
+        if script.api.accepts(call.name, setting.name) is False:
+            if _is_version_switch(script, call, setting):
+                continue
+            yield from _removed_option(script, call, setting)
+        elif setting.known and not setting.by_default:
+            removed = list(_removed_value(script, call, setting))
+            yield from removed or unknown_values(script, call, setting)
+
+
+def _is_version_switch(script: Script, call: Call, setting: Setting) -> bool:
+    """Whether the old name is given on some paths, where the script may have asked for versions."""
+    if setting.given is not None or setting.owner is None or setting.owner is call.node:
+        return False
+    if is_guarded(script, setting.owner):
+        return True
+    way = script.api.successor(call.name, setting.name)
+    new = getattr(way, "parameter", None)
+    # The new name is given on the other paths.
+    return new is not None and call.setting(new).given is None and new in call.keywords
+
+
+def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
+    way = successor_of(script, call, setting)
+    history = script.api.history(call.name, setting.name)
+    signature = script.api.signature(call.name)
+    open_ended = signature is not None and signature.accepts_any
+    if way is None and (open_ended or call.name in _TAKE_ANY):
+        # What it does not name is taken all the same, among ``**kwargs``.
+        return
+    if way is None and history is None:
+        yield from unknown_option(script, call, setting)
+        return
+    if setting.how is How.ATTRIBUTE and setting.name.startswith("_"):
+        # Set on purpose, whatever the class makes of it.
+        return
+    if (
+        setting.how is How.ATTRIBUTE
+        and isinstance(way, Runtime)
+        and isinstance(call, Config)
+        and not script.trainers_with(call)
+        and takers(script, call)
+    ):
+        # Set for a trainer of the project's own, which may read it.
+        return
+    owner = call.name.removesuffix(".from_pretrained").rpartition(".")[2]
+    span = option_span(script, call, setting)
+    message = (
+        f"`{owner}` of {_target(script, call)} does not take `{setting.name}`"
+        f"{since(script, history)}"
+    )
+    fix = option_fix(script, call, setting, way)
+    yield Finding(span, message, fix or without(script, f"`{setting.name}`", history))
+
+
+# Their fields are a dataclass's; whatever else they are given becomes an attribute.
+_TAKE_ANY = frozenset({"transformers.PretrainedConfig", "transformers.PreTrainedConfig"})
+
+
+def _removed_value(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
+    """An option that is still there, with a value that is not."""
+    if not isinstance(setting.value, str) or script.api.warns(
+        call.name, setting.name, setting.value
+    ):
+        return
+    way = script.api.successor(call.name, setting.name, setting.value)
+    if way is None or way == script.api.successor(call.name, setting.name):
+        return
+    replaced = isinstance(way, Build) and way.parameter == setting.name
+    if not (replaced or isinstance(way, Advice)):
+        return
+    yield Finding(
+        option_span(script, call, setting),
+        f"`{setting.name}` of {_target(script, call)} does not take {setting.value!r}",
+        option_fix(script, call, setting, way),
+    )
+
+
+def _target(script: Script, call: Call) -> str:
+    package = call.name.partition(".")[0]
+    return f"{package} {script.api.target.version(package).version}"

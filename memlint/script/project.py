@@ -1,0 +1,207 @@
+"""Modules of the same project that a script imports: found, read once, and run where called.
+
+A name that a script imports may be a function or a class of another file of its project: in the
+script's folder, in the package or project around it, or in a ``src`` folder there. Such a file is
+read when something of it is first called, at most once a script and once a content in a run of
+memlint. Bounded in number, size and depth; what is beyond is unknown, as all that is elsewhere.
+
+Nodes of other files are told from the script's own by their lines, which begin far behind. What
+comes from there is knowledge about the script's own calls: nothing is reported or edited there.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from typing import NamedTuple
+
+from memlint.source.bounded import read_regular
+from memlint.source.diagnostics import ReadError
+from memlint.source.digests import digest_of
+from memlint.source.reading import read_source
+
+MAX_MODULES = 12
+MAX_DEPTH = 3
+_MAX_BYTES = 300_000
+_MAX_PARENTS = 4
+# Lines of other files begin here.
+_ELSEWHERE = 1 << 24
+# Top-level packages that are no project's own.
+_LIBRARIES = frozenset(
+    {
+        *("torch", "transformers", "trl", "peft", "accelerate", "datasets", "numpy", "pandas"),
+        *("tqdm", "wandb", "deepspeed", "bitsandbytes", "liger_kernel", "unsloth", "evaluate"),
+        *("sklearn", "matplotlib", "torchvision", "torchaudio", "lightning", "hydra", "omegaconf"),
+        *("pytorch_lightning", "fire", "click", "typer", "yaml", "safetensors", "vllm", "einops"),
+        *("os", "sys", "re", "json", "math", "random", "time", "logging", "pathlib", "functools"),
+        *("itertools", "collections", "typing", "dataclasses", "argparse", "copy", "contextlib"),
+        *("subprocess", "shutil", "datetime", "warnings", "gc", "abc", "enum", "inspect", "glob"),
+        *("memlint_runtime", "tokenizers", "huggingface_hub", "scipy", "PIL", "requests", "nltk"),
+        "builtins",
+    }
+)
+
+
+class Module(NamedTuple):
+    """A file of the project. tree: its lines begin far behind those of any script."""
+
+    path: str
+    tree: ast.Module
+
+
+class Modules:
+    """Files that were read, by path; a change of content between two scripts is seen."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[int, int], Module | None]] = {}
+
+    def read(self, path: str) -> Module | None:
+        """The module at ``path``; None where it cannot be read or parsed, or is too large."""
+        try:
+            status = os.stat(path)
+        except OSError:
+            return None
+        stamp = (status.st_mtime_ns, status.st_size)
+        known = self._known.get(path)
+        if known is None or known[0] != stamp:
+            module = _read(path) if status.st_size <= _MAX_BYTES else None
+            known = self._known[path] = (stamp, module)
+        return known[1]
+
+
+def _read(path: str) -> Module | None:
+    try:
+        source = read_source(path, read_regular(path, _MAX_BYTES))
+        tree = ast.parse(source.text, path)
+        ast.increment_lineno(tree, _ELSEWHERE)
+    except (ReadError, OSError, SyntaxError, ValueError, RecursionError):
+        return None
+    return Module(path, tree)
+
+
+def is_elsewhere(node: object) -> bool:
+    """Whether a node is of another file of the project."""
+    return getattr(node, "lineno", 0) > _ELSEWHERE
+
+
+class Project:
+    """The files around one script.
+
+    relied_on: the files that were read, and those that were looked for in vain.
+    """
+
+    def __init__(self, path: str, modules: Modules | None = None) -> None:
+        self._path = os.path.abspath(path)
+        self._modules = modules or Modules()
+        self._folders: dict[str, tuple[str, ...]] = {}
+        self._there: dict[str, bool] = {}
+        self._found: dict[tuple[str, str], tuple[Module, str] | None] = {}
+        self.relied_on: set[str] = set()
+
+    def find(self, name: str, importer: str | None = None) -> tuple[Module, str] | None:
+        """The module that defines a qualified name, and the name within it.
+
+        importer: the file whose import it is; None: the script's. Relative names keep their dots.
+        """
+        top = name.split(".")[0]
+        if "." not in name.strip(".") and not name.startswith("."):
+            return None
+        if top in _LIBRARIES or "?" in name:
+            return None
+        home = importer or self._path
+        key = (home, name)
+        if key not in self._found:
+            self._found[key] = self._find(name, home)
+        return self._found[key]
+
+    def _find(self, name: str, home: str) -> tuple[Module, str] | None:
+        level = len(name) - len(name.lstrip("."))
+        parts = name[level:].split(".")
+        if level:
+            folder = os.path.dirname(home)
+            for _ in range(level - 1):
+                folder = os.path.dirname(folder)
+            folders: tuple[str, ...] = (folder,)
+        else:
+            folders = tuple(one for one in self._around(home) if self._has(one, parts[0]))
+        for count in range(len(parts) - 1, -1 if level else 0, -1):
+            for folder in folders:
+                path = self._file(os.path.join(folder, *parts[:count]))
+                module = self._modules.read(path) if path is not None else None
+                if module is not None and module.path != self._path:
+                    return module, ".".join(parts[count:])
+        return None
+
+    def _has(self, folder: str, top: str) -> bool:
+        """Whether a folder holds a module or a package of that name."""
+        stem = os.path.join(folder, top)
+        if stem not in self._there:
+            self._there[stem] = os.path.isfile(f"{stem}.py") or os.path.isdir(stem)
+            if not self._there[stem]:
+                self.relied_on |= {f"{stem}.py", os.path.join(stem, "__init__.py")}
+        return self._there[stem]
+
+    def _file(self, stem: str) -> str | None:
+        """The file of a module or a package."""
+        for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+            self.relied_on.add(path)
+            if os.path.isfile(path):
+                return path
+        return None
+
+    def _around(self, home: str) -> tuple[str, ...]:
+        """The folders that absolute imports of a file are looked for in, nearest first."""
+        folder = os.path.dirname(home)
+        known = self._folders.get(folder)
+        if known is not None:
+            return known
+        found = [folder]
+        parent = folder
+        for _ in range(_MAX_PARENTS):
+            if any(os.path.exists(os.path.join(parent, mark)) for mark in _ROOTS):
+                break
+            above = os.path.dirname(parent)
+            if above == parent:
+                break
+            parent = above
+            found.append(parent)
+        else:
+            # No root in sight: the script's own folder, and that of its package.
+            found = found[: 1 + _package_depth(folder)]
+        found += [os.path.join(one, "src") for one in found]
+        self._folders[folder] = tuple(found)
+        return self._folders[folder]
+
+    def digests(self) -> tuple[tuple[str, str], ...]:
+        """What the model relied on: each file with a digest, empty for those that are not there."""
+        return tuple((path, digest_of(path)) for path in sorted(self.relied_on))
+
+
+_TRAINS = (b".backward(", b"Trainer(", b".train()", b"DataLoader(")
+_IMPORTS = (b"import ", b"from ")
+
+
+def project_of(path: str, data: bytes, modules: Modules) -> Project | None:
+    """The project around a script that trains; None for libraries and tests, and for what is no
+    file. A module of a package is a script where it can be run."""
+    name = os.path.basename(path)
+    if not any(word in data for word in _TRAINS) or not any(word in data for word in _IMPORTS):
+        return None
+    if not name.endswith(".py") or name.startswith(("test_", "conftest")):
+        return None
+    if b"__main__" not in data and os.path.isfile(
+        os.path.join(os.path.dirname(path), "__init__.py")
+    ):
+        return None
+    return Project(path, modules) if os.path.isfile(path) else None
+
+
+_ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
+
+
+def _package_depth(folder: str) -> int:
+    depth = 0
+    while depth < _MAX_PARENTS and os.path.isfile(os.path.join(folder, "__init__.py")):
+        folder = os.path.dirname(folder)
+        depth += 1
+    return depth

@@ -1,0 +1,112 @@
+"""Scripts that look for versions themselves: they catch the error, or ask a signature first.
+
+What counts is what a handler does: where it does the same thing another way (another import,
+another call, a name that says that the thing is missing) the script runs with both versions. Where
+it logs, prints, raises again or ends the program, the error is only reported.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+
+
+def is_guarded(script: Script, node: ast.AST) -> bool:
+    """Whether the script itself minds versions here: it catches the error, or asks first."""
+    if not script.says("except", "ersion"):
+        return False
+    for around in script.ancestors(node):
+        if isinstance(around, ast.Try) and _within(node, around.body, script):
+            if any(_makes_up(handler, around, node) for handler in around.handlers):
+                return True
+        elif isinstance(around, ast.ExceptHandler):
+            # What is done where the new name fails.
+            if _catches(around, anything=False):
+                return True
+        elif isinstance(around, ast.If | ast.IfExp) and "ersion" in script.text(around.test):
+            return True
+    return False
+
+
+def _within(node: ast.AST, body: list[ast.stmt], script: Script) -> bool:
+    span = script.span(node)
+    return any(script.span(statement).contains(span) for statement in body)
+
+
+_OF_VERSIONS = frozenset({"ImportError", "ModuleNotFoundError", "TypeError", "AttributeError"})
+# Handlers of anything at all mean versions where their ``try`` holds little else.
+_FEW = 3
+
+
+def _makes_up(handler: ast.ExceptHandler, around: ast.Try, node: ast.AST) -> bool:
+    """Whether a handler catches what another version raises, and does without it."""
+    if not _catches(handler, anything=len(around.body) <= _FEW):
+        return False
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        # ``except ImportError: HAS_TRL = False``: what needs the name asks first.
+        return not all(_only_reports(one) for one in handler.body) and not any(
+            _leaves(one) for one in handler.body
+        )
+    return not _names(around.body).isdisjoint(_names(handler.body))
+
+
+def _only_reports(statement: ast.stmt) -> bool:
+    """A call, whatever it says: what was to be imported stays unknown."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """Whether a handler's statement raises, or ends the whole program."""
+    match statement:
+        case ast.Raise():
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Name(id="exit" | "quit"))):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="exit" | "_exit"))):
+            return True
+        case _:
+            return False
+
+
+def _names(body: Iterable[ast.stmt]) -> frozenset[str]:
+    """What statements import, bind or call, by the last part of the name."""
+    return frozenset(_named(body))
+
+
+def _named(body: Iterable[ast.stmt]) -> Iterator[str]:
+    for node in (one for statement in body for one in ast.walk(statement)):
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                yield from (alias.asname or alias.name for alias in node.names)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if (
+                name not in _REPORTERS
+            ):
+                yield name
+            case ast.Assign(targets=targets):
+                yield from (one.id for one in targets if isinstance(one, ast.Name))
+
+
+# Calls that say what happened, on both sides.
+_REPORTERS = frozenset(
+    {"print", "info", "warning", "warn", "error", "exception", "debug", "log", "str", "format"}
+)
+
+
+def _catches(handler: ast.ExceptHandler, *, anything: bool) -> bool:
+    if handler.type is None:
+        return anything
+    names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}
+    return not names.isdisjoint(_OF_VERSIONS) or (anything and "Exception" in names)
+
+
+def names_looked_up(script: Script) -> frozenset[str]:
+    """Options that the script looks for in a signature before it passes them."""
+    if not script.calls_to("inspect.signature", "inspect.getfullargspec", "dataclasses.fields"):
+        return frozenset()
+    return frozenset(
+        node.value for node in script.nodes(ast.Constant) if isinstance(node.value, str)
+    )

@@ -1,0 +1,5 @@
+# about: One path sets a limit.
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig("out", max_length=None if everything else 1024)
+SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()

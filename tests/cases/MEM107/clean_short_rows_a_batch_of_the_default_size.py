@@ -1,0 +1,9 @@
+# about: Short rows; a batch of the default size, which nobody wrote; grouped.
+from transformers import (
+    AutoModelForSeq2SeqLM, DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
+)
+
+tokens = tokenizer(rows, max_length=512, truncation=True)
+model = AutoModelForSeq2SeqLM.from_pretrained("google/long-t5-tglobal-base")
+args = Seq2SeqTrainingArguments("out", per_device_train_batch_size=8)
+trainer = Seq2SeqTrainer(model, args, data_collator=DataCollatorForSeq2Seq(tokenizer, model))

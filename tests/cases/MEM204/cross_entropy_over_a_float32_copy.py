@@ -1,0 +1,9 @@
+import torch.nn.functional as F
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+for batch in loader:
+    outputs = model(input_ids=batch["input_ids"])
+    shifted = outputs.logits[..., :-1, :].contiguous().float()
+    loss = F.cross_entropy(shifted.view(-1, shifted.size(-1)), batch["labels"][..., 1:].reshape(-1))  # expect: MEM204
+    loss.backward()

@@ -1,0 +1,5 @@
+# target: transformers=4.57
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+trainer = Trainer(model, TrainingArguments("out", bf16=True), train_dataset=dataset)  # expect: MEM301

@@ -1,0 +1,6 @@
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+for batch in loader:
+    model(**batch).loss.backward()

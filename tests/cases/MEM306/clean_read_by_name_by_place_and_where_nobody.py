@@ -1,0 +1,7 @@
+# about: Read by name, by place, and where nobody can see it.
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+for batch in loader:
+    outputs = model(**batch, output_hidden_states=True)
+    (outputs.loss + regularize(outputs.hidden_states)).backward()

@@ -1,0 +1,3 @@
+from trl import SFTConfig, SFTTrainer
+
+trainer = SFTTrainer(model, args=SFTConfig("out", max_seq_length=2048))

@@ -1,0 +1,3 @@
+from trl import SFTTrainer
+
+trainer = SFTTrainer(model, train_dataset=dataset, packing=True)  # expect: MEM901

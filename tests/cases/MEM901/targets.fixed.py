@@ -1,0 +1,13 @@
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("t5-small")
+
+def tokenized(rows):
+    inputs = tokenizer(rows["text"], truncation=True)
+    labels = tokenizer(
+        text_target=rows["summary"],
+        max_length=64,
+        truncation=True,
+    )
+    inputs["labels"] = labels["input_ids"]
+    return inputs

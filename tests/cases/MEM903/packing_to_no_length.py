@@ -1,0 +1,3 @@
+from trl import SFTConfig
+
+args = SFTConfig("out", packing=True, max_length=None)  # expect: MEM903

@@ -1,0 +1,3 @@
+from transformers import Trainer, TrainingArguments
+
+trainer = Trainer(model, args=TrainingArguments("out"), train_dataset=dataset)

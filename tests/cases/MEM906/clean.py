@@ -1,0 +1,4 @@
+from trl import SFTConfig
+
+packing = True
+args = SFTConfig("out", packing=packing)

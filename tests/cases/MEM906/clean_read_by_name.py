@@ -1,0 +1,6 @@
+# about: Read by name.
+from trl import SFTConfig
+
+packing = True
+options = {name: globals()[name] for name in ("packing",)}
+args = SFTConfig("out", **options)

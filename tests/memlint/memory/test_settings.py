@@ -1,0 +1,80 @@
+"""Settings from JSON: what is taken, what is refused, and with which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memlint.memory import (
+    SettingsError,
+    estimate,
+    parse_assumption,
+    read_settings,
+    replace,
+    with_assumption,
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"model": "a", "micro_batchs": 1}, "do you mean 'micro_batch'"),
+        ({"model": "a", "lora": {"rank": 8}}, "unknown setting 'lora.rank'"),
+        ({"micro_batch": 1}, 'settings lack "model"'),
+        ({"model": "a", "micro_batch": 0}, "at least 1"),
+        ({"model": "a", "micro_batch": "two"}, "whole number"),
+        ({"model": "a", "sharding": "fsdp3"}, "do you mean"),
+        ({"model": "a", "weights_dtype": "int3"}, "bfloat16, float16, float32"),
+        ({"model": "a", "packed": "yes"}, "true or false"),
+        ({"model": "a", "lora": {"dropout": 2}}, "from 0 to 1"),
+        ({"model": "a", "quantization": {"type": "nf5"}}, "do you mean 'nf4'"),
+    ],
+)
+def test_bad_settings_are_one_clear_line(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        read_settings(data)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_unknown_model_names_near_ones() -> None:
+    with pytest.raises(SettingsError, match=r"near: .*Qwen"):
+        estimate({"model": "Qwen/Qwen3-9B"})
+
+
+def test_unknown_optimizer_is_refused() -> None:
+    with pytest.raises(SettingsError, match="unknown optimizer 'adamx'"):
+        estimate({"model": "gpt2", "optimizer": "adamx"})
+
+
+def test_names_of_dtypes_and_trainers_have_short_forms() -> None:
+    settings = read_settings({"model": "a", "weights_dtype": "bf16", "trainer": "SFTTrainer"})
+    assert (settings.weights_dtype, settings.trainer) == ("bfloat16", "trl.SFTTrainer")
+
+
+def test_assumptions_reach_nested_settings() -> None:
+    key, value = parse_assumption("lora.r=64")
+    settings = with_assumption(read_settings({"model": "a", "method": "lora"}), key, value)
+    assert settings.lora is not None
+    assert settings.lora.r == 64
+
+
+def test_replace_checks_what_it_sets() -> None:
+    settings = read_settings({"model": "a"})
+    assert replace(settings, checkpointing="full").checkpointing == "full"
+    with pytest.raises(SettingsError):
+        replace(settings, checkpointing="maybe")
+
+
+def test_every_default_that_matters_is_named() -> None:
+    names = {one.name for one in estimate({"model": "gpt2"}).assumptions}
+    assert {"micro_batch", "seq_len", "optimizer", "method", "trainer", "loss"} <= names
+    flags = [one.flag for one in estimate({"model": "gpt2"}).assumptions]
+    assert all(flag.startswith("--assume ") and "=" in flag for flag in flags)
+
+
+def test_what_is_given_is_not_assumed() -> None:
+    settings = {"model": "gpt2", "micro_batch": 2, "seq_len": 256}
+    names = {one.name for one in estimate(settings).assumptions}
+    assert names.isdisjoint({"micro_batch", "seq_len"})

@@ -1,0 +1,87 @@
+"""A small seeded share of ``tests.fuzz``, and proof that it sees a lost comment."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from memlint.fix.fixpoint import Fixed
+from memlint.rule.edits import Edit, RemoveItem, RemoveKeyword, RemoveStatement, SetKeyword
+from memlint.rule.findings import Fix, Level, Violation
+from memlint.rule.registry import known_rules, load
+from memlint.source import Source, Span
+from tests import fuzz
+
+_TESTS = Path(__file__).parent
+_MUTANTS = 60
+
+
+def _scripts() -> list[tuple[str, str]]:
+    """Scripts of the tests, and as many faulty examples of rules, one of every third rule."""
+    own = fuzz.scripts([_TESTS / "scripts", _TESTS / "legacy"])
+    rules = load(known.code for known in list(known_rules())[::3])
+    return own + [(rule.code, rule.examples[0].bad) for rule in rules]
+
+
+def test_mutants_of_scripts_and_examples_keep_every_promise() -> None:
+    failures = []
+    made = 0
+    for name, text, seed in fuzz.jobs(_scripts(), _MUTANTS, seed=20):
+        draw = random.Random(seed)
+        mutant = fuzz.mutate(text, draw)
+        if mutant is None or mutant == text:
+            continue
+        made += 1
+        wrong = fuzz.examine(mutant, draw.choice(fuzz.TARGETS), draw.random() < 0.5)
+        if wrong:
+            failures.append(f"{name} seed {seed}: {wrong}")
+    assert made > _MUTANTS * 0.8
+    assert not failures, "\n".join(failures)
+
+
+_TEXT = """\
+# about the call
+args = SFTConfig(
+    # above the option
+    packing=True,  # beside the option
+    # above another
+    bf16=True,  # beside another
+)
+args.seed = 1  # beside the statement
+options = {"a": 1, "b": 2}  # beside the items
+"""
+
+
+def _span(part: str) -> Span:
+    start = _TEXT.index(part)
+    return Span(start, start + len(part))
+
+
+_CALL = _span(_TEXT[_TEXT.index("SFTConfig(") : _TEXT.index(")") + 1])
+
+
+@pytest.mark.parametrize(
+    ("edit", "going"),
+    [
+        (SetKeyword(_CALL, "packing", "False"), []),
+        (RemoveKeyword(_CALL, "packing"), ["# above the option", "# beside the option"]),
+        (RemoveStatement(_span("args.seed = 1")), ["# beside the statement"]),
+        (RemoveItem(_span('{"a": 1, "b": 2}'), "b"), ["# beside the items"]),
+    ],
+)
+def test_only_comments_of_what_is_removed_may_go(edit: Edit, going: list[str]) -> None:
+    assert sorted(fuzz.comments_that_may_go(_TEXT, [edit]).elements()) == going
+
+
+def test_a_comment_of_something_else_is_lost() -> None:
+    edit = RemoveKeyword(_CALL, "packing")
+    violation = Violation(
+        "MEM000", "name", Level.WASTE, _CALL, "message", Fix("Remove it", (edit,))
+    )
+    option = _TEXT.index("    # above the option"), _TEXT.index("    bf16=True")
+    changed = _TEXT[: option[0]] + _TEXT[option[1] :]
+    fixed = Fixed(Source("script.py", changed), (violation,))
+    read = [(_TEXT, [violation]), (changed, [])]
+    assert fuzz.lost_comments(read, fixed) == ["# above another"]

@@ -1,0 +1,82 @@
+"""Run one script with stand-ins, in a process of its own that a fork made."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import runpy
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any, Never
+
+from tests.two_steps import stand_ins
+from tests.two_steps.jobs import Job
+from tests.two_steps.progress import Progress
+
+
+def import_libraries() -> None:
+    """Import what nearly every script imports, once for all forks."""
+    import accelerate  # noqa: F401
+    import datasets  # noqa: F401
+    import peft  # noqa: F401
+    import torch
+    import transformers
+    import trl
+    from transformers.models.auto import modeling_auto  # noqa: F401
+
+    torch.set_num_threads(1)
+    for name in ("Trainer", "Seq2SeqTrainer", "LlamaForCausalLM", "T5ForConditionalGeneration"):
+        getattr(transformers, name)
+    for name in ("SFTTrainer", "DPOTrainer", "GRPOTrainer"):
+        getattr(trl, name)
+
+
+def run_forked(job: Job, script: Path, checkout: Path, result: Path, fp32: bool) -> Never:
+    """Run ``script``, write how it ended to ``result`` as JSON, and end this process."""
+    log = os.open(result.with_suffix(".log"), os.O_WRONLY | os.O_CREAT)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    code = 1
+    try:
+        result.write_text(json.dumps(_run(job, script, checkout, fp32)), encoding="utf-8")
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _run(job: Job, script: Path, checkout: Path, fp32: bool) -> dict[str, Any]:
+    os.chdir(checkout / job.folder)
+    for name, content in job.files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(content, encoding="utf-8")
+    sys.argv = [str(script), *job.arguments]
+    sys.path[:0] = [str(script.parent), os.getcwd()]
+    warnings.simplefilter("ignore")
+    random.seed(42)
+    progress = Progress()
+    ended: dict[str, Any] = {"ok": True}
+    try:
+        stand_ins.install(job, str(checkout), progress, fp32=fp32)
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            ended = {"ok": False, "error": f"SystemExit: {end.code}"}
+    except progress.Enough:
+        pass
+    except BaseException as error:
+        ended = _failure(error, str(script))
+    return {**ended, "steps": progress.steps, "losses": progress.losses}
+
+
+def _failure(error: BaseException, script: str) -> dict[str, Any]:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if os.path.abspath(frame.filename) == script]
+    return {
+        "ok": False,
+        "error": f"{type(error).__name__}: {str(error)[:600]}",
+        "source": f"line {own[-1].lineno}: {own[-1].line}" if own else "",
+        "deepest": " < ".join(f"{each.filename}:{each.lineno}" for each in frames[:-4:-1]),
+    }
