@@ -62,7 +62,9 @@ def main() -> None:
     args = parser.parse_args()
     kinds = ("none", "nf4") if args.quantization is None else (args.quantization,)
     for kind in kinds:
-        print(f"\nblocks in {'bf16' if kind == 'none' else kind}; tokens/s (times the resident step)")
+        print(
+            f"\nblocks in {'bf16' if kind == 'none' else kind}; tokens/s (times the resident step)"
+        )
         heads = ("model", "GPU", *(f"{length} tokens" for length in LENGTHS), "under 5 % from")
         for row in (heads, *rows(None if kind == "none" else kind)):
             print("{:6}{:10}{:>19}{:>19}{:>19}{:>17}".format(*row))

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from memlint_runtime.device_copies import Copies
-from memlint_runtime.streaming.slots import Slot, as_bytes, from_bytes
+from memlint_runtime.streaming.slots import Slot, from_bytes
 
 __all__ = ["ALIGNMENT", "Block"]
 

@@ -92,7 +92,9 @@ def adapted(case: Case) -> Any:
     config = LoraConfig(
         r=4,
         # Adapters on experts have rules of their own in PEFT; the experts' weights stream anyway.
-        target_modules=_ATTENTION if "num_experts_per_tok" in FAMILIES[case.family] else "all-linear",
+        target_modules=_ATTENTION
+        if "num_experts_per_tok" in FAMILIES[case.family]
+        else "all-linear",
         fan_in_fan_out=case.family == "gpt2",
         use_dora=case.dora,
         init_lora_weights=False,
