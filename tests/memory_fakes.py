@@ -110,29 +110,31 @@ class Cell:
             config["embd_pdrop"] = 0.0
         return config
 
+    def run(self) -> dict[str, Any]:
+        """The cell as settings."""
+        return {
+            "model": {"config": self.config()},
+            "method": "full",
+            "trainer": "loop",
+            "weights_dtype": "bfloat16",
+            "compute_dtype": "bfloat16",
+            "optimizer": "adamw_torch",
+            "loss": "full_logits",
+            "checkpointing": "none",
+            "attention": "sdpa",
+            "packed": True,
+            "versions": {"transformers": "5.23.0", "torch": "2.13.0", "peft": "0.21.2"},
+            **self.settings,
+        }
+
     def predicted(self) -> int:
         """Bytes by the model, without what a CPU run has not: cuBLAS."""
-        result = estimate(
-            {
-                "model": {"config": self.config()},
-                "method": "full",
-                "trainer": "loop",
-                "weights_dtype": "bfloat16",
-                "compute_dtype": "bfloat16",
-                "optimizer": "adamw_torch",
-                "loss": "full_logits",
-                "checkpointing": "none",
-                "attention": "sdpa",
-                "packed": True,
-                "versions": {"transformers": "5.23.0", "torch": "2.13.0", "peft": "0.21.2"},
-                **self.settings,
-            }
-        )
+        result = estimate(self.run())
         workspace = sum(t.bytes for t in result.peak.tensors if t.kind in ("workspace", "batch"))
         return result.peak.total - workspace
 
-    def measured(self) -> LiveBytes:
-        """Live bytes of a step of the real libraries."""
+    def built(self) -> Any:
+        """The model on the meta device, with its adapters."""
         from transformers import AutoConfig, AutoModelForCausalLM
 
         settings = self.settings
@@ -157,6 +159,12 @@ class Cell:
             _use_kernels()
         if settings.get("method") == "lora":
             model = _with_adapters(model, settings["lora"], settings.get("checkpointing"))
+        return model
+
+    def measured(self) -> LiveBytes:
+        """Live bytes of two steps of the real libraries."""
+        settings = self.settings
+        model = self.built()
         with FakeTensorMode(allow_non_fake_inputs=True):
             _place(model)
             counter = LiveBytes()
@@ -171,6 +179,23 @@ class Cell:
                 for _ in range(2):
                     _step(model, ids, optimizer, settings)
         return counter
+
+
+def on_gpu(cell: Cell) -> tuple[int, int]:
+    """Peak allocated and reserved bytes of two steps on a GPU, the model's weights random."""
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    settings = cell.settings
+    with torch.device("cuda"):
+        model = cell.built()
+        _place(model)
+        for parameter in model.parameters():
+            parameter.data.normal_(std=0.02)
+        optimizer = _optimizer(str(settings.get("optimizer", "adamw_torch")), model)
+        ids = torch.randint(0, 100, _shape(settings))
+        for _ in range(2):
+            _step(model, ids, optimizer, settings)
+    return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
 
 
 def _use_kernels() -> None:
@@ -236,7 +261,7 @@ def _step(model: Any, ids: torch.Tensor, optimizer: Any, settings: Mapping[str, 
     held = settings.get("trainer", "loop") == "loop"
     mixed = settings.get("weights_dtype") == "float32"
     trainer = str(settings.get("trainer", "loop"))
-    with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+    with torch.autocast(ids.device.type, torch.bfloat16, enabled=mixed):
         if trainer in ("trl.DPOTrainer", "trl.GRPOTrainer"):
             outputs = None
             loss = _preference(model, ids, settings)
@@ -318,16 +343,45 @@ def cells() -> Iterator[Cell]:
         yield Cell(model, micro_batch=1, seq_len=2048, layers=2)
         yield Cell(model, micro_batch=2, seq_len=2048, layers=2, checkpointing="full")
     for model in ("Qwen/Qwen2.5-0.5B", "meta-llama/Llama-3.2-1B", "Qwen/Qwen3-1.7B"):
-        common: dict[str, Any] = {"method": "lora", "lora": {**lora, "dtype": "bfloat16"},
-                                  "autocast": False, "checkpointing": "full"}
-        yield Cell(model, micro_batch=2, seq_len=1024, trainer="trl.DPOTrainer",
-                   loss="full_logits", reference_model=False, **common)
-        yield Cell(model, micro_batch=8, seq_len=1280, prompt_len=1024, completion_len=256,
-                   trainer="trl.GRPOTrainer", loss="full_logits", **common)
-        yield Cell(model, micro_batch=8, seq_len=1280, prompt_len=1024, completion_len=256,
-                   group_size=8, trainer="trl.GRPOTrainer", loss="chunked", **common)
-        yield Cell(model, micro_batch=4, seq_len=2048, trainer="trl.SFTTrainer", loss="chunked",
-                   **common)
+        common: dict[str, Any] = {
+            "method": "lora",
+            "lora": {**lora, "dtype": "bfloat16"},
+            "autocast": False,
+            "checkpointing": "full",
+        }
+        yield Cell(
+            model,
+            micro_batch=2,
+            seq_len=1024,
+            trainer="trl.DPOTrainer",
+            loss="full_logits",
+            reference_model=False,
+            **common,
+        )
+        yield Cell(
+            model,
+            micro_batch=8,
+            seq_len=1280,
+            prompt_len=1024,
+            completion_len=256,
+            trainer="trl.GRPOTrainer",
+            loss="full_logits",
+            **common,
+        )
+        yield Cell(
+            model,
+            micro_batch=8,
+            seq_len=1280,
+            prompt_len=1024,
+            completion_len=256,
+            group_size=8,
+            trainer="trl.GRPOTrainer",
+            loss="chunked",
+            **common,
+        )
+        yield Cell(
+            model, micro_batch=4, seq_len=2048, trainer="trl.SFTTrainer", loss="chunked", **common
+        )
     yield Cell("Qwen/Qwen2.5-7B", micro_batch=1, seq_len=2048, layers=28, checkpointing="full")
     for optimizer in ("sgd", "adagrad", "rmsprop"):
         yield Cell("Qwen/Qwen2.5-0.5B", micro_batch=1, seq_len=1024, optimizer=optimizer)

@@ -94,9 +94,11 @@ def versions_of(row: Row) -> dict[str, str]:
         "bitsandbytes": "bitsandbytes",
     }
     for name, pattern in names.items():
-        match = re.search(pattern + r"[ ~=<>]*(\d+(?:\.\d+)*)", text)
+        match = re.search(pattern + r"[ ~=<>]*(\d+\.\d+(?:\.\d+)*)", text)
         if match:
             found[name] = match.group(1)
+    if "torch" not in found and "torchtitan" in str(row["trainer"]):
+        found["torch"] = "2.6" if str(row["as_of"])[:7] < "2025-06" else "2.9"
     ours = trainer_of(row) != "loop"
     if "transformers" not in found and ours and str(row["as_of"])[:4] in ("2021", "2022", "2023"):
         found["transformers"] = "4.35"

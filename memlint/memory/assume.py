@@ -137,8 +137,8 @@ def _reference(settings: Settings, trainer: str, method: str) -> bool:
 def _lora(lora: Lora, architecture: Architecture, taken: list[Assumption], *, narrow: bool) -> Lora:
     changes: dict[str, Any] = {}
     if lora.r is None:
-        changes["r"] = 16
-        taken.append(Assumption("lora.r", 16, "no rank was named"))
+        changes["r"] = 8
+        taken.append(Assumption("lora.r", 8, "PEFT's default rank"))
     if lora.target_modules is None:
         changes["target_modules"] = default_targets(architecture)
         taken.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -73,6 +72,8 @@ def find_architecture(model: str | Mapping[str, Any]) -> Architecture:
         return _read(find_config(model), model)
     except KeyError:
         table = _table()
+    import difflib
+
     near = difflib.get_close_matches(plain_name(_strip(model)), table, 3, 0.6)
     names = list(dict.fromkeys(str(table[key]["name"]) for key in near))
     hint = f"; near: {', '.join(names)}" if names else ""

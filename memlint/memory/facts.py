@@ -50,6 +50,16 @@ FUSED_ADAMW = ("transformers", (4, 55))
 TRL_CHECKPOINTS = ("trl", (0, 22))
 TRL_TILES = ("trl", (1, 15))
 
+# Loops that compile the model left their loss alone; training frameworks of torch 2.8's time
+# (torchtitan from mid 2025) compile it too. A Trainer compiles the model with its loss.
+COMPILED_LOSS = ("torch", (2, 8))
+
+# transformers 5.0 loads a checkpoint in its own dtype; before, in float32 unless told otherwise.
+DTYPE_AUTO = ("transformers", (5, 0))
+
+# trl 0.27 loads a model that is given by name in float32.
+TRL_FLOAT32 = ("trl", (0, 27))
+
 # trl 1.0: no k-bit preparation of quantized models, and their adapters are cast to bfloat16
 # (read in 0.24, which prepares, and 1.0, which does not).
 TRL_LEAVES_KBIT = ("trl", (1, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from memlint.memory.facts import DTYPE_AUTO, TRL_FLOAT32, reaches
 from memlint.script.settings import Setting
 from memlint.script.values import Object
 
@@ -42,6 +43,8 @@ def settings_of(script: Script) -> dict[str, Any] | None:
         kind = trainer.kind.rpartition(".")[2]
         values: dict[str, Any] = {"trainer": _TRAINERS.get(kind, "transformers.Trainer")}
         values.update(_model(script, trainer.model))
+        if trainer.setting("ref_model").given and not trainer.setting("ref_model").is_none:
+            values["reference_model"] = True
         for config in script.configs:
             if trainer in script.training_with(config):
                 values.update(_arguments(config))
@@ -80,6 +83,8 @@ def _model(script: Script, facts: ModelFacts) -> dict[str, Any]:
         values["model"] = facts.name
     if facts.load is not None:
         values.update(_load(script, facts.load))
+    elif facts.by_name and reaches(_versions(script), TRL_FLOAT32):
+        values["weights_dtype"] = "float32"
     return values
 
 
@@ -94,6 +99,10 @@ def _load(script: Script, load: Call) -> dict[str, Any]:
         dtype = _dtype(load.setting(key))
         if dtype:
             values["weights_dtype"] = dtype
+    unset = all(load.setting(key).given is False for key in ("dtype", "torch_dtype"))
+    plain = load.setting("quantization_config").given is False and not load.open_ended
+    if unset and plain and not reaches(_versions(script), DTYPE_AUTO):
+        values["weights_dtype"] = "float32"
     attention = load.setting("attn_implementation").value
     if attention in _ATTENTION:
         values["attention"] = attention

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from functools import cache
 from pathlib import Path
@@ -52,6 +51,8 @@ def find_gpu(name: str) -> Gpu:
     plain = _plain(name)
     if plain in table:
         return table[plain]
+    import difflib
+
     near = difflib.get_close_matches(plain, table, 3, 0.5)
     names = sorted({table[key].name for key in near})
     hint = f"; near: {', '.join(names)}" if names else ""

@@ -6,7 +6,6 @@ number rests on settings that are given or on assumptions that are listed.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -219,6 +218,8 @@ def _literal(raw: str) -> Any:
 def _known(key: str, names: tuple[str, ...], prefix: str) -> None:
     if key in names:
         return
+    import difflib
+
     near = difflib.get_close_matches(key, names, 1, 0.5)
     hint = f": do you mean {prefix + near[0]!r}?" if near else f"; known: {', '.join(names)}"
     raise SettingsError(f"unknown setting {prefix + key!r}{hint}")
@@ -264,6 +265,8 @@ def _choice(key: str, value: Any, choices: tuple[str, ...]) -> str:
     name = _ALIASES.get(key, {}).get(str(value), str(value))
     if name in choices:
         return name
+    import difflib
+
     near = difflib.get_close_matches(name, choices, 1, 0.4)
     hint = f" (do you mean {near[0]!r}?)" if near else ""
     raise SettingsError(f"{key} is one of {', '.join(choices)}, not {value!r}{hint}")

@@ -334,8 +334,10 @@ class Tape:
             if operation.weight_bytes:
                 name = f"gradient of the weight of {operation.name}"
                 tensors.append(Tensor(name, operation.weight_bytes, "gradients"))
-            for scratch in {operation.scratch, operation.backward_scratch} - {0}:
-                tensors.append(Tensor(f"workspace of {operation.name}", scratch, "temporaries"))
+            tensors.extend(
+                Tensor(f"workspace of {operation.name}", scratch, "temporaries")
+                for scratch in {operation.scratch, operation.backward_scratch} - {0}
+            )
             tensors.extend(
                 Tensor(kept.name, kept.bytes, kept.kind)
                 for kept in operation.saves

@@ -299,7 +299,8 @@ class _Run:
                     own=self.own_loop,
                     pure=not settings.autocast and self.sharding.name != "fsdp2",
                 ),
-                compiled=bool(settings.compile),
+                compiled=bool(settings.compile)
+                and (trainer != "loop" or facts.reaches(settings.versions, facts.COMPILED_LOSS)),
                 autocast=bool(settings.autocast),
                 held=trainer == "loop",
                 one_sequence=self.rows == 1,
@@ -499,13 +500,29 @@ class _Run:
         )
         return int(whole * sharding.gradients / sharding.split / sharding.tensor * experts)
 
+    def _accumulated(self) -> int:
+        """Bytes of gradients between micro-batches.
+
+        FSDP does not reduce before the last one (``no_sync``): gradients stay whole, in the
+        compute dtype. A loop that wraps adapters and frozen weights in one unit keeps gradients
+        of both, for they are one flat parameter.
+        """
+        sharding = self.sharding
+        if not sharding.name.startswith("fsdp") or sharding.gradients == 1:
+            return self._gradients()
+        base, adapter = self._trained()
+        if not self.holding.full and self.own_loop:
+            base = self.architecture.parameters
+        whole = base * max(self.compute, 2) + adapter * self.holding.adapter_width
+        return int(whole / sharding.split / sharding.tensor)
+
     # Phases
 
     def phases(self) -> tuple[Phase, ...]:
         resident = self.resident()
         accumulating = (self.settings.gradient_accumulation or 1) > 1
         held = (
-            [Tensor("gradients", self._gradients(), "gradients")]
+            [Tensor("gradients", self._accumulated(), "gradients")]
             if (accumulating and not self.optimizer.in_backward)
             else []
         )
@@ -682,7 +699,7 @@ class _Run:
         """Layer by layer from the last: saved activations fall while gradients grow."""
         stacks = self.stacks
         depth = self.architecture.depth
-        gradients = 0 if not accumulating else self._gradients()
+        gradients = 0 if not accumulating else self._accumulated()
         leak = self._reentrant_leak()
         head = self._part_gradients(self.holding.head())
         if self.architecture.tied:
@@ -937,6 +954,8 @@ class _Run:
         base, adapter = self._trained()
         whole = max(base * self.holding.working + adapter * self.holding.adapter_width, 1)
         share = 0.0 if optimizer.in_backward else self._gradients() / whole
+        if (settings.gradient_accumulation or 1) > 1:
+            fixed += max(self._accumulated() - self._gradients(), 0)
         accumulating = (settings.gradient_accumulation or 1) > 1
         return reserved_over_allocated(
             Play(

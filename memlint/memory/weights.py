@@ -128,7 +128,7 @@ class Holding:
         """How one linear map is held."""
         rank = 0
         if self.lora is not None and matches(linear.name, self.lora.target_modules or ()):
-            rank = self.lora.r or 16
+            rank = self.lora.r or 8
         bias = linear.outputs * linear.experts if linear.bias else 0
         quantization = self.quantization
         skipped = (
@@ -251,7 +251,7 @@ class Holding:
             and not isinstance(lora.target_modules, str)
             and matches("lm_head", lora.target_modules or ())
         ):
-            adapter = (lora.r or 16) * (self.architecture.hidden + self.architecture.vocabulary)
+            adapter = (lora.r or 8) * (self.architecture.hidden + self.architecture.vocabulary)
         shapes = ((self.architecture.vocabulary, self.architecture.hidden, 1),) if trainable else ()
         return Stock(
             base=base,
@@ -271,7 +271,7 @@ class Holding:
             and not isinstance(lora.target_modules, str)
             and matches("lm_head", lora.target_modules or ())
         ):
-            rank = lora.r or 16
+            rank = lora.r or 8
         stored = 4 if self.prepared else self.working
         return Weight(
             trainable=trainable,

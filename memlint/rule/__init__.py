@@ -51,15 +51,24 @@ if TYPE_CHECKING:
     from memlint.rule.interface import Example, Rule
     from memlint.rule.kit import (
         DIFFUSION,
+        LEARNED_PROMPTS,
         OFF_CUDA,
         UNSLOTH,
         VISION,
         Skip,
         advise,
+        call_after_trainer,
         fix,
         is_switched_off,
         together,
         unless_switched_off,
+    )
+    from memlint.rule.padding import (
+        PADDING_COLLATORS,
+        leave_padding_to_collator,
+        makes_own_mask,
+        padding_advice,
+        share_of_padding,
     )
     from memlint.rule.triggers import LIBRARIES, PACKAGES
     from memlint.script import (
@@ -99,6 +108,7 @@ if TYPE_CHECKING:
         Step,
         Symbol,
         Tensor,
+        Tokenization,
         Trainer,
         Width,
     )
@@ -107,11 +117,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIFFUSION",
+    "LEARNED_PROMPTS",
     "LIBRARIES",
     "MEASURES",
     "MISSING",
     "OFF_CUDA",
     "PACKAGES",
+    "PADDING_COLLATORS",
     "UNSLOTH",
     "UNSURE",
     "VISION",
@@ -186,14 +198,20 @@ __all__ = [
     "Successor",
     "Symbol",
     "Tensor",
+    "Tokenization",
     "Trainer",
     "Width",
     "WrapStatements",
     "advise",
+    "call_after_trainer",
     "fix",
     "is_guarded",
     "is_switched_off",
+    "leave_padding_to_collator",
+    "makes_own_mask",
     "names_looked_up",
+    "padding_advice",
+    "share_of_padding",
     "together",
     "unless_switched_off",
 ]

@@ -42,15 +42,24 @@ from memlint.rule.edits import (
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.kit import (
     DIFFUSION,
+    LEARNED_PROMPTS,
     OFF_CUDA,
     UNSLOTH,
     VISION,
     Skip,
     advise,
+    call_after_trainer,
     fix,
     is_switched_off,
     together,
     unless_switched_off,
+)
+from memlint.rule.padding import (
+    PADDING_COLLATORS,
+    leave_padding_to_collator,
+    makes_own_mask,
+    padding_advice,
+    share_of_padding,
 )
 from memlint.rule.triggers import LIBRARIES, PACKAGES
 from memlint.script import (
@@ -90,6 +99,7 @@ from memlint.script import (
     Step,
     Symbol,
     Tensor,
+    Tokenization,
     Trainer,
     Width,
 )
@@ -99,11 +109,13 @@ from memlint.source.record import Plain
 
 __all__ = [
     "DIFFUSION",
+    "LEARNED_PROMPTS",
     "LIBRARIES",
     "MEASURES",
     "MISSING",
     "OFF_CUDA",
     "PACKAGES",
+    "PADDING_COLLATORS",
     "UNSLOTH",
     "UNSURE",
     "VISION",
@@ -178,14 +190,20 @@ __all__ = [
     "Successor",
     "Symbol",
     "Tensor",
+    "Tokenization",
     "Trainer",
     "Width",
     "WrapStatements",
     "advise",
+    "call_after_trainer",
     "fix",
     "is_guarded",
     "is_switched_off",
+    "leave_padding_to_collator",
+    "makes_own_mask",
     "names_looked_up",
+    "padding_advice",
+    "share_of_padding",
     "together",
     "unless_switched_off",
 ]

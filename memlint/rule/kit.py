@@ -6,12 +6,13 @@ script one that it says nothing of (Unsloth, no GPU, images)? They are answered 
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import NamedTuple
 
-from memlint.rule.edits import Edit
+from memlint.rule.edits import Edit, InsertStatement
 from memlint.rule.findings import Applicability, Fix
-from memlint.script import Script, Setting
+from memlint.script import Script, Setting, Trainer
 
 
 def advise(message: str) -> Fix:
@@ -65,3 +66,27 @@ UNSLOTH = Skip("the script uses Unsloth", lambda script: script.uses_unsloth)
 OFF_CUDA = Skip("it trains off CUDA (CPU, TPU, Apple, Gaudi)", lambda script: script.off_cuda)
 VISION = Skip("images go into the model", lambda script: script.uses_vision)
 DIFFUSION = Skip("it trains a diffusion model", lambda script: script.uses_diffusion)
+
+LEARNED_PROMPTS = Skip(
+    "prompts are learned, for which PEFT drops the positions", lambda script: script.learns_prompts
+)
+
+
+def call_after_trainer(script: Script, trainer: Trainer, qualname: str, argument: str) -> Fix:
+    """``qualname(argument)`` as a statement after the one that makes ``trainer``.
+
+    argument: how the trainer's name becomes the argument, as ``{}.model``. Advice where the
+    trainer has no name, or the runtime is not tested with the target.
+    """
+    statement = script.statement(trainer.node)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is trainer.node:
+            given = argument.format(name)
+        case _:
+            given = ""
+    reference = script.reference(qualname, trainer.node)
+    if not given or reference is None or script.api.behaviour("runtime") != "tested":
+        return advise(f"Call `{qualname}({argument.format('trainer')})` before training")
+    call = InsertStatement(script.span(statement), f"{reference.text}({given})", "after")
+    short = qualname.rpartition(".")[2]
+    return fix(f"Call `{short}({given})` after the trainer is made", (call, *reference.edits))

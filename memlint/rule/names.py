@@ -12,11 +12,13 @@ import sys
 from collections.abc import Iterator
 
 import memlint.rule
+import memlint.rule.triggers
 from memlint.rule import Rule, Skip
 from memlint.source.record import Plain
 
 _GROUPS = (
     ("What a rule is made of", "memlint.rule.interface memlint.rule.findings memlint.rule.kit"),
+    ("What padding costs and who pads", "memlint.rule.padding"),
     ("Words for triggers", "memlint.rule.triggers"),
     ("What a script says", "memlint.script"),
     ("Edits", "memlint.rule.edits"),
@@ -43,7 +45,7 @@ def page() -> str:
         }
         if title == "Words for triggers":
             group = {name: value for name, value in left.items() if isinstance(value, tuple)}
-            group = {name: value for name, value in group.items() if name.isupper()}
+            group = {n: v for n, v in group.items() if n in vars(memlint.rule.triggers)}
             group = {n: value for n, value in group.items() if not isinstance(value, Skip)}
         for name in group:
             del left[name]
@@ -62,6 +64,8 @@ def page() -> str:
 
 
 def _constant(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(f"`{word}`" for word in value)
     if isinstance(value, frozenset):
         return ", ".join(f"`{word}`" for word in sorted(value))
     return repr(value)

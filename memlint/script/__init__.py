@@ -1,14 +1,17 @@
 """The model of a training script: ``build_script(source, api)``."""
 
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
-from memlint.script.datasets import Dataset, Effect, Lengths, Preparation, Purpose
+from memlint.script.datasets import Dataset, Preparation
 from memlint.script.flow import Flow
 from memlint.script.forwards import Certainty
+from memlint.script.lengths import Effect, Lengths
 from memlint.script.model import Loop, Script, build_script
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
+from memlint.script.purpose import Purpose
 from memlint.script.references import Reference
 from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.tensors import MEASURES, Output, Positions, Role, Tensor, Width
+from memlint.script.tokenization import Tokenization
 from memlint.script.training import Event, EventKind, Forward, Held, Kept, Step
 from memlint.script.values import Function, How, Object, Origin, Symbol
 
@@ -49,6 +52,7 @@ __all__ = [
     "Step",
     "Symbol",
     "Tensor",
+    "Tokenization",
     "Trainer",
     "Width",
     "build_script",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
@@ -13,8 +14,9 @@ from memlint.api.stand_ins import stands_in
 from memlint.script.checkpointing import is_checkpointed_by_call
 from memlint.script.gradients import in_evaluation_hook, is_off
 from memlint.script.invocations import Record
-from memlint.script.purpose import may_train
+from memlint.script.packing import packing_strategy
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
+from memlint.script.trainers import may_train
 from memlint.script.values import (
     ABSENT,
     Class,
@@ -233,6 +235,16 @@ class Config(Call):
             slots.append(slot)
         return merge_slots(slots)
 
+    @property
+    def packing(self) -> str | None:
+        """The packing strategy, ``padding_free`` for that alone; None where neither is on."""
+        return packing_strategy(self)
+
+    @property
+    def skips_preparation(self) -> bool | None:
+        """Whether the trainer is told to leave the data as they are; None where it may be."""
+        return skips_preparation(self)
+
     def declares(self, name: str) -> bool:
         """Whether it is of a class of the script's own that has this option as a field."""
         return any(one.cls is not None and name in _declared(one.cls) for one in self.made)
@@ -276,6 +288,24 @@ class Trainer(Call):
         """Whether it is the runtime's, which forwards every prompt once."""
         return any(stands_in(record.name) for record in self.records)
 
+    @property
+    def skips_preparation(self) -> bool | None:
+        """Whether it is told to leave the data as they are; None where it may be."""
+        answers = {skips_preparation(one) for one in (self, self.config) if one is not None}
+        return True if True in answers else None if None in answers else False
+
+    @property
+    def collator(self) -> Call | None:
+        """The call that makes its collator, where the script gives it one."""
+        made = self.setting("data_collator").value
+        made_by = made.made_by if isinstance(made, Object) else None
+        return self.script.call_at(made_by.node) if made_by is not None else None
+
+    @property
+    def prepares_rows(self) -> bool:
+        """Whether it tokenizes by itself whatever it gets: TRL's, but for ``SFTTrainer``."""
+        return self.kind.startswith("trl.") and self.kind != "trl.SFTTrainer"
+
     @cached_property
     def trains(self) -> bool:
         """Whether it may train; False where it definitely only evaluates, predicts or saves."""
@@ -307,6 +337,13 @@ class Trainer(Call):
         None for a model from elsewhere, of which nobody can tell.
         """
         return is_checkpointed_by_call(self.script, self)
+
+    @property
+    def trains_language_model(self) -> bool:
+        """Whether it definitely trains a language model worth its memory. TRL's do nothing else."""
+        if self.model.is_toy:
+            return False
+        return self.kind.startswith("trl.") or self.model.loads_language_model
 
     @cached_property
     def peft(self) -> bool | None:
@@ -355,10 +392,50 @@ class ModelFacts(NamedTuple):
         return isinstance(self.name, str) and any(part in self.name for part in _TOYS)
 
     @property
+    def checkpoint(self) -> str:
+        """Its checkpoint in lower case; empty where that is not known."""
+        return self.name.lower() if isinstance(self.name, str) else ""
+
+    @property
+    def is_decoder(self) -> bool:
+        """Whether its checkpoint is of a family of decoders that is known."""
+        return re.search(_DECODERS, self.checkpoint) is not None
+
+    @property
+    def keeps_documents_apart(self) -> bool:
+        """Whether its attention can definitely keep the documents of a row apart. One that adds a
+        bias for positions to the scores (BLOOM) cannot."""
+        return self.is_decoder or "gemma" in self.checkpoint
+
+    @property
+    def drops_attention(self) -> bool:
+        """Whether its checkpoint is of a family whose configurations drop attention weights
+        (``attn_pdrop``, ``attention_dropout`` of 0.1), which variable-length attention cannot."""
+        return re.search(r"gpt-?2|starcoder2", self.checkpoint) is not None
+
+    @property
+    def loads_language_model(self) -> bool:
+        """Whether a call in sight loads it as a decoder or encoder-decoder language model."""
+        return self.load is not None and is_language_model(self.load)
+
+    @property
     def causal_lm(self) -> bool | None:
         """Whether it is a causal language model; None where the loader does not say."""
         answers = {_is_causal_lm(_loader(load)) for load in self.loads}
         return answers.pop() if len(answers) == 1 else None
+
+
+# Families of decoders that have had sdpa since before the oldest version of the tables.
+_DECODERS = (
+    r"llama|mistral|mixtral|qwen(1\.5|2|3)|phi-?(1|2|3|4)|smollm|pythia|gpt-?neox|starcoder2|olmo"
+    r"|gpt2|zephyr|vicuna|falcon-?(7b|40b|3|180b)"
+)
+_LANGUAGE_MODELS = ("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration")
+
+
+def is_language_model(load: Call) -> bool:
+    """Whether a ``from_pretrained`` loads a decoder or encoder-decoder language model."""
+    return any(part in load.name for part in _LANGUAGE_MODELS)
 
 
 def _loader(load: Call) -> str:
@@ -373,6 +450,17 @@ def _is_causal_lm(loader: str) -> bool | None:
 
 
 _TOYS = ("internal-testing/", "tiny-random", "tiny-gpt2")
+
+
+def skips_preparation(call: Call) -> bool | None:
+    """``dataset_kwargs={"skip_prepare_dataset": True}``; None where nobody can tell."""
+    given = call.setting("dataset_kwargs")
+    if given.given is False or given.is_none:
+        return False
+    if not isinstance(given.value, Object) or given.value.type != "dict":
+        return None
+    skip = call.script.item(given.value, "skip_prepare_dataset")
+    return False if skip is MISSING else skip if isinstance(skip, bool) else None
 
 
 def symbol_name(value: Value) -> str | None:

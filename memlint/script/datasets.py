@@ -8,20 +8,23 @@ where a function is out of sight, or calls one that is, the effect is unknown.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from enum import StrEnum
+import re
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.script.calls import Call, Trainer
-from memlint.script.invocations import Record
+from memlint.script.lengths import Effect, Lengths, effects_of, is_named_for_blocks, padding_effects
 from memlint.script.project import is_elsewhere
-from memlint.script.rows import Rows
+from memlint.script.purpose import Purpose, purpose_of_loader
+from memlint.script.rows import KEEPS_ROWS, Rows
 from memlint.script.settings import Setting
+from memlint.script.tokenization import FunctionNode
 from memlint.script.tree import walk
 from memlint.script.values import (
     ABSENT,
     Class,
+    Constant,
     Function,
     Object,
     Sequence,
@@ -34,42 +37,6 @@ from memlint.source import Span
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
-
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-
-
-class Purpose(StrEnum):
-    """What a data set is read for."""
-
-    TRAINING = "training"
-    EVALUATION = "evaluation"
-    INFERENCE = "inference"
-    UNKNOWN = "unknown"
-
-
-class Lengths(StrEnum):
-    """What a preparation does to the lengths of rows."""
-
-    TOKENIZED = "tokenized without a limit"
-    TRUNCATED = "truncated"
-    PADDED = "padded to a fixed length"
-    PADDED_TO_LONGEST = "padded to the longest"
-    CUT = "cut into blocks"
-    FILTERED = "filtered by length"
-    UNKNOWN = "unknown"
-
-
-class Effect(NamedTuple):
-    """One thing that a preparation does to lengths.
-
-    tokens: the length, where it is a number that is known. call: the tokenizer's call, where one
-    does it. node: where it is written.
-    """
-
-    kind: Lengths
-    tokens: int | None
-    node: ast.AST
-    call: Call | None = None
 
 
 class Preparation(NamedTuple):
@@ -119,20 +86,53 @@ class Dataset:
         return None if self.trainer is not None else self.call
 
     @cached_property
-    def _chain(self) -> tuple[list[Rows], bool]:
-        found: list[Rows] = []
-        value: Value | None = self.value
-        while value is not None:
-            known = options(value)
-            if len(known) != 1 or not isinstance(known[0], Rows):
-                return found[::-1], _is_made_here(value)
-            found.append(known[0])
-            value = known[0].source
-        return found[::-1], True
+    def _chain(self) -> tuple[list[Rows], list[Value]]:
+        """What made it, from the load on, and what that begins with otherwise."""
+        chain: dict[Rows, None] = {}
+        others: list[Value] = []
+        pending = [(self.value, self._expression)]
+        for value, node in pending:  # grows meanwhile
+            for one in options(value):
+                if not isinstance(one, Rows):
+                    if not (_is_none(one) or (node and _is_defined_elsewhere(self.script, node))):
+                        others.append(one)
+                elif one not in chain:
+                    chain[one] = None
+                    if one.source is not None:
+                        pending.append((one.source, _receiver(one)))
+        return list(chain)[::-1], others
+
+    @property
+    def _expression(self) -> ast.expr | None:
+        """What is written for it."""
+        name = "train_dataset" if self.purpose is not Purpose.EVALUATION else "eval_dataset"
+        keyword = self.call.keyword_node(name if self.trainer is not None else "dataset")
+        if keyword is not None:
+            return keyword.value
+        positions = self.call.positions if self.trainer is not None else (name,)
+        index = positions.index(name) if name in positions else len(self.call.node.args)
+        return next(iter(self.call.node.args[index:]), None)
+
+    @property
+    def rows(self) -> list[Rows]:
+        """The data sets that it was made of, in order, as the run knows them."""
+        return self._chain[0]
 
     @property
     def complete(self) -> bool:
-        return self._chain[1]
+        return all(map(_is_made_here, self._chain[1]))
+
+    @property
+    def lengths_differ(self) -> bool:
+        """Whether its making is in sight and leaves rows of several lengths: nothing pads them or
+        cuts them into blocks."""
+        if self.load is not None and self.load.method == "load_from_disk":
+            # Another program may have cut them.
+            return False
+        others = self._chain[1]
+        if not all(isinstance(one, Sequence) or _is_own(one) for one in others):
+            return False
+        return not self.does(Lengths.PADDED, Lengths.CUT, Lengths.UNKNOWN)
 
     @property
     def load(self) -> Call | None:
@@ -160,6 +160,14 @@ class Dataset:
         """What its preparations do to lengths, in order."""
         return tuple(effect for one in self.preparations for effect in one.effects)
 
+    def effects_after(self, call: Call) -> tuple[Effect, ...]:
+        """The effects that follow those of a tokenizer's call; none where it has no part here."""
+        effects = self.effects
+        own = [
+            index for index, one in enumerate(effects) if one.call and one.call.node is call.node
+        ]
+        return effects[own[-1] + 1 :] if own else ()
+
     def does(self, *kinds: Lengths) -> bool:
         """Whether a preparation has one of these effects."""
         return any(effect.kind in kinds for effect in self.effects)
@@ -183,6 +191,39 @@ class Dataset:
         return config.effective(f"per_device_{'train' if training else 'eval'}_batch_size")
 
 
+def _is_own(value: Value) -> bool:
+    """Whether a value is of a class of the script, or of the data sets library."""
+    if not isinstance(value, Object):
+        return False
+    return value.cls is not None or (value.type or "").startswith("datasets.")
+
+
+def _receiver(rows: Rows) -> ast.expr | None:
+    """The expression that rows were made of: ``data`` of ``data.map(...)``."""
+    func = rows.made_by.node.func if rows.made_by is not None else None
+    return func.value if isinstance(func, ast.Attribute) else None
+
+
+def _is_defined_elsewhere(script: Script, node: ast.expr) -> bool:
+    """Whether an expression reads a name that nothing in the script binds: a snippet's ``data``.
+
+    Nothing is known of it, as of one that is loaded.
+    """
+    match node:
+        case ast.Subscript(value=inner) | ast.Attribute(value=inner):
+            return _is_defined_elsewhere(script, inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in KEEPS_ROWS:
+            return _is_defined_elsewhere(script, inner)
+        case ast.Name(id=name):
+            imported = {alias.asname or alias.name for _, alias, _ in script.imports}
+            return not (script.binds(name) or name in imported or "*" in imported)
+    return False
+
+
+def _is_none(value: Value) -> bool:
+    return isinstance(value, Constant) and value.value is None
+
+
 def _is_made_here(value: Value) -> bool:
     """Whether all is known of a value that is no data set of the library's: a class of the script,
     a list."""
@@ -202,7 +243,8 @@ def _preparation(script: Script, rows: Rows) -> Preparation | None:
     function = rows.function
     if rows.operation in ("map", "with_transform", "set_transform"):
         node = function.node if isinstance(function, Function) else None
-        if node is None or rows.last <= rows.first:
+        if node is None or not rows.last:
+            # It was never run.
             known = _is_tokenizer_value(function)
             kind = Lengths.TOKENIZED if known else Lengths.UNKNOWN
             return Preparation(rows.operation, call, node, (Effect(kind, None, record.node),))
@@ -214,6 +256,10 @@ def _preparation(script: Script, rows: Rows) -> Preparation | None:
         effects = (Effect(Lengths.FILTERED, None, record.node),) if _measures(node) else ()
         return Preparation("filter", call, node, effects)
     return Preparation(rows.operation, call, None, ())
+
+
+def _is_tokenizer_value(value: Value | None) -> bool:
+    return isinstance(value, Object) and value.type is not None and "Tokenizer" in value.type
 
 
 def _here(effect: Effect, applied: ast.Call) -> Effect:
@@ -245,6 +291,8 @@ def _own_items(script: Script, value: Value) -> Iterator[Preparation]:
         for method in _methods(one.cls):
             if method.name in ("__init__", "__getitem__", "__iter__"):
                 effects = tuple(effects_of(script, method, script.records_in(method)))
+                if is_named_for_blocks(one.cls.node):
+                    effects += (Effect(Lengths.CUT, None, one.cls.node),)
                 yield Preparation("items", None, method, effects)
 
 
@@ -286,158 +334,8 @@ def _library_collation(script: Script, made: Object) -> Iterator[Preparation]:
         return
     effects: list[Effect] = []
     if call.name.startswith("transformers."):
-        effects = list(_padding(call))
+        effects = list(padding_effects(call))
     yield Preparation("collate", call, None, tuple(effects))
-
-
-# -- effects on lengths ----------------------------------------------------------------------------
-
-_TOKENIZING = frozenset(
-    {"encode", "encode_plus", "batch_encode_plus", "prepare_for_model", "apply_chat_template"}
-)
-_OTHER = frozenset({"pad", "__call__"})
-# ``load_tokenizer(...)`` returns one, ``tokenizer.as_target_tokenizer()`` changes it.
-_MAKES_ONE = (
-    *("as_", "get_", "load_", "build_", "create_", "make_"),
-    *("init", "setup_", "prepare_", "train_", "save_", "add_"),
-)
-# What cannot change lengths unseen: its effects are known, or are read off its calls.
-_KNOWN_PACKAGES = frozenset(
-    {
-        *("datasets", "transformers", "torch", "numpy", "itertools", "functools", "copy", "math"),
-        *("re", "json", "random", "collections", "os", "time", "logging", "string", "operator"),
-        *("trl", "typing", "warnings", "pathlib", "hashlib", "sys", "ast", "textwrap", "PIL"),
-    }
-)
-_LENGTH_WORDS = ("ids", "input", "token", "label", "mask", "text_chunk", "seq")
-
-
-def effects_of(
-    script: Script, function: FunctionNode, records: Iterable[Record]
-) -> Iterator[Effect]:
-    """What a run of a function does to the lengths of rows. ``records``: the calls of that run."""
-    functions: dict[ast.AST, None] = {function: None}
-    for record in records:
-        if record.function is not None:
-            functions[record.function] = None
-        node = record.node
-        call = script.call_anywhere(node)
-        if call is None:
-            continue
-        if is_tokenizer_call(call):
-            yield from tokenizer_effects(call)
-        elif _is_out_of_sight(call, record):
-            yield Effect(Lengths.UNKNOWN, None, node, call)
-    for one in functions:
-        yield from _written_effects(script, one)
-
-
-def _is_out_of_sight(call: Call, record: Record) -> bool:
-    """Whether a function elsewhere is called, that may do anything to rows."""
-    package = call.name.split(".")[0]
-    if call.name.startswith("."):
-        return True
-    if "?" in call.name:
-        return call.name == "?" and not isinstance(record.node.func, ast.Attribute)
-    return "." in call.name and package not in _KNOWN_PACKAGES and record.receiver is None
-
-
-def is_tokenizer_call(call: Call) -> bool:
-    """Whether something that is a tokenizer, by type or by name, is called to make tokens."""
-    func = call.node.func
-    holder = func
-    if isinstance(func, ast.Attribute) and func.attr in _TOKENIZING | _OTHER:
-        holder = func.value
-    kind = call.name.rpartition(".")[0]
-    if "Tokenizer" in kind and "from_" not in call.method:
-        return call.method in _TOKENIZING | _OTHER
-    if "Processor" in kind or call.name.endswith(".from_pretrained"):
-        return False
-    name = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", "")
-    if name.startswith(_MAKES_ONE):
-        return False
-    lower = name.lower()
-    if lower in ("tok", "tokenizer") or lower.endswith("_tokenizer"):
-        # A function of the script that is called so is none.
-        return call.name.startswith("?") or "Tokenizer" in call.name or holder is not func
-    return False
-
-
-def _is_tokenizer_value(value: Value | None) -> bool:
-    return isinstance(value, Object) and value.type is not None and "Tokenizer" in value.type
-
-
-def tokenizer_effects(call: Call) -> Iterator[Effect]:
-    """What a tokenizer's call does to lengths."""
-    if call.method == "apply_chat_template" and call.setting("tokenize").value is False:
-        return
-    if call.method != "pad":
-        yield from _truncation(call)
-    yield from _padding(call)
-
-
-def _truncation(call: Call) -> Iterator[Effect]:
-    setting = call.setting("truncation")
-    tokens = _tokens(call)
-    overflow = call.setting("return_overflowing_tokens")
-    if overflow.given is not False and overflow.value is not False:
-        yield Effect(
-            Lengths.CUT if overflow.value is True else Lengths.UNKNOWN, tokens, call.node, call
-        )
-    elif setting.given is False or setting.value is False or setting.value in ("do_not_truncate",):
-        yield Effect(Lengths.TOKENIZED, None, call.node, call)
-    elif setting.value is True or isinstance(setting.value, str):
-        yield Effect(Lengths.TRUNCATED, tokens, call.node, call)
-    else:
-        yield Effect(Lengths.UNKNOWN, None, call.node, call)
-
-
-def _padding(call: Call) -> Iterator[Effect]:
-    setting = call.setting("padding")
-    if setting.value == "max_length":
-        yield Effect(Lengths.PADDED, _tokens(call), call.node, call)
-    elif setting.value is True or setting.value == "longest":
-        yield Effect(Lengths.PADDED_TO_LONGEST, None, call.node, call)
-    elif setting.given is not False and not setting.known:
-        yield Effect(Lengths.UNKNOWN, None, call.node, call)
-
-
-def _tokens(call: Call) -> int | None:
-    value = call.setting("max_length").value
-    return value if type(value) is int else None
-
-
-def _written_effects(script: Script, function: ast.AST) -> Iterator[Effect]:
-    """What is done to lists by hand: cut into blocks, cut off, filled up."""
-    body = function.body if isinstance(function, FunctionNode) else []
-    for node in walk(body if isinstance(body, list) else [body]):
-        match node:
-            case ast.Subscript(
-                slice=ast.Slice(
-                    lower=ast.Name(id=low), upper=ast.BinOp(ast.Name(id=also), ast.Add(), size)
-                )
-            ) if low == also:
-                yield Effect(Lengths.CUT, _number(script, size), node)
-            case ast.Subscript(value=inner, slice=ast.Slice(lower=None, upper=upper)) if (
-                upper is not None
-                and not isinstance(upper, ast.UnaryOp)
-                and _is_tokens(script, inner)
-            ):
-                yield Effect(Lengths.TRUNCATED, _number(script, upper), node)
-            case ast.BinOp(
-                left=ast.List(), op=ast.Mult(), right=ast.BinOp(left=size, op=ast.Sub())
-            ) if "len(" in script.text(node):
-                yield Effect(Lengths.PADDED, _number(script, size), node)
-
-
-def _is_tokens(script: Script, node: ast.expr) -> bool:
-    text = script.text(node).lower()
-    return any(word in text for word in _LENGTH_WORDS)
-
-
-def _number(script: Script, node: ast.expr) -> int | None:
-    value = script.python(node)
-    return value if type(value) is int else None
 
 
 # -- who reads data sets ---------------------------------------------------------------------------
@@ -450,7 +348,7 @@ def datasets_of(script: Script) -> tuple[Dataset, ...]:
     found: list[Dataset] = []
     for trainer in script.trainers:
         for name, purpose in (
-            ("train_dataset", Purpose.TRAINING),
+            ("train_dataset", Purpose.TRAINING if trainer.trains else Purpose.UNKNOWN),
             ("eval_dataset", Purpose.EVALUATION),
         ):
             setting = trainer.setting(name)
@@ -459,51 +357,37 @@ def datasets_of(script: Script) -> tuple[Dataset, ...]:
     for call in script.calls_to(_LOADER):
         setting = call.setting("dataset")
         value = setting.raw if setting.given else call.argument(0)
-        found.append(Dataset(script, value, _purpose(script, call), call, None))
+        found.append(Dataset(script, value, purpose_of_loader(script, call), call, None))
     return tuple(sorted(found, key=lambda one: one.span))
 
 
-def _purpose(script: Script, loader: Call) -> Purpose:
-    """What a data loader is read for, by the loops that read it."""
-    found = {purpose for loop in _readers(script, loader) if (purpose := _of_loop(script, loop))}
-    return found.pop() if len(found) == 1 else Purpose.UNKNOWN
+# -- limits elsewhere ------------------------------------------------------------------------------
+
+_SHORTENS = re.compile("trunc|group|chunk|pack|crop")
 
 
-def _readers(script: Script, loader: Call) -> Iterator[ast.AST]:
-    """The loops that read a data loader, directly or through ``enumerate``, ``tqdm``, ``next``."""
-    loops: list[ast.For | ast.AsyncFor] = [*script.nodes(ast.For), *script.nodes(ast.AsyncFor)]
-    for loop in loops:
-        if _comes_from(script.value(loop.iter), loader.node):
-            yield loop
-    for call in script.calls_to("next"):
-        if _comes_from(call.argument(0), loader.node):
-            for record in call.records:
-                around = [one for one in record.loops if isinstance(one, ast.For | ast.While)]
-                yield from around[-1:]
-
-
-def _comes_from(value: Value, loader: ast.Call, depth: int = 4) -> bool:
-    for one in options(value):
-        if isinstance(one, Object) and one.made_by is not None:
-            if one.made_by.node is loader:
-                return True
-            if depth and one.type is None:
-                given = one.made_by.arguments
-                if any(_comes_from(part, loader, depth - 1) for part in given):
-                    return True
-    return False
-
-
-def _of_loop(script: Script, loop: ast.AST) -> Purpose | None:
-    for step in script.steps:
-        if loop is step.node or loop in step.epochs:
-            return Purpose.TRAINING
-    generates = any(
-        loop in event.loops and event.kind.value == "generate" for event in script.events
+def may_shorten_rows(script: Script) -> bool:
+    """Whether rows may be cut, split into blocks or dropped after they are tokenized."""
+    if script.method_calls("filter", "enable_truncation"):
+        return True
+    for attribute in script.nodes(ast.Attribute):
+        if attribute.attr == "model_max_length" and isinstance(attribute.ctx, ast.Store):
+            return True
+    for call in script.nodes(ast.Call):
+        # ``range(0, total, block_size)``: texts are joined and cut into blocks.
+        if isinstance(call.func, ast.Name) and call.func.id == "range" and len(call.args) == 3:
+            return True
+    if any(_SHORTENS.search(one.name) for one in script.nodes(ast.FunctionDef)):
+        return True
+    return any(
+        _may_cut(script, one.value)
+        for one in script.nodes(ast.keyword)
+        if one.arg in ("data_collator", "collate_fn")
     )
-    inside = [one for one in script.forwards if any(loop in run.loops for run in one.runs)]
-    if generates and not inside:
-        return Purpose.INFERENCE
-    if any(one.gradients is False or one.training is False for one in inside):
-        return Purpose.EVALUATION
-    return Purpose.EVALUATION if inside else None
+
+
+def _may_cut(script: Script, collator: ast.expr) -> bool:
+    """Collators of transformers pad and do not cut; others may."""
+    value = script.value(collator)
+    kind = value.type if isinstance(value, Object) else script.name(collator)
+    return kind is None or not kind.startswith("transformers.")

@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from memlint.api.successors import Replace
 from memlint.rule.edits import Edit
 from memlint.script.branches import is_off_by_default
-from memlint.script.calls import Call, Config, ModelFacts, Trainer
+from memlint.script.calls import Call, Config, ModelFacts, Trainer, is_language_model
 from memlint.script.changes import add_option, set_option, takes_parameter
 from memlint.script.checkpointing import turns_on
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
-from memlint.script.datasets import Dataset, datasets_of
+from memlint.script.datasets import Dataset, datasets_of, may_shorten_rows
 from memlint.script.effects import handlers
 from memlint.script.flow import Flow
 from memlint.script.gradients import is_off_around
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
+from memlint.script.lengths import joins_and_cuts
 from memlint.script.losses import avoids_logits
 from memlint.script.owners import (
     AttentionOwner,
@@ -37,10 +38,13 @@ from memlint.script.owners import (
     owner_of_loss,
     patches_loss,
 )
+from memlint.script.packing import learns_prompts, sets_attention
 from memlint.script.project import Project, is_elsewhere
+from memlint.script.purpose import Purpose
 from memlint.script.references import Reference, reference
 from memlint.script.settings import python_value, setting_of, unified
 from memlint.script.tensors import Tensor, Use, Width
+from memlint.script.tokenization import Tokenization, tokenizations_of
 from memlint.script.training import (
     Event,
     Forward,
@@ -48,7 +52,6 @@ from memlint.script.training import (
     Step,
     events_of,
     forwards_of,
-    is_language_model,
     kept_of,
     known_tensors,
     steps_of,
@@ -495,6 +498,35 @@ class Script(Tree):
         """The data sets that trainers and data loaders read, in source order."""
         return datasets_of(self)
 
+    def lengths_may_differ(self, trainer: Trainer) -> bool:
+        """Whether the making of a trainer's training set is in sight and leaves rows of several
+        lengths."""
+        data = [one for one in self.datasets if one.trainer and one.trainer.node is trainer.node]
+        return any(one.lengths_differ for one in data if one.purpose is not Purpose.EVALUATION)
+
+    @cached_property
+    def tokenizations(self) -> tuple[Tokenization, ...]:
+        """The places where the script calls a tokenizer, in source order."""
+        return tokenizations_of(self)
+
+    @property
+    def block_functions(self) -> tuple[ast.FunctionDef, ...]:
+        """Functions that lay rows end to end and cut them into equal blocks."""
+        return tuple(one for one in self.nodes(ast.FunctionDef) if joins_and_cuts(one))
+
+    @cached_property
+    def may_truncate(self) -> bool:
+        """Whether a tokenizer's call here may truncate, or none is in sight."""
+        calls = [one.call for one in self.tokenizations if one.call.method != "pad"]
+        return not calls or any(
+            call.open_ended or call.setting("truncation").given is not False for call in calls
+        )
+
+    @cached_property
+    def may_shorten_rows(self) -> bool:
+        """Whether rows may be cut, split into blocks or dropped after they are tokenized."""
+        return may_shorten_rows(self)
+
     def records_between(self, first: int, last: int) -> list[Record]:
         """The calls that were evaluated in a stretch of the run, in order."""
         found = [one for one in self._run.records if first < one.order <= last]
@@ -619,6 +651,31 @@ class Script(Tree):
     def uses_diffusion(self) -> bool:
         """Whether it trains a diffusion model, whose text encoder wants fixed lengths."""
         return self.imports_package("diffusers")
+
+    @cached_property
+    def trains_language_models(self) -> bool:
+        """Whether definitely nothing but language models is trained."""
+        if self.training:
+            return all(trainer.trains_language_model for trainer in self.training)
+        return bool(self.model_loads) and all(map(is_language_model, self.model_loads))
+
+    @cached_property
+    def learns_prompts(self) -> bool:
+        """Whether an adapter of learned tokens is trained, for which PEFT drops the positions."""
+        return learns_prompts(self)
+
+    @cached_property
+    def sets_attention(self) -> bool:
+        """Whether the script changes a model's attention by other means than its loading."""
+        return sets_attention(self)
+
+    @cached_property
+    def compiles_one_shape(self) -> bool:
+        """Whether something is compiled for one shape, which other lengths would compile again."""
+        if any(config.setting("torch_compile").value is True for config in self.configs):
+            return True
+        compiles = self.calls_to("torch.compile", "torch.cuda.CUDAGraph", "torch.cuda.graph")
+        return any(call.setting("dynamic").value is not True for call in compiles)
 
     @cached_property
     def trains_causal_lm(self) -> bool | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.script.calls import Call, Config, ModelFacts, Trainer
 from memlint.script.checkpoints import chain_of
+from memlint.script.packing import ATTENTION_SETTERS
 from memlint.script.settings import UNSURE
 from memlint.script.values import Object, Value, options
 
@@ -222,11 +223,6 @@ class AttentionOwner(NamedTuple):
 
 
 _ATTENTION = "attn_implementation"
-_SETTERS = (
-    "set_attn_implementation",
-    "use_variable_length_attention",
-    "train_without_padding",
-)
 
 
 def owner_of_attention(
@@ -235,7 +231,7 @@ def owner_of_attention(
     """Who computes a model's attention, and by which implementation."""
     if script.uses_unsloth:
         return AttentionOwner(Owner.UNSLOTH, None)
-    setters = script.method_calls(*_SETTERS)
+    setters = script.method_calls(*ATTENTION_SETTERS)
     if setters:
         runtime = all(call.method != "set_attn_implementation" for call in setters)
         return AttentionOwner(Owner.RUNTIME if runtime else Owner.UNKNOWN, None)

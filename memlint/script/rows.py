@@ -61,7 +61,7 @@ LOADERS = (
 _JOINS = ("datasets.concatenate_datasets", "datasets.interleave_datasets")
 _APPLY = ("map", "with_transform", "set_transform")
 # Methods that return rows of the same lengths: fewer of them, or in another order or form.
-_KEEP = (
+KEEPS_ROWS = (
     *("shuffle", "select", "take", "skip", "shard", "train_test_split", "remove_columns"),
     *("rename_column", "rename_columns", "select_columns", "with_format", "cast", "cast_column"),
     *("flatten", "sort", "class_encode_column", "to_iterable_dataset", "add_column", "repeat"),
@@ -84,6 +84,12 @@ def _load(run: Interpreter, record: Record) -> Value:
     rows = made(run, Rows("load", record, joined))
     for name, slot in record.keywords.items():
         run.set_slot(rows, name, slot)
+    split = record.keywords.get("split")
+    if split is not None and isinstance(split.value, Sequence) and not split.value.open:
+        # ``train, test = load_dataset("a", split=["train", "test"])``
+        return Sequence(
+            tuple(split_of(run, rows, str(i)) for i in range(len(split.value.items))), "list"
+        )
     return rows
 
 
@@ -184,7 +190,7 @@ def row_handlers() -> dict[str, Handler]:
     """Every handler by the name it answers to."""
     table: dict[str, Handler] = dict.fromkeys(LOADERS, _load)
     table |= {f".{name}": _apply for name in _APPLY}
-    table |= {f".{name}": _keep for name in _KEEP}
+    table |= {f".{name}": _keep for name in KEEPS_ROWS}
     table[".filter"] = _filter
     table["torch.utils.data.random_split"] = _split
     return table

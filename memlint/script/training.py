@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from memlint.script.calls import Call, ModelFacts
+from memlint.script.calls import Call, ModelFacts, is_language_model
 from memlint.script.forwards import Certainty, ForwardRun
 from memlint.script.invocations import Record
 from memlint.script.project import is_elsewhere
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 Loop = ast.For | ast.AsyncFor | ast.While
 Answer = TypeVar("Answer")
-
-LANGUAGE_MODELS = ("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration")
 
 
 def agreed(answers: Iterable[Answer | None]) -> Answer | None:
@@ -126,6 +124,19 @@ class Forward:
         """What is known of the model."""
         return self.script.model_facts(self.module)
 
+    @property
+    def builds_cache(self) -> bool:
+        """Whether it definitely builds a key-value cache: a decoder whose load is in sight, and
+        neither the load, the call, an attribute nor checkpointing turns the cache off."""
+        script, facts = self.script, self.facts
+        if self.own or facts.causal_lm is not True or script.says(".use_cache"):
+            return False
+        if any(load.setting("use_cache").given is not False for load in facts.loads):
+            return False
+        if script.owner_of_checkpointing(facts).on is not False:
+            return False
+        return self.option("use_cache") is True or "use_cache" not in self.call.keywords
+
     @cached_property
     def language_model(self) -> bool | None:
         """Whether it is a language model, with logits as wide as a vocabulary.
@@ -157,11 +168,6 @@ class Forward:
     @property
     def statement(self) -> ast.stmt:
         return self.script.statement(self.node)
-
-
-def is_language_model(load: Call) -> bool:
-    """Whether what a call loads gives logits over a vocabulary."""
-    return any(part in load.name for part in LANGUAGE_MODELS)
 
 
 def gives_vocabulary(load: Call) -> bool | None:

@@ -27,6 +27,8 @@ _HOMES: dict[str, str] = {
     "train_without_padding": "padding_free_trainers",
     "use_variable_length_attention": "attention",
     "token_logprobs": "losses",
+    "fuse": "losses",
+    "LinearCrossEntropyLoss": "losses",
     "fuse_causal_lm_loss": "losses",
     "fuse_trl_losses": "losses",
     "sequence_logprobs": "losses",

@@ -17,6 +17,7 @@ from collections import Counter
 import pytest
 
 from memlint.api import Api, parse_target
+from memlint.api.successors import Replace
 from memlint.api.tables import table
 from memlint.fix import fix_source
 from memlint.rule.findings import Violation
@@ -63,13 +64,20 @@ def refused_options(text: str, api: Api) -> set[tuple[str, str]]:
         and loading is not None
         and key.value not in loading.parameters
     } | {
-        (call.name, keyword.arg)
+        (name, keyword.arg)
         for call in script.calls
         for keyword in call.node.keywords
+        for name in [name_at_target(call.name, api)]
         if keyword.arg is not None
         and call.subclass is None
-        and api.accepts(call.name, keyword.arg) is False
+        and api.accepts(name, keyword.arg) is False
     }
+
+
+def name_at_target(name: str, api: Api) -> str:
+    """What a class is at the target: a fix that moves its import does not write its options."""
+    successor = api.successor(name)
+    return successor.qualname if isinstance(successor, Replace) else name
 
 
 def comments(text: str) -> Counter[str]:

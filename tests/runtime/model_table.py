@@ -6,7 +6,7 @@ Each causal-LM and image-text-to-text type is built tiny from its default config
 plain loss, logits and log-probabilities are compared with the fused loss, with packed documents and
 with shared prompts. A type that cannot be shrunk or run plainly is unknown. Each runs in a process
 of its own, which may take a minute. The table is `memlint_runtime/model_types.json`: for each type
-and feature "exact", "refused: REASON", "differs: HOW MUCH" or "unknown: WHY".
+and feature "exact", "refused: REASON", "differs: HOW MUCH", "fails: ERROR" or "unknown: WHY".
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 from transformers.models.auto.modeling_auto import (
@@ -246,13 +247,26 @@ def types() -> list[str]:
     return sorted({*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES})
 
 
+def read_table() -> dict[str, dict[str, str]]:
+    """The verdicts by type, as written."""
+    if not TABLE.exists():
+        return {}
+    found: dict[str, dict[str, str]] = json.loads(TABLE.read_text(encoding="utf-8"))["types"]
+    return found
+
+
+def write_table(table: dict[str, dict[str, str]]) -> None:
+    stored = {"transformers": transformers.__version__, "types": dict(sorted(table.items()))}
+    TABLE.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+
+
 def main(chosen: list[str]) -> None:
-    table = json.loads(TABLE.read_text()) if TABLE.exists() and chosen else {}
+    table = read_table() if chosen else {}
     for model_type in chosen or types():
         table[model_type] = tried(model_type)
         sys.stdout.write(" | ".join((model_type, *table[model_type].values())) + "\n")
         sys.stdout.flush()
-        TABLE.write_text(json.dumps(dict(sorted(table.items())), indent=1) + "\n")
+        write_table(table)
 
 
 if __name__ == "__main__":

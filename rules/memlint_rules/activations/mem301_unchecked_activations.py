@@ -11,9 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Config, Example, Finding, Fix, Level, Rule, Script, Trainer
+from memlint.rule import (
+    Config,
+    Example,
+    Finding,
+    Fix,
+    Level,
+    Rule,
+    Script,
+    Trainer,
+    unless_switched_off,
+)
 from memlint_rules._checkpointing import ARGUMENTS, is_reentrant_by_default
-from memlint_rules._decisions import unless_switched_off
 from memlint_rules._libraries import LIBRARIES
 from memlint_rules._models import trains_language_model
 

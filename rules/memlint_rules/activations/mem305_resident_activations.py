@@ -11,10 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Config, Example, Finding, Fix, Level, Rule, Script, Trainer
+from memlint.rule import (
+    Config,
+    Example,
+    Finding,
+    Fix,
+    Level,
+    Rule,
+    Script,
+    Trainer,
+    call_after_trainer,
+)
 from memlint_rules._checkpointing import ARGUMENTS, is_on
 from memlint_rules._libraries import LIBRARIES
-from memlint_rules._packing import call_after_trainer
 
 _OPTION = "activation_offloading"
 _CALL = "memlint_runtime.offload_trainer_activations"

@@ -12,10 +12,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memlint.rule import Applicability, Config, Example, Finding, Fix, Level, Rule, Script, Trainer
+from memlint.rule import (
+    Applicability,
+    Config,
+    Example,
+    Finding,
+    Fix,
+    Level,
+    Rule,
+    Script,
+    Trainer,
+    call_after_trainer,
+)
 from memlint_rules._libraries import LIBRARIES
 from memlint_rules._models import FLOAT32, weights_dtype
-from memlint_rules._packing import call_after_trainer
 from memlint_rules._training import checkpoint
 
 _CALL = "memlint_runtime.step_trainer_in_backward"

@@ -11,32 +11,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Config, Example, Finding, Level, Rule, Script
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._packing import attention, call_after_trainer, packs, sets_attention_elsewhere
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    UNSLOTH,
+    VISION,
+    Config,
+    Example,
+    Finding,
+    Level,
+    Rule,
+    Script,
+    call_after_trainer,
+)
 
 _CALL = "memlint_runtime.use_variable_length_attention"
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.uses_unsloth or script.uses_vision or script.off_cuda:
-        return
     # Before, sdpa made no mask of positions: documents attended to each other (MEM105).
-    if script.api.behaviour("packed-positions") != "all" or sets_attention_elsewhere(script):
+    if script.api.behaviour("packed-positions") != "all" or script.sets_attention:
         return
     for trainer in script.training:
         config = trainer.config
         if trainer.kind != "trl.SFTTrainer" or config is None:
             continue
-        strategy = packs(config)
-        if strategy in (None, "wrapped") or trainer.setting("data_collator").given is not False:
+        whole = config.packing not in (None, "wrapped")
+        if not whole or trainer.setting("data_collator").given is not False:
             continue
-        if attention(script, trainer, config) in ("default", "sdpa"):
-            yield Finding(
-                script.span(config.node.func),
-                _message(config),
-                call_after_trainer(script, trainer, _CALL, "{}.model"),
-            )
+        used = script.owner_of_attention(trainer.model, config).implementation
+        if used in ("default", "sdpa"):
+            made = call_after_trainer(script, trainer, _CALL, "{}.model")
+            yield Finding(script.span(config.node.func), _message(config), made)
 
 
 def _message(config: Config) -> str:
@@ -78,6 +84,7 @@ RULE = Rule(
         "https://huggingface.co/docs/trl/reducing_memory_usage",
         "https://docs.pytorch.org/docs/stable/nn.attention.varlen.html",
     ),
+    skips=(UNSLOTH, VISION, OFF_CUDA),
     examples=(
         Example(
             title="packed on the default attention",

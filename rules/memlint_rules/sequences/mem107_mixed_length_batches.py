@@ -8,32 +8,29 @@ largest ones come together. Source: transformers' ``LengthGroupedSampler``.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
-    Applicability,
-    Config,
+    LIBRARIES,
+    OFF_CUDA,
+    VISION,
     Example,
     Finding,
-    Fix,
     Level,
-    Object,
     Rule,
     Script,
     Trainer,
+    fix,
+    share_of_padding,
 )
-from memlint_rules._libraries import LIBRARIES
-from memlint_rules._row_lengths import share_of_padding
 
-_COLLATOR = "transformers.DataCollatorForSeq2Seq"
 _NEW, _OLD = "train_sampling_strategy", "group_by_length"
 # Rows below are short together; a batch below has little to sort.
 _LONG, _ROWS = 1024, 8
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.off_cuda or script.uses_vision or not _cuts_long_rows(script):
+    if not _cuts_long_rows(script):
         return
     for trainer in script.training:
         config = trainer.config
@@ -45,45 +42,30 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if any(config.setting(name).given is not False for name in (_NEW, _OLD)):
             continue
-        yield Finding(
-            script.span(config.node.func),
-            f"each batch of {rows} mixes short and long rows: {share_of_padding(rows)}",
-            _fix(script, config),
-        )
+        new = config.has_option(_NEW)
+        name, source = (_NEW, '"group_by_length"') if new else (_OLD, "True")
+        edits = script.set_option(config, name, source)
+        message = f"each batch of {rows} mixes short and long rows: {share_of_padding(rows)}"
+        made = fix(f"Set `{name}={source}`", edits, unsafe=True)
+        yield Finding(script.span(config.node.func), message, made)
 
 
 def _cuts_long_rows(script: Script) -> bool:
-    """Whether tokenization surely pads to the longest row of a batch, of long rows."""
-    lengths = [
-        script.python(node.value)
-        for node in script.nodes(ast.keyword)
-        if node.arg in ("max_length", "max_source_length")
-    ]
-    fixed = any(
-        node.arg == "padding" and script.python(node.value) not in (False, True, "longest")
-        for node in script.nodes(ast.keyword)
-    )
+    """Whether tokenization definitely pads to the longest row of a batch, of long rows."""
+    fixed, lengths = False, []
+    for call in script.calls:
+        padding = call.setting("padding")
+        fixed |= padding.given is not False and padding.value not in (False, True, "longest")
+        lengths += [call.setting(name).value for name in ("max_length", "max_source_length")]
     return not fixed and any(type(one) is int and one >= _LONG for one in lengths)
 
 
 def _pads_pairs(trainer: Trainer) -> bool:
-    """Whether it pads the batches of what surely is an encoder-decoder."""
-    load = trainer.model.load
+    """Whether it pads the batches of what is definitely an encoder-decoder."""
+    load, collator = trainer.model.load, trainer.collator
     if load is None or "Seq2SeqLM" not in load.name or trainer.subclass is not None:
         return False
-    collator = trainer.setting("data_collator").value
-    return isinstance(collator, Object) and (
-        collator.type == _COLLATOR
-        or (collator.made_by is not None and collator.made_by.name.endswith("ForSeq2Seq"))
-    )
-
-
-def _fix(script: Script, config: Config) -> Fix:
-    name, source = (_NEW, '"group_by_length"') if config.has_option(_NEW) else (_OLD, "True")
-    edits = script.set_option(config, name, source)
-    if not edits:
-        return Fix(f"Set `{name}={source}`", (), Applicability.DISPLAY)
-    return Fix(f"Set `{name}={source}`", edits, Applicability.UNSAFE)
+    return collator is not None and collator.name.endswith("ForSeq2Seq")
 
 
 RULE = Rule(
@@ -103,6 +85,7 @@ RULE = Rule(
     check=check,
     triggers=(LIBRARIES, frozenset({"DataCollatorForSeq2Seq"})),
     references=("https://huggingface.co/docs/transformers/main_classes/trainer",),
+    skips=(OFF_CUDA, VISION),
     examples=(
         Example(
             title="summaries of long texts",

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Example, Finding, Level, Rule, Script, Trainer
-from memlint_rules._libraries import LIBRARIES
+from memlint.rule import LIBRARIES, Example, Finding, Level, Rule, Script, Trainer
 from memlint_rules._shared_prompts import number, repeating_trainers, swap
 
 

@@ -37,6 +37,7 @@ from memlint_runtime.attention.documents import (
     positions_of,
 )
 from memlint_runtime.attention.kernels.dense import attend_dense
+from memlint_runtime.attention.probe import hidden_states_alone, reason_by_numbers
 from memlint_runtime.attention.refusals import reason_to_refuse
 from memlint_runtime.attention.unpadding import PaddedShape, repad_output, unpad
 from memlint_runtime.attention.windows import require_within_window, window_in_mask_alone
@@ -90,11 +91,18 @@ def use_variable_length_attention(model: _M, *, remove_padding: bool = False) ->
             )
         _select(transformer, ATTENTION_NAME)
         return model
+    alone = hidden_states_alone(transformer)
     patch = Patch(transformer, "the model attends by document")
     former = transformer.config.get_text_config()._attn_implementation
     _select(transformer, ATTENTION_NAME)
     patch.on_undo(partial(_select, transformer, former))
     _install(trunk, remove_padding, window_in_mask_alone(transformer), patch)
+    if reason := reason_by_numbers(transformer, alone):
+        patch.undo()
+        raise ValueError(
+            f"{type(transformer).__name__} cannot keep packed documents apart: {reason}. "
+            f"Train it on padded batches."
+        )
     return model
 
 

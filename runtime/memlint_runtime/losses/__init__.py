@@ -10,6 +10,8 @@ from memlint_runtime.losses.causal_lm import FusedLoss, fuse_causal_lm_loss
 from memlint_runtime.losses.cross_entropy import cross_entropy, reduce_tokens, token_cross_entropy
 from memlint_runtime.losses.deferred import DeferredLogits, defer_logits, sequence_logprobs
 from memlint_runtime.losses.distillation import OutputHead, distillation_loss
+from memlint_runtime.losses.fuse import fuse
+from memlint_runtime.losses.modules import LinearCrossEntropyLoss
 from memlint_runtime.losses.passes import default_workspace_bytes
 from memlint_runtime.losses.policy import policy_loss
 from memlint_runtime.losses.preference import (
@@ -31,6 +33,7 @@ from memlint_runtime.losses.trl_losses import fuse_trl_losses
 __all__ = [
     "DeferredLogits",
     "FusedLoss",
+    "LinearCrossEntropyLoss",
     "OutputHead",
     "TokenStatistics",
     "answer_logprobs",
@@ -41,6 +44,7 @@ __all__ = [
     "defer_logits",
     "distillation_loss",
     "dpo_loss",
+    "fuse",
     "fuse_causal_lm_loss",
     "fuse_trl_losses",
     "kto_loss",

@@ -82,6 +82,8 @@ class FusedLoss(Patch):
         # Whether a batch has shown that the logits' transform is the config's, and whether any
         # training step has come to the loss.
         self.checked = False
+        # While an evaluation step wants the loss and nothing else.
+        self.loss_alone = False
         self.reached = False
 
     @property
@@ -197,7 +199,7 @@ def _patch_model(causal: Any, fused: FusedLoss) -> None:
             if (
                 fused is None
                 or (labels is None and shifted is None)
-                or not (self.training or fused.options.fuse_evaluation)
+                or not (self.training or fused.options.fuse_evaluation or fused.loss_alone)
             ):
                 return own(self, *args, **kwargs)
             if getattr(vars(self).get("_loss_function"), "__func__", None) is not _fused_loss:

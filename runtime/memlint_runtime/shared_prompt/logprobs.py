@@ -20,9 +20,9 @@ from typing import Any, Literal, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
+from memlint_runtime.integrations.modes import has_whole_parameters
 from memlint_runtime.shared_prompt.head import OutputHead
 from memlint_runtime.shared_prompt.models import (
     causal_lm_inside,
@@ -32,7 +32,12 @@ from memlint_runtime.shared_prompt.models import (
     unsupported_reason,
     without_reentrant_checkpointing,
 )
-from memlint_runtime.shared_prompt.probe import disagreement, draws_at_random, window_not_told
+from memlint_runtime.shared_prompt.probe import (
+    disagreement,
+    draws_at_random,
+    head_disagreement,
+    window_not_told,
+)
 from memlint_runtime.shared_prompt.router import load_balancing_loss
 from memlint_runtime.shared_prompt.scoring import PaddedRows, Scored, Sharing, TreeRun, score_rows
 
@@ -46,6 +51,9 @@ __all__ = [
 ]
 
 logger = logging.getLogger("memlint_runtime.shared_prompt")
+
+# In what a model's switch remembers to have told.
+_OVER_BUDGET = "over token_budget"
 
 
 class SharedPromptScores(NamedTuple):
@@ -128,14 +136,16 @@ def shared_prompt_logprobs(
             as the repeated batch would count it.
         sharing: token budget, attention path, least saving; by default no bound and all chosen.
 
-    Equal to scoring the repeated batch, values and gradients, up to rounding.
+    Equal to scoring the repeated batch, values and gradients, up to rounding; positions count each
+    row's own tokens. Where a script counts padding on the left, models with learned absolute
+    positions (GPT-2) or rotary ones that depend on the batch's length come out as without padding.
 
     Raises ValueError for a model that cannot share prompts (with the reason), for dropout above 0
     in training mode, and for inputs that do not fit.
     """
     _check_shapes(prompt_ids, prompt_mask, completion_ids, completion_mask)
     inside = causal_lm_inside(model)
-    reason = reason_against(inside, training=model.training)
+    reason = reason_against(inside, training=model.training) or _reason_of_head(inside)
     if reason is not None:
         raise ValueError(f"this model cannot share prompts: {reason}")
 
@@ -157,7 +167,11 @@ def shared_prompt_logprobs(
 
             def score(output: Any) -> Any:
                 hidden_TD = output.last_hidden_state[0]
-                scores.append(head.score(hidden_TD[one.tree.predictor], one.targets))
+                # With layers on several devices, the last of them is not where the tokens are.
+                place = hidden_TD.device
+                picked = hidden_TD[one.tree.predictor.to(place)]
+                logprobs, entropies = head.score(picked, one.targets.to(place))
+                scores.append((logprobs.to(one.ids.device), entropies.to(one.ids.device)))
                 if aux_loss:
                     routed.append(output.router_logits)
                 return output
@@ -172,7 +186,7 @@ def shared_prompt_logprobs(
             return scores[0]
 
         scored = score_rows(rows, sharing, run, keep_every_token=aux_loss, trained=phases)
-        tell(inside, scored)
+        tell(inside, scored, sharing, in_phases=phases is not None)
         width = completion_ids.shape[1]
         logprobs, entropies = (value[:, -width:] for value in scored.values)
         if not aux_loss:
@@ -219,6 +233,16 @@ def reason_against(model: PreTrainedModel, *, training: bool) -> str | None:
     return None
 
 
+def _reason_of_head(model: PreTrainedModel) -> str | None:
+    """Why log-probabilities cannot be taken from hidden states and head, or None."""
+    switch = switch_of(model)
+    if switch.scored or not can_go_in_phases(model):
+        return None
+    reason = head_disagreement(model)
+    switch.scored = reason is None
+    return reason
+
+
 def graph_kept(
     model: PreTrainedModel, sharing: Sharing, *, in_phases: bool
 ) -> Callable[[], AbstractContextManager[None]]:
@@ -231,15 +255,26 @@ def graph_kept(
 def can_go_in_phases(model: PreTrainedModel) -> bool:
     """Whether the model's modules may be called outside of the one pass that its wrapper knows of:
     not where parameters are sharded, since gathering and freeing them follows that pass."""
-    return not any(
-        isinstance(p, DTensor) or p.is_meta or hasattr(p, "ds_id") or hasattr(p, "_is_flat_param")
-        for p in model.parameters()
-    )
+    return has_whole_parameters(model)
 
 
-def tell(model: PreTrainedModel, scored: Scored) -> None:
-    """Log the choice of attention and rho: at level INFO when the choice is new, else DEBUG."""
+def tell(model: PreTrainedModel, scored: Scored, sharing: Sharing, *, in_phases: bool) -> None:
+    """Log the choice of attention and rho: at level INFO when the choice is new, else DEBUG.
+
+    Once, as a warning, that a token budget was not kept.
+    """
     switch = switch_of(model)
+    largest = max((tree.num_tokens for tree in scored.trees), default=0)
+    over = sharing.token_budget is not None and largest > sharing.token_budget
+    if over and not in_phases and _OVER_BUDGET not in switch.told:
+        switch.told.add(_OVER_BUDGET)
+        logger.warning(
+            "a group of %d tokens is forwarded whole, over token_budget=%d: it cannot be parted "
+            "where parameters are sharded over processes, or a router's loss is wanted. Make "
+            "micro-batches smaller",
+            largest,
+            sharing.token_budget,
+        )
     new = scored.paths - switch.told
     switch.told |= new
     logger.log(

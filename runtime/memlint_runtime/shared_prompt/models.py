@@ -217,7 +217,7 @@ class AttentionSwitch:
 
     mask_window: a sliding window that the model's attention is not told of, or None. told: the
     attention paths that were logged for this model. probed: whether it was looked at, and drawn:
-    whether its forward in training mode was.
+    whether its forward in training mode was. scored: whether its log-probabilities were.
     """
 
     def __init__(self, config: Any, mask_window: int | None = None) -> None:
@@ -227,6 +227,7 @@ class AttentionSwitch:
         self.told: set[str] = set()
         self.probed = False
         self.drawn = False
+        self.scored = False
 
     def watch(self, backbone: nn.Module) -> None:
         for module in backbone.modules():

@@ -18,11 +18,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from memlint_runtime.integrations.modes import in_mode
 from memlint_runtime.shared_prompt.attention import TreeAttention
+from memlint_runtime.shared_prompt.head import OutputHead
 from memlint_runtime.shared_prompt.layout import build_tree
 from memlint_runtime.shared_prompt.models import TreePass, switch_of, through_backbone
 
-__all__ = ["disagreement", "draws_at_random", "window_not_told"]
+__all__ = ["disagreement", "draws_at_random", "head_disagreement", "window_not_told"]
 
 _PREFIX, _BRANCH, _ROWS = 3, 6, 3
 # Below the length of the rows, so that a window of so many tokens shows.
@@ -42,7 +44,7 @@ def disagreement(model: PreTrainedModel) -> str | None:
     sharing, such as one of memory, is raised.
     """
     ids = _rows(model)
-    with _training(model, False):
+    with in_mode(model, training=False):
         wanted = _plain(model, ids)
         try:
             share = _share_of_error(model, ids, wanted)
@@ -62,7 +64,7 @@ def window_not_told(model: PreTrainedModel) -> int | None:
     """The sliding window in tokens that attention over a tree would ignore, or None."""
     ids = _rows(model)
     switch_of(model)  # it reads the window as it is
-    with _training(model, False), _windows_of(model, _SHRUNK) as windows:
+    with in_mode(model, training=False), _windows_of(model, _SHRUNK) as windows:
         if not windows:
             return None
         wanted = _plain(model, ids)
@@ -77,12 +79,30 @@ def draws_at_random(model: PreTrainedModel) -> bool:
     """Whether two passes in training mode differ where only the random state does."""
     ids = _rows(model)
     devices = [ids.device] if ids.is_cuda else []
-    with _training(model, True), torch.random.fork_rng(devices):
+    with in_mode(model, training=True), torch.random.fork_rng(devices):
         outcomes = []
         for seed in (0, 1):
             torch.manual_seed(seed)
             outcomes.append(_plain(model, ids))
     return not torch.equal(*outcomes)
+
+
+@torch.no_grad()
+def head_disagreement(model: PreTrainedModel) -> str | None:
+    """How log-probabilities by the output head differ from the model's own; None if they do not.
+
+    A model may do more to its hidden states than multiply them by the head.
+    """
+    ids = _rows(model)
+    with in_mode(model, training=False), torch.autocast(ids.device.type, enabled=False):
+        hidden = _plain(model, ids)
+        logits = model(input_ids=ids, use_cache=False).logits[:, :-1].float()
+        found, _ = OutputHead(model).score(hidden[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+    wanted = logits.log_softmax(-1).gather(-1, ids[:, 1:, None]).flatten()
+    error = float(((found - wanted).abs() / wanted.abs().clamp(min=1.0)).median())
+    if error <= _tolerated(hidden):
+        return None
+    return f"its log-probabilities are not those of its hidden states and head, by {error:.1%}"
 
 
 def _rows(model: PreTrainedModel) -> Tensor:
@@ -131,30 +151,13 @@ def _share_of_error(model: PreTrainedModel, ids: Tensor, wanted: Tensor) -> floa
     if not shared:
         return None
     wanted_TD = wanted[tree.row, tree.column].float()
-    error_T = (shared[0].float() - wanted_TD).norm(dim=-1) / wanted_TD.norm(dim=-1)
+    size_T = wanted_TD.norm(dim=-1).clamp(min=1e-9)  # padding may be embedded as zeros
+    error_T = (shared[0].float() - wanted_TD).norm(dim=-1) / size_T
     return float(error_T.median())
 
 
 def _tolerated(hidden: Tensor) -> float:
     return _TOLERATED.get(hidden.dtype, 0.1)
-
-
-@contextmanager
-def _training(model: PreTrainedModel, mode: bool) -> Iterator[None]:
-    """Every module in this mode, nothing checkpointed; each as it was again afterwards."""
-    modes = {module: module.training for module in model.modules()}
-    checkpointed = [m for m in modes if vars(m).get("gradient_checkpointing")]
-    for module in modes:
-        module.training = mode
-    for module in checkpointed:
-        vars(module)["gradient_checkpointing"] = False
-    try:
-        yield
-    finally:
-        for module, was in modes.items():
-            module.training = was
-        for module in checkpointed:
-            vars(module)["gradient_checkpointing"] = True
 
 
 @contextmanager

@@ -121,7 +121,9 @@ def _score(
         def predictors_only(output: Any) -> Any:
             if balanced:
                 routed.append(output.router_logits)
-            output.last_hidden_state = output.last_hidden_state[:, one.tree.predictor]
+            # With layers on several devices, the last of them is not where the tokens are.
+            hidden = output.last_hidden_state
+            output.last_hidden_state = hidden[:, one.tree.predictor.to(hidden.device)]
             return output
 
         with kept_graph(), through_backbone(model, one.tree_pass, predictors_only):
@@ -133,7 +135,7 @@ def _score(
                 **({"output_router_logits": True} if balanced else {}),
             )
         names[:] = [name for name in _PER_TOKEN if getattr(outputs, name) is not None]
-        return tuple(getattr(outputs, name)[0] for name in names)
+        return tuple(getattr(outputs, name)[0].to(one.ids.device) for name in names)
 
     scored = score_rows(
         PaddedRows(ids_BS, mask_BS, scored_BS),
@@ -142,7 +144,7 @@ def _score(
         keep_every_token=balanced,
         trained=list(model.parameters()) if in_phases else None,
     )
-    tell(model, scored)
+    tell(model, scored, sharing, in_phases=in_phases)
     count.forwarded += scored.packed_tokens
     count.repeated += scored.repeated_tokens
 

@@ -81,8 +81,12 @@ def test_assumptions_and_a_config_are_taken(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = {
-        "model_type": "llama", "hidden_size": 256, "intermediate_size": 512,
-        "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 1000,
+        "model_type": "llama",
+        "hidden_size": 256,
+        "intermediate_size": 512,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "vocab_size": 1000,
     }
     model = written(tmp_path, json.dumps(config), "config.json")
     settings = written(tmp_path, "{}", "run.json")

@@ -281,3 +281,45 @@ def test_evaluation_of_a_trainer() -> None:
     purposes = {one.purpose for one in script.datasets}
     assert purposes == {Purpose.TRAINING, Purpose.EVALUATION}
     assert not script_of("Trainer(model, train_dataset=None)").datasets
+
+
+DIFFERS: dict[str, bool] = {
+    'train = load_dataset("a", split="train").map(lambda row: {"text": row["q"]})': True,
+    'train, test = load_dataset("a", split=["train", "test"])': True,
+    'train = load_dataset("a") if chosen() else None': True,
+    "train = unbound.shuffle()[0]": False,
+    "from ours import train": False,
+    'from datasets import load_from_disk\ntrain = load_from_disk("a")': False,
+    "def group_texts(rows): ...\ntrain = data.map(group_texts, batched=True)": False,
+    "def cut(ids): return [ids[i : i + 9] for i in range(0, 99, 9)]\n"
+    'train = data.map(lambda row: {"ids": cut(row["ids"])})': False,
+    'train = data.map(lambda row: tokenizer(row["q"], padding="max_length"))': False,
+}
+
+
+@pytest.mark.parametrize("text", DIFFERS)
+def test_whether_lengths_differ(text: str) -> None:
+    script = read(HEADER + text + "\nTrainer(model, train_dataset=train).train()\n")
+    (trainer,) = script.trainers
+    assert script.lengths_may_differ(trainer) is DIFFERS[text]
+
+
+def test_a_name_that_nothing_binds_is_as_one_that_is_loaded() -> None:
+    script = read(HEADER + "Trainer(model, train_dataset=snippet.shuffle()).train()\n")
+    assert script.lengths_may_differ(script.trainers[0])
+
+
+def test_a_trainer_that_only_evaluates_trains_on_nothing() -> None:
+    text = "trainer = Trainer(model, train_dataset=data)\ntrainer.evaluate()\n"
+    assert [one.purpose for one in read(HEADER + text).datasets] == [Purpose.UNKNOWN]
+
+
+def test_effects_after_a_call_of_the_tokenizer() -> None:
+    dataset = only("""
+        def tokenize(row):
+            return tokenizer(row["text"])
+        rows = data.map(tokenize).map(elsewhere)
+        Trainer(model, train_dataset=rows).train()
+    """)
+    (call,) = [one.call for one in dataset.script.tokenizations]
+    assert [one.kind for one in dataset.effects_after(call)] == [Lengths.UNKNOWN]

@@ -16,6 +16,8 @@ from transformers import (
     AutoModelForCausalLM,
     Gemma3Config,
     Gemma3ForConditionalGeneration,
+    GPT2Config,
+    GPT2LMHeadModel,
 )
 
 from tests.runtime.attention.models import (
@@ -108,6 +110,7 @@ def test_padding_taken_out_of_the_trunk(family: str, side: str) -> None:
     tokens: list[int] = []
     model.base_model.layers[0].register_forward_pre_hook(lambda m, a: tokens.append(a[0].shape[1]))
     use_variable_length_attention(model, remove_padding=True)
+    tokens.clear()  # of the first look at the model
     assert_same(loss_and_gradients(model, batch), expected)
     assert tokens == [sum(LENGTHS)]
     hidden = model(**batch, output_hidden_states=True).hidden_states
@@ -195,8 +198,8 @@ def test_no_graph_break_where_the_kernel_needs_none(
         mask = document_block_mask(cu_seqlens, q.shape[0], options["window"])
         return q + k.mean() + v.mean() + mask.kv_num_blocks.sum()
 
-    monkeypatch.setattr(integration, "attend_documents", stand_in)
     model = use_variable_length_attention(tiny_model("mistral")).train()
+    monkeypatch.setattr(integration, "attend_documents", stand_in)
     if checkpointing:
         checkpoint(model)
     whole = torch.compile(model, backend="eager", fullgraph=True, dynamic=True)
@@ -225,6 +228,7 @@ def test_models_by_flex_share_a_block_mask_for_each_window(
         rows = model(**padded(docs)).logits
         expected = torch.cat([row[: len(doc)] for row, doc in zip(rows, docs, strict=True)])
         use_variable_length_attention(model)
+        windows.clear()  # of the first look at the model
         logits = model(**flattened(docs)).logits[0]
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
     assert windows == ([None] if family == "llama" else [6, None])
@@ -309,6 +313,26 @@ def test_text_batches_of_a_model_with_images() -> None:
     assert model.config.vision_config._attn_implementation != integration.ATTENTION_NAME
     with pytest.raises(ValueError, match="for batches of text, got pixel_values"):
         model(**flattened(parts), pixel_values=torch.zeros(1, 3, 8, 8))
+
+
+def test_positions_by_index_are_refused_at_once() -> None:
+    dropouts = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
+    config = GPT2Config(vocab_size=97, n_embd=32, n_head=4, n_layer=2, n_positions=64, **dropouts)
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(config)
+    torch.nn.init.normal_(model.transformer.wpe.weight)
+
+    def by_index(module: Any, args: Any) -> Any:
+        return (torch.arange(args[0].shape[1])[None],)
+
+    handle = model.transformer.wpe.register_forward_pre_hook(by_index)
+    with pytest.raises(ValueError, match=r"hidden states differ by .* when documents share a row"):
+        use_variable_length_attention(model)
+    assert model.config._attn_implementation == "sdpa"
+    assert not model.transformer._forward_pre_hooks
+    assert model.training
+    handle.remove()
+    use_variable_length_attention(model)
 
 
 def test_another_attention_selected_later_is_another_attention() -> None:

@@ -17,6 +17,7 @@ from transformers import (
     GPT2Config,
     GptOssConfig,
     MambaConfig,
+    ModernBertDecoderConfig,
     OPTConfig,
     Qwen2MoeConfig,
 )
@@ -367,6 +368,17 @@ def test_a_forward_past_the_trunk_is_refused() -> None:
         shared_prompt_logprobs(AutoModelForCausalLM.from_config(config).train(), *batch([2]))
 
 
+def test_a_head_that_is_more_than_its_weights_is_refused() -> None:
+    config = ModernBertDecoderConfig(
+        vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_size=32, pad_token_id=0, embedding_dropout=0.0, mlp_dropout=0.0,
+        attention_dropout=0.0,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    with pytest.raises(ValueError, match="not those of its hidden states and head"):
+        shared_prompt_logprobs(AutoModelForCausalLM.from_config(config).train(), *batch([2]))
+
+
 def test_an_error_of_the_device_is_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
@@ -384,6 +396,19 @@ def test_choice_and_rho_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     (told,) = caplog.messages
     assert "attention joined" in told
     assert "rho" in told
+
+
+def test_a_budget_that_is_not_kept_is_announced_once(caplog: pytest.LogCaptureFixture) -> None:
+    model, inputs = tiny("mixtral"), batch([5], prompt=20)
+    sharing = Sharing(token_budget=20, min_saved_tokens=1)
+    with caplog.at_level(logging.WARNING, "memlint_runtime.shared_prompt"):
+        for _ in range(2):
+            shared_prompt_logprobs(model, *inputs, sharing=sharing)
+        assert not caplog.messages
+        for _ in range(2):
+            shared_prompt_logprobs(model, *inputs, sharing=sharing, aux_loss=True)
+    (told,) = caplog.messages
+    assert "is forwarded whole, over token_budget=20" in told
 
 
 def test_models_and_inputs_that_cannot_be_are_refused() -> None:

@@ -1,0 +1,195 @@
+"""What padding costs, and the edits that leave it to a collator.
+
+Tokenization that no longer pads needs a collator that does: examples of different lengths crash
+without one. Which collator may take over depends on the labels and on the one that is there.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from memlint.rule.edits import Edit, RemoveImport, RemoveKeyword, ReplaceExpression, SetKeyword
+from memlint.script import Call, Object, Script, Setting, Symbol, Tokenization, Trainer
+
+_PADS_INPUTS = "transformers.DataCollatorWithPadding"
+_PADS_LABELS = "transformers.DataCollatorForSeq2Seq"
+_PADS_TOKEN_LABELS = "transformers.DataCollatorForTokenClassification"
+_MAKES_LABELS = "transformers.DataCollatorForLanguageModeling"
+PADDING_COLLATORS = (_PADS_INPUTS, _PADS_LABELS, _PADS_TOKEN_LABELS)
+_NO_PADDING = ("transformers.default_data_collator", "transformers.DefaultDataCollator")
+
+
+def share_of_padding(rows: int, *, pairs: bool = False) -> str:
+    """The share of padding in a batch of ``rows``, in words, with what it rests on.
+
+    Lengths are taken as exponentially distributed: the longest of B rows is H_B = 1 + 1/2 + ... +
+    1/B times the mean, so 1 - 1/H_B is padding. ``pairs``: two rows each share their prompt, so
+    that they lie between one length and two.
+    """
+    share, why = f"about {_share(rows):.0%}", ""
+    if pairs:
+        share = f"{_share(rows // 2):.0%} to {_share(rows):.0%}"
+        why = ", as the rows of a pair share their prompt"
+    return f"for exponentially distributed lengths {share} of the batch is padding{why}"
+
+
+def _share(rows: int) -> float:
+    return 1 - 1 / sum(1 / row for row in range(1, rows + 1))
+
+
+# -- leaving padding to the collator ---------------------------------------------------------------
+
+
+def leave_padding_to_collator(
+    script: Script, tokenization: Tokenization, together: tuple[Call, ...]
+) -> tuple[Edit, ...] | None:
+    """Edits after which a collator pads, not the tokenizer; None where that may crash.
+
+    together: the calls in the same function that pad to a fixed length.
+    """
+    if any(one.setting("return_tensors").given is not False for one in together):
+        return None
+    if any(one.open_ended for one in together) or not tokenization.makes_lists:
+        return None
+    if not script.trainers or script.loops:
+        # A data loader of the script's own.
+        return None
+    edits: tuple[Edit, ...] = tuple(RemoveKeyword(one.span, "padding") for one in together)
+    for trainer in script.trainers:
+        collated = _in_trainer(script, trainer, tokenization)
+        if collated is None:
+            return None
+        edits += collated
+    return edits
+
+
+def padding_advice(script: Script, tokenization: Tokenization) -> str:
+    """Which collator would pad, by what the labels are: a class, or a row of them."""
+    names = " ".join(load.name for load in script.model_loads)
+    collator = "`DataCollatorForSeq2Seq` pads labels" if tokenization.makes_labels else ""
+    if "TokenClassification" in names:
+        collator = "`DataCollatorForTokenClassification` pads labels"
+    elif any(kind in names for kind in ("SequenceClassification", "QuestionAnswering")):
+        collator = "`DataCollatorWithPadding`"
+    advice = "Pad in the collator, each batch to its own longest"
+    return f"{advice} ({collator})" if collator else advice
+
+
+def makes_own_mask(trainer: Trainer) -> bool:
+    """Whether it is an ``SFTTrainer``, whose own collator pads and makes a mask of ones."""
+    return (
+        trainer.kind == "trl.SFTTrainer"
+        and trainer.setting("data_collator").given is False
+        and trainer.setting("formatting_func").given is False
+        and not trainer.open_ended
+    )
+
+
+def _in_trainer(
+    script: Script, trainer: Trainer, tokenization: Tokenization
+) -> tuple[Edit, ...] | None:
+    if makes_own_mask(trainer):
+        return ()
+    given = trainer.setting("data_collator")
+    collator = _collator(script, given)
+    labels = tokenization.makes_labels
+    if labels and trainer.model.causal_lm is not False and not tokenization.labels_copy_inputs:
+        # A decoder wants as many labels as inputs, and padding made them so.
+        return None
+    if collator in (_PADS_LABELS, _PADS_TOKEN_LABELS):
+        return () if given.value is not None and not _pads_to_fixed_length(given) else None
+    if trainer.open_ended or trainer.subclass is not None:
+        return None
+    if collator == _MAKES_LABELS and isinstance(given.value, Object):
+        return _beside_made_labels(script, trainer, given.value) if labels else ()
+    return _beside_other(script, trainer, tokenization, collator)
+
+
+def _beside_made_labels(script: Script, trainer: Trainer, given: Object) -> tuple[Edit, ...] | None:
+    """``DataCollatorForLanguageModeling``, which cannot pad labels, gives way."""
+    made = script.call_at(given.node)
+    causal = made is not None and made.setting("mlm").value is False
+    return (
+        _exchange(script, made) if causal and trainer.model.loads_language_model and made else None
+    )
+
+
+def _beside_other(
+    script: Script, trainer: Trainer, tokenization: Tokenization, collator: str
+) -> tuple[Edit, ...] | None:
+    given = trainer.setting("data_collator")
+    load = trainer.model.load
+    language = trainer.model.loads_language_model
+    scores = load is not None and "SequenceClassification" in load.name
+    default_pads = given.given is False and _tokenizer_text(script, trainer) is not None
+    if collator == _PADS_INPUTS or default_pads:
+        if scores or not tokenization.makes_labels:
+            return ()
+        if isinstance(given.value, Object):
+            made = script.call_at(given.value.node)
+            return _exchange(script, made) if language and made else None
+    if given.given is False or collator in _NO_PADDING:
+        wanted = _PADS_LABELS if language else _PADS_INPUTS if scores else None
+        return _bring(script, trainer, tokenization, wanted) if wanted else None
+    return None
+
+
+def _collator(script: Script, given: Setting) -> str:
+    """Canonical name of the collator's class or function, or the empty string."""
+    if isinstance(given.value, Symbol):
+        return script.api.canonical(given.value.name)
+    if isinstance(given.value, Object) and given.value.type is not None:
+        return script.api.canonical(given.value.type)
+    return ""
+
+
+def _pads_to_fixed_length(given: Setting) -> bool:
+    """Whether a collator may pad to a fixed length itself: the finding there comes first."""
+    made = given.value.made_by if isinstance(given.value, Object) else None
+    return made is not None and made.keywords.get("padding") is not None
+
+
+def _exchange(script: Script, made: Call) -> tuple[Edit, ...] | None:
+    """The collator's place taken by one that pads the labels, too."""
+    tokenizer = made.keyword_node("tokenizer")
+    argument = tokenizer.value if tokenizer else made.node.args[0] if made.node.args else None
+    reference = script.reference(_PADS_LABELS, made.node)
+    if argument is None or reference is None:
+        return None
+    source = f"{reference.text}({script.text(argument)})"
+    unused = tuple(
+        RemoveImport(node.module, alias.name)
+        for node, alias, full in script.imports
+        if isinstance(node, ast.ImportFrom) and node.module
+        if script.api.canonical(full) == made.name
+    )
+    return (ReplaceExpression(made.span, source), *reference.edits, *unused)
+
+
+def _bring(
+    script: Script, trainer: Trainer, tokenization: Tokenization, collator: str
+) -> tuple[Edit, ...] | None:
+    tokenizer = _tokenizer_text(script, trainer) or _shared_name(script, trainer, tokenization)
+    reference = script.reference(collator, trainer.node)
+    if tokenizer is None or reference is None:
+        return None
+    source = f"{reference.text}({tokenizer})"
+    return (SetKeyword(trainer.span, "data_collator", source), *reference.edits)
+
+
+def _tokenizer_text(script: Script, trainer: Trainer) -> str | None:
+    for name in ("processing_class", "tokenizer"):
+        keyword = trainer.keyword_node(name)
+        if keyword is not None and isinstance(keyword.value, ast.Name | ast.Attribute):
+            return script.text(keyword.value)
+    return None
+
+
+def _shared_name(script: Script, trainer: Trainer, tokenization: Tokenization) -> str | None:
+    """The tokenizer's name, where it means the same at the trainer."""
+    func = tokenization.call.node.func
+    function = tokenization.function
+    if not isinstance(func, ast.Name) or function is None or tokenization.tokenizer_is_parameter:
+        return None
+    same = script.function(function) is script.function(trainer.node)
+    return func.id if same else None

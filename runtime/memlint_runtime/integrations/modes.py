@@ -1,0 +1,41 @@
+"""A model put into another state for a look at it, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.distributed.tensor import DTensor
+
+__all__ = ["has_whole_parameters", "in_mode"]
+
+
+@contextmanager
+def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
+    """Every module in this mode, nothing checkpointed; each as it was again afterwards."""
+    modes = {module: module.training for module in model.modules()}
+    checkpointed = [m for m in modes if vars(m).get("gradient_checkpointing")]
+    for module in modes:
+        module.training = training
+    for module in checkpointed:
+        vars(module)["gradient_checkpointing"] = False
+    try:
+        yield
+    finally:
+        for module, was in modes.items():
+            module.training = was
+        for module in checkpointed:
+            vars(module)["gradient_checkpointing"] = True
+
+
+def has_whole_parameters(model: nn.Module) -> bool:
+    """Whether the model can be run here and now: no parameter sharded, elsewhere or unreal."""
+    return not any(
+        isinstance(p, DTensor | FakeTensor)
+        or p.is_meta
+        or hasattr(p, "ds_id")
+        or hasattr(p, "_is_flat_param")
+        for p in model.parameters()
+    )

@@ -1,0 +1,4 @@
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig("out", max_length=None)  # expect: MEM101
+SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()

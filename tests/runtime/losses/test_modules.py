@@ -1,0 +1,138 @@
+"""The loss as a module, under torch's names and as torchtune's recipes call it; one `fuse`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from memlint_runtime import LinearCrossEntropyLoss, fuse
+from torch import Tensor, nn
+from transformers import Trainer, TrainingArguments
+
+from tests.runtime.losses.models import VOCABULARY, tiny_batch, tiny_model
+from tests.runtime.losses.plain import worst
+
+datasets = pytest.importorskip("datasets")
+
+HIDDEN = torch.randn(2, 9, 8, generator=torch.Generator().manual_seed(0))
+WEIGHT = torch.randn(31, 8, generator=torch.Generator().manual_seed(1))
+TARGET = torch.randint(0, 31, (2, 9), generator=torch.Generator().manual_seed(2))
+TARGET[0, :4] = -100
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"reduction": "sum"}, {"label_smoothing": 0.2}, {"weight": torch.rand(31) + 0.1}],
+    ids=str,
+)
+@pytest.mark.parametrize("bias", [False, True])
+def test_under_torch_s_names(options: dict[str, Any], bias: bool) -> None:
+    linear_bias = torch.randn(31) if bias else None
+    leaves = [HIDDEN.clone().requires_grad_(), WEIGHT.clone().requires_grad_()]
+    loss = LinearCrossEntropyLoss(**options)
+    found = loss(input=leaves[0], linear_weight=leaves[1], target=TARGET, linear_bias=linear_bias)
+    logits = nn.functional.linear(leaves[0], leaves[1], linear_bias)
+    plain = nn.CrossEntropyLoss(**options)(logits.flatten(0, 1), TARGET.flatten())
+    assert worst(found, plain) < 1e-5
+    for one, other in zip(
+        torch.autograd.grad(found, leaves), torch.autograd.grad(plain, leaves), strict=True
+    ):
+        assert worst(one, other) < 1e-5
+
+
+class Recipe(nn.Module):
+    """A decoder as torchtune's recipes have it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tok_embeddings = nn.Embedding(31, 8)
+        self.output = nn.Linear(8, 31, bias=False)
+        self.skip_output_layer = False
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        hidden: Tensor = self.tok_embeddings(tokens).tanh()
+        return hidden if self.skip_output_layer else self.output(hidden)
+
+
+def test_as_a_recipe_s_loss() -> None:
+    torch.manual_seed(0)
+    model = Recipe()
+    tokens = torch.randint(0, 31, (2, 9))
+    plain = nn.functional.cross_entropy(model(tokens).flatten(0, 1), TARGET.flatten())
+    loss = LinearCrossEntropyLoss()
+    with pytest.raises(ValueError, match="set_model_output"):
+        loss(model(tokens), TARGET)
+    loss.set_model_output(model)
+    assert not list(loss.parameters())
+    found = loss(model(tokens), TARGET)
+    assert worst(found, plain) < 1e-5
+    found.backward()
+    assert model.output.weight.grad is not None
+    with pytest.raises(ValueError, match="`output` and `skip_output_layer`, got Linear"):
+        loss.set_model_output(nn.Linear(2, 2))
+    with pytest.raises(ValueError, match="do not go together"):
+        LinearCrossEntropyLoss(weight=torch.ones(3), label_smoothing=0.1)
+
+
+def trainer_of(folder: Path, **options: Any) -> Trainer:
+    rows = [
+        {"input_ids": ids.tolist(), "labels": ids.tolist()} for ids in tiny_batch(8)["input_ids"]
+    ]
+    special = {name: options.pop(name) for name in ("compute_metrics", "compute_loss_func")
+               if name in options}  # fmt: skip
+    args = TrainingArguments(
+        str(folder), max_steps=2, per_device_train_batch_size=4, report_to="none", use_cpu=True,
+        bf16=False, save_strategy="no", logging_steps=1, dataloader_pin_memory=False, **options,
+    )  # fmt: skip
+    data = datasets.Dataset.from_list(rows)
+    return Trainer(tiny_model(), args, train_dataset=data, eval_dataset=data, **special)
+
+
+def losses(trainer: Trainer) -> list[float]:
+    trainer.train()
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+def test_fuse_a_trainer(tmp_path: Path) -> None:
+    plain = trainer_of(tmp_path)
+    expected, evaluated = losses(plain), plain.evaluate()["eval_loss"]
+    trainer = trainer_of(tmp_path, compute_metrics=lambda p: {"width": p.predictions.shape[-1]})
+    shapes: list[int] = []
+    with fuse(trainer):
+        assert losses(trainer) == pytest.approx(expected, rel=1e-5)
+        found = trainer.evaluate()
+        assert found["eval_width"] == VOCABULARY
+        assert found["eval_loss"] == pytest.approx(evaluated, rel=1e-5)
+        assert trainer.predict(trainer.eval_dataset).predictions.shape[-1] == VOCABULARY
+        trainer.compute_metrics = None
+        trainer.model.lm_head.register_forward_hook(_Note(shapes))
+        assert trainer.evaluate()["eval_loss"] == pytest.approx(evaluated, rel=1e-5)
+    # The loss alone was wanted: statistics, not logits.
+    assert set(shapes) == {1}
+    assert "prediction_step" not in vars(trainer)
+
+
+class _Note:
+    """A hook of a library that shards, for all that fuse can know."""
+
+    __module__ = "torch.emulated"
+
+    def __init__(self, shapes: list[int]) -> None:
+        self.shapes = shapes
+
+    def __call__(self, module: nn.Module, inputs: Any, output: Tensor) -> None:
+        self.shapes.append(output.shape[-1])
+
+
+def test_fuse_refuses_what_would_pass_it_by(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="by itself with label_smoothing_factor"):
+        fuse(trainer_of(tmp_path, label_smoothing_factor=0.1))
+    with pytest.raises(ValueError, match="by itself with compute_loss_func"):
+        fuse(trainer_of(tmp_path, compute_loss_func=lambda *_, **__: None))
+    with pytest.raises(ValueError, match="wants a transformers causal LM"):
+        fuse(nn.Linear(2, 2))
+    model = tiny_model()
+    with fuse(model):
+        assert model(**tiny_batch()).logits is None
