@@ -85,6 +85,9 @@ class DeviceTracker(MemoryTracker):
             held = [slot.home for slot in self.streamed._slots()]
             held += [block._flat for block in ring.blocks if block._flat is not None]
             self._hidden |= {each.untyped_storage()._cdata for each in held}
+            for address in self._hidden & set(self._live):  # booked when they were made
+                storage = self._live.pop(address)
+                self._bytes[storage.kind] -= storage.num_bytes
         return tensor.untyped_storage()._cdata in self._hidden
 
     def _book(self, tensor: Tensor, kind: Kind, *, force: bool = False) -> None:

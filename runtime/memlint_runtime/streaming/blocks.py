@@ -174,7 +174,7 @@ def _version(slot: Slot) -> int:
 
 
 def _shares(tensor: Tensor, flat: Tensor) -> bool:
-    return tensor.untyped_storage()._cdata == flat.untyped_storage()._cdata
+    return bool(tensor.untyped_storage()._cdata == flat.untyped_storage()._cdata)
 
 
 def _same(tensor: Tensor, home: Tensor) -> bool:

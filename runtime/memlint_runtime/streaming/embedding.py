@@ -1,7 +1,8 @@
 """An input embedding that stays on the host: rows are gathered there, only they travel.
 
 The ids of a batch choose tokens x width entries of a matrix of vocabulary x width: 4 MB of
-Llama-3.1-8B's 1.05 GB for 512 tokens. Frozen embeddings alone; nothing of them is needed in backward.
+Llama-3.1-8B's 1.05 GB for 512 tokens. Frozen embeddings alone; nothing of them is needed in
+backward.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def _mapped(folder: Path, config: Any, dtype: torch.dtype) -> Any:
         return None
     config = AutoConfig.from_pretrained(folder) if config is None else config
     with _no_memory():
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore
     tensors = dict(_tensors(files))
     if not _fit(model, tensors):
         return None
@@ -108,7 +108,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _tensors(files: list[Path]) -> Iterator[tuple[str, Tensor]]:
     """Names and tensors over the mapped files: no bytes are read yet."""
-    from safetensors.torch import safe_open
+    from safetensors import safe_open
 
     for path in files:
         with safe_open(path, framework="pt", device="cpu") as opened:
@@ -137,7 +137,7 @@ def _assign(model: nn.Module, name: str, tensor: Tensor) -> None:
 @contextmanager
 def _no_memory() -> Iterator[None]:
     """Parameters are made on the meta device; buffers, which code computes, are real."""
-    from accelerate import init_empty_weights
+    from accelerate import init_empty_weights  # type: ignore[import-untyped]
 
     with init_empty_weights(include_buffers=False):
         yield
@@ -147,18 +147,19 @@ def _loaded(path_or_id: str | Path, quantization: Any, dtype: torch.dtype, confi
     """The model as transformers loads it, on the CPU."""
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
+    quantize: Any = BitsAndBytesConfig  # untyped in transformers
     more: dict[str, Any] = {}
     if config is not None:
         more["config"] = config
     if quantization == "nf4":
-        more["quantization_config"] = BitsAndBytesConfig(
+        more["quantization_config"] = quantize(
             load_in_4bit=True,
             bnb_4bit_quant_type="nf4",
             bnb_4bit_use_double_quant=True,
             bnb_4bit_compute_dtype=dtype,
         )
     elif quantization == "int8":
-        more["quantization_config"] = BitsAndBytesConfig(load_in_8bit=True)
+        more["quantization_config"] = quantize(load_in_8bit=True)
     return AutoModelForCausalLM.from_pretrained(
         path_or_id, dtype=dtype, device_map={"": "cpu"}, **more
     )

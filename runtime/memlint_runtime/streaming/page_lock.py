@@ -8,6 +8,7 @@ operating system, by WSL); where the limit is met, the rest stays unlocked: righ
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -47,10 +48,15 @@ class PageLock:
             self._unregister(self.locked.popitem()[1])
 
     def _register(self, tensor: Tensor) -> bool:
-        runtime = torch.cuda.cudart()
+        runtime = _cuda_runtime()
         num_bytes = tensor.numel() * tensor.element_size()
         return int(runtime.cudaHostRegister(tensor.data_ptr(), num_bytes, 0)) == 0
 
     def _unregister(self, tensor: Tensor) -> None:
         torch.cuda.synchronize()
-        torch.cuda.cudart().cudaHostUnregister(tensor.data_ptr())
+        _cuda_runtime().cudaHostUnregister(tensor.data_ptr())
+
+
+def _cuda_runtime() -> Any:
+    runtime: Any = torch.cuda.cudart  # untyped in torch
+    return runtime()

@@ -71,12 +71,13 @@ class Slot:
         """Raise RuntimeError where the parameter has become another, or is to be trained."""
         if self.parameter is None:
             return
-        if self.module._parameters.get(self.name) is not self.parameter:
+        present = self.module._parameters.get(self.name)
+        if present is None or present is not self.parameter:
             raise RuntimeError(
                 f"the streamed parameter {self.name!r} of a {type(self.module).__name__} was "
                 "replaced by another object: undo() the streaming before, and stream again"
             )
-        if self.parameter.requires_grad:
+        if present.requires_grad:
             raise RuntimeError(
                 f"the streamed parameter {self.name!r} of a {type(self.module).__name__} was "
                 "unfrozen, but streamed weights get no gradient: undo() the streaming, unfreeze, "

@@ -229,7 +229,8 @@ class StreamedWeights(Patch):
         if torch.is_grad_enabled():
             for tensor in tree_leaves(outputs):
                 if isinstance(tensor, Tensor) and tensor.grad_fn is not None:
-                    tensor.register_hook(partial(_use_before_backward, self, block))
+                    register: Any = tensor.register_hook  # untyped in torch
+                    register(partial(_use_before_backward, self, block))
         # While backward runs, a block that was computed again is needed on.
         if module is block.module and torch._C._current_graph_task_id() == -1:
             block.go_home()
@@ -295,7 +296,8 @@ class StreamedWeights(Patch):
         """Let `state_dict` read the host's memory."""
         for block in self.blocks:
             for module in {id(slot.module): slot.module for slot in block.slots}.values():
-                hook: Any = module.register_state_dict_pre_hook(partial(_go_home, block))
+                register: Any = module.register_state_dict_pre_hook  # untyped in torch
+                hook = register(partial(_go_home, block))
                 self.on_undo(hook.remove)
 
     def _ignore_in_ddp(self) -> None:
