@@ -44,6 +44,9 @@ _HOMES: dict[str, str] = {
     "offload_trainer_activations": "trainer_adapters",
     "step_trainer_in_backward": "trainer_adapters",
     "shared_prompt_logprobs": "shared_prompt",
+    "stream_frozen_weights": "streaming",
+    "load_streamed": "streaming",
+    "plan_streaming": "streaming",
 }
 
 __all__ = sorted(_HOMES)

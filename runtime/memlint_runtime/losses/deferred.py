@@ -176,7 +176,8 @@ class DeferredLogits:
             if self.transform.softcap is None and self.head.low_rank is None:
                 # Linear: the mean hidden state's product with the mean of the head's rows.
                 states = self.hidden.flatten(0, -2).mean(0, dtype=torch.float32)
-                mean = states @ self.head.weight.mean(0, dtype=torch.float32)
+                entries = self.head.weight.mean(0, dtype=torch.float32)
+                mean = states @ entries.to(states.device)
                 if self.head.bias is not None:
                     mean = mean + self.head.bias.float().mean()
                 return mean * self.transform.factor
@@ -199,7 +200,8 @@ class DeferredLogits:
     def materialize(self) -> Tensor:
         """The logits themselves."""
         options = self.head.options(self.hidden)
-        logits = functional.linear(self.hidden, self.head.weight, options["bias"])
+        weight = self.head.weight.to(self.hidden.device)
+        logits = functional.linear(self.hidden, weight, options["bias"])
         if options["low_rank"] is not None:
             left, right = options["low_rank"]
             logits = logits + functional.linear(left, right.to(left.dtype)).to(logits.dtype)
@@ -387,6 +389,12 @@ def defer_logits(model: nn.Module, *, workspace_bytes: int | None = None) -> Def
     # On the head as well: whoever copies only that is stopped.
     deferred.replace(head, _MARK, deferred)
     return deferred
+
+
+def deferred_logits_of(model: Any) -> DeferredHead | None:
+    """The handle by which a model's logits are deferred, if they are."""
+    found: DeferredHead | None = vars(model).get(_MARK)
+    return found
 
 
 def _deferring(own: Callable[..., Any]) -> Callable[..., Any]:

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from memlint_runtime.losses import tile_ops
+from memlint_runtime.losses.remote_weights import is_remote
 from memlint_runtime.losses.tile_ops import GradientCoefficients, SoftmaxState
 from memlint_runtime.losses.tiles import (
     Head,
@@ -78,7 +79,11 @@ def gather_statistics(
     keep: Sequence[bool] = (),
 ) -> tuple[Statistics, KeptGradients]:
     """One sweep over the logits: the statistics, and for the hiddens named by `keep` the gradient
-    `[T, D]` of the log-probability."""
+    `[T, D]` of the log-probability.
+
+    Weights that come from the host are read once, not once for each row of tiles; the rows' sums
+    are then open together, `[T, D]` in the accumulation type beside the workspace.
+    """
     T = head.token_count
     absorb_tile, _ = tile_operations(head)
     blank = torch.empty(T, dtype=head.accumulate_dtype, device=head.device)
@@ -96,18 +101,22 @@ def gather_statistics(
         )
     )
     keeping = any(gradient is not None for gradient in kept)
-    hiddens: list[Tensor] = []
-    totals: list[Tensor | None] = []
-    state = SoftmaxState.empty(blank[:0], weighted=expected_logit, logit_sum=mean_logit)
-    for visit in sweep(T, head.vocabulary, tiling):
+    open_rows: dict[int, tuple[list[Tensor | None], SoftmaxState]] = {}
+    banded = any(is_remote(weight) for weight in head.weights)
+    weights: list[Tensor] = []
+    for visit in sweep(T, head.vocabulary, tiling, banded=banded):
+        hiddens = head.hidden_tiles(visit.tokens)
         if visit.first:
-            totals, hiddens = [], []
-            hiddens = head.hidden_tiles(visit.tokens)
-            totals = open_totals(head, hiddens, kept)
-            state = SoftmaxState.empty(
-                blank[visit.tokens], weighted=expected_logit, logit_sum=mean_logit
+            open_rows[visit.tokens.start] = (
+                open_totals(head, hiddens, kept),
+                SoftmaxState.empty(
+                    blank[visit.tokens], weighted=expected_logit, logit_sum=mean_logit
+                ),
             )
-        weights = head.weight_tiles(visit.vocabulary)
+        totals, state = open_rows[visit.tokens.start]
+        if not banded or visit.tokens.start == 0:
+            weights = []
+            weights = head.weight_tiles(visit.vocabulary)
         numerators, rescale = absorb_tile(
             raw_logits(head, hiddens, weights),
             head.bias_tile(visit.vocabulary),
@@ -120,12 +129,15 @@ def gather_statistics(
         if numerators is not None:
             _shrink_(totals, rescale)
             contract_(totals, numerators, weights)
-        del numerators, weights
+        del numerators, hiddens
+        if not banded:
+            weights = []
         if visit.last:
-            hiddens = []
             share_t, shrink_t = _finish(state, found, visit.tokens, head.vocabulary)
             share_t *= head.transform.slope(state.target)
             _close(head, totals, kept, target_T[visit.tokens], share_t, shrink_t, visit.tokens)
+            del open_rows[visit.tokens.start]
+        totals = []
     return found, kept
 
 

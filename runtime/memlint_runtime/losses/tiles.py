@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
+from memlint_runtime.losses.remote_weights import is_remote, weight_rows, weight_tile
 from memlint_runtime.losses.tile_ops import LogitTransform
 
 Axis = Literal["tokens", "vocabulary"]
@@ -87,7 +88,9 @@ class Head:
 
     def weight_tiles(self, vocabulary: slice) -> list[Tensor]:
         """Each `[v, D]`, ready to multiply."""
-        return [self._ready(weight[vocabulary]) for weight in self.weights]
+        return [
+            self._ready(weight_tile(weight, vocabulary, self.device)) for weight in self.weights
+        ]
 
     def bias_tile(self, vocabulary: slice) -> Tensor | None:
         """`[v]`, or None."""
@@ -95,7 +98,7 @@ class Head:
 
     def weight_rows(self, pair: int, entries_t: Tensor) -> Tensor:
         """The weights `[t, D]` of single vocabulary entries, in the accumulation type."""
-        rows = self.weights[pair].index_select(0, entries_t)
+        rows = weight_rows(self.weights[pair], entries_t, self.device)
         return rows.to(self.compute_dtype).to(self.accumulate_dtype)
 
     def _ready(self, tile: Tensor) -> Tensor:
@@ -122,10 +125,21 @@ class Tiling:
     outer: Axis
 
 
-def sweep(token_count: int, vocabulary: int, tiling: Tiling) -> Iterator[Visit]:
-    """Walk the grid: for each tile of the outer axis, every tile of the other one."""
+def sweep(
+    token_count: int, vocabulary: int, tiling: Tiling, *, banded: bool = False
+) -> Iterator[Visit]:
+    """Walk the grid: for each tile of the outer axis, every tile of the other one.
+
+    banded: with tokens as the outer axis, visit all rows of a column before the next column. Each
+    row is opened in the first column and closed in the last.
+    """
     rows = _spans(token_count, tiling.tokens)
     columns = _spans(vocabulary, tiling.vocabulary)
+    if banded:
+        for index, column in enumerate(columns):
+            for row in rows:
+                yield Visit(row, column, index == 0, index == len(columns) - 1)
+        return
     by_tokens = tiling.outer == "tokens"
     inner = columns if by_tokens else rows
     for out in rows if by_tokens else columns:
@@ -207,22 +221,27 @@ def hidden_gradients(
     gradient: RawGradient,
     results: Sequence[Tensor | None],
 ) -> None:
-    """Write the gradients `[T, D]` by the hidden states of the head's rows; tokens outermost."""
-    totals: list[Tensor | None] = []
-    hiddens: list[Tensor] = []
-    for visit in sweep(head.token_count, head.vocabulary, tiling):
+    """Write the gradients `[T, D]` by the hidden states of the head's rows; tokens outermost, or
+    for weights from the host the vocabulary, so that they come once."""
+    open_rows: dict[int, list[Tensor | None]] = {}
+    banded = any(is_remote(weight) for weight in head.weights)
+    weights: list[Tensor] = []
+    for visit in sweep(head.token_count, head.vocabulary, tiling, banded=banded):
+        hiddens = head.hidden_tiles(visit.tokens)
         if visit.first:
-            totals, hiddens = [], []
-            hiddens = head.hidden_tiles(visit.tokens)
-            totals = open_totals(head, hiddens, results)
-        weights = head.weight_tiles(visit.vocabulary)
+            open_rows[visit.tokens.start] = open_totals(head, hiddens, results)
+        if not banded or visit.tokens.start == 0:
+            weights = []
+            weights = head.weight_tiles(visit.vocabulary)
         raw = raw_logits(head, hiddens, weights)
         raw_gradient = gradient(raw, visit.tokens, visit.vocabulary)
         del raw
-        contract_(totals, raw_gradient, weights)
-        del raw_gradient, weights
+        contract_(open_rows[visit.tokens.start], raw_gradient, weights)
+        del raw_gradient, hiddens
+        if not banded:
+            weights = []
         if visit.last:
-            _close_rows(head, totals, results, visit.tokens)
+            _close_rows(head, open_rows.pop(visit.tokens.start), results, visit.tokens)
 
 
 def _close_rows(

@@ -1,0 +1,187 @@
+"""A block of streamed weights: one piece of host memory, and one storage on the device.
+
+The storage on the device is the same object as long as the block lives; it has memory while the
+block is resident, and none while it is not. So whatever holds a view of a weight (autograd's saved
+`weight.t()`, bitsandbytes' `ctx.tensors`) needs no hook: in backward the storage is filled again
+with the same bytes before the view is read. FSDP frees and fills its gathered weights likewise.
+
+Away from its own forward and backward, a block's parameters hold the host's memory: `state_dict`,
+`save_pretrained` and merging read, and write, the weights themselves.
+
+Named hazards, each with a test that breaks without its guard:
+- Bytes written by a copy must not count as a change of the weights: copies go through a tensor
+  with a version counter of its own.
+- A weight changed in place on the device would be lost: its version counter is compared when it
+  goes home, and the host's bytes are renewed.
+- Memory freed under a copy: a copy under way is waited for before its target is freed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from memlint_runtime.device_copies import Copies
+from memlint_runtime.streaming.slots import Slot, from_bytes
+
+__all__ = ["ALIGNMENT", "Block"]
+
+ALIGNMENT = 256
+
+
+class Block:
+    """Weights that come and go together.
+
+    index: its place among the blocks. label: its name in the model.
+    host: all bytes of the slots, on the host. resident: whether the device has them, or is getting
+    them. on_device: whether the parameters hold the device's memory.
+    """
+
+    def __init__(self, index: int, label: str, module: nn.Module, slots: list[Slot]) -> None:
+        self.index = index
+        self.label = label
+        self.module = module
+        self.slots = slots
+        self.resident = False
+        self.on_device = False
+        self.copies: Copies | None = None
+        self._ticket: Any = None
+        self._under_way = False
+        self._flat: Tensor | None = None
+        self._versions: list[int] = []
+        self._anchor = _anchor(module, slots)
+        self.pack()
+
+    def pack(self) -> None:
+        """Gather what the holders hold now in one piece of host memory."""
+        offset = 0
+        for slot in self.slots:
+            slot.home = slot.present()
+            slot.offset = offset
+            offset += -(-slot.num_bytes // ALIGNMENT) * ALIGNMENT
+        self.num_bytes = offset
+        self.host = self._empty_host()
+        for slot in self.slots:
+            home = from_bytes(self.host, slot.offset, slot.home)
+            home.copy_(slot.home)
+            slot.home = home
+            slot.put(home)
+        self.resident = self.on_device = False
+        self._flat = None
+
+    def _empty_host(self) -> Tensor:
+        return torch.empty(self.num_bytes, dtype=torch.uint8, device="cpu")
+
+    def device(self, default: torch.device) -> torch.device:
+        """Where the block computes: with those of its own tensors that stay there."""
+        return default if self._anchor is None else self._anchor.device
+
+    # -- the device's memory -----------------------------------------------------------------
+
+    def fetch(self, device: torch.device, copies: Copies) -> None:
+        """Start to copy the weights to `device`."""
+        self.refresh()
+        if self._flat is None or self._flat.device != device:
+            self._flat = torch.empty(self.num_bytes, dtype=torch.uint8, device=device)
+        elif not self.resident:
+            _resize(self._flat, self.num_bytes)
+        self.copies = copies
+        self._ticket = copies.fetch(self._flat, (self.host,))
+        self._under_way = True
+        self.resident = True
+
+    def arrive(self) -> None:
+        """Let the computation go on only after the copy under way."""
+        if self._under_way:
+            assert self.copies is not None
+            self.copies.wait(self._ticket)
+            self._ticket, self._under_way = None, False
+
+    def use(self) -> None:
+        """Make the parameters hold the device's memory."""
+        if self.on_device:
+            return
+        for slot in self.slots:
+            slot.check()
+        self.arrive()
+        assert self._flat is not None
+        self._versions.clear()
+        for slot in self.slots:
+            slot.put(from_bytes(self._flat, slot.offset, slot.home))
+            slot.follow(self._flat.device)
+            self._versions.append(_version(slot))
+        self.on_device = True
+
+    def go_home(self) -> None:
+        """Make the parameters hold the host's memory, and write back what was changed."""
+        if not self.on_device:
+            return
+        assert self._flat is not None
+        self.on_device = False
+        replaced = False
+        for slot, version in zip(self.slots, self._versions, strict=True):
+            if not _shares(slot.present(), self._flat):
+                replaced = True
+                continue
+            if _version(slot) != version:
+                slot.home.copy_(slot.present())
+            slot.put(slot.home)
+        if replaced:
+            # What was saved of the former weights keeps their memory.
+            self.pack()
+
+    def release(self) -> None:
+        """Give the device's memory back."""
+        if self.resident:
+            self.go_home()
+        if not self.resident:
+            return
+        self.arrive()
+        if self._flat is not None:
+            _resize(self._flat, 0)
+        self.resident = False
+
+    def settle(self, device: torch.device, copies: Copies) -> None:
+        """Stay on `device` for good, in memory that graphs of former passes share."""
+        self.release()
+        self.fetch(device, copies)
+        self.use()
+        if device.type not in ("cpu", "meta"):
+            torch.get_device_module(device.type).synchronize(device)
+
+    def refresh(self) -> None:
+        """Take over tensors that were assigned to the parameters since the last use."""
+        if self.on_device:
+            return
+        if any(not _same(slot.present(), slot.home) for slot in self.slots):
+            self.pack()
+
+
+def _anchor(module: nn.Module, slots: list[Slot]) -> Tensor | None:
+    """A parameter of the module that stays on the device, if there is one."""
+    streamed = {id(slot.parameter) for slot in slots if slot.parameter is not None}
+    for parameter in module.parameters():
+        # Buffers are replaced by others when a model moves, parameters are not.
+        if id(parameter) not in streamed and parameter.device.type != "meta":
+            return parameter
+    return None
+
+
+def _version(slot: Slot) -> int:
+    return slot.parameter._version if slot.parameter is not None else 0
+
+
+def _shares(tensor: Tensor, flat: Tensor) -> bool:
+    return bool(tensor.untyped_storage()._cdata == flat.untyped_storage()._cdata)
+
+
+def _same(tensor: Tensor, home: Tensor) -> bool:
+    return _shares(tensor, home) and tensor.dtype == home.dtype and tensor.shape == home.shape
+
+
+def _resize(flat: Tensor, num_bytes: int) -> None:
+    flat.untyped_storage().resize_(num_bytes)
+    # Trackers of memory see a storage's size when an operation takes a tensor of it.
+    flat.detach()

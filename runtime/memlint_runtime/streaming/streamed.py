@@ -1,0 +1,504 @@
+"""Frozen weights that wait in host memory and visit the device when their block computes.
+
+What: `stream_frozen_weights(model)` moves the frozen matrices of every block (the layers of the
+model's `nn.ModuleList`s) to host memory. Two buffers on the device, or `budget_bytes`, take them in
+turn, ahead of use, forward and backward. The embedding is read by rows on the host, the head by
+tiles of the vocabulary inside a fused loss (`fuse_causal_lm_loss`). Norms, adapters, trained
+parameters and buffers stay where they are.
+Why: with LoRA the frozen base is what fills the device: 16 GB of an 8B model, of which a step needs
+one layer at a time.
+Exact: bytes travel, nothing is computed otherwise; values and gradients are bit-equal.
+Cost: each step reads the base twice over the bus (forward, backward). `plan_streaming` says from
+which length on the computation hides that. Generation reads it once for every token: slow.
+
+    model = get_peft_model(model, LoraConfig(...))
+    stream_frozen_weights(model)
+    trainer = SFTTrainer(model, ...)
+
+How it works. Hooks on the modules of a block say when its weights are needed: before a forward, and
+through the outputs' gradients before a backward. See `blocks` for what autograd keeps.
+
+Named hazards, each with a test that breaks without its guard:
+- Checkpointing computes a block again in the middle of its backward: the weights stay until the
+  next block, and go home at the end of backward.
+- Weights changed between steps through `.data` (PEFT merges so): what is on the device is trusted
+  within one pass alone.
+- Gradients that enter a block elsewhere than at its output (router losses): every module that
+  leads to a streamed weight watches its own output.
+- `.to(device)` of a trainer would bring all weights to the device: it moves the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.utils._pytree import tree_leaves, tree_map
+
+from memlint_runtime.device_copies import Copies
+from memlint_runtime.integrations import Patch, unwrap
+from memlint_runtime.integrations.patching import bound_to
+from memlint_runtime.streaming.blocks import Block
+from memlint_runtime.streaming.embedding import stream_embedding
+from memlint_runtime.streaming.head import HeadTiles, is_tiled_now
+from memlint_runtime.streaming.order import Phase
+from memlint_runtime.streaming.page_lock import PageLock
+from memlint_runtime.streaming.ring import Ring
+from memlint_runtime.streaming.slots import Slot, adapter_parameters, slots_of
+
+__all__ = ["StreamedWeights", "stream_frozen_weights", "streamed_weights_of"]
+
+_MARK = "memlint_streamed_weights"
+_LISTS = (nn.ModuleList, nn.Sequential)
+
+
+def stream_frozen_weights(
+    model: nn.Module,
+    *,
+    buffers: int = 2,
+    budget_bytes: int | None = None,
+    embedding: bool = True,
+    head: bool = True,
+    min_bytes: int = 4096,
+    blocks: Sequence[nn.Module] | None = None,
+    copies: Copies | None = None,
+) -> StreamedWeights:
+    """Keep the frozen weights of a model's blocks in host memory, until undone.
+
+    Call it when adapters are in place, or load with `load_streamed` and add adapters afterwards.
+
+    Args:
+        model: any PyTorch model with frozen weights, bare or wrapped (PEFT, DDP).
+        buffers: blocks that the device holds at once, in bytes of the largest; 2 hide a copy
+            behind the block that computes.
+        budget_bytes: that memory in bytes instead.
+        embedding: read a frozen input embedding by rows on the host.
+        head: stream a frozen output head: by tiles inside a fused loss, else whole.
+        min_bytes: smaller tensors stay.
+        blocks: the modules that come and go as one; by default the members of the outermost
+            `nn.ModuleList`s and `nn.Sequential`s.
+        copies: how bytes travel; by default side streams where the device has them.
+
+    Returns a handle with `undo()`, which is a context manager as well, and counters.
+    Raises ValueError if nothing is frozen, if the model is streamed, sharded, or placed by
+    accelerate (`device_map` over several devices), or if the largest block exceeds the budget.
+    """
+    if buffers < 1:
+        raise ValueError(f"buffers is 1 or more, got {buffers}")
+    inner = unwrap(model)
+    if streamed_weights_of(inner) is not None:
+        raise ValueError("the model's weights are streamed already: undo() that first")
+    for module in inner.modules():
+        if getattr(getattr(module, "_hf_hook", None), "offload", False):
+            raise ValueError(
+                "accelerate offloads this model's weights (device_map): load it without, or on "
+                "one device, then stream"
+            )
+    modules = _blocks_of(inner) if blocks is None else list(blocks)
+    left_out = adapter_parameters(inner) | _shared(inner, modules)
+    ends = _Ends(inner, left_out, embedding=embedding, head=head)
+    labels = {id(module): name for name, module in inner.named_modules()}
+    streamed = StreamedWeights(inner)
+    try:
+        for module in modules:
+            slots = slots_of(module, left_out | ends.parameters, min_bytes)
+            if slots:
+                label = labels.get(id(module), "")
+                streamed.blocks.append(Block(len(streamed.blocks), label, module, slots))
+        if not streamed.blocks:
+            raise ValueError(
+                f"{type(inner).__name__} has no blocks with frozen weights to stream: freeze the "
+                "base first (get_peft_model does), or name the blocks"
+            )
+        largest = max(block.num_bytes for block in streamed.blocks)
+        capacity = buffers * largest if budget_bytes is None else budget_bytes
+        if capacity < largest:
+            raise ValueError(
+                f"budget_bytes holds at least the largest block, {largest} bytes, got {capacity}"
+            )
+        streamed.install(capacity, copies, ends)
+    except BaseException:
+        streamed.undo()
+        raise
+    return streamed
+
+
+def streamed_weights_of(model: Any) -> StreamedWeights | None:
+    """The handle by which a model's weights are streamed, if they are."""
+    found: StreamedWeights | None = vars(unwrap(model)).get(_MARK)
+    return found
+
+
+class StreamedWeights(Patch):
+    """Undoes the streaming by `undo()`, or at the end of a `with` block.
+
+    blocks: what is streamed. ring: what is on the device, with its counters. head_tiles: what
+    gives parts of the head to a fused loss, with its counter.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model, "the model's frozen weights are streamed")
+        self.blocks: list[Block] = []
+        self.pages = PageLock()
+        self.ring = Ring([], 0, self.device, None, self._prepare)
+        self.ends: _Ends | None = None
+        self.head_tiles: HeadTiles | None = None
+        self._depth = 0
+        self._backwards: set[int] = set()
+        self._home_device = next(iter(model.parameters())).device
+        self._anchor: Tensor | None = None
+        self.on_undo(self._restore)
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes of weights in host memory."""
+        return sum(block.num_bytes for block in self.blocks)
+
+    def device(self) -> torch.device:
+        """Where what is not streamed lives now, and so where blocks compute."""
+        return self._home_device if self._anchor is None else self._anchor.device
+
+    def install(self, capacity_bytes: int, copies: Copies | None, ends: _Ends) -> None:
+        """Put the hooks in place."""
+        self.ends = ends
+        if ends.head is not None:
+            slot = Slot(ends.head, "weight", ends.head._parameters["weight"])
+            name = "the output head"
+            self.blocks.append(Block(len(self.blocks), name, ends.head, [slot]))
+        self._anchor = _resident_parameter(self.owner, list(self._slots()), ends.parameters)
+        self.ring = Ring(self.blocks, capacity_bytes, self.device, copies, self._prepare)
+        if ends.head is not None:
+            self.head_tiles = HeadTiles(self.blocks[-1], self.ring, self.owner)
+            self.head_tiles.install(self)
+        if ends.embedding is not None:
+            stream_embedding(self, ends.embedding, self.device, self._rows(ends))
+        for block in self.blocks:
+            self._watch_block(block)
+        self._watch_passes()
+        self._guard_moves()
+        self._guard_state()
+        self._ignore_in_ddp()
+        self.replace(self.owner, _MARK, self)
+
+    def _rows(self, ends: _Ends) -> Callable[[], Tensor]:
+        """What gives the embedding's weights on the host."""
+        if ends.tied:
+            return partial(_home_of_block, self.blocks[-1])
+        assert ends.embedding is not None
+        ends.rows = Slot(ends.embedding, "weight", ends.embedding._parameters["weight"])
+        return partial(_home_of_slot, ends.rows)
+
+    # -- when weights are needed -------------------------------------------------------------
+
+    def use(self, block: Block) -> None:
+        """Have a block's weights where its parameters are read."""
+        backward = torch._C._current_graph_task_id()
+        phase: Phase
+        if backward != -1:
+            phase = "backward"
+            if backward not in self._backwards:
+                self._backwards.add(backward)
+                engine: Any = torch.autograd.Variable._execution_engine
+                engine.queue_callback(partial(self._end_backward, backward))
+        else:
+            phase = "forward" if torch.is_grad_enabled() else "without gradient"
+        self.ring.use(block, phase)
+
+    def _watch_block(self, block: Block) -> None:
+        owners = {id(slot.module) for slot in block.slots}
+        for module in block.module.modules():
+            if any(id(part) in owners for part in module.modules()):
+                before = module.register_forward_pre_hook(partial(self._before, block))
+                after = module.register_forward_hook(
+                    partial(self._after, block), always_call=module is block.module
+                )
+                self.on_undo(before.remove)
+                self.on_undo(after.remove)
+
+    def _before(self, block: Block, module: Any, inputs: Any) -> None:
+        if not is_tiled_now(module):
+            self.use(block)
+
+    def _after(self, block: Block, module: Any, inputs: Any, outputs: Any) -> None:
+        if is_tiled_now(module):
+            return
+        if torch.is_grad_enabled():
+            for tensor in tree_leaves(outputs):
+                if isinstance(tensor, Tensor) and tensor.grad_fn is not None:
+                    register: Any = tensor.register_hook  # untyped in torch
+                    register(partial(_use_before_backward, self, block))
+        # While backward runs, a block that was computed again is needed on.
+        if module is block.module and torch._C._current_graph_task_id() == -1:
+            block.go_home()
+
+    def _watch_passes(self) -> None:
+        inside = {id(part) for block in self.blocks for part in block.module.modules()}
+        wanted = {id(block.module) for block in self.blocks}
+        for module in self.owner.modules():
+            if id(module) in inside or isinstance(module, _LISTS):
+                continue
+            if any(id(part) in wanted for part in module.modules()):
+                before = module.register_forward_pre_hook(
+                    self._begin_pass, prepend=True, with_kwargs=True
+                )
+                after = module.register_forward_hook(self._end_pass, always_call=True)
+                self.on_undo(before.remove)
+                self.on_undo(after.remove)
+
+    def _begin_pass(self, module: Any, args: Any, kwargs: Any) -> Any:
+        if torch._C._current_graph_task_id() != -1:
+            return None
+        self._depth += 1
+        if self._depth > 1:
+            return None
+        self._backwards.clear()
+        self.ring.release_all()
+        self.ring.fetch_ahead()
+        return _moved((args, kwargs), self.device())
+
+    def _end_pass(self, module: Any, args: Any, outputs: Any) -> None:
+        if torch._C._current_graph_task_id() != -1:
+            return
+        self._depth = max(self._depth - 1, 0)
+        if self._depth == 0:
+            self.ring.leave()
+            if not torch.is_grad_enabled():
+                self.ring.release_all()
+
+    def _end_backward(self, backward: int) -> None:
+        self._backwards.discard(backward)
+        # A reentrant checkpoint's backward ends within another.
+        if not self._backwards:
+            self.ring.release_all()
+
+    # -- what others do with the model -------------------------------------------------------
+
+    def _guard_moves(self) -> None:
+        """Let `.to(device)` move what is not streamed."""
+        owners: dict[int, nn.Module] = {}
+        for slot in self._slots():
+            owners[id(slot.module)] = slot.module
+        if self.ends is not None and self.ends.embedding is not None:
+            owners[id(self.ends.embedding)] = self.ends.embedding
+        for module in owners.values():
+            self.replace(module, "_apply", bound_to(module, "_apply", _moving_the_rest))
+            vars(module)[_MARK] = self
+            self.on_undo(partial(vars(module).pop, _MARK, None))
+            if getattr(module, "support_avx512bf16_for_cpu", False):
+                # bitsandbytes would repack the weights in evaluation.
+                self.replace(module, "support_avx512bf16_for_cpu", False)
+
+    def _guard_state(self) -> None:
+        """Let `state_dict` read the host's memory."""
+        for block in self.blocks:
+            for module in {id(slot.module): slot.module for slot in block.slots}.values():
+                register: Any = module.register_state_dict_pre_hook  # untyped in torch
+                hook = register(partial(_go_home, block))
+                self.on_undo(hook.remove)
+
+    def _ignore_in_ddp(self) -> None:
+        """DDP wants all parameters on one device, and sends them to all ranks; these it leaves."""
+        names = []
+        streamed = {id(slot.parameter) for slot in self._slots()}
+        for name, parameter in self.owner.named_parameters(remove_duplicate=False):
+            if id(parameter) in streamed:
+                names += _names_under_peft(name)
+        key = "_ddp_params_and_buffers_to_ignore"
+        self.replace(self.owner, key, [*getattr(self.owner, key, ()), *names])
+
+    def is_streamed(self, parameter: Any) -> bool:
+        return any(slot.parameter is parameter for slot in self._slots())
+
+    def moved(self, module: nn.Module, function: Callable[[Tensor], Tensor]) -> None:
+        """What `module._apply(function)` means for the streamed weights of `module`: a new type."""
+        rows = None if self.ends is None else self.ends.rows
+        if rows is not None and rows.module is module:
+            _convert(rows, function)
+        for block in self.blocks:
+            changed = False
+            for slot in block.slots:
+                if slot.module is not module or slot.parameter is None:
+                    continue
+                block.go_home()
+                changed |= _convert(slot, function)
+            if changed:
+                block.release()
+                block.pack()
+
+    def _slots(self) -> Iterator[Slot]:
+        for block in self.blocks:
+            yield from block.slots
+        if self.ends is not None and self.ends.rows is not None:
+            yield self.ends.rows
+
+    def _prepare(self, block: Block, device: torch.device) -> None:
+        self.pages.lock(block.host, device)
+
+    def _restore(self) -> None:
+        """Bring all weights to the device, for good."""
+        self.ring.release_all()
+        for block in self.blocks:
+            device = block.device(self.device())
+            block.settle(device, self.ring.copies_on(device))
+        if self.ends is not None and self.ends.rows is not None:
+            rows = self.ends.rows
+            rows.put(rows.home.to(self.device()))
+        self.pages.release()
+        self.blocks = []
+        self.ring.blocks = []
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise ValueError(
+            "the model's frozen weights are streamed: a copy would need as much host memory again. "
+            "With adapters the base itself is the reference (ref_model=None); else undo() before "
+            "copying"
+        )
+
+
+class _Ends:
+    """The embedding and the head of a model, as far as they are frozen and plain."""
+
+    def __init__(self, model: Any, left_out: set[int], *, embedding: bool, head: bool) -> None:
+        self.embedding: nn.Module | None = None
+        self.head: nn.Module | None = None
+        self.rows: Slot | None = None
+        found = _plain(model, "get_input_embeddings", nn.Embedding, left_out)
+        top = _plain(model, "get_output_embeddings", nn.Linear, left_out)
+        tied = found is not None and top is not None and found.weight is top.weight
+        if tied and not (embedding and head):
+            found = top = None
+        self.embedding = found if embedding else None
+        self.head = top if head else None
+        self.tied = tied and found is not None
+        self.parameters = {id(end.weight) for end in (self.embedding, self.head) if end is not None}
+
+
+def _plain(model: Any, getter: str, kind: type, left_out: set[int]) -> Any:
+    try:
+        module = getattr(model, getter)()
+    except (AttributeError, NotImplementedError):
+        return None
+    module = getattr(module, "base_layer", module)
+    weight = vars(module).get("_parameters", {}).get("weight") if module is not None else None
+    if not isinstance(module, kind) or weight is None or weight.requires_grad:
+        return None
+    if is_traceable_wrapper_subclass(weight) or hasattr(weight, "quant_state"):
+        return None
+    if not (weight.is_floating_point() and weight.is_contiguous()) or id(weight) in left_out:
+        return None
+    if weight.device.type == "meta" or getattr(module, "max_norm", None) is not None:
+        return None
+    return module
+
+
+def _blocks_of(root: nn.Module) -> list[nn.Module]:
+    """The members of the outermost lists of modules."""
+    found: list[nn.Module] = []
+    for child in root.children():
+        if isinstance(child, _LISTS) and len(child) > 1:
+            found += child
+        else:
+            found += _blocks_of(child)
+    return found
+
+
+def _shared(root: nn.Module, blocks: Sequence[nn.Module]) -> set[int]:
+    """Identities of parameters that a block has in common with another part of the model."""
+    inside: dict[int, int] = {}
+    for index, block in enumerate(blocks):
+        for part in block.modules():
+            inside[id(part)] = index
+    owners: dict[int, set[int]] = {}
+    for module in root.modules():
+        for parameter in module._parameters.values():
+            if parameter is not None:
+                owners.setdefault(id(parameter), set()).add(inside.get(id(module), -1))
+    twice = [module for module in blocks if sum(module is other for other in blocks) > 1]
+    shared = {identity for identity, places in owners.items() if len(places) > 1}
+    return shared.union(*({id(p) for p in module.parameters()} for module in twice))
+
+
+def _resident_parameter(root: nn.Module, slots: list[Slot], ends: set[int]) -> Tensor | None:
+    streamed = ends | {id(slot.parameter) for slot in slots}
+    for parameter in root.parameters():
+        if id(parameter) not in streamed and parameter.device.type != "meta":
+            return parameter
+    return None
+
+
+def _home_of_block(block: Block) -> Tensor:
+    block.refresh()
+    return block.slots[0].home
+
+
+def _home_of_slot(slot: Slot) -> Tensor:
+    present = slot.present()
+    if present is not slot.home:
+        slot.check()
+        slot.home = present.to("cpu")
+        slot.put(slot.home)
+    return slot.home
+
+
+def _use_before_backward(streamed: StreamedWeights, block: Block, gradient: Tensor) -> None:
+    if streamed.active:
+        streamed.use(block)
+
+
+def _go_home(block: Block, *ignored: Any) -> None:
+    block.go_home()
+
+
+def _moving_the_rest(own: Callable[..., Any]) -> Callable[..., Any]:
+    def _apply(self: Any, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        streamed: StreamedWeights | None = vars(self).get(_MARK)
+        if streamed is None:
+            return own(self, function, recurse)
+        before = dict(self._parameters)
+        for name, parameter in before.items():
+            if streamed.is_streamed(parameter):
+                del self._parameters[name]
+        try:
+            result = own(self, function, recurse)
+        finally:
+            # In their former order, which state_dict follows.
+            after = dict(self._parameters)
+            self._parameters.clear()
+            self._parameters.update({name: after.get(name, before[name]) for name in before})
+        streamed.moved(self, function)
+        return result
+
+    return _apply
+
+
+def _convert(slot: Slot, function: Callable[[Tensor], Tensor]) -> bool:
+    """Give a slot the type that `function` gives; returns whether that is another."""
+    probe = function(torch.empty(0, dtype=slot.home.dtype))
+    if probe.device.type == "meta":
+        raise RuntimeError("streamed weights cannot be emptied: undo() the streaming before")
+    if probe.dtype == slot.home.dtype:
+        return False
+    slot.put(slot.home.to(probe.dtype))
+    return True
+
+
+def _names_under_peft(name: str) -> list[str]:
+    """A parameter's name, and those that PEFT's wrappers around it would give it."""
+    prefix, _, last = name.rpartition(".")
+    wrapped = f"{prefix}.base_layer.{last}"
+    return [outer + inner for outer in ("", "base_model.model.") for inner in (name, wrapped)]
+
+
+def _moved(inputs: Any, device: torch.device) -> Any:
+    """The inputs on `device`, or None where they are."""
+
+    def move(leaf: Any) -> Any:
+        return leaf.to(device) if isinstance(leaf, Tensor) else leaf
+
+    if all(leaf.device == device for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)):
+        return None
+    return tree_map(move, inputs)

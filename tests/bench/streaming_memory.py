@@ -1,0 +1,231 @@
+"""Bytes on the device of a LoRA step over a streamed base, by fakes: nothing is allocated.
+
+Run: python -m tests.bench.streaming_memory [--model 8B] [--tokens 512] [--layers N]
+
+Real shapes, LoRA (r=8, all linear layers), checkpointed layers whose inputs go to the host, the
+fused loss. The host's memory is left out of the count. What kernels
+allocate inside themselves, and the CUDA context, come on top.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from memlint_runtime import (
+    checkpoint_activations,
+    fuse_causal_lm_loss,
+    offload_activations,
+    stream_frozen_weights,
+)
+from memlint_runtime.device_copies import SynchronousCopies
+from memlint_runtime.fake_memory import Kind, MemoryTracker
+from memlint_runtime.streaming import StreamedWeights
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers import LlamaConfig
+
+from tests.bench.fake_models import bf16_llama
+
+GIB = 2**30
+_LLAMA = {"vocab_size": 128256, "use_cache": False, "max_position_embeddings": 131072}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "8B": {
+        "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8,
+    },
+    "70B": {
+        "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80,
+        "num_attention_heads": 64, "num_key_value_heads": 8,
+    },
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """GiB: of weights on the host, of the ring, of everything on the device at the peak."""
+
+    host: float
+    ring: float
+    peak: float
+    adapters: float
+    activations: float
+    temporaries: float
+    moved: float
+
+
+class NoCopies(SynchronousCopies):
+    """Under fakes there is nothing to copy."""
+
+    def fetch(self, target: Tensor, blocks: tuple[Tensor, ...]) -> None:
+        return None
+
+
+class DeviceTracker(MemoryTracker):
+    """Counts the device: all but the storages of the host, and the ring by its own books.
+
+    Fakes keep the size of a storage that is emptied, so that a tracker would count every block.
+    """
+
+    def __init__(self, streamed: StreamedWeights) -> None:
+        super().__init__()
+        self.streamed = streamed
+        self.highest = 0
+        self._hidden: set[int] = set()
+        self._fetches = -1
+
+    def is_hidden(self, tensor: Tensor) -> bool:
+        ring = self.streamed.ring
+        if ring.fetches != self._fetches:
+            self._fetches = ring.fetches
+            held = [slot.home for slot in self.streamed._slots()]
+            held += [block._flat for block in ring.blocks if block._flat is not None]
+            self._hidden |= {each.untyped_storage()._cdata for each in held}
+            for address in self._hidden & set(self._live):  # booked when they were made
+                storage = self._live.pop(address)
+                self._bytes[storage.kind] -= storage.num_bytes
+        return tensor.untyped_storage()._cdata in self._hidden
+
+    def _book(self, tensor: Tensor, kind: Kind, *, force: bool = False) -> None:
+        if not self.is_hidden(tensor):
+            super()._book(tensor, kind, force=force)
+
+    def _sample(self, operation: Any) -> None:
+        super()._sample(operation)
+        total = sum(self._bytes.values()) + self.streamed.ring.resident_bytes
+        self.highest = max(self.highest, total)
+
+
+class _Nf4Matmul(torch.autograd.Function):
+    """What bitsandbytes' does: the weight in 16 bit while it multiplies, twice."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, packed: Tensor, shape: tuple[int, int]) -> Tensor:
+        ctx.packed, ctx.shape = packed, shape
+        return hidden @ _dequantized(packed, shape).t()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return grads[0] @ _dequantized(ctx.packed, ctx.shape), None, None
+
+
+def _dequantized(packed: Tensor, shape: tuple[int, int]) -> Tensor:
+    return packed.new_empty(shape, dtype=torch.bfloat16)
+
+
+class Nf4Linear(nn.Linear):
+    """Bytes of a bitsandbytes layer, whose own parameters cannot be fakes: packed weights, a byte
+    for 64 of them, and four for 256 of those."""
+
+    def __init__(self, like: nn.Linear) -> None:
+        nn.Module.__init__(self)
+        self.in_features, self.out_features = like.in_features, like.out_features
+        count = like.weight.numel()
+        for name, size, dtype in [
+            ("weight", count // 2, torch.uint8),
+            ("absmax", -(-count // 64), torch.uint8),
+            ("nested_absmax", -(-count // (64 * 256)), torch.float32),
+        ]:
+            values = torch.empty(size, 1, dtype=dtype)
+            self.register_parameter(name, nn.Parameter(values, requires_grad=False))
+        self.register_parameter("bias", None)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        shape = (self.out_features, self.in_features)
+        result: Tensor = _Nf4Matmul.apply(hidden, self.weight, shape)
+        return result
+
+
+class Adapted(nn.Module):
+    """A linear map with LoRA beside it, in fp32 as PEFT keeps it."""
+
+    def __init__(self, base: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.base_layer = base
+        self.lora_A = nn.Linear(base.in_features, rank, bias=False, dtype=torch.float32)
+        self.lora_B = nn.Linear(rank, base.out_features, bias=False, dtype=torch.float32)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        result: Tensor = self.base_layer(hidden)
+        adapted = self.lora_B(self.lora_A(hidden.to(torch.float32))) * 2.0
+        return (result + adapted).to(result.dtype)
+
+
+def adapt(model: Any, *, quantized: bool, rank: int = 8) -> None:
+    """The layers' linear maps as LoRA and QLoRA have them; all else frozen."""
+    model.requires_grad_(False)
+    for layer in model.model.layers:
+        for name, linear in list(layer.named_modules()):
+            if isinstance(linear, nn.Linear):
+                path, _, last = name.rpartition(".")
+                base = Nf4Linear(linear) if quantized else linear
+                setattr(layer.get_submodule(path), last, Adapted(base, rank))
+
+
+def footprint(
+    name: str, tokens: int, *, quantized: bool, layers: int | None = None, buffers: int = 2
+) -> Footprint:
+    """One forward and backward pass."""
+    sizes = {**CONFIGS[name], **_LLAMA}
+    if layers is not None:
+        sizes["num_hidden_layers"] = layers
+    with FakeTensorMode():
+        model = bf16_llama(LlamaConfig(**sizes))
+        adapt(model, quantized=quantized)
+        model.enable_input_require_grads()
+        offload = offload_activations(device="cpu", host="meta", copies=SynchronousCopies())
+        checkpoint_activations(model, offload=offload)
+        fuse_causal_lm_loss(model)
+        streamed = stream_frozen_weights(model, copies=NoCopies(), buffers=buffers)
+        ids = torch.zeros(1, tokens, dtype=torch.long)
+        host = sum(slot.num_bytes for slot in streamed._slots())
+        with DeviceTracker(streamed) as tracker:
+            for parameter in model.parameters():
+                if not tracker.is_hidden(parameter):
+                    tracker._adopt_parameter(parameter)
+            adapters = tracker.current.total
+            model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
+        tiles = streamed.head_tiles.fetched_bytes if streamed.head_tiles else 0
+        return Footprint(
+            host / GIB,
+            streamed.ring.peak_bytes / GIB,
+            tracker.highest / GIB,
+            adapters / GIB,
+            tracker.peak.activations / GIB,
+            tracker.peak.temporaries / GIB,
+            (streamed.ring.fetched_bytes + tiles) / GIB,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=[*CONFIGS])
+    parser.add_argument("--tokens", type=int)
+    parser.add_argument("--layers", type=int)
+    parser.add_argument("--blocks", choices=["nf4", "bf16"])
+    args = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    print("GiB; peak: all on the device; moved: over the bus in a step")
+    print("{:6}{:8}{:8}".format("model", "blocks", "tokens") + "".join(
+        f"{head:>12}" for head in ("host", "ring", "peak", "resident", "moved", "seconds")
+    ))  # fmt: skip
+    for name in [args.model] if args.model else CONFIGS:
+        for quantized in (True, False):
+            if args.blocks is not None and quantized != (args.blocks == "nf4"):
+                continue
+            for tokens in [args.tokens] if args.tokens else (512, 4096):
+                start = time.perf_counter()
+                found = footprint(name, tokens, quantized=quantized, layers=args.layers)
+                values = (found.host, found.ring, found.peak, found.adapters, found.moved)
+                cells = "".join(f"{value:12.2f}" for value in values)
+                kind = "nf4" if quantized else "bf16"
+                seconds = time.perf_counter() - start
+                print(f"{name:6}{kind:8}{tokens:<8}{cells}{seconds:12.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

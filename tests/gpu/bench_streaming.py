@@ -1,0 +1,83 @@
+"""Tokens a second and peak of an 8B-shaped LoRA: resident, streamed, and accelerate's offload.
+
+To reach: from the length that `plan_streaming` names on, at most 5 % slower than resident; the
+copies beside the computation, so that a step takes about the longer of the two.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from memlint_runtime import (
+    checkpoint_activations,
+    fuse_causal_lm_loss,
+    plan_streaming,
+    stream_frozen_weights,
+)
+
+from tests.gpu.harness import Result, Step, require
+from tests.gpu.offload_models import LLAMA_8B, Shape, batch, llama, measured, with_lora
+
+WAYS = ("resident", "streamed", "streamed, one buffer", "accelerate")
+
+
+def lora_step(way: str, shape: Shape, tokens: int, device: str) -> Result:
+    """Forward and backward of checkpointed layers under the fused loss."""
+    base = llama(shape, device if way == "resident" else "cpu")
+    model: Any = with_lora(base)
+    model.enable_input_require_grads()
+    checkpoint_activations(model)
+    found: Result = {"way": way, "tokens": tokens}
+    streamed = None
+    if way == "accelerate":
+        require("accelerate")
+        from accelerate import cpu_offload
+
+        cpu_offload(base, execution_device=torch.device(device))
+    else:
+        fuse_causal_lm_loss(model)
+    if way.startswith("streamed"):
+        streamed = stream_frozen_weights(model, buffers=1 if "one" in way else 2)
+        model.to(device)
+    ids = batch(shape, tokens, device)
+
+    def step() -> None:
+        model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
+        model.zero_grad()
+
+    found |= measured(step, device)
+    found["tokens_per_second"] = tokens / float(str(found["seconds"]))
+    if streamed is not None:
+        found["gigabytes_per_second"] = _bus_rate(streamed, device)
+        found["surprises"] = streamed.ring.order.surprises
+        config = model.get_base_model().config
+        plan = plan_streaming(config, "H100", tokens=tokens)
+        found["planned_seconds_h100"] = plan.streamed_seconds
+    return found
+
+
+def _bus_rate(streamed: Any, device: str) -> float:
+    """What copies of a block alone reach."""
+    import time
+
+    block = streamed.blocks[0]
+    target = torch.empty_like(block.host, device=device)
+    copies = streamed.ring.copies_on(torch.device(device))
+    start = time.perf_counter()
+    for _ in range(10):
+        copies.wait(copies.fetch(target, (block.host,)))
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return float(10 * block.num_bytes / (time.perf_counter() - start) / 1e9)
+
+
+STEPS = tuple(
+    Step(
+        f"streaming_lora_8b_{tokens}_{way.replace(', ', '_').replace(' ', '_')}",
+        lambda way=way, tokens=tokens: lora_step(way, LLAMA_8B, tokens, "cuda"),  # type: ignore
+        5,
+    )
+    for tokens in (512, 4096, 16384)
+    for way in WAYS
+)

@@ -1,0 +1,38 @@
+"""The GPU steps of streaming, tiny and on the CPU: they run, and notice what they look for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from memlint_runtime.streaming.blocks import Block
+
+from tests.gpu import bench_streaming, correctness_streaming
+from tests.gpu.offload_models import TINY
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
+
+
+def test_correctness_steps_pass_on_the_cpu() -> None:
+    found = correctness_streaming.bit_equal(TINY, 32, "cpu")
+    assert set(found) == {"none", "checkpointed", "fused loss"}
+    correctness_streaming.given_back(TINY, 32, "cpu")
+
+
+def test_bit_equal_notices_a_wrong_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    use = Block.use
+
+    def wrong(self: Block) -> None:
+        use(self)
+        if self._flat is not None:
+            self._flat[:64] = 0
+
+    monkeypatch.setattr(Block, "use", wrong)
+    with pytest.raises(AssertionError, match="differ"):
+        correctness_streaming.bit_equal(TINY, 32, "cpu")
+
+
+@pytest.mark.parametrize("way", ["resident", "streamed", "streamed, one buffer"])
+def test_benchmark_steps_run_on_the_cpu(way: str) -> None:
+    found = bench_streaming.lora_step(way, TINY, 64, "cpu")
+    assert found["way"] == way
+    assert torch.tensor(found["tokens_per_second"]) > 0

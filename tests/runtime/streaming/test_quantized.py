@@ -1,0 +1,88 @@
+"""A base quantized by bitsandbytes: its bytes stream, and so do the scales."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from memlint_runtime import stream_frozen_weights
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from tests.runtime.streaming.schedulers import SCHEDULERS
+
+bnb = pytest.importorskip("bitsandbytes")
+
+pytestmark = [
+    pytest.mark.usefixtures("poisoned"),
+    pytest.mark.filterwarnings("ignore:.*MatMul8bitLt.*"),
+]
+
+
+class Layer(nn.Module):
+    """Two quantized matrices, the first with an adapter beside it."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.first, self.second = quantized(kind, 128, 256), quantized(kind, 256, 128)
+        self.norm = nn.LayerNorm(128)
+        self.down, self.up = nn.Linear(128, 8, bias=False), nn.Linear(8, 256, bias=False)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        entered = self.norm(hidden)
+        grown = self.first(entered) + self.up(self.down(entered))
+        result: Tensor = hidden + self.second(nn.functional.silu(grown))
+        return result
+
+
+def quantized(kind: str, fan_in: int, fan_out: int) -> nn.Module:
+    if kind == "int8":
+        layer: Any = bnb.nn.Linear8bitLt(fan_in, fan_out, bias=False, has_fp16_weights=False)
+    else:
+        layer = bnb.nn.Linear4bit(
+            fan_in, fan_out, bias=False, compute_dtype=torch.bfloat16, quant_type="nf4",
+            compress_statistics=kind == "nf4 nested",
+        )  # fmt: skip
+    return layer
+
+
+def gradients(kind: str, scheduler: str | None, reentrant: bool | None) -> Any:
+    torch.manual_seed(0)
+    model = nn.ModuleDict({"layers": nn.ModuleList(Layer(kind) for _ in range(4))}).to("cpu")
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("up" in name or "down" in name)
+    streamed = None
+    if scheduler is not None:
+        streamed = stream_frozen_weights(model, copies=SCHEDULERS[scheduler](), min_bytes=0)
+    found = []
+    for step in range(3):
+        torch.manual_seed(step)
+        hidden = torch.randn(4, 16, 128, requires_grad=True)
+        for layer in model["layers"]:  # type: ignore[attr-defined]
+            if reentrant is None:
+                hidden = layer(hidden)
+            else:
+                hidden = checkpoint(layer, hidden, use_reentrant=reentrant)
+        hidden.square().mean().backward()
+        found += [p.grad.clone() for p in model.parameters() if p.grad is not None]
+        model.zero_grad()
+    return found, streamed, model
+
+
+@pytest.mark.parametrize("reentrant", [None, False, True])
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("kind", ["nf4", "nf4 nested", "int8"])
+def test_gradients_are_bit_equal(kind: str, scheduler: str, reentrant: bool | None) -> None:
+    expected, _, resident = gradients(kind, None, reentrant)
+    found, streamed, model = gradients(kind, scheduler, reentrant)
+    assert found
+    for one, other in zip(expected, found, strict=True):
+        assert torch.equal(one, other)
+    # Every weight as bytes, and its scales beside it.
+    slots = [slot for block in streamed.blocks for slot in block.slots]
+    assert len(slots) == 4 * 2 * (3 if kind == "nf4 nested" else 2)
+    assert {slot.home.dtype for slot in slots} <= {torch.uint8, torch.int8, torch.float32}
+    state, wanted = model.state_dict(), resident.state_dict()
+    assert list(state) == list(wanted)
+    assert all(torch.equal(state[name], wanted[name]) for name in wanted)
