@@ -131,7 +131,7 @@ def _write_bytes(data: bytes) -> None:
 
 def _end_cleanly() -> None:
     """A request to end removes the file that is being written, as an interrupt does."""
-    from memlint.cli.main import Terminated
+    from memlint.cli.interrupts import Terminated
 
     def end(number: int, frame: FrameType | None) -> Any:
         raise Terminated

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 import memlint
+from memlint.cli.interrupts import Terminated
 from memlint.cli.options import fail_level_option, read_options, shared_options
 
 CLEAN, FOUND, BROKEN = 0, 1, 2
@@ -49,10 +50,6 @@ def run(arguments: list[str] | None = None) -> int:
     except Exception as error:
         return _failed(error)
     return status if isinstance(status, int) else CLEAN
-
-
-class Terminated(BaseException):  # click takes a KeyboardInterrupt for its own
-    """The process was asked to end: it removes what it was writing and goes."""
 
 
 def _prepare_streams() -> None:

@@ -30,7 +30,6 @@ from memlint.rule import (
     fix,
     together,
 )
-from memlint_rules._models import FLOAT32, weights_dtype
 
 _CALL = "memlint_runtime.step_trainer_in_backward"
 # Billions of parameters, as checkpoints write them: ``Llama-3.1-8B``, not ``8x7B`` or ``A3B``.
@@ -51,7 +50,7 @@ def check(script: Script) -> Iterator[Finding]:
         yield Finding(
             script.span(trainer.node.func),
             f"the gradients of some {billions:g} billion weights wait together for the optimizer: "
-            f"{_size(billions, weights_dtype(script, trainer))}; without accumulation it could "
+            f"{_size(billions, script.weights_dtype(trainer))}; without accumulation it could "
             "use each as it comes",
             _fix(script, trainer, config),
         )
@@ -59,7 +58,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _size(billions: float, dtype: str | None) -> str:
     """What gradients take, in the dtype of their weights; 2 bytes each where it is unknown."""
-    width = 4 if dtype in FLOAT32 else 2
+    width = 4 if dtype == "torch.float32" else 2
     words = f"in {dtype.removeprefix('torch.')}" if dtype is not None else f"at {width} bytes each"
     return f"{billions * width * 1e9 / 2**30:.0f} GiB {words}"
 

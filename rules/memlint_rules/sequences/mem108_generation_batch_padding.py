@@ -10,13 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, Example, Finding, Level, Rule, Script, Trainer
-from memlint_rules._shared_prompts import number, repeating_trainers, swap
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    UNSLOTH,
+    Example,
+    Finding,
+    Level,
+    Rule,
+    Script,
+    Trainer,
+    share_prompts,
+)
 
 
 def check(script: Script) -> Iterator[Finding]:
-    for trainer in repeating_trainers(script, "trl.GRPOTrainer", "trl.RLOOTrainer"):
-        slices = _micro_batches(script, trainer)
+    for trainer in script.repeating_trainers("trl.GRPOTrainer", "trl.RLOOTrainer"):
+        slices = _micro_batches(trainer)
         if slices is None or slices < 2:
             continue
         name = trainer.kind.rpartition(".")[2]
@@ -24,11 +34,11 @@ def check(script: Script) -> Iterator[Finding]:
             script.span(trainer.node.func),
             f"`{name}` generates for {slices} micro-batches at once and pads each of them to the "
             "longest prompt and the longest completion of all",
-            swap(script, trainer, "which cuts each micro-batch to its own longest row"),
+            share_prompts(script, trainer, "which cuts each micro-batch to its own longest row"),
         )
 
 
-def _micro_batches(script: Script, trainer: Trainer) -> int | None:
+def _micro_batches(trainer: Trainer) -> int | None:
     """How many micro-batches a generation batch is cut into; None where that is not known."""
     config = trainer.config
     if config is None or not config.has_option("steps_per_generation"):
@@ -39,7 +49,7 @@ def _micro_batches(script: Script, trainer: Trainer) -> int | None:
         return steps.value if type(steps.value) is int else None
     if whole.given is not False and whole.value is not None:
         return None  # the number of devices decides
-    return number(script, trainer, "gradient_accumulation_steps")
+    return trainer.number("gradient_accumulation_steps")
 
 
 RULE = Rule(
@@ -61,6 +71,7 @@ RULE = Rule(
         "where a generation batch is one micro-batch, and where the number of devices decides."
     ),
     check=check,
+    skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer"})),
     references=(
         "https://github.com/huggingface/trl/issues/7179",

@@ -1,0 +1,7 @@
+"""How a run that is asked to end says so."""
+
+from __future__ import annotations
+
+
+class Terminated(BaseException):  # click takes a KeyboardInterrupt for its own
+    """The process was asked to end: it removes what it was writing and goes."""

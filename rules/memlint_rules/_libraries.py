@@ -1,7 +1,0 @@
-"""Words of the libraries, for triggers."""
-
-from __future__ import annotations
-
-from memlint.rule import LIBRARIES, PACKAGES
-
-__all__ = ["LIBRARIES", "PACKAGES"]

@@ -1,0 +1,38 @@
+"""The structure of the code, as ``tests.structure`` measures it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.structure import circles, measure, package_of, upward
+
+MEASURED = measure(Path(__file__).parent.parent)
+# The ways to set an option and to name a class are methods of the script, and make edits.
+MAKE_EDITS = {"memlint.script.changes", "memlint.script.model", "memlint.script.references"}
+
+
+def test_no_import_runs_upwards() -> None:
+    against = {each.file for each in upward(MEASURED.imports)}
+    assert against <= MAKE_EDITS
+
+
+def test_no_file_of_the_linter_is_imported_in_a_circle() -> None:
+    linter = [each for each in MEASURED.imports if each.file.startswith("memlint.")]
+    assert circles(linter) == []
+
+
+def test_rules_walk_no_syntax_tree() -> None:
+    assert not MEASURED.raw_walks
+
+
+def test_rules_are_short() -> None:
+    assert max(MEASURED.rule_lines.values()) <= 175
+    assert sum(lines > 150 for lines in MEASURED.rule_lines.values()) <= 5
+
+
+def test_every_module_belongs_to_a_package() -> None:
+    top = {"memlint", "memlint.__main__", "memlint.suggest"}
+    loose = {
+        name for name in MEASURED.lines if name.startswith("memlint.") and not package_of(name)
+    }
+    assert loose <= top
