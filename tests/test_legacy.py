@@ -7,6 +7,7 @@ a model of two small layers. bitsandbytes needs a GPU: 4-bit loading is checked 
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import json
@@ -133,8 +134,11 @@ def test_four_bit_loading_becomes_a_quantization_config(surroundings: Path) -> N
     from transformers import BitsAndBytesConfig
 
     text = fixed("sft_qlora.py", surroundings).read_text()
-    line = next(line for line in text.splitlines() if "quantization_config=" in line)
-    source = line.partition("  #")[0].strip().removeprefix("quantization_config=").removesuffix(",")
+    source = next(
+        ast.unparse(node.value)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.keyword) and node.arg == "quantization_config"
+    )
     built = eval(source, {"BitsAndBytesConfig": BitsAndBytesConfig, "QUANTIZED": True})
     assert isinstance(built, BitsAndBytesConfig)
     assert built.load_in_4bit
