@@ -28,6 +28,7 @@ from memlint.rule import (
     Symbol,
 )
 from memlint.rule.migration.removal import fitness, other_releases, since, without
+from memlint.rule.references import reference_to
 from memlint.script.version_guards import is_guarded
 
 
@@ -224,7 +225,7 @@ def _inline(
     for call in calls:
         text = source
         for name in imports:
-            reference = script.reference(name, call.node)
+            reference = reference_to(script, name, call.node)
             if reference is None:
                 return None
             text = text.replace(name.rpartition(".")[2], reference.text)
@@ -252,7 +253,7 @@ def removed_member(script: Script, node: ast.Attribute, value: Symbol) -> Iterat
     fix = None
     match way:
         case Replace(qualname=new, arguments=(), written=()):
-            reference = script.reference(new, node)
+            reference = reference_to(script, new, node)
             if reference is not None:
                 edits = (ReplaceExpression(script.span(node), reference.text), *reference.edits)
                 fix = Fix(f"Use `{new}`", edits, fitness(way.safe))

@@ -23,6 +23,7 @@ from memlint.rule import (
     Script,
     Trainer,
     fix,
+    set_option,
 )
 
 _EVAL, _TRAIN = "per_device_eval_batch_size", "per_device_train_batch_size"
@@ -65,7 +66,7 @@ def _finding(script: Script, config: Config, evaluation: int, training: int) -> 
     given = config.setting(_EVAL)
     node = given.node if given.given and given.node is not None else None
     by_default = "" if given.given else ", by the default,"
-    edits = script.set_option(config, _EVAL, str(training))
+    edits = set_option(script, config, _EVAL, str(training))
     return Finding(
         script.span(node) if node is not None else script.span(config.node.func),
         f"evaluates {evaluation} rows at a time{by_default} where it trains on {training}: its "
