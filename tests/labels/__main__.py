@@ -5,7 +5,9 @@ label a line: repository, commit, path, line (and cell of a notebook), code, lab
 our own words. ``yes`` is a fault that the linter should find. ``no`` is a trap: a place that looks
 like a fault and is none. ``may`` is a matter of opinion, which counts neither way. A finding
 without a label is wrong. Hints are left out. Findings meet labels of their code, file and cell
-within ``NEAR`` lines, the nearest first, each label once. Files are checked for the newest versions.
+within ``NEAR`` lines, the nearest first, each label once; a finding elsewhere in the file meets a
+fault of its code that is left, as a value may live far from where it takes effect. Files are checked
+for the newest versions.
 """
 
 from __future__ import annotations
@@ -85,9 +87,16 @@ def judge(labels: tuple[Label, ...], found: list[dict[str, Any]], root: Path) ->
             one
             for one in open_labels[name, code]
             if one.cell == each.get("cell") and abs(one.line - row) <= NEAR
-        ]
+        ] or [one for one in open_labels[name, code] if one.label == "yes"]
         if near:
-            best = min(near, key=lambda one: (abs(one.line - row), one.label != "yes"))
+            best = min(
+                near,
+                key=lambda one: (
+                    one.cell != each.get("cell"),
+                    abs(one.line - row),
+                    one.label != "yes",
+                ),
+            )
             open_labels[name, code].remove(best)
         if not near or best.label == "no":
             wrong[code] += 1
