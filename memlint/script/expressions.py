@@ -269,6 +269,8 @@ def _comprehension(run: Interpreter, node: Any) -> Value:
         iterated = run.eval(generator.iter)
         known = isinstance(iterated, Sequence) and not iterated.open and iterated.items
         item = merge(iterated.items) if known and isinstance(iterated, Sequence) else UNKNOWN
+        if run.has_tensors:
+            item = tensors.rows_of(run, generator.iter, item)
         assign(run, generator.target, item, node)
         for condition in generator.ifs:
             run.eval(condition)

@@ -340,8 +340,17 @@ class Script(Tree):
 
     @cached_property
     def may_train(self) -> bool:
-        """``trains``, or a backward pass out of a loop: its loop may be elsewhere."""
-        return self.trains or bool(self.method_calls("backward", "manual_backward"))
+        """``trains``, or a backward pass out of a loop, or a trainer's subclass: the loop or the
+        trainer may be made elsewhere."""
+        if self.trains or self.method_calls("backward", "manual_backward"):
+            return True
+        return self.says("Trainer") and any(
+            self._is_trainer(self.api.canonical(base.name))
+            for one in self.classes
+            for node in one.bases
+            for base in options(self.value(node))
+            if isinstance(base, Symbol)
+        )
 
     @property
     def records(self) -> list[Record]:

@@ -11,7 +11,7 @@ from memlint.script.binding import assign
 from memlint.script.expressions import binary
 from memlint.script.project import is_elsewhere
 from memlint.script.state import State
-from memlint.script.tensors import Output, Tensor
+from memlint.script.tensors import Output, Tensor, rows_of
 from memlint.script.tree import walk
 from memlint.script.values import (
     ABSENT,
@@ -138,7 +138,10 @@ def _loop(run: Interpreter, node: ast.For | ast.AsyncFor | ast.While) -> None:
     nest, run.loop_nest = run.loop_nest, (*run.loop_nest, node)
     if not isinstance(node, ast.While):
         item = iterated.items if isinstance(iterated, Sequence) and not iterated.open else ()
-        assign(run, node.target, merge(item) if item else UNKNOWN, node)
+        value = merge(item) if item else UNKNOWN
+        if run.has_tensors:
+            value = rows_of(run, node.iter, value)
+        assign(run, node.target, value, node)
     run.block(node.body)
     run.loops -= 1
     run.branches -= 1

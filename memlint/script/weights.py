@@ -26,7 +26,7 @@ _CASTS = ("to", "half", "float", "bfloat16")
 _FLOAT32_CHECKPOINTS = (
     *("gpt2", "distilgpt2", "openai-community/gpt2", "distilbert/distilgpt2", "t5-"),
     *("google-t5/", "google/flan-t5", "google/mt5", "facebook/bart", "sshleifer/distilbart"),
-    *("EleutherAI/gpt-neo-", "Salesforce/codet5", "google/pegasus"),
+    *("EleutherAI/gpt-neo-", "Salesforce/codet5-", "google/pegasus"),
 )
 
 

@@ -57,13 +57,13 @@ def _is_training_loss(forward: Forward) -> bool:
 
 
 def _cross_entropies(script: Script) -> Iterator[Finding]:
-    """Cross entropies over logits, float32 copies left out: ``MEM204`` reports those."""
+    """Cross entropies over logits. ``MEM204`` reports float32 copies and log-probabilities."""
     if script.avoids_logits or not script.may_train:
         return
     for loss in script.token_losses:
-        if loss.form is not LossForm.CROSS_ENTROPY or loss.upcast or not loss.gradients:
+        if loss.form is not LossForm.CROSS_ENTROPY or loss.upcast or loss.unreduced:
             continue
-        if loss.over_vocabulary:
+        if loss.gradients and loss.over_vocabulary:
             yield Finding(
                 loss.span,
                 "a cross entropy over the logits of all positions: a number for every token and "

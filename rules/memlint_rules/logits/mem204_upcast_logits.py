@@ -44,6 +44,8 @@ def check(script: Script) -> Iterator[Finding]:
         if loss.form is LossForm.GATHERED:
             yield _gathered(loss, edits)
             edits = None if edits is None else ()
+        elif loss.unreduced:
+            yield _unreduced(loss)
         elif loss.upcast:
             yield _upcast(loss)
 
@@ -54,6 +56,15 @@ def _gathered(loss: TokenLoss, edits: tuple[Edit, ...] | None) -> Finding:
         "a log-softmax over every token and word, of which one entry a token is gathered: as "
         "large as the logits, kept for backward, and its gradient as large again",
         _fix(edits),
+    )
+
+
+def _unreduced(loss: TokenLoss) -> Finding:
+    return Finding(
+        loss.span,
+        "log-probabilities by a cross entropy over the logits of all positions: a log-softmax as "
+        "large as the logits, and their gradient, for one number a token",
+        _fix(None),
     )
 
 

@@ -17,7 +17,7 @@ model.train()
 for epoch in range(2):
     for batch in loader:
         ids = batch["input_ids"].to(device)
-        outputs = model(  # planted: MEM302, MEM307
+        outputs = model(  # planted: MEM307
             ids,
             output_hidden_states=True,  # planted: MEM306
             output_attentions=True,  # planted: MEM306
