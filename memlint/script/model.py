@@ -23,6 +23,7 @@ from memlint.script.datasets import Dataset, datasets_of, may_shorten_rows
 from memlint.script.effects import handlers
 from memlint.script.evaluation import Evaluation, evaluations_of, frozen_modules_of
 from memlint.script.flow import Flow
+from memlint.script.forwards import ForwardRun
 from memlint.script.gradients import (
     accumulation_of,
     calls_step,
@@ -49,7 +50,13 @@ from memlint.script.owners import (
 from memlint.script.packing import learns_prompts, sets_attention
 from memlint.script.parameters import takes_parameter
 from memlint.script.project import Project, is_elsewhere
-from memlint.script.prompts import completions_together, prompt_limit, repeating_trainers
+from memlint.script.prompts import (
+    Group,
+    completions_together,
+    prompt_limit,
+    repeating_trainers,
+    scored_elsewhere,
+)
 from memlint.script.purpose import Purpose
 from memlint.script.settings import Setting, python_value, setting_of, unified
 from memlint.script.tensors import Tensor, Use, Width
@@ -719,9 +726,26 @@ class Script(Tree):
         return prompt_limit(self, trainer)
 
     @cached_property
-    def completions_together(self) -> int | None:
-        """How many completions ``generate`` draws for a prompt; None where one or unknown."""
+    def completions_together(self) -> Group | None:
+        """The completions that a loop draws for each prompt; None where one or unknown."""
         return completions_together(self)
+
+    @cached_property
+    def scored_elsewhere(self) -> tuple[Call, ...]:
+        """Calls that score tokens, with a gradient, in another file of the project."""
+        return scored_elsewhere(self, self._run.tensor_uses)
+
+    def call_leading_to(self, run: ForwardRun) -> Call | None:
+        """The call of this file by which a forward pass in another file is reached."""
+        for function, extents in self._run.extents.items():
+            name = getattr(function, "name", "")
+            for first, last in extents:
+                if not is_elsewhere(function) or not first <= run.order <= last:
+                    continue
+                for record in reversed(self.records_between(0, first)):
+                    if record.name.rpartition(".")[2] == name and not is_elsewhere(record.node):
+                        return self.call_at(record.node)
+        return None
 
     # -- tensors ---------------------------------------------------------------------------------
 

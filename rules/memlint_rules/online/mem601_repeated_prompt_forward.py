@@ -70,20 +70,22 @@ def _own_loops(script: Script) -> Iterator[Finding]:
     group = script.completions_together
     if group is None or not script.trains or script.method_calls("shared_prompt_logprobs"):
         return
-    seen = set()
-    for loss in script.token_losses:
-        if loss.form is not LossForm.GATHERED or not loss.shifted or loss.source in seen:
-            continue
-        seen.add(loss.source)
-        if loss.gradients:
-            yield Finding(
-                script.span(loss.source),
-                f"forwards {group} completions with the prompt that they share, {group} times over",
-                advise(
-                    "Take the log-probabilities from `memlint_runtime.shared_prompt_logprobs`, "
-                    "which forwards each prompt once"
-                ),
-            )
+    many = f"{group.count} completions" if group.count else "the completions of a group"
+    times = f", {group.count} times over" if group.count else " again and again"
+    places = dict.fromkeys(
+        loss.source
+        for loss in script.token_losses
+        if loss.shifted and loss.gradients and (loss.form is LossForm.GATHERED or loss.unreduced)
+    )
+    for place in [*places, *(call.node for call in script.scored_elsewhere)]:
+        yield Finding(
+            script.span(place),
+            f"forwards {many} with the prompt that they share{times}",
+            advise(
+                "Take the log-probabilities from `memlint_runtime.shared_prompt_logprobs`, "
+                "which forwards each prompt once"
+            ),
+        )
 
 
 def _fix(script: Script, trainer: Trainer, group: int | None) -> Fix:
@@ -130,7 +132,7 @@ RULE = Rule(
     ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer", "num_return_sequences"})),
+    triggers=(LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer", "generate("})),
     references=("https://github.com/huggingface/trl/pull/2669",),
     examples=(
         Example(
