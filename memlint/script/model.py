@@ -24,6 +24,7 @@ from memlint.script.effects import handlers
 from memlint.script.evaluation import Evaluation, evaluations_of, frozen_modules_of
 from memlint.script.flow import Flow
 from memlint.script.forwards import ForwardRun
+from memlint.script.frozen import FrozenPass, frozen_passes
 from memlint.script.gradients import (
     accumulation_of,
     calls_step,
@@ -736,16 +737,23 @@ class Script(Tree):
         return scored_elsewhere(self, self._run.tensor_uses)
 
     def call_leading_to(self, run: ForwardRun) -> Call | None:
-        """The call of this file by which a forward pass in another file is reached."""
+        """The call of this file by which a forward pass in a helper or another file is reached."""
         for function, extents in self._run.extents.items():
             name = getattr(function, "name", "")
+            if function is not run.function and not is_elsewhere(function):
+                continue
             for first, last in extents:
-                if not is_elsewhere(function) or not first <= run.order <= last:
+                if not first <= run.order <= last:
                     continue
                 for record in reversed(self.records_between(0, first)):
                     if record.name.rpartition(".")[2] == name and not is_elsewhere(record.node):
                         return self.call_at(record.node)
         return None
+
+    @cached_property
+    def frozen_passes(self) -> tuple[FrozenPass, ...]:
+        """Forward passes of models that a training step runs and nothing trains."""
+        return frozen_passes(self)
 
     # -- tensors ---------------------------------------------------------------------------------
 

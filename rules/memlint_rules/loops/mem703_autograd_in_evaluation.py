@@ -33,7 +33,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for evaluation in script.evaluations:
         first = evaluation.forwards[0]
-        if any(forward.gradients is not True for forward in evaluation.forwards):
+        if not all(forward.records_gradients for forward in evaluation.forwards):
             continue
         if not (evaluation.sets_mode or evaluation.called):
             continue
@@ -43,6 +43,19 @@ def check(script: Script) -> Iterator[Finding]:
             "layers are kept for a backward pass that never comes",
             _fix(script, evaluation),
         )
+    yield from _frozen(script)
+
+
+def _frozen(script: Script) -> Iterator[Finding]:
+    """References, teachers and reward models that a training step runs with autograd on."""
+    for one in script.frozen_passes:
+        if one.run.gradients is True:
+            yield Finding(
+                script.span(one.place),
+                "a model that nothing trains runs in the training step with autograd on: its "
+                "activations are kept for a gradient that nobody wants",
+                advise("Run it under `torch.no_grad()`"),
+            )
 
 
 def _fix(script: Script, evaluation: Evaluation) -> Fix:
@@ -84,7 +97,7 @@ RULE = Rule(
     ),
     check=check,
     skips=(TESTS,),
-    triggers=(frozenset({".eval()", ".train(False)"}),),
+    triggers=(frozenset({".eval()", ".train(False)", "backward("}),),
     references=("https://docs.pytorch.org/docs/stable/notes/autograd.html",),
     examples=(
         Example(

@@ -13,7 +13,7 @@ num_generations = 8
 
 
 def get_per_token_logps(model, input_ids, attention_mask, logits_to_keep):
-    logits = model(  # planted: MEM302
+    logits = model(
         input_ids=input_ids, attention_mask=attention_mask
     ).logits
     logits = logits[:, :-1, :]
