@@ -9,6 +9,7 @@ from memlint.script.evaluation import Evaluation
 from memlint.script.flow import Flow
 from memlint.script.forwards import Certainty
 from memlint.script.lengths import Effect, Lengths
+from memlint.script.loop_models import LoopModel
 from memlint.script.losses import LossForm, TokenLoss
 from memlint.script.model import Loop, Script, build_script
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
@@ -44,6 +45,7 @@ __all__ = [
     "Kept",
     "Lengths",
     "Loop",
+    "LoopModel",
     "LossForm",
     "LossOwner",
     "ModelFacts",

@@ -34,9 +34,10 @@ from memlint.script.gradients import (
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
 from memlint.script.lengths import joins_and_cuts
+from memlint.script.loop_models import LoopModel, loop_models
 from memlint.script.losses import TokenLoss, are_only_gathered, token_losses
 from memlint.script.metrics import Metric, metric_of
-from memlint.script.modes import is_off_around
+from memlint.script.modes import is_off_around, module_root
 from memlint.script.outputs import ConfigAssignment, config_assignments, may_read_output
 from memlint.script.owners import (
     AttentionOwner,
@@ -85,9 +86,11 @@ from memlint.script.values import (
     options,
 )
 from memlint.script.weights import (
+    casts_of,
     dtype_name,
     dtype_option,
     given_dtype,
+    holds_float32,
     is_trained,
     loads_float32,
     trains_language_model,
@@ -443,6 +446,22 @@ class Script(Tree):
         """Whether a trainer's weights are definitely loaded in float32."""
         return loads_float32(self, trainer)
 
+    def holds_float32(self, facts: ModelFacts) -> bool:
+        """Whether a loaded model definitely holds float32 weights, by its checkpoint too."""
+        return holds_float32(self, facts)
+
+    def casts_of(self, facts: ModelFacts) -> list[str]:
+        """The dtypes that methods cast a model's weights to (``torch.float32``)."""
+        return casts_of(self, facts)
+
+    def copy_of(self, value: Value) -> Call | None:
+        """The call that copies one model to another (``deepcopy``), where a model is a copy."""
+        for one in options(value):
+            root = module_root(one)
+            if isinstance(root, Object) and root.base is not None and root.made_by is not None:
+                return self.call_at(root.made_by.node)
+        return None
+
     def is_quantized(self, load: Call) -> bool | None:
         """Whether a ``from_pretrained`` call loads quantized weights."""
         return is_quantized(load)
@@ -483,6 +502,11 @@ class Script(Tree):
             and call.receiver.made_by is not None
             and call.receiver.made_by.node in nodes
         )
+
+    @cached_property
+    def loop_models(self) -> tuple[LoopModel, ...]:
+        """The language models that the script's own loops train."""
+        return loop_models(self)
 
     # -- loops -----------------------------------------------------------------------------------
 

@@ -189,8 +189,10 @@ def project_of(path: str, data: bytes, modules: Modules) -> Project | None:
         return None
     if not name.endswith((".py", ".ipynb")) or name.startswith(("test_", "conftest")):
         return None
-    if name.endswith(".py") and b"__main__" not in data and os.path.isfile(
-        os.path.join(os.path.dirname(path), "__init__.py")
+    if (
+        name.endswith(".py")
+        and b"__main__" not in data
+        and os.path.isfile(os.path.join(os.path.dirname(path), "__init__.py"))
     ):
         return None
     return Project(path, modules) if os.path.isfile(path) else None

@@ -70,9 +70,9 @@ def _limit_in_data(script: Script) -> int | None:
 
 
 class Group(NamedTuple):
-    """Completions of one prompt. count: how many, None where the script does not say."""
+    """Completions of one prompt. size: how many, None where the script does not say."""
 
-    count: int | None
+    size: int | None
 
 
 def completions_together(script: Script) -> Group | None:
@@ -99,10 +99,13 @@ def _more_than_one(script: Script, setting: Setting) -> Iterator[int | None]:
     if setting.given is True:
         if type(setting.value) is int and setting.value > 1:
             yield setting.value
-        elif setting.value is UNSURE and setting.node is not None:
+        elif (
+            setting.value is UNSURE
+            and setting.node is not None
+            and re.search(_COUNTS, script.text(setting.node))
+        ):
             # ``num_return_sequences=args.group_size``
-            if re.search(_COUNTS, script.text(setting.node)):
-                yield None
+            yield None
 
 
 def _repeated_tensors(script: Script) -> Iterator[int | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlint.script.calls import Call, Trainer, is_language_model
+from memlint.script.calls import Call, ModelFacts, Trainer, is_language_model
 from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.values import Object, Symbol
 
@@ -97,7 +97,20 @@ def loads_float32(script: Script, trainer: Trainer) -> bool:
     model = trainer.model
     if model.by_name:
         return weights_dtype(script, trainer) == FLOAT32
+    return holds_float32(script, model)
+
+
+def casts_of(script: Script, model: ModelFacts) -> list[str]:
+    """The dtypes that methods cast a model's weights to."""
+    casts = [_cast(script, call) for call in script.calls_on(model, *_CASTS)]
+    return [name for name in casts if name is not None]
+
+
+def holds_float32(script: Script, model: ModelFacts) -> bool:
+    """Whether a loaded model definitely holds float32 weights, by its checkpoint too."""
     load = model.load
+    if any(name != FLOAT32 for name in casts_of(script, model)):
+        return False
     if load is None or not is_language_model(load) or script.is_quantized(load) is not False:
         return False
     stored = isinstance(model.name, str) and model.name.startswith(_FLOAT32_CHECKPOINTS)

@@ -5,9 +5,9 @@ label a line: repository, commit, path, line (and cell of a notebook), code, lab
 our own words. ``yes`` is a fault that the linter should find. ``no`` is a trap: a place that looks
 like a fault and is none. ``may`` is a matter of opinion, which counts neither way. A finding
 without a label is wrong. Hints are left out. Findings meet labels of their code, file and cell
-within ``NEAR`` lines, the nearest first, each label once; a finding elsewhere in the file meets a
-fault of its code that is left, as a value may live far from where it takes effect. Files are checked
-for the newest versions.
+within ``NEAR`` lines, the nearest first, each label once. A finding elsewhere in the file meets a
+fault of its code that is left: a value may live far from where it takes effect. All files are
+checked for the newest versions.
 """
 
 from __future__ import annotations
@@ -82,7 +82,11 @@ def judge(labels: tuple[Label, ...], found: list[dict[str, Any]], root: Path) ->
     words = []
     start = f"{root.resolve()}/"
     for each in found:
-        name, code, row = each["filename"].removeprefix(start), each["code"], each["location"]["row"]
+        name, code, row = (
+            each["filename"].removeprefix(start),
+            each["code"],
+            each["location"]["row"],
+        )
         near = [
             one
             for one in open_labels[name, code]
@@ -124,7 +128,9 @@ def main(root: Path, words: bool) -> None:
     verdict = judge(
         tuple(one for one in labels if one.file in set(there)), findings(root, there), root
     )
-    click.echo(f"{len(there)} of {len(files)} files, {sum(one.code != '' for one in labels)} labels")
+    click.echo(
+        f"{len(there)} of {len(files)} files, {sum(one.code != '' for one in labels)} labels"
+    )
     click.echo(f"{'code':8} {'right':>6} {'wrong':>6} {'missed':>6} {'precision':>9} {'recall':>7}")
     for code in sorted({*verdict.right, *verdict.wrong, *verdict.missed}):
         _print(code, verdict.right[code], verdict.wrong[code], verdict.missed[code])

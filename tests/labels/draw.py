@@ -18,7 +18,9 @@ import click
 
 MAX_BYTES = 24_000
 _A_REPOSITORY = 2
-_LEFT_OUT = re.compile(r"(^|/)(tests?|site-packages|build|docs?|\.[^/]*)/|(^|/)(test_|conftest|setup)")
+_LEFT_OUT = re.compile(
+    r"(^|/)(tests?|site-packages|build|docs?|\.[^/]*)/|(^|/)(test_|conftest|setup)"
+)
 _LOOP = re.compile(r"\.backward\(")
 _TRAINER = re.compile(r"\b\w*Trainer\(")
 _TRAINS = re.compile(r"from_pretrained\(|\btrl\b|\bpeft\b")
@@ -87,7 +89,11 @@ def draw(root: Path, seed: int, count: int) -> list[tuple[str, str]]:
         for turn in range(_A_REPOSITORY):
             for repository in order:
                 files = by_repository[repository]
-                if len(picked) < count // 3 and taken[repository] < _A_REPOSITORY and turn < len(files):
+                if (
+                    len(picked) < count // 3
+                    and taken[repository] < _A_REPOSITORY
+                    and turn < len(files)
+                ):
                     taken[repository] += 1
                     picked.append((kind, files[turn]))
         drawn += picked

@@ -30,6 +30,7 @@ from memlint.rule import (
     fix,
     set_option,
     together,
+    unchecked_loops,
     unless_switched_off,
 )
 
@@ -47,6 +48,7 @@ def check(script: Script) -> Iterator[Finding]:
             and (_is_written(config) or not _waits_for_its_class(script, config, trainers))
         ):
             yield _finding(script, config, trainers)
+    yield from unchecked_loops(script)
 
 
 def _is_written(config: Config) -> bool:
@@ -144,7 +146,7 @@ RULE = Rule(
     ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config"})),
+    triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config", "backward("})),
     references=(
         "https://arxiv.org/abs/2205.05198",
         "https://huggingface.co/docs/transformers/perf_train_gpu_one",

@@ -23,6 +23,7 @@ from memlint.rule import (
     Script,
     Trainer,
     fix,
+    larger_evaluation_loops,
     set_option,
 )
 
@@ -48,6 +49,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         seen.add(config.node)
         yield _finding(script, config, evaluation.value, training.value)
+    yield from larger_evaluation_loops(script)
 
 
 def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
@@ -106,7 +108,7 @@ RULE = Rule(
     ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"Trainer"})),
+    triggers=(LIBRARIES, frozenset({"Trainer", "backward("})),
     references=("https://huggingface.co/docs/transformers/main_classes/trainer",),
     examples=(
         Example(

@@ -70,8 +70,8 @@ def _own_loops(script: Script) -> Iterator[Finding]:
     group = script.completions_together
     if group is None or not script.trains or script.method_calls("shared_prompt_logprobs"):
         return
-    many = f"{group.count} completions" if group.count else "the completions of a group"
-    times = f", {group.count} times over" if group.count else " again and again"
+    many = f"{group.size} completions" if group.size else "the completions of a group"
+    times = f", {group.size} times over" if group.size else " again and again"
     places = dict.fromkeys(
         loss.source
         for loss in script.token_losses

@@ -23,8 +23,10 @@ from memlint.rule import (
     Script,
     Trainer,
     fix,
+    float32_loads,
     reference_to,
     set_option,
+    upcast_models,
 )
 
 _FLOAT32 = "torch.float32"
@@ -38,6 +40,10 @@ def check(script: Script) -> Iterator[Finding]:
     for trainer in script.training:
         if _loads_by_name(script, trainer):
             yield _by_name(script, trainer)
+    for model, frozen in float32_loads(script):
+        if not script.is_trained(model.load):
+            yield from _check_load(script, model.load, frozen)
+    yield from upcast_models(script)
 
 
 def _scales_losses(trainer: Trainer) -> bool:
@@ -49,7 +55,7 @@ def _scales_losses(trainer: Trainer) -> bool:
     return fp16.given is not False and fp16.value is not False
 
 
-def _check_load(script: Script, load: Call) -> Iterator[Finding]:
+def _check_load(script: Script, load: Call, frozen: bool = False) -> Iterator[Finding]:
     trainers = [
         one
         for one in script.training
@@ -57,7 +63,7 @@ def _check_load(script: Script, load: Call) -> Iterator[Finding]:
     ]
     if script.is_quantized(load) is not False or any(map(_scales_losses, trainers)):
         return
-    frozen = bool(trainers) and all(trainer.peft for trainer in trainers)
+    frozen = all(trainer.peft for trainer in trainers) if trainers else frozen
     setting = script.given_dtype(load)
     if setting is None:
         if script.api.behaviour("load-dtype") == "float32" and not load.open_ended:
@@ -129,7 +135,7 @@ RULE = Rule(
     ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"Trainer"})),
+    triggers=(LIBRARIES, frozenset({"Trainer", "backward("})),
     references=("https://huggingface.co/docs/transformers/models#model-data-type",),
     examples=(
         Example(

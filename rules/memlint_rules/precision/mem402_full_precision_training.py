@@ -23,6 +23,7 @@ from memlint.rule import (
     Script,
     advise,
     fix,
+    full_precision_loops,
     set_option,
 )
 
@@ -36,6 +37,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if all(script.loads_float32(one) for one in trainers):
             yield _finding(script, config)
+    yield from full_precision_loops(script)
 
 
 def _neither(config: Config) -> bool:
@@ -86,7 +88,7 @@ RULE = Rule(
     ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"Trainer"})),
+    triggers=(LIBRARIES, frozenset({"Trainer", "backward("})),
     references=(
         "https://arxiv.org/abs/1710.03740",
         "https://huggingface.co/docs/transformers/perf_train_gpu_one",

@@ -26,6 +26,7 @@ from memlint.rule import (
     Script,
     Trainer,
     fix,
+    references_of_loops,
     set_option,
 )
 
@@ -41,6 +42,7 @@ def check(script: Script) -> Iterator[Finding]:
             yield from _beside_adapter(script, trainer)
         elif trainer.kind in _PREFERENCE and trainer.peft is False:
             yield from _not_precomputed(script, trainer)
+    yield from references_of_loops(script)
 
 
 def _beside_adapter(script: Script, trainer: Trainer) -> Iterator[Finding]:
@@ -124,7 +126,7 @@ RULE = Rule(
         "data, images and synchronized references, with which TRL refuses to precompute."
     ),
     check=check,
-    triggers=(LIBRARIES, frozenset({"Trainer"})),
+    triggers=(LIBRARIES, frozenset({"Trainer", "backward("})),
     references=("https://huggingface.co/docs/trl/dpo_trainer",),
     examples=(
         Example(
