@@ -64,6 +64,8 @@ def _name(run: Interpreter, node: ast.Name) -> Value:
     slot = run.lookup(node.id)
     if slot is not None:
         value = slot.value
+        if isinstance(value, Symbol):
+            return run.project_constant(value)
         if not isinstance(value, Choice):
             return UNKNOWN if value is ABSENT else value
         # Where some path leaves the name unbound, using it there would be a NameError.

@@ -33,6 +33,7 @@ from memlint.script.values import (
     How,
     Object,
     Origin,
+    Sequence,
     Slot,
     Symbol,
     Unknown,
@@ -125,8 +126,29 @@ class Interpreter:
 
     # -- other files of the project --------------------------------------------------------------
 
-    def project_value(self, name: str, depth: int = 3) -> Value | None:
+    def project_value(self, name: str) -> Value | None:
         """The function or class that a name of another file of the project stands for."""
+        value = self._value_elsewhere(name)
+        return value if isinstance(value, Function | Class) else None
+
+    def project_constant(self, symbol: Symbol) -> Value:
+        """What a name of another file stands for where that is plain data; else the name.
+
+        ``from config import BATCH_SIZE``, ``config.SFT_OPTIONS``: numbers, strings, lists, dicts,
+        instances of data classes.
+        """
+        if self.project is None or "." not in symbol.name:
+            return symbol
+        value = self._value_elsewhere(symbol.name)
+        if isinstance(value, Constant | Sequence):
+            return value
+        if isinstance(value, Object) and (
+            value.type == "dict" or (value.cls is not None and value.cls.is_dataclass)
+        ):
+            return value
+        return symbol
+
+    def _value_elsewhere(self, name: str, depth: int = 3) -> Value | None:
         if self.project is None:
             return None
         found = self.project.find(name, self.homes.get(self.root_scope()))
@@ -141,15 +163,15 @@ class Interpreter:
         if isinstance(value, Symbol) and depth:
             # Imported there from a third file.
             before, self.scope = self.scope, scope
-            value = self.project_value(
+            value = self._value_elsewhere(
                 ".".join([value.name, *rest.split(".")[: bool(rest)]]), depth - 1
             )
             self.scope = before
             return value
         if isinstance(value, Class) and rest:
             method = self.class_slot(value, rest)
-            value = method.value if method is not None else None
-        return value if isinstance(value, Function | Class) else None
+            return method.value if method is not None else None
+        return value if not rest else None
 
     def root_scope(self) -> int:
         """The scope of the module that runs."""
@@ -367,7 +389,7 @@ class Interpreter:
             # One value a place: the same again is no news.
             if isinstance(before, Symbol) and before.name == name:
                 return before
-            return Symbol(name, node)
+            return self.project_constant(Symbol(name, node))
         if isinstance(value, Object):
             found = self.attribute(value, node.attr)
             if found is UNKNOWN and node.attr in FIELDS and value.type is None:

@@ -95,7 +95,9 @@ def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
 def _is_off(trainer: Trainer, option: str) -> bool:
     assert trainer.config is not None
     setting = trainer.config.setting(option)
-    return setting.given is False or setting.is_value(0, 0.0)
+    # A command line leaves it at its default until somebody asks for it.
+    by_parser = setting.given is None and trainer.config.fed_by_parser
+    return by_parser or setting.given is False or setting.is_value(0, 0.0)
 
 
 RULE = Rule(
