@@ -330,9 +330,14 @@ class Trainer(Call):
     def config(self) -> Config | None:
         """Its configuration, where the script makes it in one place; None where that is unknown."""
         made = self.args.value
-        if not isinstance(made, Object):
-            return None
-        return self.script.config_of(made)
+        if isinstance(made, Object):
+            return self.script.config_of(made)
+        # ``parse_json_file()`` on one path, ``parse_args_into_dataclasses()`` on another.
+        found = options(self.args.raw)
+        configs = [self.script.config_of(one) for one in found if isinstance(one, Object)]
+        known = [one for one in configs if one is not None and one.fed_by_parser]
+        alike = len(known) == len(found) and len({one.kind for one in known}) == 1
+        return known[-1] if alike else None
 
     @cached_property
     def model(self) -> ModelFacts:

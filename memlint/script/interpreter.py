@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 
 from memlint.script.expressions import EXPRESSIONS
 from memlint.script.forwards import ForwardRun, is_module
-from memlint.script.functions import call_function
+from memlint.script.functions import call_function, library_base
 from memlint.script.invocations import Record
 from memlint.script.modes import is_known_module
 from memlint.script.project import MAX_DEPTH, MAX_MODULES, Module, Project
@@ -41,6 +41,13 @@ from memlint.script.values import (
     merge,
     merge_slots,
 )
+
+
+def _is_argument_or_trainer(cls: Class) -> bool:
+    """Whether a class holds settings, or is derived from a library's configuration or trainer."""
+    library = library_base(cls) or ""
+    return library.startswith(("transformers.", "trl.")) or (cls.is_dataclass and not library)
+
 
 # handler(interpreter, record) -> the call's value, or None where the handler has nothing to say
 Handler = Callable[["Interpreter", Record], Value | None]
@@ -135,12 +142,14 @@ class Interpreter:
         """What a name of another file stands for where that is plain data; else the name.
 
         ``from config import BATCH_SIZE``, ``config.SFT_OPTIONS``: numbers, strings, lists, dicts,
-        instances of data classes.
+        instances of data classes; and classes of arguments and trainers.
         """
         if self.project is None or "." not in symbol.name:
             return symbol
         value = self._value_elsewhere(symbol.name)
         if isinstance(value, Constant | Sequence):
+            return value
+        if isinstance(value, Class) and _is_argument_or_trainer(value):
             return value
         if isinstance(value, Object) and (
             value.type == "dict" or (value.cls is not None and value.cls.is_dataclass)
