@@ -15,7 +15,11 @@ from memlint.rule.findings import Finding, Fix
 from memlint.rule.kit import advise, fix
 from memlint.script import MISSING, Call, Dataset, LoopModel, Purpose, Script
 
-_ENABLE = 'gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})'
+# Ways to turn checkpointing on, newest first: the method and its keyword.
+_ENABLERS = (
+    ("activation_checkpointing_enable", "activation_checkpointing_kwargs"),
+    ("gradient_checkpointing_enable", "gradient_checkpointing_kwargs"),
+)
 # Methods that return the model that they are called on.
 _SAME = ("to", "cuda", "train", "eval", "float", "half", "bfloat16", "requires_grad_")
 FLOAT32 = "torch.float32"
@@ -41,12 +45,21 @@ def unchecked_loops(script: Script) -> Iterator[Finding]:
 def _checkpoint(script: Script, model: LoopModel) -> Fix:
     load = model.load
     name = _name_of(script, load)
-    message = f"Call `{name or 'model'}.gradient_checkpointing_enable()` after it is loaded"
+    method, keyword = next(
+        (
+            pair
+            for pair in _ENABLERS
+            if script.api.signature(f"transformers.PreTrainedModel.{pair[0]}") is not None
+        ),
+        _ENABLERS[-1],
+    )
+    message = f"Call `{name or 'model'}.{method}()` after it is loaded"
     if script.method_calls("generate"):
         return advise(f"{message}, and put it in evaluation mode to generate")
     if name is None or script.mentions("past_key_values"):
         return advise(message)
-    call = InsertStatement(script.span(script.statement(load.node)), f"{name}.{_ENABLE}", "after")
+    written = f'{name}.{method}({keyword}={{"use_reentrant": False}})'
+    call = InsertStatement(script.span(script.statement(load.node)), written, "after")
     own_code = load.open_ended or load.setting("trust_remote_code").value not in (
         MISSING,
         None,
