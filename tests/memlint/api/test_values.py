@@ -57,11 +57,14 @@ def test_losses_are_those_that_a_refusing_trainer_compares_with(tmp_path: Path) 
 
 
 def test_other_options_take_what_they_are_compared_with_before_an_error(tmp_path: Path) -> None:
-    text = TRAINER.replace("loss_type", "truncation_mode") + """
+    text = (
+        TRAINER.replace("loss_type", "truncation_mode")
+        + """
     def other(self):
         if self.truncation_mode == "quick":
             pass
 """
+    )
     found = values("trl", wheel(tmp_path, {"trl/trainer/dpo_trainer.py": text}))
     assert found == {"trl.DPOConfig.truncation_mode": ("sigmoid", "ipo", "hinge")}
 
