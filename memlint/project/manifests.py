@@ -1,8 +1,9 @@
 """What a project's own files say of the libraries' versions, read line by line.
 
 Lock files, requirement and constraint files, ``Pipfile``, conda's ``environment.yml``,
-``pyproject.toml``, ``setup.cfg``, ``setup.py`` and Dockerfiles. No parsers of these formats: a file that is broken elsewhere still
-says its pins, and nothing is imported that a check of one small script would have to pay for.
+``pyproject.toml``, ``setup.cfg``, ``setup.py`` and Dockerfiles. No parsers of these formats: a
+file that is broken elsewhere still says its pins, and nothing is imported that a check of one
+small script would have to pay for.
 
 Only regular files up to a limit are read, each once, in time linear in their size.
 """

@@ -74,7 +74,7 @@ def test_other_cells_install_nothing() -> None:
     [
         'import os\nos.system("pip install -q trl==0.12.2 peft")\n',
         'subprocess.check_call([sys.executable, "-m", "pip", "install", "trl==0.12.2"])\n',
-        'if True:\n    subprocess.run(\n        ["pip", "install",\n         "trl==0.12.2"],\n    )\n',
+        'if True:\n  subprocess.run(\n    ["pip", "install",\n    "trl==0.12.2"],\n  )\n',
     ],
 )
 def test_what_a_script_installs_counts(text: str) -> None:
