@@ -81,33 +81,31 @@ def judge(labels: tuple[Label, ...], found: list[dict[str, Any]], root: Path) ->
     missed: Counter[str] = Counter()
     words = []
     start = f"{root.resolve()}/"
+    left = []
     for each in found:
-        name, code, row = (
-            each["filename"].removeprefix(start),
-            each["code"],
-            each["location"]["row"],
-        )
+        name, code = each["filename"].removeprefix(start), each["code"]
+        row, cell = each["location"]["row"], each.get("cell")
         near = [
             one
             for one in open_labels[name, code]
-            if one.cell == each.get("cell") and abs(one.line - row) <= NEAR
-        ] or [one for one in open_labels[name, code] if one.label == "yes"]
-        if near:
-            best = min(
-                near,
-                key=lambda one: (
-                    one.cell != each.get("cell"),
-                    abs(one.line - row),
-                    one.label != "yes",
-                ),
-            )
-            open_labels[name, code].remove(best)
-        if not near or best.label == "no":
-            wrong[code] += 1
-            place = f"{each['cell']}:{row}" if each.get("cell") else str(row)
-            words.append(f"wrong  {code} {name}:{place} {each['message'][:90]}")
-        elif best.label == "yes":
+            if one.cell == cell and abs(one.line - row) <= NEAR
+        ]
+        if not near:
+            left.append((name, code, row, cell, each["message"]))
+            continue
+        best = min(near, key=lambda one: (abs(one.line - row), one.label != "yes"))
+        open_labels[name, code].remove(best)
+        (wrong if best.label == "no" else right)[code] += best.label != "may"
+        if best.label == "no":
+            words.append(_wrong(name, code, row, cell, each["message"]))
+    for name, code, row, cell, message in left:
+        faults = [one for one in open_labels[name, code] if one.label == "yes"]
+        if faults:
+            open_labels[name, code].remove(faults[0])
             right[code] += 1
+        else:
+            wrong[code] += 1
+            words.append(_wrong(name, code, row, cell, message))
     for rest in open_labels.values():
         for one in rest:
             if one.label == "yes":
@@ -115,6 +113,10 @@ def judge(labels: tuple[Label, ...], found: list[dict[str, Any]], root: Path) ->
                 place = f"{one.cell}:{one.line}" if one.cell else str(one.line)
                 words.append(f"missed {one.code} {one.file}:{place} {one.note}")
     return Verdict(right, wrong, missed, tuple(sorted(words)))
+
+
+def _wrong(name: str, code: str, row: int, cell: int | None, message: str) -> str:
+    return f"wrong  {code} {name}:{f'{cell}:' if cell else ''}{row} {message[:90]}"
 
 
 @click.command()
