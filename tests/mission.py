@@ -24,10 +24,14 @@ from typing import Any, NamedTuple
 
 import click
 
+from memlint.rule.registry import known_rules
+
 CASES = Path(__file__).parent / "cases"
 ROWS, LOOPS = CASES / "mission", CASES / "loops"
 _HEADER = re.compile(r"(?m)^# (?P<key>target|expect): (?P<value>.*)$")
 _PLANTED = re.compile(r"# planted: (?P<codes>[A-Z0-9, ]+)$")
+# What a snippet's header says of one that is no Python.
+_NO_PYTHON = "does not parse"
 # How a snippet's header calls a fix that is shown and never applied.
 _ADVICE = "advice"
 
@@ -77,13 +81,17 @@ def _snippet(path: Path) -> Snippet:
     if not script.is_file():
         # A recipe or a launch command: any finding will do.
         return Snippet(next(iter(sorted(path.iterdir()))), "", (("MEM", ""),))
-    targets, expected = [], []
+    targets: list[str] = []
+    expected: list[tuple[str, str]] = []
     for match in _HEADER.finditer(script.read_text(encoding="utf-8")):
         if match["key"] == "target":
             targets.append(match["value"])
+        elif match["value"] == _NO_PYTHON:
+            expected.append((_NO_PYTHON, ""))
         elif match["value"] != "-":
-            expected += [each.strip().partition(" ") for each in match["value"].split(",")]
-    return Snippet(script, ",".join(targets), tuple((code, kind) for code, _, kind in expected))
+            words = [each.split() for each in match["value"].split(",")]
+            expected += [(code, "".join(kind)) for code, *kind in words]
+    return Snippet(script, ",".join(targets), tuple(expected))
 
 
 def planted(path: Path) -> Counter[str]:
@@ -96,7 +104,9 @@ def planted(path: Path) -> Counter[str]:
 def findings(paths: list[Path], target: str = "") -> dict[str, list[dict[str, Any]]]:
     """Findings of all rules by path, as the command line prints them."""
     command = [sys.executable, "-m", "memlint", "check", *map(str, paths), "--no-cache"]
-    options = ["--select", "ALL", "--output-format", "json", "--target", target or "newest"]
+    # Some hints are given by their code alone.
+    codes = ",".join(["ALL", *(each.code for each in known_rules())])
+    options = ["--select", codes, "--output-format", "json", "--target", target or "newest"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
     if "Traceback" in done.stderr or not done.stdout:
         raise click.ClickException(done.stderr[-2000:])
@@ -131,7 +141,7 @@ def _judge(row: Row, found: dict[str, list[dict[str, Any]]], offered: frozenset[
         seen = found.get(str(snippet.path), [])
         for code, kind in snippet.expected:
             count += 1
-            if code == "does not parse":
+            if code == _NO_PYTHON:
                 alike = [one for one in seen if one["code"] is None]
             else:
                 alike = [one for one in seen if str(one["code"]).startswith(code)]

@@ -1,4 +1,4 @@
-# expect: MEM607
+# expect: MEM209
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -1,4 +1,4 @@
-# expect: MEM606
+# expect: MEM607
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
