@@ -62,6 +62,7 @@ from memlint.rule.kit import (
 )
 from memlint.rule.loops import (
     float32_loads,
+    frozen_models_with_autograd,
     full_precision_loops,
     larger_evaluation_loops,
     references_of_loops,
@@ -234,6 +235,7 @@ __all__ = [
     "call_beside",
     "fix",
     "float32_loads",
+    "frozen_models_with_autograd",
     "full_precision_loops",
     "fuse_trainers_loss",
     "fuse_trl_loss",

@@ -207,6 +207,18 @@ def references_of_loops(script: Script) -> Iterator[Finding]:
         )
 
 
+def frozen_models_with_autograd(script: Script) -> Iterator[Finding]:
+    """References, teachers and reward models that a step runs with autograd on (MEM703)."""
+    for one in script.frozen_passes:
+        if one.run.gradients is True:
+            yield Finding(
+                script.span(one.place),
+                "a model that nothing trains runs in the training step with autograd on: its "
+                "activations are kept for a gradient that nobody wants",
+                advise("Run it under `torch.no_grad()`"),
+            )
+
+
 def _is_on_gpu(script: Script) -> bool:
     """Whether a loop may run on a GPU: a script that never says so trains on the CPU."""
     return script.says("cuda", "accelerat", "device", "fsdp", "FSDP") and not script.off_cuda
@@ -214,6 +226,7 @@ def _is_on_gpu(script: Script) -> bool:
 
 __all__ = [
     "float32_loads",
+    "frozen_models_with_autograd",
     "full_precision_loops",
     "larger_evaluation_loops",
     "references_of_loops",

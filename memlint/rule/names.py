@@ -23,6 +23,7 @@ _GROUPS = (
         "memlint.rule.trl_losses memlint.rule.shared_prompts",
     ),
     ("What padding costs and who pads", "memlint.rule.padding"),
+    ("Findings in hand-written loops", "memlint.rule.loops"),
     ("Words for triggers", "memlint.rule.triggers"),
     ("What a script says", "memlint.script"),
     ("Edits", "memlint.rule.edits"),

@@ -95,9 +95,8 @@ def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
 def _is_off(trainer: Trainer, option: str) -> bool:
     assert trainer.config is not None
     setting = trainer.config.setting(option)
-    # A command line leaves it at its default until somebody asks for it.
-    by_parser = setting.given is None and trainer.config.fed_by_parser
-    return by_parser or setting.given is False or setting.is_value(0, 0.0)
+    by_default = setting.given is None and trainer.config.fed_by_parser
+    return by_default or setting.given is False or setting.is_value(0, 0.0)
 
 
 RULE = Rule(

@@ -24,6 +24,7 @@ from memlint.rule import (
     WrapStatements,
     advise,
     fix,
+    frozen_models_with_autograd,
     reference_to,
 )
 
@@ -32,30 +33,17 @@ def check(script: Script) -> Iterator[Finding]:
     if not script.imports_package("torch", "transformers", "accelerate"):
         return
     for evaluation in script.evaluations:
-        first = evaluation.forwards[0]
         if not all(forward.records_gradients for forward in evaluation.forwards):
             continue
         if not (evaluation.sets_mode or evaluation.called):
             continue
         yield Finding(
-            first.span,
-            f"`{first.called_as}` runs in evaluation with autograd on: the activations of all "
+            evaluation.forwards[0].span,
+            f"`{evaluation.forwards[0].called_as}` runs in evaluation with autograd on: the activations of all "
             "layers are kept for a backward pass that never comes",
             _fix(script, evaluation),
         )
-    yield from _frozen(script)
-
-
-def _frozen(script: Script) -> Iterator[Finding]:
-    """References, teachers and reward models that a training step runs with autograd on."""
-    for one in script.frozen_passes:
-        if one.run.gradients is True:
-            yield Finding(
-                script.span(one.place),
-                "a model that nothing trains runs in the training step with autograd on: its "
-                "activations are kept for a gradient that nobody wants",
-                advise("Run it under `torch.no_grad()`"),
-            )
+    yield from frozen_models_with_autograd(script)
 
 
 def _fix(script: Script, evaluation: Evaluation) -> Fix:

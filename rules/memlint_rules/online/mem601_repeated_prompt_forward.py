@@ -117,9 +117,8 @@ RULE = Rule(
         "of them: G (P + C) tokens through the model, where P + G C carry the same information. "
         "With prompts of 4,096 tokens, completions of 256 and groups of 8 that is 5.7 times the "
         "tokens, and as many times the activations, for policy, old and reference model alike. "
-        "The runtime's trainers pack each group as a prefix tree and let the gradient flow "
-        "through the shared prompt. "
-        "A hint where the limits of the configuration say that little would be gained."
+        "The runtime's trainers pack each group as a prefix tree and let the gradient flow through "
+        "the shared prompt. A hint where the configuration says that little would be gained."
     ),
     fix_safety=(
         "Safe: log-probabilities and gradients are those of the repeated prompt, up to rounding; "

@@ -85,9 +85,9 @@ def _drop(script: Script, trainer: Trainer, keyword: ast.keyword | None) -> tupl
 def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
     """A full fine-tune that keeps its reference model for the whole run."""
     config = trainer.config
-    if config is None or config.fed_by_parser or script.uses_vision:
+    if config is None or config.fed_by_parser or script.uses_vision or trainer.subclass is not None:
         return
-    if not config.has_option("precompute_ref_log_probs") or trainer.subclass is not None:
+    if not config.has_option("precompute_ref_log_probs"):
         return
     if config.effective("precompute_ref_log_probs").value is not False:
         return
@@ -105,8 +105,7 @@ def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
 
 
 def _reference_free(config: Config) -> bool:
-    setting = config.setting("reference_free")
-    return setting.given is not False and setting.value is not False
+    return (free := config.setting("reference_free")).given is not False and free.value is not False
 
 
 RULE = Rule(
@@ -117,8 +116,7 @@ RULE = Rule(
     why=(
         "The reference of DPO and its kin is the policy before training. Under PEFT it is there "
         "already: the base with the adapter off. In a full fine-tune its log-probabilities never "
-        "change, so that they can be computed once and the copy freed before training starts. "
-        "Either way a whole set of weights leaves the GPU."
+        "change: computed once, the copy is freed before training, and its weights leave the GPU."
     ),
     fix_safety=(
         "Unsafe. With an SFT adapter loaded, what counts as the adapter-free policy depends on the "
