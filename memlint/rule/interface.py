@@ -41,6 +41,7 @@ from memlint.rule.edits import (
     SetKeyword,
     WrapStatements,
 )
+from memlint.rule.engines import colocated_engines, colocates_vllm
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.kit import (
     DEEPSPEED,
@@ -114,6 +115,7 @@ from memlint.script import (
     Tensor,
     Tokenization,
     TokenLoss,
+    Trained,
     Trainer,
     Width,
 )
@@ -213,6 +215,7 @@ __all__ = [
     "Tensor",
     "TokenLoss",
     "Tokenization",
+    "Trained",
     "Trainer",
     "Width",
     "WrapStatements",
@@ -221,6 +224,8 @@ __all__ = [
     "call_after_load",
     "call_after_trainer",
     "call_beside",
+    "colocated_engines",
+    "colocates_vllm",
     "fix",
     "fuse_trainers_loss",
     "fuse_trl_loss",

@@ -16,6 +16,7 @@ from memlint.script.purpose import Purpose
 from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.tensors import MEASURES, Output, Positions, Role, Tensor, Width
 from memlint.script.tokenization import Tokenization
+from memlint.script.trained import Trained
 from memlint.script.training import Event, EventKind, Forward, Held, Kept, Step
 from memlint.script.values import Function, How, Object, Origin, Symbol
 
@@ -62,6 +63,7 @@ __all__ = [
     "Tensor",
     "TokenLoss",
     "Tokenization",
+    "Trained",
     "Trainer",
     "Width",
     "build_script",
