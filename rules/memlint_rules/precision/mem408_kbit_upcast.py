@@ -37,7 +37,7 @@ _LARGE = 100_000
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if not (script.may_train or script.calls_to(_PREPARE)):
+    if not (script.may_train or script.calls_to(_PREPARE, "peft.get_peft_model")):
         return
     for call in script.calls_to("transformers.BitsAndBytesConfig"):
         dtype = call.setting(_OPTION)

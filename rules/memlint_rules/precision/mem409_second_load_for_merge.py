@@ -52,7 +52,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _is_second(script: Script, one: Trained, load: Call) -> bool:
     first = one.load
-    if first is None or load.node is first.node or not _is_same(script, first, load):
+    if first is None or load.node is first.node or not _is_same(script, one, first, load):
         return False
     trains = script.last_training(one)
     if trains is None or not any(record.order > trains.order for record in load.records):
@@ -67,22 +67,32 @@ def _is_second(script: Script, one: Trained, load: Call) -> bool:
     )
 
 
-def _is_same(script: Script, first: Call, load: Call) -> bool:
+def _is_same(script: Script, one: Trained, first: Call, load: Call) -> bool:
     """Whether it loads the trained model's base again, or what training has saved."""
     if load.name.startswith(_WITH_ADAPTER):
         return True
     left, right = _checkpoint(first), _checkpoint(load)
     if load.name != first.name or left is None or right is None:
         return False
-    values = (script.python(left), script.python(right))
-    if all(isinstance(value, str) for value in values):
-        return values[0] == values[1]
-    return script.text(left) == script.text(right)
+    value = script.python(right)
+    if isinstance(value, str):
+        return value == script.python(left) or value.rstrip("/") in _saved(script, one)
+    written = script.text(right)
+    return written == script.text(left) or written.endswith(".base_model_name_or_path")
 
 
 def _checkpoint(load: Call) -> ast.expr | None:
     keyword = load.keyword_node("pretrained_model_name_or_path")
     return keyword.value if keyword is not None else next(iter(load.node.args), None)
+
+
+def _saved(script: Script, one: Trained) -> set[str]:
+    """Where the script saves what it trains."""
+    calls = script.method_calls("save_model", "save_pretrained", "push_to_hub")
+    places = [script.python(call.node.args[0]) for call in calls if call.node.args]
+    if one.config is not None:
+        places += [one.config.setting(name).value for name in ("output_dir", "hub_model_id")]
+    return {place.rstrip("/") for place in places if isinstance(place, str)}
 
 
 def _is_on_gpu(script: Script, load: Call) -> bool:
