@@ -13,6 +13,7 @@ from memlint.script.losses import LossForm, TokenLoss
 from memlint.script.model import Loop, Script, build_script
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
 from memlint.script.purpose import Purpose
+from memlint.script.restoring import Fate
 from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.tensors import MEASURES, Output, Positions, Role, Tensor, Width
 from memlint.script.tokenization import Tokenization
@@ -37,6 +38,7 @@ __all__ = [
     "Evaluation",
     "Event",
     "EventKind",
+    "Fate",
     "Flow",
     "Forward",
     "Function",

@@ -52,7 +52,7 @@ from memlint.script.parameters import takes_parameter
 from memlint.script.project import Project, is_elsewhere
 from memlint.script.prompts import completions_together, prompt_limit, repeating_trainers
 from memlint.script.purpose import Purpose
-from memlint.script.restoring import device_names, restores_state
+from memlint.script.restoring import Fate, device_names, fates_of
 from memlint.script.settings import Setting, python_value, setting_of, unified
 from memlint.script.tensors import Tensor, Use, Width
 from memlint.script.tokenization import Tokenization, tokenizations_of
@@ -515,9 +515,9 @@ class Script(Tree):
         """The last call that trains a model, in the order of the run."""
         return last_training(self, trained)
 
-    def restores_state(self, call: Call) -> bool:
-        """Whether what ``torch.load`` reads certainly goes into ``load_state_dict`` alone."""
-        return restores_state(self, call)
+    def fates_of(self, call: Call) -> set[Fate]:
+        """What becomes of what ``torch.load`` reads, over all its uses."""
+        return fates_of(self, call)
 
     # -- loops -----------------------------------------------------------------------------------
 

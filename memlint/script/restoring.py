@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
@@ -12,64 +13,85 @@ from memlint.script.values import Constant, Object, options
 if TYPE_CHECKING:
     from memlint.script.model import Script
 
+
+class Fate(StrEnum):
+    """What becomes of something that is read from a file.
+
+    RESTORED: a module, an optimizer or a schedule copies it to where its own tensors are.
+    LOOKED_AT: numbers and words that are on no device. KEPT: what may be a small tensor, or the
+    state of something that may keep it as it is. UNKNOWN: it may be used as it was read.
+    """
+
+    RESTORED = "restored"
+    LOOKED_AT = "looked at"
+    KEPT = "kept"
+    UNKNOWN = "unknown"
+
+
 _RESTORES = frozenset({"load_state_dict", "load_model_state_dict", "set_peft_model_state_dict"})
-# Items of a checkpoint that hold numbers, words, or states that are the CPU's.
-_NO_WEIGHTS = re.compile(
-    r"epoch|step|iter|loss|best|acc|config|args|score|metric|seed|rng|version|lr$|name|history"
-)
+# Averages of weights, which may take what they are given as it is.
+_AVERAGES = re.compile(r"(?i)ema|average|avg|shadow|swa|replay|buffer")
+# Items of a checkpoint that are on no device, and those that may be tensors of a number.
+_WORDS = re.compile(r"epoch|step|iter|config|args|seed|rng|version|name|vocab")
+_NUMBERS = re.compile(r"loss|best|acc|score|metric|history|lr$")
 _LOOKS = ("len", "print", "isinstance", "list", "sorted", "type")
 # A chain of names longer than this is not followed.
 _DEPTH = 4
 
 
-def restores_state(script: Script, call: Call) -> bool:
-    """Whether what a call reads certainly goes into ``load_state_dict``, and nothing else is read
-    of it but numbers and words: where its tensors are makes no difference then."""
-    ends = _ends(script, call.node, _DEPTH)
-    return True in ends and None not in ends
+def fates_of(script: Script, call: Call) -> set[Fate]:
+    """What becomes of what a call reads, over all uses."""
+    return _fates(script, call.node, _DEPTH)
 
 
-def _ends(script: Script, node: ast.AST, depth: int) -> set[bool | None]:
-    """What becomes of an expression: True for a state that is restored, False for what is looked
-    at only, None for what may be anything."""
+def _fates(script: Script, node: ast.AST, depth: int) -> set[Fate]:
     parent = script.parent(node)
     match parent:
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if node in parent.args:
-            return {True} if name in _RESTORES else {False} if name in _LOOKS else {None}
+            if name in _RESTORES:
+                return {_restored(script, parent)}
+            return {Fate.LOOKED_AT if name in _LOOKS else Fate.UNKNOWN}
         case ast.Attribute(attr="get" | "pop" | "keys" | "items" | "values"):
             around = script.parent(parent)
             return _of_item(script, around, getattr(around, "args", [])[:1], depth)
         case ast.Subscript(slice=key) if parent.value is node:
             return _of_item(script, parent, [key], depth)
         case ast.IfExp() if node is not parent.test:
-            return _ends(script, parent, depth)
+            return _fates(script, parent, depth)
         case ast.comprehension() if parent.iter is node:
             made = script.parent(parent)
-            return _ends(script, made, depth) if isinstance(made, ast.DictComp) else {False}
+            if isinstance(made, ast.DictComp):
+                return _fates(script, made, depth)
+            return {Fate.LOOKED_AT}
         case ast.Assign(targets=[ast.Name(id=name)]) if depth:
             return _of_name(script, parent, name, depth - 1)
         case ast.Compare() | ast.Expr() | ast.Delete():
-            return {False}
-    return {None}
+            return {Fate.LOOKED_AT}
+    return {Fate.UNKNOWN}
 
 
-def _of_item(
-    script: Script, item: ast.AST | None, keys: list[ast.expr], depth: int
-) -> set[bool | None]:
+def _restored(script: Script, call: ast.Call) -> Fate:
+    own = any(one.name in _RESTORES for one in script.nodes(ast.FunctionDef))
+    return Fate.KEPT if own or _AVERAGES.search(script.text(call.func)) else Fate.RESTORED
+
+
+def _of_item(script: Script, item: ast.AST | None, keys: list[ast.expr], depth: int) -> set[Fate]:
     """What becomes of ``checkpoint["model"]``, or of ``checkpoint.get("model")``."""
     if item is None:
-        return {None}
+        return {Fate.UNKNOWN}
     key = script.python(keys[0]) if keys else None
-    if isinstance(key, str) and _NO_WEIGHTS.search(key.lower()):
-        return {False}
-    return _ends(script, item, depth)
+    if isinstance(key, str) and _NUMBERS.search(key.lower()):
+        return {Fate.KEPT}
+    if isinstance(key, str) and _WORDS.search(key.lower()):
+        return {Fate.LOOKED_AT}
+    return _fates(script, item, depth)
 
 
-def _of_name(script: Script, statement: ast.Assign, name: str, depth: int) -> set[bool | None]:
-    found: set[bool | None] = set()
+def _of_name(script: Script, statement: ast.Assign, name: str, depth: int) -> set[Fate]:
+    found: set[Fate] = set()
     for use in script.flow.uses(name, script.flow.scope(statement)):
         if statement in script.flow.definitions(use):
-            found |= _ends(script, use, depth)
+            found |= _fates(script, use, depth)
     return found
 
 

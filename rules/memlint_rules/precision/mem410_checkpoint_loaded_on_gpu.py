@@ -16,6 +16,7 @@ from memlint.rule import (
     Call,
     Edit,
     Example,
+    Fate,
     Finding,
     Level,
     Rule,
@@ -41,12 +42,15 @@ def check(script: Script) -> Iterator[Finding]:
         if place.given is None or call.open_ended or call.in_loop:
             continue
         saved = place.given is False or place.value is None
-        if not (saved or _is_gpu(script, call)) or not script.restores_state(call):
+        if not (saved or _is_gpu(script, call)):
+            continue
+        fates = script.fates_of(call)
+        if Fate.UNKNOWN in fates or Fate.RESTORED not in fates:
             continue
         yield Finding(
             script.span(call.node.func),
             _RESTORED if saved else _KEPT,
-            fix(f'Set `{_OPTION}="cpu"`', _edits(script, call)),
+            fix(f'Set `{_OPTION}="cpu"`', _edits(script, call), unsafe=Fate.KEPT in fates),
         )
 
 
@@ -77,7 +81,8 @@ RULE = Rule(
     ),
     fix_safety=(
         "Safe: `load_state_dict` copies values to where the parameters and the states belong. "
-        "Reported only where nothing else is read but numbers and words."
+        "Unsafe where something else is read that may be a tensor (a best score), or averages of "
+        "weights are restored, which may keep what they get."
     ),
     check=check,
     skips=(OFF_CUDA, TESTS),

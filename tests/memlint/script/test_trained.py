@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memlint.script import Trained
+from memlint.script import Fate, Trained
 from tests.memlint.script.scripts import read
 
 LOAD = """
@@ -142,7 +142,21 @@ USED = {
 def test_what_becomes_of_a_checkpoint(name: str) -> None:
     script = read("import torch\n" + (RESTORED | USED)[name])
     (call,) = script.calls_to("torch.load")
-    assert script.restores_state(call) is (name in RESTORED)
+    fates = script.fates_of(call)
+    assert (Fate.RESTORED in fates and Fate.UNKNOWN not in fates) is (name in RESTORED)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'c = torch.load("f")\nmodel.load_state_dict(c["model"])\nbest = c["best_score"]',
+        'c = torch.load("f")\nmodel.load_state_dict(c["m"])\nema.load_state_dict(c["e"])',
+    ],
+)
+def test_what_may_keep_a_tensor_as_it_was_read(text: str) -> None:
+    script = read("import torch\n" + text)
+    (call,) = script.calls_to("torch.load")
+    assert script.fates_of(call) == {Fate.RESTORED, Fate.KEPT}
 
 
 @pytest.mark.parametrize(
