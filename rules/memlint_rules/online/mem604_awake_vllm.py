@@ -26,6 +26,7 @@ from memlint.rule import (
     colocates_vllm,
     fix,
     set_option,
+    unless_switched_off,
 )
 
 _OPTION = "vllm_enable_sleep_mode"
@@ -40,7 +41,7 @@ def check(script: Script) -> Iterator[Finding]:
         yield Finding(
             script.span(node if node is not None else config.node.func),
             "vLLM keeps its weights and key-value cache on the GPU while the model trains",
-            _fix(script, config),
+            unless_switched_off(config.setting(_OPTION), _fix(script, config)),
         )
     if script.method_calls("sleep") and script.method_calls("wake_up"):
         return
@@ -82,7 +83,7 @@ RULE = Rule(
     fix_safety=(
         "Safe: the same completions come from the same weights, after a moment to wake up. Advice "
         "where the script sets expandable segments, which vLLM refuses together with sleep mode, "
-        "and for quantized weights."
+        "for quantized weights, and where `False` is written."
     ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA, TESTS),

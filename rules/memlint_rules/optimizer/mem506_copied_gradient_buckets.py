@@ -23,6 +23,7 @@ from memlint.rule import (
     advise,
     fix,
     set_option,
+    unless_switched_off,
 )
 
 _OPTION = "gradient_as_bucket_view"
@@ -58,7 +59,8 @@ def _fix(script: Script, call: Call) -> Fix:
         return advise(f"{message}, and free gradients with `zero_grad(set_to_none=True)`")
     if script.says(".grad.detach_", ".grad ="):
         return advise(message)
-    return fix(message, set_option(script, call, _OPTION, "True"))
+    proposed = fix(message, set_option(script, call, _OPTION, "True"))
+    return unless_switched_off(call.setting(_OPTION), proposed)
 
 
 RULE = Rule(
@@ -75,7 +77,8 @@ RULE = Rule(
     ),
     fix_safety=(
         "Safe: the same numbers are averaged. Advice only where the script zeroes gradients instead "
-        "of freeing them, or writes `.grad` itself: a view cannot be detached in place."
+        "of freeing them or writes `.grad` itself, as a view cannot be detached in place, and where "
+        "`False` is written."
     ),
     check=check,
     skips=(OFF_CUDA, TESTS),
