@@ -37,31 +37,42 @@ def check(script: Script) -> Iterator[Finding]:
     if script.is_sharded:
         return
     for one in script.trained:
-        billions = one.facts.billions
+        billions, name = one.facts.billions, one.facts.checkpoint
         if one.peft is not True or billions is None or billions <= _LEAST:
             continue
-        load = one.load
-        if load is None or script.is_quantized(load) is not False or load.open_ended:
-            continue
-        name = one.facts.checkpoint
         if _STORED_QUANTIZED.search(name) or script.api.family(name).experts:
+            continue
+        if not (_loads_plain(script, one) or _names_plain(one)):
             continue
         width = 4 if one.dtype == "torch.float32" else 2
         yield Finding(
-            script.span(load.node.func),
+            script.span(one.load.node.func if one.load is not None else one.place),
             f"a frozen base of {billions:g} billion weights at {width} bytes each: "
             f"{billions * width * 1e9 / 2**30:.0f} GiB, {billions * 0.55e9 / 2**30:.0f} in 4 bits",
             _fix(script, one),
         )
 
 
+def _loads_plain(script: Script, one: Trained) -> bool:
+    load = one.load
+    return load is not None and script.is_quantized(load) is False and not load.open_ended
+
+
+def _names_plain(one: Trained) -> bool:
+    """Whether a trainer loads its model by name, and is told nothing of how."""
+    holders = [holder for holder in (one.trainer, one.config) if holder is not None]
+    settings = [holder.setting("model_init_kwargs") for holder in holders]
+    return one.facts.by_name and all(each.given is False or each.is_none for each in settings)
+
+
 def _fix(script: Script, one: Trained) -> Fix:
     message = "Load the base in 4 bits: `BitsAndBytesConfig(load_in_4bit=True, ...)`"
     load = one.load
-    assert load is not None
+    if load is None or script.method_calls("merge_and_unload"):
+        return advise(message)
     config = reference_to(script, "transformers.BitsAndBytesConfig", load.node)
     dtype = reference_to(script, "torch.bfloat16", load.node)
-    if config is None or dtype is None or script.method_calls("merge_and_unload"):
+    if config is None or dtype is None:
         return advise(message)
     source = (
         f'{config.text}(load_in_4bit=True, bnb_4bit_quant_type="nf4", '
