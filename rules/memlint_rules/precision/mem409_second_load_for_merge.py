@@ -26,6 +26,8 @@ from memlint.rule import (
     advise,
 )
 
+# Billions of parameters.
+_LEAST = 0.5
 _WITH_ADAPTER = ("peft.AutoPeftModelForCausalLM", "peft.AutoPeftModel")
 
 
@@ -36,18 +38,23 @@ def check(script: Script) -> Iterator[Finding]:
     ]
     reported: set[object] = set()
     for one in script.trained:
-        for load in loads:
-            if load.node not in reported and _is_second(script, one, load):
-                reported.add(load.node)
-                yield Finding(
-                    script.span(load.node.func),
-                    "the model is loaded on the GPU again while the trained one, its gradients and "
-                    "its optimizer are still there",
-                    advise(
-                        "Use the trained model (`merge_and_unload()`), or delete trainer, model and "
-                        'optimizer first, or load on the CPU: `device_map="cpu"`'
-                    ),
-                )
+        billions = one.facts.billions
+        if billions is not None and billions < _LEAST:
+            continue
+        # The first says it for those that follow.
+        load = next((each for each in loads if _is_second(script, one, each)), None)
+        if load is None or load.node in reported:
+            continue
+        reported.add(load.node)
+        yield Finding(
+            script.span(load.node.func),
+            "the model is loaded on the GPU again while the trained one, its gradients and its "
+            "optimizer are still there",
+            advise(
+                "Use the trained model (`merge_and_unload()`), or delete trainer, model and "
+                'optimizer first, or load on the CPU: `device_map="cpu"`'
+            ),
+        )
 
 
 def _is_second(script: Script, one: Trained, load: Call) -> bool:
