@@ -28,20 +28,18 @@ from memlint.rule import (
 
 # Billions of parameters.
 _LEAST = 0.5
-_WITH_ADAPTER = ("peft.AutoPeftModelForCausalLM", "peft.AutoPeftModel")
+_WITH_ADAPTER = tuple(
+    f"peft.{name}.from_pretrained" for name in ("AutoPeftModelForCausalLM", "AutoPeftModel")
+)
 
 
 def check(script: Script) -> Iterator[Finding]:
-    loads = [
-        *script.model_loads,
-        *script.calls_to(*(f"{n}.from_pretrained" for n in _WITH_ADAPTER)),
-    ]
+    loads = [*script.model_loads, *script.calls_to(*_WITH_ADAPTER)]
     reported: set[object] = set()
     for one in script.trained:
         billions = one.facts.billions
         if billions is not None and billions < _LEAST:
             continue
-        # The first says it for those that follow.
         load = next((each for each in loads if _is_second(script, one, each)), None)
         if load is None or load.node in reported:
             continue
@@ -108,8 +106,8 @@ def _is_on_gpu(script: Script, load: Call) -> bool:
         value = place.value
         if isinstance(value, Object):
             value = script.item(value, "") if value.type == "dict" else None
-        whole = type(value) is int
-        return whole or (isinstance(value, str) and value not in ("cpu", "disk", "meta"))
+        named = isinstance(value, str) and value not in ("cpu", "disk", "meta")
+        return named or type(value) is int
     made = script.model_facts(script.value(load.node))
     return any(
         call.method == "cuda" or script.text(call.node).endswith(("'cuda')", '"cuda")'))
@@ -126,8 +124,8 @@ RULE = Rule(
         "When `train()` returns, the trainer still holds the model, and for a full fine-tune "
         "gradients and optimizer states: `torch.cuda.empty_cache()` frees none of it. Loading the "
         "base a second time, to merge an adapter into it or to try the result, takes all weights "
-        "again. The trained model is there already. Silent where anything is deleted in between, "
-        "where the second load stays on the CPU, and where it runs in another function."
+        "again. The trained model is there already. Silent where anything is deleted between, "
+        "where the load stays on the CPU or in another function, and for small models."
     ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA, TESTS),
