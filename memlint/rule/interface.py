@@ -41,6 +41,7 @@ from memlint.rule.edits import (
     SetKeyword,
     WrapStatements,
 )
+from memlint.rule.engines import colocated_engines, colocates_vllm
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.kit import (
     DEEPSPEED,
@@ -97,6 +98,7 @@ from memlint.script import (
     Evaluation,
     Event,
     EventKind,
+    Fate,
     Flow,
     Forward,
     Function,
@@ -124,6 +126,7 @@ from memlint.script import (
     Tensor,
     Tokenization,
     TokenLoss,
+    Trained,
     Trainer,
     Width,
 )
@@ -168,6 +171,7 @@ __all__ = [
     "Event",
     "EventKind",
     "Example",
+    "Fate",
     "Finding",
     "Fix",
     "Flow",
@@ -225,6 +229,7 @@ __all__ = [
     "Tensor",
     "TokenLoss",
     "Tokenization",
+    "Trained",
     "Trainer",
     "Width",
     "WrapStatements",
@@ -233,6 +238,8 @@ __all__ = [
     "call_after_load",
     "call_after_trainer",
     "call_beside",
+    "colocated_engines",
+    "colocates_vllm",
     "fix",
     "float32_loads",
     "frozen_models_with_autograd",

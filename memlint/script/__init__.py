@@ -14,9 +14,11 @@ from memlint.script.losses import LossForm, TokenLoss
 from memlint.script.model import Loop, Script, build_script
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
 from memlint.script.purpose import Purpose
+from memlint.script.restoring import Fate
 from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.tensors import MEASURES, Output, Positions, Role, Tensor, Width
 from memlint.script.tokenization import Tokenization
+from memlint.script.trained import Trained
 from memlint.script.training import Event, EventKind, Forward, Held, Kept, Step
 from memlint.script.values import Function, How, Object, Origin, Symbol
 
@@ -37,6 +39,7 @@ __all__ = [
     "Evaluation",
     "Event",
     "EventKind",
+    "Fate",
     "Flow",
     "Forward",
     "Function",
@@ -64,6 +67,7 @@ __all__ = [
     "Tensor",
     "TokenLoss",
     "Tokenization",
+    "Trained",
     "Trainer",
     "Width",
     "build_script",

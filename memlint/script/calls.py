@@ -458,6 +458,20 @@ class ModelFacts(NamedTuple):
         return self.name.lower() if isinstance(self.name, str) else ""
 
     @property
+    def billions(self) -> float | None:
+        """Billions of parameters, by the checkpoint's name; None where it does not say them."""
+        from memlint.api.knowledge.sizes import billions
+
+        return billions(self.checkpoint) if self.checkpoint else None
+
+    @property
+    def words(self) -> int | None:
+        """Words in its vocabulary, by the checkpoint's name; None where it does not say them."""
+        from memlint.api.knowledge.sizes import words
+
+        return words(self.checkpoint) if self.checkpoint else None
+
+    @property
     def is_decoder(self) -> bool:
         """Whether its checkpoint is of a family of decoders that is known."""
         return re.search(_DECODERS, self.checkpoint) is not None

@@ -18,6 +18,7 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SCOPES = (*_FUNCTIONS, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_BRANCHES = (ast.If, ast.IfExp, ast.BoolOp, ast.ExceptHandler, ast.match_case)
 _BLOCKS = ("body", "orelse", "finalbody")
 
 
@@ -119,6 +120,16 @@ class Flow:
             current = parent
 
     # -- loops -----------------------------------------------------------------------------------
+
+    def is_run_each_turn(self, loop: ast.AST, node: ast.AST) -> bool:
+        """Whether a turn of a loop runs a node of its own function whatever it meets: no branch, no
+        handler and no inner loop is around it. An early ``continue`` is not looked at."""
+        for around in self._tree.ancestors(node):
+            if around is loop:
+                return True
+            if isinstance(around, (*_SCOPES, *_LOOPS, *_BRANCHES)):
+                return False
+        return False
 
     def last_use(self, loop: ast.AST, names: Iterable[str]) -> ast.stmt | None:
         """The last statement of a loop's body that mentions one of the names.

@@ -44,6 +44,7 @@ from memlint.script.owners import (
     CheckpointingOwner,
     LossOwner,
     avoids_logits,
+    overrides,
     owner_of_attention,
     owner_of_checkpointing,
     owner_of_loss,
@@ -60,9 +61,19 @@ from memlint.script.prompts import (
     scored_elsewhere,
 )
 from memlint.script.purpose import Purpose
+from memlint.script.restoring import Fate, device_names, fates_of
 from memlint.script.settings import Setting, python_value, setting_of, unified
 from memlint.script.tensors import Tensor, Use, Width
 from memlint.script.tokenization import Tokenization, tokenizations_of
+from memlint.script.trained import (
+    Trained,
+    are_exclusive,
+    is_sharded,
+    last_training,
+    lets_go_between,
+    step_bodies,
+    trained_models,
+)
 from memlint.script.trainers import TrainerUse, uses_by_trainer
 from memlint.script.training import (
     CLASSIFIERS,
@@ -390,6 +401,10 @@ class Script(Tree):
         node = made.node if made is not None else None
         return next((one for one in self.trainers if one.node is node), None)
 
+    def overrides(self, trainer: Trainer, *methods: str) -> bool:
+        """Whether a trainer is of a class of the script that defines one of the methods."""
+        return trainer.subclass is not None and overrides(self, trainer.subclass, *methods)
+
     def trainers_with(self, config: Config) -> tuple[Trainer, ...]:
         """The trainers that get a configuration."""
         return tuple(
@@ -519,6 +534,43 @@ class Script(Tree):
     def loop_models(self) -> tuple[LoopModel, ...]:
         """The language models that the script's own loops train."""
         return loop_models(self)
+
+    @cached_property
+    def trained(self) -> tuple[Trained, ...]:
+        """The language models that trainers and hand-written loops definitely train."""
+        return trained_models(self)
+
+    @cached_property
+    def is_sharded(self) -> bool:
+        """Whether the script says that several GPUs share a model's state, or may."""
+        return is_sharded(self)
+
+    def lets_go_between(self, first: ast.AST, last: ast.AST) -> bool:
+        """Whether a name or an attribute is deleted, or bound to None, between two places."""
+        return lets_go_between(self, first, last)
+
+    def are_exclusive(self, one: ast.AST, other: ast.AST) -> bool:
+        """Whether two nodes stand in different arms of one ``if``: a run reaches one of them."""
+        return are_exclusive(self, one, other)
+
+    def device_names(self, call: Call, option: str) -> tuple[str, ...]:
+        """The names that a device may have: ``cuda`` and ``cpu`` of ``torch.device("cuda" if
+        torch.cuda.is_available() else "cpu")``."""
+        return device_names(self, call, option)
+
+    @property
+    def step_bodies(self) -> tuple[ast.AST, ...]:
+        """What every training step runs: loops that step an optimizer, and methods of trainers and
+        callbacks."""
+        return step_bodies(self)
+
+    def last_training(self, trained: Trained) -> Event | None:
+        """The last call that trains a model, in the order of the run."""
+        return last_training(self, trained)
+
+    def fates_of(self, call: Call) -> set[Fate]:
+        """What becomes of what ``torch.load`` reads, over all its uses."""
+        return fates_of(self, call)
 
     # -- loops -----------------------------------------------------------------------------------
 

@@ -76,20 +76,29 @@ def is_trained(script: Script, load: Call) -> bool:
 
 def weights_dtype(script: Script, trainer: Trainer) -> str | None:
     """``torch.float32`` and its like, in which a trainer's weights certainly are; else None."""
-    model = trainer.model
-    if model.by_name:
+    if trainer.model.by_name:
         return _dtype_by_name(script, trainer)
+    return loaded_dtype(script, trainer.model)
+
+
+def loaded_dtype(script: Script, model: ModelFacts) -> str | None:
+    """The dtype in which a model that a call loads certainly is when it trains; else None."""
     load = model.load
     if load is None or script.is_quantized(load) is not False:
         return None
-    casts = [_cast(script, call) for call in script.calls_on(model, *_CASTS)]
+    calls = script.calls_on(model, *_CASTS)
+    casts = [_cast(script, call) for call in calls]
+    if any(call.conditional and name for call, name in zip(calls, casts, strict=True)):
+        return None
     if any(casts):
         return casts[0] if len(casts) == 1 else None
     setting = given_dtype(load)
     if setting is not None and not setting.is_none:
         return _certain(dtype_name(setting))
-    unseen = load.open_ended or script.api.behaviour("load-dtype") != "float32"
-    return None if unseen else FLOAT32
+    if load.open_ended:
+        return None
+    stored = isinstance(model.name, str) and model.name.startswith(_FLOAT32_CHECKPOINTS)
+    return FLOAT32 if stored or script.api.behaviour("load-dtype") == "float32" else None
 
 
 def loads_float32(script: Script, trainer: Trainer) -> bool:

@@ -9,7 +9,6 @@ the optimizer step into the backward pass".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -33,8 +32,7 @@ from memlint.rule import (
 )
 
 _CALL = "memlint_runtime.step_trainer_in_backward"
-# Billions of parameters, as checkpoints write them: ``Llama-3.1-8B``, not ``8x7B`` or ``A3B``.
-_BILLIONS = r"(?<![\dxa.])(\d+(?:\.\d+)?)b(?![a-z])"
+# Billions of parameters.
 _LARGE = 6.0
 
 
@@ -45,8 +43,13 @@ def check(script: Script) -> Iterator[Finding]:
         config = trainer.config
         if config is None or trainer.setting("optimizers").given is not False:
             continue
-        billions = _billions(trainer)
-        if billions is None or not _trains_all(trainer) or not _one_batch_a_step(config):
+        billions = trainer.model.billions
+        if (
+            billions is None
+            or billions < _LARGE
+            or not _trains_all(trainer)
+            or not _one_batch_a_step(config)
+        ):
             continue
         yield Finding(
             script.span(trainer.node.func),
@@ -62,12 +65,6 @@ def _size(billions: float, dtype: str | None) -> str:
     width = 4 if dtype == "torch.float32" else 2
     words = f"in {dtype.removeprefix('torch.')}" if dtype is not None else f"at {width} bytes each"
     return f"{billions * width * 1e9 / 2**30:.0f} GiB {words}"
-
-
-def _billions(trainer: Trainer) -> float | None:
-    """The size that the checkpoint's name gives, where it is a large one."""
-    found = [float(one) for one in re.findall(_BILLIONS, trainer.model.checkpoint)]
-    return found[0] if len(found) == 1 and found[0] >= _LARGE else None
 
 
 def _trains_all(trainer: Trainer) -> bool:
