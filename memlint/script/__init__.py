@@ -8,6 +8,7 @@ from memlint.script.datasets import Dataset, Preparation
 from memlint.script.evaluation import Evaluation
 from memlint.script.flow import Flow
 from memlint.script.forwards import Certainty
+from memlint.script.graphs import Graph, Hoard, Sum
 from memlint.script.lengths import Effect, Lengths
 from memlint.script.losses import LossForm, TokenLoss
 from memlint.script.model import Loop, Script, build_script
@@ -39,7 +40,9 @@ __all__ = [
     "Flow",
     "Forward",
     "Function",
+    "Graph",
     "Held",
+    "Hoard",
     "How",
     "Kept",
     "Lengths",
@@ -58,6 +61,7 @@ __all__ = [
     "Script",
     "Setting",
     "Step",
+    "Sum",
     "Symbol",
     "Tensor",
     "TokenLoss",

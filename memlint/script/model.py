@@ -29,6 +29,7 @@ from memlint.script.gradients import (
     needs_gradients_in_place,
     reads_gradients_unchecked,
 )
+from memlint.script.graphs import Graph, Hoard, Sum, graph_of, hoards_of, sums_of
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
 from memlint.script.lengths import joins_and_cuts
@@ -557,6 +558,22 @@ class Script(Tree):
     def kept_tensors(self) -> tuple[Kept, ...]:
         """Tensors that a loop appends to a list that outlives its turn."""
         return kept_of(self)
+
+    @cached_property
+    def sums(self) -> tuple[Sum, ...]:
+        """What loops add up over their turns: ``total += loss``."""
+        return sums_of(self)
+
+    @cached_property
+    def hoards(self) -> tuple[Hoard, ...]:
+        """What loops append to lists that outlive their turns: ``losses.append(loss)``."""
+        return hoards_of(self)
+
+    def graph_of(self, node: ast.expr, loop: ast.AST) -> Graph | None:
+        """What of an expression's graph is there when a turn of ``loop`` ends; None for none, or
+        where that is not known."""
+        assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
+        return graph_of(self, node, loop)
 
     @cached_property
     def flow(self) -> Flow:

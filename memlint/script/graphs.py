@@ -1,0 +1,322 @@
+"""What keeps the graphs of past steps alive: sums and lists that grow by a tensor in every turn.
+
+A tensor that autograd records holds the graph that made it. A backward pass frees the activations
+of that graph, not its nodes; without one the activations stay as well. Whether something is such a
+tensor is known in two ways: it was computed from a forward pass that is known, or a backward pass
+of the same turn starts from it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from memlint.script.modes import is_off_around
+from memlint.script.project import is_elsewhere
+from memlint.script.settings import unified
+from memlint.script.tensors import Tensor, tensors_in
+from memlint.script.values import Object, options
+
+if TYPE_CHECKING:
+    from memlint.script.invocations import Record
+    from memlint.script.model import Script
+
+Loop = ast.For | ast.AsyncFor | ast.While
+# Methods of a tensor that give one with the same graph, or more of it.
+_GRAPH_KEEPING = frozenset(
+    {"mean", "sum", "float", "clone", "squeeze", "view", "reshape", "double", "to", "cpu", "cuda"}
+)
+
+
+class Graph(StrEnum):
+    """What of a recorded tensor's graph is there. SPENT: its nodes, as a backward pass has freed
+    the activations. WHOLE: the activations too, as nothing runs backward through it."""
+
+    SPENT = "spent"
+    WHOLE = "whole"
+
+
+class Sum(NamedTuple):
+    """``total += loss`` in a loop, whose turns add to what the turns before left.
+
+    statement: the addition. target: what grows, as it is written. addend: what is added.
+    """
+
+    statement: ast.Assign | ast.AugAssign
+    target: str
+    addend: ast.expr
+    loop: Loop
+
+
+class Hoard(NamedTuple):
+    """``losses.append(loss)`` in a loop, to a list that nothing in the loop empties.
+
+    value: one of the things that are kept, so that a pair or a dict of them is several hoards.
+    """
+
+    call: ast.Call
+    container: str
+    value: ast.expr
+    loop: Loop
+
+
+# -- sums ------------------------------------------------------------------------------------------
+
+
+def sums_of(script: Script) -> tuple[Sum, ...]:
+    """The sums that a loop adds up over its turns, in source order."""
+    found = [one for node in script.nodes(ast.AugAssign) for one in _augmented(script, node)]
+    found += [one for node in script.nodes(ast.Assign) for one in _assigned(script, node)]
+    return tuple(sorted(found, key=lambda one: one.statement.lineno))
+
+
+def _augmented(script: Script, node: ast.AugAssign) -> Iterator[Sum]:
+    if isinstance(node.op, ast.Add):
+        yield from _sum(script, node, node.target, node.value)
+
+
+def _assigned(script: Script, node: ast.Assign) -> Iterator[Sum]:
+    """``total = total + loss``, ``average = 0.9 * average + 0.1 * loss``."""
+    match node:
+        case ast.Assign(
+            targets=[ast.Name(id=name) as target],
+            value=ast.BinOp(op=ast.Add(), left=left, right=right),
+        ):
+            sides = [
+                name in [script.text(one) for one in _parts(side, ast.Name)]
+                for side in (left, right)
+            ]
+            if sides == [True, False]:
+                yield from _sum(script, node, target, right)
+            elif sides == [False, True]:
+                yield from _sum(script, node, target, left)
+
+
+def _sum(
+    script: Script, node: ast.Assign | ast.AugAssign, target: ast.expr, addend: ast.expr
+) -> Iterator[Sum]:
+    loops = script.flow.loops_around(node)
+    if not loops:
+        return
+    name, loop = script.text(target), loops[0]
+    if isinstance(target, ast.Name) and not script.flow.is_carried(loop, target.id):
+        return
+    others = [one for one in _bindings(script, loop, name) if one is not node]
+    if all(isinstance(one, ast.AugAssign) for one in others):
+        yield Sum(node, name, addend, loop)
+
+
+def _bindings(script: Script, loop: Loop, name: str) -> Iterator[ast.stmt]:
+    """The statements of a loop that bind a name, an attribute or an item."""
+    for kind in (ast.Assign, ast.AugAssign, ast.AnnAssign):
+        for node in script.nodes(kind):
+            assert isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign)
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if loop in script.flow.loops_around(node) and any(
+                part == name for one in targets for part in _texts(script, one)
+            ):
+                yield node
+
+
+def _texts(script: Script, target: ast.expr) -> Iterator[str]:
+    if isinstance(target, ast.Tuple | ast.List):
+        for one in target.elts:
+            yield from _texts(script, one)
+    else:
+        yield script.text(target)
+
+
+# -- hoards ----------------------------------------------------------------------------------------
+
+_EMPTYING = ("clear", "pop", "popleft", "remove")
+
+
+def hoards_of(script: Script) -> tuple[Hoard, ...]:
+    """What loops append to lists that outlive their turns, in source order."""
+    found: list[Hoard] = []
+    for call in script.method_calls("append"):
+        node = call.node
+        loops = script.flow.loops_around(node)
+        if not loops or len(node.args) != 1 or not isinstance(node.func, ast.Attribute):
+            continue
+        container = script.text(node.func.value)
+        if _is_emptied(script, node.func.value, container, loops[0]):
+            continue
+        found += [Hoard(node, container, one, loops[0]) for one in _contents(node.args[0])]
+    return tuple(sorted(found, key=lambda one: one.call.lineno))
+
+
+def _is_emptied(script: Script, node: ast.expr, container: str, loop: Loop) -> bool:
+    """Whether a list may lose its items, or has a limited number of them."""
+    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        root: ast.expr = node
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        names = {container, script.text(root)}
+    else:
+        return True
+    if any(any(_bindings(script, loop, name)) for name in names):
+        return True
+    if not isinstance(loop, ast.While) and script.text(root) in _texts(script, loop.target):
+        return True
+    if isinstance(made := unified(script.value(node)), Object) and made.made_by is not None:
+        # ``deque(maxlen=100)``, a meter, or whatever else has a method ``append``.
+        return made.made_by.name != "list"
+    return script.says(*(f"{container}.{method}(" for method in _EMPTYING), f"del {container}")
+
+
+def _contents(node: ast.expr) -> list[ast.expr]:
+    """What a tuple, list or dict display holds; else the expression itself."""
+    match node:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+            return [inner for part in parts for inner in _contents(part)]
+    return [node]
+
+
+# -- graphs ----------------------------------------------------------------------------------------
+
+
+def graph_of(script: Script, node: ast.expr, loop: Loop) -> Graph | None:
+    """What of the graph of an expression in ``loop`` is there when the turn ends.
+
+    None where it has no graph, or that is not known.
+    """
+    parts = list(_parts(node, ast.Name, ast.Attribute))
+    if is_off_around(script.ancestors(node)) or any(_is_detached(script, one) for one in parts):
+        return None
+    tensors = [one for one in options(script.value(node)) if isinstance(one, Tensor)]
+    if any(one.graph is False for one in tensors):
+        return None
+    if _is_spent(script, tensors, loop) or _shares_backward(script, node, loop):
+        return Graph.SPENT
+    known = script.tensors(node)
+    if known and all(one.graph is True and _is_whole(script, one) for one in known):
+        return Graph.WHOLE
+    return None
+
+
+def _is_spent(script: Script, tensors: list[Tensor], loop: Loop) -> bool:
+    """Whether a backward pass of the same turn runs through one of these tensors."""
+    if not tensors or not all(one.graph for one in tensors):
+        return False
+    wanted = set(map(id, tensors))
+    return any(
+        not wanted.isdisjoint(map(id, _before_sums(start)))
+        for record in _backwards(script, loop)
+        for start in _starts(record)
+    )
+
+
+def _backwards(script: Script, loop: Loop) -> list[Record]:
+    """The backward passes that the turns of a loop run, in functions that it calls too."""
+    return [
+        record
+        for record in script.records
+        if record.name.rpartition(".")[2] in ("backward", "manual_backward")
+        and loop in record.loops
+    ]
+
+
+def _starts(record: Record) -> list[Tensor]:
+    """The tensors that a backward pass starts from."""
+    received = options(record.receiver) if record.receiver is not None else ()
+    return [one for one in received if isinstance(one, Tensor)] + tensors_in(record)
+
+
+def _before_sums(tensor: Tensor) -> Iterator[Tensor]:
+    """A tensor and what it was computed from, not further than a sum over turns."""
+    pending, seen = [tensor], set()
+    for one in pending:  # grows meanwhile
+        if id(one) in seen or one.operation == "+=":
+            continue
+        seen.add(id(one))
+        yield one
+        pending.extend(one.sources)
+
+
+def _is_whole(script: Script, tensor: Tensor) -> bool:
+    """Whether certainly nothing runs backward through a tensor: it is of an evaluation, or the
+    script has no backward pass at all."""
+    forward = script.forward_of(tensor)
+    if forward is None or forward.in_training_step or forward.gradients is not True:
+        return False
+    if forward.training is False:
+        return any(forward in one.forwards for one in script.evaluations)
+    return forward.called and forward.facts.load is not None and not script.may_train
+
+
+# -- by name ---------------------------------------------------------------------------------------
+
+
+def _shares_backward(script: Script, node: ast.expr, loop: Loop) -> bool:
+    """Whether a backward pass of the loop starts from a name or attribute that ``node`` is made of,
+    with the same definition."""
+    wanted = [_definition(script, one) for one in _parts(node, ast.Name, ast.Attribute)]
+    wanted = [one for one in wanted if one is not None]
+    if not wanted:
+        return False
+    for record in _backwards(script, loop):
+        call = record.node
+        if is_elsewhere(call) or script.flow.scope(call) is not script.flow.scope(node):
+            continue
+        given = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+        for start in (*given, *call.args):
+            for part in _tensors_of(start):
+                if _definition(script, part) in wanted:
+                    return True
+    return False
+
+
+def _definition(script: Script, node: ast.expr) -> tuple[str, tuple[ast.AST, ...]] | None:
+    """The text of a name or attribute and the statements that bind its root; None for globals."""
+    root = node
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return None
+    bound = script.flow.definitions(root)
+    return (script.text(node), bound) if bound else None
+
+
+def _is_detached(script: Script, node: ast.expr) -> bool:
+    """Whether the script takes a name off its graph in place."""
+    return script.says(f"{script.text(node)}.detach_(")
+
+
+def _parts(node: ast.expr, *kinds: type[ast.expr]) -> Iterator[ast.expr]:
+    """The names and attributes whose graph an expression may carry on: ``loss`` of
+    ``loss.mean() / steps``, and ``steps``."""
+    match node:
+        case _ if isinstance(node, kinds):
+            yield node
+        case ast.BinOp(left=left, right=right):
+            yield from _parts(left, *kinds)
+            yield from _parts(right, *kinds)
+        case ast.UnaryOp(operand=operand):
+            yield from _parts(operand, *kinds)
+        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in _GRAPH_KEEPING:
+            yield from _parts(inner, *kinds)
+
+
+def _tensors_of(node: ast.expr) -> Iterator[ast.expr]:
+    """The names and attributes of a backward pass's start that are tensors for certain: ``loss`` of
+    ``scaler.scale(loss / steps)``."""
+    match node:
+        case ast.Name() | ast.Attribute():
+            yield node
+        case ast.BinOp(op=ast.Div(), left=left):
+            yield from _tensors_of(left)
+        case (
+            ast.BinOp(op=ast.Mult(), left=ast.Constant(), right=scaled)
+            | ast.BinOp(op=ast.Mult(), left=scaled, right=ast.Constant())
+        ):
+            yield from _tensors_of(scaled)
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            yield from _tensors_of(left)
+            yield from _tensors_of(right)
+        case ast.Call(func=ast.Attribute(attr="scale"), args=[scaled]):
+            yield from _tensors_of(scaled)
+        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in _GRAPH_KEEPING:
+            yield from _tensors_of(inner)
