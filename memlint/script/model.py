@@ -52,8 +52,9 @@ from memlint.script.parameters import takes_parameter
 from memlint.script.project import Project, is_elsewhere
 from memlint.script.prompts import completions_together, prompt_limit, repeating_trainers
 from memlint.script.purpose import Purpose
+from memlint.script.reads import fields_read, positions_read
 from memlint.script.settings import Setting, python_value, setting_of, unified
-from memlint.script.tensors import Tensor, Use, Width
+from memlint.script.tensors import Positions, Tensor, Use, Width
 from memlint.script.tokenization import Tokenization, tokenizations_of
 from memlint.script.training import (
     CLASSIFIERS,
@@ -780,6 +781,16 @@ class Script(Tree):
     def loads_classifier(self) -> bool:
         """Whether a model with labels instead of a vocabulary is loaded."""
         return any(part in load.name for load in self.model_loads for part in CLASSIFIERS)
+
+    def fields_read(self, forward: Forward) -> frozenset[str] | None:
+        """The fields that the script reads of what a forward pass returns; None where it may go
+        out of sight. Empty where nothing reads it."""
+        return fields_read(self, forward)
+
+    def positions_read(self, forward: Forward) -> Positions:
+        """The positions whose logits the script reads: LAST, SOME from a computed one on, else
+        UNKNOWN."""
+        return positions_read(self, forward)
 
     # -- facts -----------------------------------------------------------------------------------
 

@@ -1,0 +1,120 @@
+"""What a script reads of a forward pass: which fields, and the logits of which positions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from memlint.script.tensors import MEASURES, Positions
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+    from memlint.script.training import Forward
+
+# Of slices as they are written, without spaces: ``logits[:, -1]``, ``[:, :-1]``, ``[:, start:]``.
+_LAST = re.compile(r"[^,]+,-1:?(,.*)?")
+_SHIFTED = re.compile(r"(:|\.\.\.),:-1(,:)?")
+_ROW = re.compile(r"\d+")
+_TAIL = re.compile(r"(:|\.\.\.),(?P<start>[^:,]*[A-Za-z_][^:,]*):[^,]*(,.*)?")
+
+
+def fields_read(script: Script, forward: Forward) -> frozenset[str] | None:
+    """The fields of its output that are read, by name; None where it may go out of sight.
+
+    Empty where nothing reads it.
+    """
+    found: set[str] = set()
+    if forward.elsewhere or not _add_fields(script, forward.node, found):
+        return None
+    made = {name for run in forward.runs if run.output is not None for name in run.output.made}
+    return frozenset(found | made)
+
+
+def _add_fields(script: Script, node: ast.expr, found: set[str]) -> bool:
+    """Add the fields that are read off ``node``; False where it is used otherwise."""
+    match script.parent(node):
+        case ast.Attribute(attr=field):
+            found.add(field)
+            return field not in ("to_tuple", "keys", "items", "values", "get", "copy")
+        case ast.Subscript(value=inner, slice=ast.Constant(value=str(field))) if inner is node:
+            found.add(field)
+            return True
+        case ast.Expr():
+            return True
+        case ast.Assign(targets=[ast.Name(id=name)]) as statement:
+            return _add_uses(script, statement, name, found)
+    return False
+
+
+def _add_uses(script: Script, statement: ast.Assign, name: str, found: set[str]) -> bool:
+    flow = script.flow
+    scope = flow.scope(statement)
+    for use in flow.uses(name, scope):
+        if flow.scope(use) is not scope:
+            return False
+        if statement in flow.definitions(use) and not _add_fields(script, use, found):
+            return False
+    return not _is_shared(script, scope, name)
+
+
+def _is_shared(script: Script, scope: ast.AST, name: str) -> bool:
+    """Whether code out of sight may read a name: another function, cell or module."""
+    return script.says(f"global {name}", f"nonlocal {name}", "globals()", "locals()")
+
+
+def positions_read(script: Script, forward: Forward) -> Positions:
+    """Of which positions the logits are read: LAST, SOME from a computed one on, else UNKNOWN."""
+    found: set[Positions] = set()
+    for run in forward.runs:
+        logits = run.output.made.get("logits") if run.output is not None else None
+        if logits is None or logits.node is None:
+            return Positions.UNKNOWN
+        found |= _read_at(script, forward, logits.node)
+    if found == {Positions.LAST}:
+        return Positions.LAST
+    return (
+        Positions.SOME if found and found <= {Positions.LAST, Positions.SOME} else Positions.UNKNOWN
+    )
+
+
+def _read_at(script: Script, forward: Forward, node: ast.expr) -> set[Positions]:
+    """The positions that are read of the tensor that an expression makes."""
+    found: set[Positions] = set()
+    for _, operation, use in script.uses_at(node):
+        if operation in MEASURES:
+            continue
+        if operation != "[]" or not isinstance(use, ast.Subscript):
+            found.add(Positions.ALL)
+            continue
+        written = "".join(script.text(use.slice).split())
+        if _LAST.fullmatch(written):
+            found.add(Positions.LAST)
+        elif _ROW.fullmatch(written):
+            found |= _rows(script, use)
+        elif _SHIFTED.fullmatch(written):
+            found |= _read_at(script, forward, use) or {Positions.ALL}
+        elif _TAIL.fullmatch(written) and _beside(script, use, forward):
+            found.add(Positions.SOME)
+        else:
+            found.add(Positions.ALL)
+    return found
+
+
+def _rows(script: Script, row: ast.expr) -> set[Positions]:
+    """``logits[0][-1]``."""
+    uses = [use for _, operation, use in script.uses_at(row) if operation not in MEASURES]
+    last = all(
+        isinstance(use, ast.Subscript) and script.text(use.slice).replace(" ", "")[:2] == "-1"
+        for use in uses
+    )
+    return {Positions.LAST if uses and last else Positions.ALL}
+
+
+def _beside(script: Script, use: ast.expr, forward: Forward) -> bool:
+    """Whether a use is in no loop that the forward pass is not in: one that goes by chunks."""
+    around = script.flow.loops_around(forward.node)
+    return all(loop in around for loop in script.flow.loops_around(use)) or (
+        script.flow.scope(use) is not script.flow.scope(forward.node)
+        and not script.flow.loops_around(use)
+    )
