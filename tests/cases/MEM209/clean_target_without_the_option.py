@@ -1,0 +1,7 @@
+# target: transformers=4.44,trl=0.12
+import torch
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2-0.5B")
+with torch.no_grad():
+    print(model(input_ids=ids).logits[:, -1])
