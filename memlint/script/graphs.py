@@ -17,11 +17,14 @@ from memlint.script.modes import is_off_around
 from memlint.script.project import is_elsewhere
 from memlint.script.settings import unified
 from memlint.script.tensors import Tensor, tensors_in
+from memlint.script.tree import walk
 from memlint.script.values import Object, options
 
 if TYPE_CHECKING:
+    from memlint.script.calls import Call
     from memlint.script.invocations import Record
     from memlint.script.model import Script
+    from memlint.script.training import Step
 
 Loop = ast.For | ast.AsyncFor | ast.While
 # Methods of a tensor that give one with the same graph, or more of it.
@@ -320,3 +323,41 @@ def _tensors_of(node: ast.expr) -> Iterator[ast.expr]:
             yield from _tensors_of(scaled)
         case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in _GRAPH_KEEPING:
             yield from _tensors_of(inner)
+
+
+# -- what a backward pass runs through -------------------------------------------------------------
+
+
+def starts_of(call: Call) -> tuple[ast.expr, ...]:
+    """What a backward pass starts from: ``loss`` of ``loss.backward()`` and of
+    ``accelerator.backward(loss)``."""
+    node = call.node
+    if node.args:
+        return tuple(node.args)
+    return (node.func.value,) if isinstance(node.func, ast.Attribute) else ()
+
+
+def comes_from(script: Script, step: Step, node: ast.expr) -> bool:
+    """Whether all of a tensor's graph is of forward passes of a step, whose inputs the step makes:
+    nothing of it is older than the turn."""
+    tensors = script.tensors(node)
+    forwards = {script.forward_of(one) for one in tensors}
+    return bool(tensors) and all(
+        forward is not None
+        and forward in step.forwards
+        and not forward.own
+        and _is_given_by_turn(script, step, forward.node)
+        for forward in forwards
+    ) and not any(one.passes("arithmetic", "+=") for one in tensors)  # fmt: skip
+
+
+def _is_given_by_turn(script: Script, step: Step, call: ast.Call) -> bool:
+    """Whether the names in a call's arguments are bound by a turn of the loop."""
+    if script.flow.scope(call) is not script.flow.scope(step.node):
+        return False
+    names = [one for one in walk([*call.args, *call.keywords]) if isinstance(one, ast.Name)]
+    return bool(names) and all(
+        bound is step.node or step.node in script.flow.loops_around(bound)
+        for name in names
+        for bound in script.flow.definitions(name) or (script.tree,)
+    )

@@ -29,7 +29,16 @@ from memlint.script.gradients import (
     needs_gradients_in_place,
     reads_gradients_unchecked,
 )
-from memlint.script.graphs import Graph, Hoard, Sum, graph_of, hoards_of, sums_of
+from memlint.script.graphs import (
+    Graph,
+    Hoard,
+    Sum,
+    comes_from,
+    graph_of,
+    hoards_of,
+    starts_of,
+    sums_of,
+)
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
 from memlint.script.lengths import joins_and_cuts
@@ -52,7 +61,7 @@ from memlint.script.parameters import takes_parameter
 from memlint.script.project import Project, is_elsewhere
 from memlint.script.prompts import completions_together, prompt_limit, repeating_trainers
 from memlint.script.purpose import Purpose
-from memlint.script.reads import fields_read, positions_read
+from memlint.script.reads import fields_read, fillers_of_cache, gets_cache, positions_read
 from memlint.script.settings import Setting, python_value, setting_of, unified
 from memlint.script.tensors import Positions, Tensor, Use, Width
 from memlint.script.tokenization import Tokenization, tokenizations_of
@@ -576,6 +585,14 @@ class Script(Tree):
         assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
         return graph_of(self, node, loop)
 
+    def starts_of(self, backward: Call) -> tuple[ast.expr, ...]:
+        """What a backward pass starts from: ``loss`` of ``loss.backward()``."""
+        return starts_of(backward)
+
+    def comes_from(self, step: Step, node: ast.expr) -> bool:
+        """Whether all of a tensor's graph certainly is of the forward passes of one turn."""
+        return comes_from(self, step, node)
+
     @cached_property
     def flow(self) -> Flow:
         """Where names are bound and read."""
@@ -791,6 +808,19 @@ class Script(Tree):
         """The positions whose logits the script reads: LAST, SOME from a computed one on, else
         UNKNOWN."""
         return positions_read(self, forward)
+
+    def gets_cache(self, forward: Forward) -> bool:
+        """Whether a forward pass gets keys and values of other tokens."""
+        return gets_cache(forward)
+
+    def fillers_of_cache(self, forward: Forward) -> tuple[Forward, ...]:
+        """The forward passes that made the keys and values that another one gets."""
+        return fillers_of_cache(self, forward)
+
+    def are_of_one_model(self, first: Forward, second: Forward) -> bool:
+        """Whether two forward passes certainly run the same model."""
+        objects = set(map(id, first.facts.objects))
+        return any(id(one) in objects for one in second.facts.objects)
 
     # -- facts -----------------------------------------------------------------------------------
 

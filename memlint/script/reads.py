@@ -6,9 +6,11 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from memlint.script.tensors import MEASURES, Positions
+from memlint.script.tensors import MEASURES, Positions, Role, Tensor
+from memlint.script.values import Constant, Object, Value, options
 
 if TYPE_CHECKING:
+    from memlint.script.forwards import ForwardRun
     from memlint.script.model import Script
     from memlint.script.training import Forward
 
@@ -118,3 +120,49 @@ def _beside(script: Script, use: ast.expr, forward: Forward) -> bool:
         script.flow.scope(use) is not script.flow.scope(forward.node)
         and not script.flow.loops_around(use)
     )
+
+
+# -- caches ----------------------------------------------------------------------------------------
+
+_CACHE = "past_key_values"
+
+
+def gets_cache(forward: Forward) -> bool:
+    """Whether keys and values of other tokens are passed to it, in every run."""
+    values = [_cache_of(run) for run in forward.runs]
+    return all(
+        value is not None
+        and not any(isinstance(one, Constant) and one.value is None for one in options(value))
+        for value in values
+    )
+
+
+def fillers_of_cache(script: Script, forward: Forward) -> tuple[Forward, ...]:
+    """The forward passes that made the keys and values that another one gets."""
+    found: dict[int, Forward] = {}
+    for run in forward.runs:
+        value = _cache_of(run)
+        for one in options(value) if value is not None else ():
+            if isinstance(one, Tensor):
+                made = [part for part in one.history() if part.role is Role.CACHE]
+                passes = [script.forward_of(part) for part in made]
+            elif isinstance(one, Object):
+                passes = [other for other in script.forwards if _shares(other, one, run)]
+            else:
+                passes = []
+            found |= {id(each): each for each in passes if each is not None and each is not forward}
+    return tuple(found.values())
+
+
+def _cache_of(run: ForwardRun) -> Value | None:
+    slot = run.record.keywords.get(_CACHE)
+    return slot.value if slot is not None else None
+
+
+def _shares(other: Forward, cache: Object, run: ForwardRun) -> bool:
+    """Whether an earlier pass got the same cache, which it filled."""
+    return any(
+        earlier.order < run.order and (value := _cache_of(earlier)) is not None
+        and any(one is cache for one in options(value))
+        for earlier in other.runs
+    )  # fmt: skip

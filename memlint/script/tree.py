@@ -122,6 +122,10 @@ class Tree:
         assert isinstance(found, ast.stmt), "an expression stands in a statement"
         return found
 
+    def is_statement(self, node: ast.expr) -> bool:
+        """Whether an expression is a statement of its own, whose value nothing reads."""
+        return isinstance(self.parent(node), ast.Expr)
+
     def is_simple(self, statement: ast.stmt) -> bool:
         """Whether a statement is an assignment, an expression or a return: one beside it runs as
         often as it does."""
