@@ -70,7 +70,7 @@ from memlint.rule.padding import (
 )
 from memlint.rule.references import Reference, reference_to
 from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
-from memlint.rule.triggers import LIBRARIES, PACKAGES
+from memlint.rule.triggers import COMPARED, LIBRARIES, PACKAGES
 from memlint.rule.trl_losses import fuse_trl_loss
 from memlint.script import (
     CHECKPOINTING_ARGUMENTS,
@@ -129,6 +129,7 @@ __all__ = [
     "CHECKPOINTING_ARGUMENTS",
     "CHECKPOINTING_METHODS",
     "CHECKPOINTING_OPTIONS",
+    "COMPARED",
     "DEEPSPEED",
     "DIFFUSION",
     "LEARNED_PROMPTS",

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterator
 
 from memlint.rule import (
-    PACKAGES,
+    COMPARED,
     Advice,
     Applicability,
     Call,
@@ -35,7 +35,7 @@ from memlint.script.version_guards import is_guarded
 def removed_imports(script: Script) -> Iterator[Finding]:
     for statement, alias, qualname in script.imports:
         package = qualname.partition(".")[0]
-        if package not in (*PACKAGES, "torch") or alias.name == "*":
+        if package not in (*COMPARED, "torch") or alias.name == "*":
             continue
         if script.api.exists(qualname) is not False or is_guarded(script, statement):
             continue

@@ -39,15 +39,13 @@ def check(script: Script) -> Iterator[Finding]:
         config = trainer.config
         if config is None or config.node in seen or not _keeps_full_logits(script, trainer):
             continue
-        evaluation, training = config.effective(_EVAL), config.effective(_TRAIN)
-        if type(evaluation.value) is not int or type(training.value) is not int:
-            continue
-        if _times(evaluation.value, training.value) <= 1:
+        evaluation, training = trainer.number(_EVAL), trainer.number(_TRAIN)
+        if evaluation is None or training is None or _times(evaluation, training) <= 1:
             continue
         if not _evaluates(script, trainer):
             continue
         seen.add(config.node)
-        yield _finding(script, config, evaluation.value, training.value)
+        yield _finding(script, config, evaluation, training)
 
 
 def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
