@@ -276,6 +276,8 @@ class Rule(Plain):
         of words is searched in its order.
     references: documentation or papers.
     skips: scripts that the rule says nothing of, whatever is in them.
+    on_request: whether it is asked only where its code or name is selected: a hint that would
+        concern nearly every script.
     """
 
     code: str
@@ -289,6 +291,7 @@ class Rule(Plain):
     fix_safety: str = ""
     references: tuple[str, ...] = ()
     skips: tuple[Skip, ...] = ()
+    on_request: bool = False
 
     def findings(self, script: Script) -> Iterable[Finding]:
         """What the rule finds in ``script``; nothing in scripts that it skips."""

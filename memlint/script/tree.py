@@ -7,6 +7,7 @@ lines. Most files of a repository never need it.
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -76,6 +77,10 @@ class Tree:
     def says(self, *words: str) -> bool:
         """Whether one of ``words`` stands anywhere in the file: answered without a walk."""
         return any(word.encode() in self.source.data for word in words)
+
+    def matches(self, pattern: re.Pattern[str]) -> bool:
+        """Whether a pattern is found anywhere in the file, comments included."""
+        return pattern.search(self.source.text) is not None
 
     def text(self, node: ast.AST) -> str:
         """The source of a node, as it is written; of another file's, as Python would write it."""
