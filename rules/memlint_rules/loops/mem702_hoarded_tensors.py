@@ -103,8 +103,7 @@ RULE = Rule(
         "detached holds the graph of its step: after a backward pass thousands of nodes, 1.4 MiB "
         "of host memory for a model of 28 layers; without one the activations of all layers. "
         "Logits over a vocabulary of 128k words take 0.5 GiB for every 1,024 tokens in float32, "
-        "so that an evaluation which keeps them fills the GPU batch by batch; hidden states take "
-        "as much over some thousand tokens. Silent where the loop empties the list, where its "
+        "so that an evaluation which keeps them fills the GPU batch by batch. Silent where the loop empties the list, where its "
         "tensors may have been moved, for small ones such as predictions, and where a backward "
         "pass runs through them later."
     ),
@@ -116,7 +115,7 @@ RULE = Rule(
     skips=(OFF_CUDA,),
     triggers=(
         frozenset({".append("}),
-        frozenset({"backward", ".logits", "no_grad", "inference_mode", ".eval()", "hidden"}),
+        frozenset({"backward", "no_grad", "inference_mode", ".eval()", "model("}),
     ),
     references=(
         "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
@@ -132,7 +131,6 @@ for batch in loader:
     loss = model(**batch).loss
     loss.backward()
     optimizer.step()
-    optimizer.zero_grad()
     losses.append(loss)
 print(torch.stack(losses).mean())
 """,
@@ -144,7 +142,6 @@ for batch in loader:
     loss = model(**batch).loss
     loss.backward()
     optimizer.step()
-    optimizer.zero_grad()
     losses.append(loss.detach())
 print(torch.stack(losses).mean())
 """,
