@@ -17,6 +17,7 @@ from memlint.script.modes import is_off_around
 from memlint.script.project import is_elsewhere
 from memlint.script.settings import unified
 from memlint.script.tensors import Tensor, tensors_in
+from memlint.script.training import EventKind
 from memlint.script.tree import walk
 from memlint.script.values import Object, options
 
@@ -106,9 +107,19 @@ def _sum(
     name, loop = script.text(target), loops[0]
     if isinstance(target, ast.Name) and not script.flow.is_carried(loop, target.id):
         return
-    others = [one for one in _bindings(script, loop, name) if one is not node]
+    turn = _step_around(script, loops)
+    others = [one for one in _bindings(script, turn, name) if one is not node]
     if all(isinstance(one, ast.AugAssign) for one in others):
         yield Sum(node, name, addend, loop)
+
+
+def _step_around(script: Script, loops: tuple[Loop, ...]) -> Loop:
+    """The innermost loop; where that goes through the micro-batches of a step, the one around it:
+    what a step begins anew stays small."""
+    steps = [one for one in script.events if one.kind is EventKind.OPTIMIZER_STEP]
+    if len(loops) > 1 and steps and all(loops[0] not in one.loops for one in steps):
+        return loops[1]
+    return loops[0]
 
 
 def _bindings(script: Script, loop: Loop, name: str) -> Iterator[ast.stmt]:
@@ -145,7 +156,8 @@ def hoards_of(script: Script) -> tuple[Hoard, ...]:
         if not loops or len(node.args) != 1 or not isinstance(node.func, ast.Attribute):
             continue
         container = script.text(node.func.value)
-        if _is_emptied(script, node.func.value, container, loops[0]):
+        turn = _step_around(script, loops)
+        if _is_emptied(script, node.func.value, container, turn):
             continue
         found += [Hoard(node, container, one, loops[0]) for one in _contents(node.args[0])]
     return tuple(sorted(found, key=lambda one: one.call.lineno))

@@ -20,6 +20,14 @@ _SHIFTED = re.compile(r"(:|\.\.\.),:-1(,:)?")
 _ROW = re.compile(r"\d+")
 _TAIL = re.compile(r"(:|\.\.\.),(?P<start>[^:,]*[A-Za-z_][^:,]*):[^,]*(,.*)?")
 
+# Operations that work on each position by itself, and keep their order.
+_BY_POSITION = frozenset(
+    {
+        *("log_softmax", "softmax", "gather", "float", "to", "contiguous", "squeeze", "unsqueeze"),
+        *("arithmetic", "div", "mul", "neg"),
+    }
+)
+
 
 def fields_read(script: Script, forward: Forward) -> frozenset[str] | None:
     """The fields of its output that are read, by name; None where it may go out of sight.
@@ -84,7 +92,14 @@ def _read_at(script: Script, forward: Forward, node: ast.expr) -> set[Positions]
     """The positions that are read of the tensor that an expression makes."""
     found: set[Positions] = set()
     for _, operation, use in script.uses_at(node):
-        if operation in MEASURES:
+        short = operation.rpartition(".")[2]
+        if short in MEASURES:
+            continue
+        if short in _BY_POSITION:
+            made = script.parent(use) if isinstance(use, ast.Attribute) else use
+            inner = _read_at(script, forward, made) if isinstance(made, ast.expr) else set()
+            # What picks the last position out of log-probabilities may want the others' sum.
+            found |= inner - {Positions.LAST} or {Positions.ALL}
             continue
         if operation != "[]" or not isinstance(use, ast.Subscript):
             found.add(Positions.ALL)
@@ -115,11 +130,9 @@ def _rows(script: Script, row: ast.expr) -> set[Positions]:
 
 def _beside(script: Script, use: ast.expr, forward: Forward) -> bool:
     """Whether a use is in no loop that the forward pass is not in: one that goes by chunks."""
-    around = script.flow.loops_around(forward.node)
-    return all(loop in around for loop in script.flow.loops_around(use)) or (
-        script.flow.scope(use) is not script.flow.scope(forward.node)
-        and not script.flow.loops_around(use)
-    )
+    around: set[ast.AST] = set(script.flow.loops_around(forward.node))
+    around.update(loop for run in forward.runs for loop in run.loops)
+    return around.issuperset(script.flow.loops_around(use))
 
 
 # -- caches ----------------------------------------------------------------------------------------

@@ -42,6 +42,8 @@ def test_fields_that_are_read(use: str, fields: set[str] | None) -> None:
         ("[:, -1:, :]", Positions.LAST),
         ("[:, start - 1 : -1]", Positions.SOME),
         ("[:, :-1][:, -kept:]", Positions.SOME),
+        (".float().log_softmax(-1)[:, start:]", Positions.SOME),
+        (".log_softmax(-1)[:, -1]", Positions.UNKNOWN),
         ("[:, 0]", Positions.UNKNOWN),
         ("[:, :-1]", Positions.UNKNOWN),
         ("[:, 1:]", Positions.UNKNOWN),
