@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     LIBRARIES,
+    TESTS,
     Certainty,
     Example,
     Finding,
@@ -89,6 +90,7 @@ RULE = Rule(
     ),
     fix_safety="Unsafe: with dropout, the passes that follow draw other random numbers.",
     check=check,
+    skips=(TESTS,),
     triggers=(LIBRARIES, frozenset({"backward"})),
     references=("https://docs.pytorch.org/docs/stable/notes/autograd.html",),
     examples=(

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    LEARNED_PROMPTS,
     LIBRARIES,
+    TESTS,
     UNSLOTH,
     Example,
     Finding,
@@ -67,7 +69,7 @@ RULE = Rule(
     ),
     fix_safety="Safe: a causal model's logits do not depend on the labels.",
     check=check,
-    skips=(UNSLOTH,),
+    skips=(UNSLOTH, LEARNED_PROMPTS, TESTS),
     triggers=(LIBRARIES, frozenset({"labels="}), frozenset({"logits", "hidden_state"})),
     references=(
         "https://github.com/huggingface/transformers/blob/main/src/transformers/loss/loss_utils.py",

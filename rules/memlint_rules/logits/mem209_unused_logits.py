@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     LIBRARIES,
+    TESTS,
     UNSLOTH,
     Example,
     Finding,
@@ -54,11 +55,17 @@ def check(script: Script) -> Iterator[Finding]:
 def _computes_all(forward: Forward) -> bool:
     return (
         not forward.own
+        and _is_repeated(forward)
         and forward.labels is not True
         and forward.facts.causal_lm is True
         and forward.gives_full_logits is True
         and not any(name in forward.call.keywords for name in _OPTIONS)
     )
+
+
+def _is_repeated(forward: Forward) -> bool:
+    """Whether a loop or a function runs it: once, at the top of a script, it is a demonstration."""
+    return forward.function is not None or forward.call.in_loop
 
 
 def _fix(script: Script, forward: Forward, option: str, read: Positions) -> Fix:
@@ -94,7 +101,7 @@ RULE = Rule(
         "models with code of their own, and for completions, whose length the script knows."
     ),
     check=check,
-    skips=(UNSLOTH,),
+    skips=(UNSLOTH, TESTS),
     triggers=(LIBRARIES, frozenset({"logits"})),
     references=("https://github.com/huggingface/trl/pull/2669",),
     examples=(
@@ -105,8 +112,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-with torch.no_grad():
-    logits = model(input_ids=ids, attention_mask=mask).logits
+for ids, mask in loader:
+    with torch.no_grad():
+        logits = model(input_ids=ids, attention_mask=mask).logits
     print(logits[:, -1].softmax(-1)[:, yes])
 """,
             good="""\
@@ -114,8 +122,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-with torch.no_grad():
-    logits = model(input_ids=ids, attention_mask=mask, logits_to_keep=1).logits
+for ids, mask in loader:
+    with torch.no_grad():
+        logits = model(input_ids=ids, attention_mask=mask, logits_to_keep=1).logits
     print(logits[:, -1].softmax(-1)[:, yes])
 """,
         ),

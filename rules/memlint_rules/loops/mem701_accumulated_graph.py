@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    TESTS,
     Example,
     Finding,
     Fix,
@@ -70,6 +71,7 @@ RULE = Rule(
         "not wait for the GPU, as `item()` would."
     ),
     check=check,
+    skips=(TESTS,),
     triggers=(frozenset({"+=", " + "}), frozenset({"backward", ".eval()", "model("})),
     references=(
         "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",

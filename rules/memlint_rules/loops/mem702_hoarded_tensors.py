@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     OFF_CUDA,
+    TESTS,
     Example,
     Finding,
     Fix,
@@ -40,7 +41,6 @@ _LARGE = {
     Role.HIDDEN_STATES: "hidden states of all positions",
     Role.ATTENTIONS: "attention weights",
 }
-# Methods and functions after which a tensor is elsewhere, or may be.
 _MOVES = ("cpu", "numpy", "to", "tolist")
 
 
@@ -83,7 +83,7 @@ def _is_large(script: Script, tensor: Tensor) -> bool:
 
 
 def _only_evaluates(forward: Forward) -> bool:
-    """Whether it runs without autograd, for every batch of a data set."""
+    """Whether it runs without autograd, outside of training."""
     return forward.gradients is False and not forward.in_training_loop
 
 
@@ -112,7 +112,7 @@ RULE = Rule(
         "moved to the CPU: what reads the list may want them on the GPU."
     ),
     check=check,
-    skips=(OFF_CUDA,),
+    skips=(OFF_CUDA, TESTS),
     triggers=(
         frozenset({".append("}),
         frozenset({"backward", "no_grad", "inference_mode", ".eval()", "model("}),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    TESTS,
     Call,
     Example,
     Finding,
@@ -74,6 +75,7 @@ RULE = Rule(
         "before the step, whose graph the first backward pass would free."
     ),
     check=check,
+    skips=(TESTS,),
     triggers=(frozenset({"retain_graph=True"}),),
     references=("https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html",),
     examples=(

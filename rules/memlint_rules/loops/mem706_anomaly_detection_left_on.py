@@ -12,6 +12,7 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
+    TESTS,
     Call,
     Example,
     Finding,
@@ -93,6 +94,7 @@ RULE = Rule(
     ),
     fix_safety="Safe: the numbers are the same; a NaN is no longer an error.",
     check=check,
+    skips=(TESTS,),
     triggers=(frozenset({"detect_anomaly", "_record_memory_history"}),),
     references=(
         "https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection",

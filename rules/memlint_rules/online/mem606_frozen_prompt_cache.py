@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, Example, Finding, Forward, Level, Rule, Script, advise
+from memlint.rule import LIBRARIES, TESTS, Example, Finding, Forward, Level, Rule, Script, advise
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -49,6 +49,7 @@ RULE = Rule(
     ),
     fix_safety="Advice only: the prompt's activations must then fit, or be shared another way.",
     check=check,
+    skips=(TESTS,),
     triggers=(LIBRARIES, frozenset({"past_key_values"}), frozenset({"no_grad", "inference_mode"})),
     references=("https://github.com/huggingface/trl/pull/2669",),
     examples=(

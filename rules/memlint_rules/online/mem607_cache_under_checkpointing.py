@@ -11,7 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, UNSLOTH, Example, Finding, Forward, Level, Rule, Script, advise
+from memlint.rule import (
+    LIBRARIES,
+    TESTS,
+    UNSLOTH,
+    Example,
+    Finding,
+    Forward,
+    Level,
+    Rule,
+    Script,
+    advise,
+)
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -58,7 +69,7 @@ RULE = Rule(
     ),
     fix_safety="Advice only: what to give up is the script's choice.",
     check=check,
-    skips=(UNSLOTH,),
+    skips=(UNSLOTH, TESTS),
     triggers=(LIBRARIES, frozenset({"past_key_values"}), frozenset({"checkpointing"})),
     references=("https://github.com/huggingface/trl/pull/2669",),
     examples=(

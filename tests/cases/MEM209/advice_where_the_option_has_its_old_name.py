@@ -4,4 +4,5 @@ from transformers import AutoModelForCausalLM
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2-0.5B")
 with torch.no_grad():
-    print(model(input_ids=ids).logits[:, -1])  # expect: MEM209
+    for ids in loader:
+        print(model(input_ids=ids).logits[:, -1])  # expect: MEM209

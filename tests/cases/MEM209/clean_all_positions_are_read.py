@@ -2,12 +2,13 @@ import torch
 from transformers import AutoModelForCausalLM
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-with torch.no_grad():
+for ids, lengths in loader:
     logits = model(input_ids=ids).logits
     print(logits[:, -1], logits.mean())
     shifted = model(input_ids=ids).logits[:, :-1]
     print(torch.log_softmax(shifted, -1))
     rows = model(input_ids=ids).logits
     print(rows[torch.arange(4), lengths])
+    chunks = model(input_ids=ids).logits
     for start in range(0, 4096, 256):
-        print(rows[:, start : start + 256].logsumexp(-1))
+        print(chunks[:, start : start + 256].logsumexp(-1))

@@ -2,5 +2,6 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 classifier = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
-print(classifier(input_ids=ids).logits[:, -1])
-print(model(input_ids=ids).logits[:, -1])
+for ids in loader:
+    print(classifier(input_ids=ids).logits[:, -1])
+    print(model(input_ids=ids).logits[:, -1])
