@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     OFF_CUDA,
+    TESTS,
+    UNSLOTH,
     Call,
     Config,
     Dataset,
@@ -85,7 +87,7 @@ RULE = Rule(
         "set that puts its tensors on the GPU itself cannot be pinned, and stops."
     ),
     check=check,
-    skips=(OFF_CUDA,),
+    skips=(OFF_CUDA, UNSLOTH, TESTS),
     triggers=(frozenset({"DataLoader", "dataloader_pin_memory"}),),
     references=("https://docs.pytorch.org/docs/stable/data.html#memory-pinning",),
     on_request=True,

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     OFF_CUDA,
+    TESTS,
+    UNSLOTH,
     Call,
     Config,
     Example,
@@ -81,7 +83,7 @@ RULE = Rule(
         "put nothing on the GPU, and on some systems a main guard."
     ),
     check=check,
-    skips=(OFF_CUDA,),
+    skips=(OFF_CUDA, UNSLOTH, TESTS),
     triggers=(frozenset({"DataLoader", "Config", "TrainingArguments"}),),
     references=("https://docs.pytorch.org/docs/stable/data.html",),
     on_request=True,

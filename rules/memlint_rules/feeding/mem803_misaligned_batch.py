@@ -13,6 +13,7 @@ from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
     PADDING_COLLATORS,
+    TESTS,
     UNSLOTH,
     Config,
     Example,
@@ -29,11 +30,14 @@ _OPTION = "pad_to_multiple_of"
 _BATCH = "per_device_train_batch_size"
 _COLLATORS = (*PADDING_COLLATORS, "transformers.DataCollatorForLanguageModeling")
 
+_GROUPS = ("GRPOTrainer", "RLOOTrainer", "OnlineDPOTrainer", "PPOTrainer")
+
 
 def check(script: Script) -> Iterator[Finding]:
     for config in script.configs:
-        rows = _odd_rows(config)
-        if rows is not None and script.training_with(config):
+        rows, trainers = _odd_rows(config), script.training_with(config)
+        # The rows of a group go together.
+        if rows is not None and trainers and not any(one.is_kind(*_GROUPS) for one in trainers):
             node = config.setting(_BATCH).node
             nearest = _nearest(rows)
             yield Finding(
@@ -87,7 +91,7 @@ RULE = Rule(
     ),
     fix_safety="Unsafe: another batch size trains otherwise, and more padding changes batch means.",
     check=check,
-    skips=(OFF_CUDA, UNSLOTH),
+    skips=(OFF_CUDA, UNSLOTH, TESTS),
     triggers=(LIBRARIES, frozenset({_BATCH, "DataCollator"})),
     references=(
         "https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/",

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
+    TESTS,
     UNSLOTH,
+    VISION,
     Config,
     Example,
     Finding,
@@ -75,7 +77,7 @@ RULE = Rule(
     ),
     fix_safety="Advice only: not every model compiles, and lengths that change compile again.",
     check=check,
-    skips=(OFF_CUDA, UNSLOTH),
+    skips=(OFF_CUDA, UNSLOTH, VISION, TESTS),
     triggers=(LIBRARIES, frozenset({"num_train_epochs", "max_steps"})),
     references=("https://docs.pytorch.org/docs/stable/generated/torch.compile.html",),
     on_request=True,

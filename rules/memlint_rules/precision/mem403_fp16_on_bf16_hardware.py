@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
+    TESTS,
     UNSLOTH,
     Config,
     Example,
@@ -77,7 +78,7 @@ RULE = Rule(
     ),
     fix_safety="Unsafe: numbers change, and GPUs before Ampere refuse bf16.",
     check=check,
-    skips=(OFF_CUDA, UNSLOTH),
+    skips=(OFF_CUDA, UNSLOTH, TESTS),
     triggers=(LIBRARIES, frozenset({"fp16"})),
     references=("https://huggingface.co/docs/transformers/perf_train_gpu_one",),
     on_request=True,

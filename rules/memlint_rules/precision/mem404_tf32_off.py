@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
+    TESTS,
     UNSLOTH,
     Config,
     Example,
@@ -68,7 +69,7 @@ RULE = Rule(
     ),
     fix_safety="Unsafe: products are rounded, and GPUs before Ampere refuse it.",
     check=check,
-    skips=(OFF_CUDA, UNSLOTH),
+    skips=(OFF_CUDA, UNSLOTH, TESTS),
     triggers=(LIBRARIES, frozenset({"Trainer"})),
     references=("https://docs.pytorch.org/docs/stable/notes/cuda.html#tf32-on-ampere",),
     on_request=True,
