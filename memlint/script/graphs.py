@@ -116,10 +116,11 @@ def _sum(
 def _step_around(script: Script, loops: tuple[Loop, ...]) -> Loop:
     """The innermost loop; where that goes through the micro-batches of a step, the one around it:
     what a step begins anew stays small."""
+    if len(loops) < 2 or not _backwards(script, loops[0]):
+        return loops[0]
     steps = [one for one in script.events if one.kind is EventKind.OPTIMIZER_STEP]
-    if len(loops) > 1 and steps and all(loops[0] not in one.loops for one in steps):
-        return loops[1]
-    return loops[0]
+    within = any(loops[0] in one.loops for one in steps)
+    return loops[1] if steps and not within else loops[0]
 
 
 def _bindings(script: Script, loop: Loop, name: str) -> Iterator[ast.stmt]:
