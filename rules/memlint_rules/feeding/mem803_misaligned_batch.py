@@ -58,7 +58,11 @@ def check(script: Script) -> Iterator[Finding]:
             yield Finding(
                 script.span(collator.node.func),
                 "rows are padded to any length: multiples of 8 fill the tiles of the tensor cores",
-                fix(f"Pass `{_OPTION}=8`", add_option(collator, _OPTION, "8"), unsafe=True),
+                fix(
+                    f"Let it pad to multiples of 8: `{_OPTION}=8`",
+                    add_option(collator, _OPTION, "8"),
+                    unsafe=True,
+                ),
             )
 
 
