@@ -9,6 +9,7 @@ of the same turn starts from it.
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -46,12 +47,13 @@ class Sum(NamedTuple):
     """``total += loss`` in a loop, whose turns add to what the turns before left.
 
     statement: the addition. target: what grows, as it is written. addend: what is added.
+    loop: the innermost loop around it, or the method that a trainer runs in every step.
     """
 
     statement: ast.Assign | ast.AugAssign
     target: str
     addend: ast.expr
-    loop: Loop
+    loop: Loop | ast.FunctionDef
 
 
 class Hoard(NamedTuple):
@@ -63,54 +65,80 @@ class Hoard(NamedTuple):
     call: ast.Call
     container: str
     value: ast.expr
-    loop: Loop
+    loop: Loop | ast.FunctionDef
 
+
+# Statements that bind each name, attribute or item, as it is written.
+_Bindings = dict[str, list[ast.Assign | ast.AugAssign | ast.AnnAssign]]
+_Addition = tuple[ast.Assign | ast.AugAssign, ast.expr, ast.expr]
+# Methods that a trainer runs in every step: their loss is run backward when they have returned it.
+_HOOKS = ("training_step", "compute_loss")
 
 # -- sums ------------------------------------------------------------------------------------------
 
 
 def sums_of(script: Script) -> tuple[Sum, ...]:
     """The sums that a loop adds up over its turns, in source order."""
-    found = [one for node in script.nodes(ast.AugAssign) for one in _augmented(script, node)]
-    found += [one for node in script.nodes(ast.Assign) for one in _assigned(script, node)]
+    additions: list[_Addition] = [*_augmented(script), *_assigned(script)]
+    if not additions:
+        return ()
+    bindings, found = _bindings_of(script), []
+    for node, target, addend in additions:
+        loop = _loop_of_sum(script, node, target, bindings)
+        if loop is not None:
+            found.append(Sum(node, script.text(target), addend, loop))
     return tuple(sorted(found, key=lambda one: one.statement.lineno))
 
 
-def _augmented(script: Script, node: ast.AugAssign) -> Iterator[Sum]:
-    if isinstance(node.op, ast.Add):
-        yield from _sum(script, node, node.target, node.value)
+def _augmented(script: Script) -> Iterator[_Addition]:
+    for node in script.nodes(ast.AugAssign):
+        if isinstance(node.op, ast.Add) and not isinstance(node.value, ast.Constant):
+            yield node, node.target, node.value
 
 
-def _assigned(script: Script, node: ast.Assign) -> Iterator[Sum]:
+def _assigned(script: Script) -> Iterator[_Addition]:
     """``total = total + loss``, ``average = 0.9 * average + 0.1 * loss``."""
-    match node:
-        case ast.Assign(
-            targets=[ast.Name(id=name) as target],
-            value=ast.BinOp(op=ast.Add(), left=left, right=right),
-        ):
-            sides = [
-                name in [script.text(one) for one in _parts(side, ast.Name)]
-                for side in (left, right)
-            ]
-            if sides == [True, False]:
-                yield from _sum(script, node, target, right)
-            elif sides == [False, True]:
-                yield from _sum(script, node, target, left)
+    for node in script.nodes(ast.Assign):
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=name) as target],
+                value=ast.BinOp(op=ast.Add(), left=left, right=right),
+            ):
+                sides = [
+                    name in [script.text(one) for one in _parts(side, ast.Name)]
+                    for side in (left, right)
+                ]
+                if sides == [True, False]:
+                    yield node, target, right
+                elif sides == [False, True]:
+                    yield node, target, left
 
 
-def _sum(
-    script: Script, node: ast.Assign | ast.AugAssign, target: ast.expr, addend: ast.expr
-) -> Iterator[Sum]:
+def _loop_of_sum(
+    script: Script, node: ast.Assign | ast.AugAssign, target: ast.expr, bindings: _Bindings
+) -> Loop | ast.FunctionDef | None:
+    """The loop whose turns add to what those before left; None where none does."""
     loops = script.flow.loops_around(node)
     if not loops:
-        return
-    name, loop = script.text(target), loops[0]
-    if isinstance(target, ast.Name) and not script.flow.is_carried(loop, target.id):
-        return
+        return _hook_around(script, node, target)
+    if isinstance(target, ast.Name) and not script.flow.is_carried(loops[0], target.id):
+        return None
     turn = _step_around(script, loops)
-    others = [one for one in _bindings(script, turn, name) if one is not node]
-    if all(isinstance(one, ast.AugAssign) for one in others):
-        yield Sum(node, name, addend, loop)
+    others = _bound_in(script, turn, script.text(target), bindings)
+    return (
+        loops[0] if all(isinstance(one, ast.AugAssign) or one is node for one in others) else None
+    )
+
+
+def _hook_around(script: Script, node: ast.AST, grows: ast.expr) -> ast.FunctionDef | None:
+    """The method of every step around an addition to an attribute of its object."""
+    function = script.function(node)
+    while isinstance(grows, ast.Attribute | ast.Subscript):
+        grows = grows.value
+    if not isinstance(function, ast.FunctionDef) or function.name not in _HOOKS:
+        return None
+    own = function.args.args[0].arg if function.args.args else ""
+    return function if isinstance(grows, ast.Name) and grows.id == own else None
 
 
 def _step_around(script: Script, loops: tuple[Loop, ...]) -> Loop:
@@ -123,16 +151,20 @@ def _step_around(script: Script, loops: tuple[Loop, ...]) -> Loop:
     return loops[1] if steps and not within else loops[0]
 
 
-def _bindings(script: Script, loop: Loop, name: str) -> Iterator[ast.stmt]:
-    """The statements of a loop that bind a name, an attribute or an item."""
+def _bindings_of(script: Script) -> _Bindings:
+    found: _Bindings = defaultdict(list)
     for kind in (ast.Assign, ast.AugAssign, ast.AnnAssign):
         for node in script.nodes(kind):
             assert isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign)
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if loop in script.flow.loops_around(node) and any(
-                part == name for one in targets for part in _texts(script, one)
-            ):
-                yield node
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for name in _texts(script, target):
+                    found[name].append(node)
+    return found
+
+
+def _bound_in(script: Script, loop: Loop, name: str, bindings: _Bindings) -> list[ast.stmt]:
+    """The statements of a loop that bind a name, an attribute or an item."""
+    return [one for one in bindings.get(name, ()) if loop in script.flow.loops_around(one)]
 
 
 def _texts(script: Script, target: ast.expr) -> Iterator[str]:
@@ -150,32 +182,35 @@ _EMPTYING = ("clear", "pop", "popleft", "remove")
 
 def hoards_of(script: Script) -> tuple[Hoard, ...]:
     """What loops append to lists that outlive their turns, in source order."""
-    found: list[Hoard] = []
-    for call in script.method_calls("append"):
-        node = call.node
-        loops = script.flow.loops_around(node)
-        if not loops or len(node.args) != 1 or not isinstance(node.func, ast.Attribute):
+    calls = [one.node for one in script.method_calls("append") if len(one.node.args) == 1]
+    if not calls:
+        return ()
+    bindings, found = _bindings_of(script), []
+    for node in calls:
+        if not isinstance(node.func, ast.Attribute):
             continue
-        container = script.text(node.func.value)
-        turn = _step_around(script, loops)
-        if _is_emptied(script, node.func.value, container, turn):
+        holder, loops = node.func.value, script.flow.loops_around(node)
+        loop = loops[0] if loops else _hook_around(script, node, holder)
+        if loop is None or (loops and _is_emptied(script, holder, loops, bindings)):
             continue
-        found += [Hoard(node, container, one, loops[0]) for one in _contents(node.args[0])]
+        container = script.text(holder)
+        found += [Hoard(node, container, one, loop) for one in _contents(node.args[0])]
     return tuple(sorted(found, key=lambda one: one.call.lineno))
 
 
-def _is_emptied(script: Script, node: ast.expr, container: str, loop: Loop) -> bool:
+def _is_emptied(
+    script: Script, node: ast.expr, loops: tuple[Loop, ...], bindings: _Bindings
+) -> bool:
     """Whether a list may lose its items, or has a limited number of them."""
-    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
-        root: ast.expr = node
-        while isinstance(root, ast.Attribute | ast.Subscript):
-            root = root.value
-        names = {container, script.text(root)}
-    else:
+    loop, container = _step_around(script, loops), script.text(node)
+    root = node
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    if not isinstance(root, ast.Name):
         return True
-    if any(any(_bindings(script, loop, name)) for name in names):
+    if any(_bound_in(script, loop, name, bindings) for name in {container, root.id}):
         return True
-    if not isinstance(loop, ast.While) and script.text(root) in _texts(script, loop.target):
+    if not isinstance(loop, ast.While) and root.id in _texts(script, loop.target):
         return True
     if isinstance(made := unified(script.value(node)), Object) and made.made_by is not None:
         # ``deque(maxlen=100)``, a meter, or whatever else has a method ``append``.
@@ -194,7 +229,7 @@ def _contents(node: ast.expr) -> list[ast.expr]:
 # -- graphs ----------------------------------------------------------------------------------------
 
 
-def graph_of(script: Script, node: ast.expr, loop: Loop) -> Graph | None:
+def graph_of(script: Script, node: ast.expr, loop: Loop | ast.FunctionDef) -> Graph | None:
     """What of the graph of an expression in ``loop`` is there when the turn ends.
 
     None where it has no graph, or that is not known.
@@ -205,6 +240,8 @@ def graph_of(script: Script, node: ast.expr, loop: Loop) -> Graph | None:
     tensors = [one for one in options(script.value(node)) if isinstance(one, Tensor)]
     if any(one.graph is False for one in tensors):
         return None
+    if isinstance(loop, ast.FunctionDef):
+        return Graph.SPENT if _is_returned(script, parts, loop) else None
     if _is_spent(script, tensors, loop) or _shares_backward(script, node, loop):
         return Graph.SPENT
     known = script.tensors(node)
@@ -283,6 +320,36 @@ def _shares_backward(script: Script, node: ast.expr, loop: Loop) -> bool:
                 if _definition(script, part) in wanted:
                     return True
     return False
+
+
+def _is_returned(script: Script, parts: list[ast.expr], hook: ast.FunctionDef) -> bool:
+    """Whether a trainer's method returns one of these as its loss, with the same definition."""
+    if "super().training_step" in script.text(hook):
+        # ``Trainer.training_step`` has run backward, and gives a detached loss.
+        return False
+    wanted = [one for one in (_definition(script, part) for part in parts) if one is not None]
+    return any(
+        _definition(script, loss) in wanted
+        for node in walk(hook.body)
+        if isinstance(node, ast.Return) and script.function(node) is hook
+        for loss in _losses(node.value)
+    )
+
+
+def _losses(returned: ast.expr | None) -> Iterator[ast.expr]:
+    """``loss`` of ``(loss, outputs) if return_outputs else loss`` and of ``{"loss": loss}``."""
+    match returned:
+        case ast.IfExp(body=body, orelse=other):
+            yield from _losses(body)
+            yield from _losses(other)
+        case ast.Tuple(elts=[first, *_]):
+            yield from _losses(first)
+        case ast.Dict(keys=keys, values=values):
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == "loss":
+                    yield value
+        case ast.Name():
+            yield returned
 
 
 def _definition(script: Script, node: ast.expr) -> tuple[str, tuple[ast.AST, ...]] | None:

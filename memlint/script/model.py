@@ -582,7 +582,7 @@ class Script(Tree):
     def graph_of(self, node: ast.expr, loop: ast.AST) -> Graph | None:
         """What of an expression's graph is there when a turn of ``loop`` ends; None for none, or
         where that is not known."""
-        assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
+        assert isinstance(loop, ast.For | ast.AsyncFor | ast.While | ast.FunctionDef)
         return graph_of(self, node, loop)
 
     def starts_of(self, backward: Call) -> tuple[ast.expr, ...]:

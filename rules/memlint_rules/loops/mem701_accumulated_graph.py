@@ -62,7 +62,8 @@ RULE = Rule(
         "model of 28 layers leaves 2,600 of them, 1.4 MiB of host memory each step, and whatever "
         "custom functions keep outside the tensors that they save. Where nothing runs backward, as "
         "in evaluation with autograd on, the activations of every batch stay on the GPU, until it "
-        "is full. Found where a backward pass of the same turn starts from what is added, or where "
+        "is full. Found where a backward pass of the same turn starts from what is added, where a trainer's "
+        "method returns it as its loss, or where "
         "the model is in evaluation mode with autograd on; silent for sums that are themselves run "
         "backward, and for those that the loop begins anew every so many steps."
     ),
@@ -72,7 +73,7 @@ RULE = Rule(
     ),
     check=check,
     skips=(TESTS,),
-    triggers=(frozenset({"+=", " + "}), frozenset({"backward", ".eval()", "model("})),
+    triggers=(frozenset({"+=", " + "}), frozenset({"backward", ".eval()", "model(", "_step"})),
     references=(
         "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
     ),

@@ -115,7 +115,7 @@ RULE = Rule(
     skips=(OFF_CUDA, TESTS),
     triggers=(
         frozenset({".append("}),
-        frozenset({"backward", "no_grad", "inference_mode", ".eval()", "model("}),
+        frozenset({"backward", "no_grad", "inference_mode", ".eval()", "model(", "_step"}),
     ),
     references=(
         "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",

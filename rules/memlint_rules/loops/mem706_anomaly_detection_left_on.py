@@ -1,4 +1,4 @@
-"""Debugging left on in training: anomaly detection, the history of allocations.
+"""Debugging left on in training: anomaly detection, the history of allocations, profilers.
 
 Anomaly detection records a stack trace for every node of the graph and looks for NaN in every
 gradient: steps take twice the time and more, and each check waits for the GPU. The memory history
@@ -29,6 +29,7 @@ from memlint.rule import (
 _DETECTS = "torch.autograd.detect_anomaly"
 _SETS = "torch.autograd.set_detect_anomaly"
 _RECORDS = "torch.cuda.memory._record_memory_history"
+_PROFILES = ("torch.profiler.profile", "torch.autograd.profiler.profile")
 # What makes use of the history.
 _READERS = ("_dump_snapshot", "_snapshot(", "memory_snapshot", "enabled=None", "history(None")
 _ANOMALY = (
@@ -52,6 +53,21 @@ def check(script: Script) -> Iterator[Finding]:
                     "every allocation of the run, in host memory",
                     _fix(script, call),
                 )
+
+    for call in script.calls_to(*_PROFILES):
+        if _is_unread(script, call) and _runs_always(script, call):
+            yield Finding(
+                call.span,
+                "a profiler records every operation of the run, and nothing reads what it records",
+                advise("Take the profiler out"),
+            )
+
+
+def _is_unread(script: Script, call: Call) -> bool:
+    """Whether a profiler has no name and hands its trace to nobody."""
+    parent = script.parent(call.node)
+    unnamed = isinstance(parent, ast.withitem) and parent.optional_vars is None
+    return unnamed and not call.open_ended and call.setting("on_trace_ready").given is False
 
 
 def _is_on(script: Script, call: Call) -> bool:
@@ -83,19 +99,19 @@ RULE = Rule(
     code="MEM706",
     name="anomaly-detection-left-on",
     level=Level.WASTE,
-    summary="anomaly detection or the memory history left on in training",
+    summary="anomaly detection, the memory history or a profiler left on in training",
     why=(
         "`torch.autograd.set_detect_anomaly(True)` finds the operation behind a NaN. It keeps a "
         "stack trace with every node of the graph and checks every gradient, which waits for the "
         "GPU each time: steps take twice as long and more. `_record_memory_history()` keeps a "
-        "trace for every allocation, and is of use only with a snapshot. Both are for a search, "
-        "not for a run. Silent where a flag or a test decides, where a snapshot is written, and "
+        "trace for every allocation, and is of use only with a snapshot; a profiler keeps every "
+        "operation until it is read. They are for a search, not for a run. Silent where a flag or a test decides, where a snapshot is written, and "
         "in scripts that train nothing."
     ),
     fix_safety="Safe: the numbers are the same; a NaN is no longer an error.",
     check=check,
     skips=(TESTS,),
-    triggers=(frozenset({"detect_anomaly", "_record_memory_history"}),),
+    triggers=(frozenset({"detect_anomaly", "_record_memory_history", "profile("}),),
     references=(
         "https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection",
         "https://docs.pytorch.org/docs/stable/torch_cuda_memory.html",
