@@ -62,10 +62,10 @@ RULE = Rule(
         "model of 28 layers leaves 2,600 of them, 1.4 MiB of host memory each step, and whatever "
         "custom functions keep outside the tensors that they save. Where nothing runs backward, as "
         "in evaluation with autograd on, the activations of every batch stay on the GPU, until it "
-        "is full. Found where a backward pass of the same turn starts from what is added, where a trainer's "
-        "method returns it as its loss, or where "
-        "the model is in evaluation mode with autograd on; silent for sums that are themselves run "
-        "backward, and for those that the loop begins anew every so many steps."
+        "is full. Found where a backward pass of the same turn starts from what is added, where a "
+        "trainer's method returns it as its loss, or where the model is in evaluation mode with "
+        "autograd on; silent for sums that are themselves run backward, and for those that the "
+        "loop begins anew every so many steps."
     ),
     fix_safety=(
         "Safe: the sum has the same value, and no backward pass runs through it. `detach()` does "
