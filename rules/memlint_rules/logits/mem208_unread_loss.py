@@ -40,7 +40,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _computes_loss(forward: Forward) -> bool:
-    """Whether labels certainly do no more than that: an encoder-decoder makes its inputs of them."""
+    """Whether labels do no more than that: an encoder-decoder makes its inputs of them."""
     return (
         not forward.own
         and forward.labels is True

@@ -103,9 +103,9 @@ RULE = Rule(
         "detached holds the graph of its step: after a backward pass thousands of nodes, 1.4 MiB "
         "of host memory for a model of 28 layers; without one the activations of all layers. "
         "Logits over a vocabulary of 128k words take 0.5 GiB for every 1,024 tokens in float32, "
-        "so that an evaluation which keeps them fills the GPU batch by batch. Silent where the loop empties the list, where its "
-        "tensors may have been moved, for small ones such as predictions, and where a backward "
-        "pass runs through them later."
+        "so that an evaluation which keeps them fills the GPU. Silent where the loop empties the "
+        "list, where its tensors may have been moved, for small ones such as predictions, and "
+        "where a backward pass runs through them later."
     ),
     fix_safety=(
         "Safe where a graph is kept: the list holds the same numbers. Unsafe where tensors are "

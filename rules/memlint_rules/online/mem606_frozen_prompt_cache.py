@@ -42,10 +42,11 @@ RULE = Rule(
     summary="completions trained on a prompt's cache that was made without autograd",
     why=(
         "Forwarding a prompt once and its completions on its keys and values saves memory in GRPO "
-        "and RLOO. Made under `no_grad`, those keys and values are constants: the log-probabilities "
+        "and RLOO. Made under `no_grad`, those keys and values are constants: log-probabilities "
         "agree to rounding, so that nothing looks wrong, but the weights get no gradient through "
-        "the prompt. On two small Qwen3 models the gradients differed by 31 and 74 % from the right ones. Silent "
-        "where another model makes the cache, and where the second pass runs without autograd."
+        "the prompt. On two small Qwen3 models the gradients differed by 31 and 74 % from the "
+        "right ones. Silent where another model makes the cache, and where the second pass runs "
+        "without autograd."
     ),
     fix_safety="Advice only: the prompt's activations must then fit, or be shared another way.",
     check=check,
