@@ -58,6 +58,7 @@ from memlint.rule.kit import (
     call_beside,
     fix,
     is_switched_off,
+    method_of,
     together,
     unless_switched_off,
 )
@@ -102,7 +103,9 @@ from memlint.script import (
     Flow,
     Forward,
     Function,
+    Graph,
     Held,
+    Hoard,
     How,
     Kept,
     Lengths,
@@ -122,6 +125,7 @@ from memlint.script import (
     Script,
     Setting,
     Step,
+    Sum,
     Symbol,
     Tensor,
     Tokenization,
@@ -177,8 +181,10 @@ __all__ = [
     "Flow",
     "Forward",
     "Function",
+    "Graph",
     "Held",
     "History",
+    "Hoard",
     "How",
     "Inline",
     "InsertStatement",
@@ -225,6 +231,7 @@ __all__ = [
     "Span",
     "Step",
     "Successor",
+    "Sum",
     "Symbol",
     "Tensor",
     "TokenLoss",
@@ -251,6 +258,7 @@ __all__ = [
     "larger_evaluation_loops",
     "leave_padding_to_collator",
     "makes_own_mask",
+    "method_of",
     "names_looked_up",
     "padding_advice",
     "prompt_sharing_trainer",
@@ -293,6 +301,8 @@ class Rule(Plain):
         of words is searched in its order.
     references: documentation or papers.
     skips: scripts that the rule says nothing of, whatever is in them.
+    on_request: whether it is asked only where its code or name is selected: a hint that would
+        concern nearly every script.
     """
 
     code: str
@@ -306,6 +316,7 @@ class Rule(Plain):
     fix_safety: str = ""
     references: tuple[str, ...] = ()
     skips: tuple[Skip, ...] = ()
+    on_request: bool = False
 
     def findings(self, script: Script) -> Iterable[Finding]:
         """What the rule finds in ``script``; nothing in scripts that it skips."""

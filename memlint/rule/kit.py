@@ -53,6 +53,13 @@ def unless_switched_off(setting: Setting, proposed: Fix) -> Fix:
     return proposed._replace(edits=(), applicability=Applicability.DISPLAY)
 
 
+def method_of(script: Script, node: ast.expr, method: str) -> str:
+    """``expression.method()``, in parentheses where it must be."""
+    text = script.text(node)
+    closed = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    return f"{text}.{method}()" if closed else f"({text}).{method}()"
+
+
 class Skip(NamedTuple):
     """Scripts that a rule says nothing of, as data: ``Rule(skips=(UNSLOTH, OFF_CUDA))``.
 

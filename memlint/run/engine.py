@@ -104,11 +104,16 @@ def check_source(
     Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError. on_error takes a rule that
     failed; without it the exception goes through. prefilter: that of ``rules``, where it is at
     hand. by_code: the rules that the user selected by code or name; None: all. A hint of another
-    rule is advice: its fix is a trade that nobody asked for. runtime: whether fixes may import the
+    rule is advice: its fix is a trade that nobody asked for; and a rule on request is asked only
+    if it is one of them. runtime: whether fixes may import the
     runtime package. project: the files around the script, where what it calls there is followed.
     """
     violations: list[Violation] = []
-    chosen = (prefilter or Prefilter(rules)).asked(source.data)
+    chosen = [
+        rule
+        for rule in (prefilter or Prefilter(rules)).asked(source.data)
+        if not rule.on_request or by_code is None or rule.code in by_code
+    ]
     if chosen:
         from memlint.script import build_script
 

@@ -8,6 +8,7 @@ from memlint.script.datasets import Dataset, Preparation
 from memlint.script.evaluation import Evaluation
 from memlint.script.flow import Flow
 from memlint.script.forwards import Certainty
+from memlint.script.graphs import Graph, Hoard, Sum
 from memlint.script.lengths import Effect, Lengths
 from memlint.script.loop_models import LoopModel
 from memlint.script.losses import LossForm, TokenLoss
@@ -43,7 +44,9 @@ __all__ = [
     "Flow",
     "Forward",
     "Function",
+    "Graph",
     "Held",
+    "Hoard",
     "How",
     "Kept",
     "Lengths",
@@ -63,6 +66,7 @@ __all__ = [
     "Script",
     "Setting",
     "Step",
+    "Sum",
     "Symbol",
     "Tensor",
     "TokenLoss",

@@ -153,6 +153,19 @@ class Flow:
         assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
         return _head(loop, name).reads
 
+    def carried(self, loop: ast.AST) -> frozenset[str]:
+        """The names that a loop binds, by more than ``n += 1``, and of which a turn may read what
+        the turn before it left."""
+        assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
+        bound = {
+            node.id
+            for node in walk(loop.body)
+            if isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Store)
+            and not isinstance(self._tree.parent(node), ast.AugAssign)
+        }
+        return frozenset(name for name in bound if self.is_carried(loop, name))
+
     def is_read_after(self, loop: ast.AST, name: str) -> bool:
         """Whether anything outside a loop may read what the loop left under a name."""
         assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)

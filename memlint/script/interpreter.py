@@ -22,7 +22,7 @@ from memlint.script.modes import is_known_module
 from memlint.script.project import MAX_DEPTH, MAX_MODULES, Module, Project
 from memlint.script.state import State
 from memlint.script.statements import STATEMENTS
-from memlint.script.tensors import FIELDS, Tensor, Use, field_of, note
+from memlint.script.tensors import FIELDS, Tensor, Use, detached, field_of, note
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
@@ -409,7 +409,7 @@ class Interpreter:
             return slot.value if slot is not None else UNKNOWN
         if isinstance(value, Tensor):
             note(self, value, node.attr, node)
-            return value if node.attr == "data" else UNKNOWN
+            return detached(value, node) if node.attr == "data" else UNKNOWN
         if node.attr in FIELDS and isinstance(value, Unknown):
             return field_of(self, value, node.attr, node) or UNKNOWN
         return UNKNOWN

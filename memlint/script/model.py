@@ -31,6 +31,16 @@ from memlint.script.gradients import (
     needs_gradients_in_place,
     reads_gradients_unchecked,
 )
+from memlint.script.graphs import (
+    Graph,
+    Hoard,
+    Sum,
+    comes_from,
+    graph_of,
+    hoards_of,
+    starts_of,
+    sums_of,
+)
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
 from memlint.script.lengths import joins_and_cuts
@@ -61,9 +71,10 @@ from memlint.script.prompts import (
     scored_elsewhere,
 )
 from memlint.script.purpose import Purpose
+from memlint.script.reads import fields_read, fillers_of_cache, gets_cache, positions_read
 from memlint.script.restoring import Fate, device_names, fates_of
 from memlint.script.settings import Setting, python_value, setting_of, unified
-from memlint.script.tensors import Tensor, Use, Width
+from memlint.script.tensors import Positions, Tensor, Use, Width
 from memlint.script.tokenization import Tokenization, tokenizations_of
 from memlint.script.trained import (
     Trained,
@@ -664,6 +675,30 @@ class Script(Tree):
         return kept_of(self)
 
     @cached_property
+    def sums(self) -> tuple[Sum, ...]:
+        """What loops add up over their turns: ``total += loss``."""
+        return sums_of(self)
+
+    @cached_property
+    def hoards(self) -> tuple[Hoard, ...]:
+        """What loops append to lists that outlive their turns: ``losses.append(loss)``."""
+        return hoards_of(self)
+
+    def graph_of(self, node: ast.expr, loop: ast.AST) -> Graph | None:
+        """What of an expression's graph is there when a turn of ``loop`` ends; None for none, or
+        where that is not known."""
+        assert isinstance(loop, ast.For | ast.AsyncFor | ast.While | ast.FunctionDef)
+        return graph_of(self, node, loop)
+
+    def starts_of(self, backward: Call) -> tuple[ast.expr, ...]:
+        """What a backward pass starts from: ``loss`` of ``loss.backward()``."""
+        return starts_of(backward)
+
+    def comes_from(self, step: Step, node: ast.expr) -> bool:
+        """Whether all of a tensor's graph certainly is of the forward passes of one turn."""
+        return comes_from(self, step, node)
+
+    @cached_property
     def flow(self) -> Flow:
         """Where names are bound and read."""
         return Flow(self)
@@ -892,6 +927,29 @@ class Script(Tree):
     def loads_classifier(self) -> bool:
         """Whether a model with labels instead of a vocabulary is loaded."""
         return any(part in load.name for load in self.model_loads for part in CLASSIFIERS)
+
+    def fields_read(self, forward: Forward) -> frozenset[str] | None:
+        """The fields that the script reads of what a forward pass returns; None where it may go
+        out of sight. Empty where nothing reads it."""
+        return fields_read(self, forward)
+
+    def positions_read(self, forward: Forward) -> Positions:
+        """The positions whose logits the script reads: LAST, SOME from a computed one on, else
+        UNKNOWN."""
+        return positions_read(self, forward)
+
+    def gets_cache(self, forward: Forward) -> bool:
+        """Whether a forward pass gets keys and values of other tokens."""
+        return gets_cache(forward)
+
+    def fillers_of_cache(self, forward: Forward) -> tuple[Forward, ...]:
+        """The forward passes that made the keys and values that another one gets."""
+        return fillers_of_cache(self, forward)
+
+    def are_of_one_model(self, first: Forward, second: Forward) -> bool:
+        """Whether two forward passes certainly run the same model."""
+        objects = set(map(id, first.facts.objects))
+        return any(id(one) in objects for one in second.facts.objects)
 
     # -- facts -----------------------------------------------------------------------------------
 

@@ -55,7 +55,11 @@ def _aug_assign(run: Interpreter, node: ast.AugAssign) -> None:
     if isinstance(left, Object) and left.type == "dict" and isinstance(node.op, ast.BitOr):
         run.update_dict(left, right)
         return
-    assign(run, node.target, binary(run, node.op, left, right, None), node)
+    value = binary(run, node.op, left, right, None)
+    if isinstance(value, Tensor):
+        # A sum over the turns of a loop, which is told from what it adds up.
+        value.operation, value.node = "+=", node.target
+    assign(run, node.target, value, node)
 
 
 def _delete(run: Interpreter, node: ast.Delete) -> None:

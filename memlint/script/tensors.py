@@ -573,6 +573,11 @@ def note(run: Interpreter, tensor: Tensor, operation: str, node: ast.expr) -> No
     run.tensor_uses.append(Use((tensor, operation, node)))
 
 
+def detached(tensor: Tensor, node: ast.expr) -> Tensor:
+    """``tensor.data``: the same memory without the graph."""
+    return _from(tensor, "data", node, graph=False)
+
+
 def _choice(record: Record, name: str, value: Value) -> Value:
     if isinstance(value, Tensor):
         return _operation(record, name, value, record.arguments[1:])

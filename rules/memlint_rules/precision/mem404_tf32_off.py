@@ -1,0 +1,95 @@
+"""Float32 matrix products at full precision.
+
+With TF32, tensor cores round the inputs of float32 products to 10 bits of mantissa and add up in
+float32: up to 8 times the rate on an A100, with the same memory. PyTorch leaves it off for matrix
+products. Source: PyTorch documentation, "Numerical Accuracy" (TF32); transformers documentation,
+"GPU" (tf32).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    TESTS,
+    UNSLOTH,
+    Config,
+    Example,
+    Finding,
+    Level,
+    Rule,
+    Script,
+    fix,
+    set_option,
+)
+
+# What turns it on, or off, for the whole program.
+_SWITCHES = ("allow_tf32", "set_float32_matmul_precision", "fp32_precision", "NVIDIA_TF32_OVERRIDE")
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if script.says(*_SWITCHES):
+        return
+    for config in script.configs:
+        trainers = script.training_with(config)
+        if not trainers or not config.has_option("tf32") or not _computes_float32(config):
+            continue
+        if all(script.loads_float32(one) for one in trainers):
+            yield Finding(
+                script.span(config.node.func),
+                "matrix products in float32 with TF32 off: the tensor cores of Ampere GPUs and "
+                "newer stand idle",
+                fix("Set `tf32=True`", set_option(script, config, "tf32", "True"), unsafe=True),
+            )
+
+
+def _computes_float32(config: Config) -> bool:
+    """Whether it definitely trains in float32, and says nothing of TF32."""
+    if config.setting("tf32").given is not False:
+        return False
+    return all(
+        config.setting(name).given is not None and config.effective(name).value is False
+        for name in ("bf16", "fp16")
+    )
+
+
+RULE = Rule(
+    code="MEM404",
+    name="tf32-off",
+    level=Level.HINT,
+    summary="float32 matrix products with TF32 off",
+    why=(
+        "A run in float32 uses the tensor cores only with TF32, which rounds the inputs of a "
+        "product to 10 bits of mantissa: up to 8 times the rate on an A100, in the same memory. "
+        "bf16 or fp16 is faster still and halves the activations (MEM402); TF32 is for what must "
+        "stay in float32. A hint, given only where the rule is selected. Silent where the weights "
+        "may be of another type, and where the script decides about TF32."
+    ),
+    fix_safety="Unsafe: products are rounded, and GPUs before Ampere refuse it.",
+    check=check,
+    skips=(OFF_CUDA, UNSLOTH, TESTS),
+    triggers=(LIBRARIES, frozenset({"Trainer"})),
+    references=("https://docs.pytorch.org/docs/stable/notes/cuda.html#tf32-on-ampere",),
+    on_request=True,
+    examples=(
+        Example(
+            title="a trainer in float32",
+            bad="""\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="float32")
+args = TrainingArguments("out", per_device_train_batch_size=8)
+Trainer(model, args, train_dataset=rows).train()
+""",
+            good="""\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="float32")
+args = TrainingArguments("out", per_device_train_batch_size=8, tf32=True)
+Trainer(model, args, train_dataset=rows).train()
+""",
+        ),
+    ),
+)
