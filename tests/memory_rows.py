@@ -97,6 +97,10 @@ def versions_of(row: Row) -> dict[str, str]:
         match = re.search(pattern + r"[ ~=<>]*(\d+\.\d+(?:\.\d+)*)", text)
         if match:
             found[name] = match.group(1)
+    if "litgpt" in f"{text} {row['trainer']} {row['source']}".lower():
+        found["litgpt"] = "0.4"
+        # Every release of litgpt before 2025 pins this one.
+        found.setdefault("bitsandbytes", "0.42.0")
     if "torch" not in found and "torchtitan" in str(row["trainer"]):
         found["torch"] = "2.6" if str(row["as_of"])[:7] < "2025-06" else "2.9"
     ours = trainer_of(row) != "loop"
@@ -212,7 +216,7 @@ def precision_of(row: Row) -> dict[str, Any]:
     }
     if ("float32" in compute and "bf" not in compute) or compute.startswith("tf32"):
         settings["compute_dtype"] = "float32"
-    if "float16" in compute or "fp16" in compute:
+    if re.search(r"(?<!b)float16|fp16", compute):
         settings["compute_dtype"] = "float16"
     if "pure" in compute:
         settings["autocast"] = False
