@@ -20,6 +20,7 @@ class Weight(Plain):
     number of its gradient. rank: of its adapter (0: none). dequantized: bytes of one number of
     the copy that a quantized matmul makes (0: none, the kernel reads the codes). keeps_input:
     whether a quantized matmul keeps its input for backward; keeps_codes: its 8-bit copy as well.
+    eight_bit: whether the matmul is bitsandbytes' 8-bit one, over integers.
     """
 
     trainable: bool = True
@@ -32,6 +33,7 @@ class Weight(Plain):
     adapter_dropout: float = 0.0
     keeps_input: bool = False
     keeps_codes: bool = False
+    eight_bit: bool = False
 
 
 class Work(Plain):
@@ -103,7 +105,12 @@ def _base(tape: Tape, x: Value, layer: Linear, weight: Weight, work: Work, out: 
     matrix = layer.inputs * layer.outputs
     if weight.quantized:
         source = cast(tape, x, work.compute, f"{layer.name} input")
-        scratch = matrix * weight.dequantized
+        scratch = backward_scratch = matrix * weight.dequantized
+        if weight.eight_bit:
+            # Forward: 16-bit and 8-bit inputs, the integer product. Backward: the weight in 16
+            # bits, in old versions codes of the gradient as well.
+            scratch = 3 * source.elements + 4 * out
+            backward_scratch += 4 * out if weight.keeps_codes else 0
         result = tape.op(
             layer.name,
             (source,),
@@ -112,7 +119,7 @@ def _base(tape: Tape, x: Value, layer: Linear, weight: Weight, work: Work, out: 
             scratch=scratch,
             saves=(source,) if weight.keeps_input else (),
             keeps=source.elements if weight.keeps_codes else 0,
-            backward_scratch=scratch,
+            backward_scratch=backward_scratch,
         )
         if weight.keeps_input and result.grad:
             tape.stash(source)

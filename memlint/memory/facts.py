@@ -31,9 +31,15 @@ OWN_LOSS_FAMILIES = frozenset(
     )
 )
 
+# Families whose own (remote) code computes the loss in the logits' dtype, whatever the version.
+REMOTE_LOSS_FAMILIES = frozenset(("qwen", "baichuan"))
+
 # bitsandbytes before 0.43.2: a 4-bit matmul kept its input for backward. An 8-bit one always does;
 # before 0.45 it kept a transposed 8-bit copy beside it (autograd/_functions.py).
 DROPS_INPUT = ("bitsandbytes", (0, 43, 2))
+# Before 0.43 4-bit weights were made of float16 copies, and dequantize to it (nn/modules.py): with
+# bfloat16 there is a second copy.
+QUANTIZES_ANY_DTYPE = ("bitsandbytes", (0, 43))
 NO_TRANSPOSED_CODES = ("bitsandbytes", (0, 45))
 
 # transformers before 4.53: GPT-BigCode keeps the key/value cache while it checkpoints, and its
@@ -133,6 +139,8 @@ def upcast(versions: Mapping[str, str], family: str, *, own: bool, pure: bool) -
     """How the causal loss upcasts: ``padded``, ``shifted``, ``model`` or ``none``."""
     if own:
         return "none" if pure else "padded"
+    if family in REMOTE_LOSS_FAMILIES:
+        return "own"
     if family in OWN_LOSS_FAMILIES and not reaches(versions, OWN_LOSS):
         return "own"
     for library, least, name in UPCAST:

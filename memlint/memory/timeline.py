@@ -485,6 +485,7 @@ class _Run:
                     rows=rows,
                     columns=columns,
                     embedding=table,
+                    head=not table,
                 )
             if stock.adapter:
                 total += state_bytes(optimizer, stock.adapter, self._adapter_state_width())
@@ -891,16 +892,14 @@ class _Run:
                 )
             )
         if optimizer.single and not self._states_offloaded():
-            largest = max(
-                [stack.stock.largest for stack in self.stacks]
-                + [self.holding.embedding().largest, self.holding.head().largest]
-            )
+            table = max(self.holding.embedding().largest, self.holding.head().largest)
+            largest = max(stack.stock.largest for stack in self.stacks)
+            size = optimizer.single * 4 * max(largest, 0 if optimizer.rank else table)
+            if optimizer.rank:
+                # Tables get the plain step: a root and a quotient of their own dtype.
+                size = max(size, 2 * self._state_width() * table)
             moment.append(
-                Tensor(
-                    f"{optimizer.name} temporary",
-                    int(optimizer.single * 4 * largest),
-                    "optimizer temporaries",
-                )
+                Tensor(f"{optimizer.name} temporary", int(size), "optimizer temporaries")
             )
         return Phase("optimizer step", tuple(moment))
 

@@ -120,6 +120,10 @@ class Holding:
         self.other_width = 4 if prepared else self.width
         self.adapter_width = dtype_width((self.lora.dtype if self.lora else None) or "float32")
         self.keeps_input = not facts.reaches(settings.versions, facts.DROPS_INPUT)
+        twice = settings.compute_dtype == "bfloat16" and not facts.reaches(
+            settings.versions, facts.QUANTIZES_ANY_DTYPE
+        )
+        self.dequantized = self.compute + (2 if twice else 0)
         self.transposes = not facts.reaches(settings.versions, facts.NO_TRANSPOSED_CODES)
         self.quantizes_head = self._quantizes_head()
         saved = self.lora.modules_to_save if self.lora else ()
@@ -166,7 +170,8 @@ class Holding:
                 trainable=False,
                 stored=0,
                 quantized=True,
-                dequantized=0 if kernel else self.compute,
+                dequantized=0 if kernel else self.compute if eight else self.dequantized,
+                eight_bit=eight,
                 rank=rank,
                 keeps_input=eight or (not kernel and self.keeps_input),
                 keeps_codes=eight and self.transposes,
@@ -298,7 +303,7 @@ class Holding:
                 trainable=trainable,
                 stored=0,
                 quantized=True,
-                dequantized=self.compute,
+                dequantized=self.dequantized,
                 rank=rank,
                 adapter_width=self.adapter_width,
                 adapter_dropout=(lora.dropout or 0.0) if lora else 0.0,
