@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from memlint.memory.architecture import Architecture
+from memlint.memory.architecture import Architecture, Layer
 from memlint.memory.families import ConfigError, read_config
 from memlint.memory.settings import SettingsError
 
@@ -106,9 +106,23 @@ def _candidates(model: str) -> list[str]:
 
 def _read(config: Mapping[str, Any], name: str) -> Architecture:
     try:
-        return read_config(config)
+        architecture = read_config(config)
     except ConfigError as error:
         raise SettingsError(f"{name}: {error}") from None
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        # Configurations come from anywhere: a list where a number belongs is the user's to see.
+        raise SettingsError(f"{name}: the configuration cannot be read ({error})") from None
+    if architecture.depth < 1 or not all(_sound(layer) for layer, _ in architecture.layers):
+        raise SettingsError(f"{name}: the configuration describes layers without width or heads")
+    return architecture
+
+
+def _sound(layer: Layer) -> bool:
+    attention = layer.attention
+    if attention.projections and attention.kind in ("full", "sliding", "latent"):
+        if min(attention.heads, attention.key_heads, attention.key_dim, attention.value_dim) < 1:
+            return False
+    return all(min(item.inputs, item.outputs, item.experts) > 0 for item in layer.linears)
 
 
 def _local(model: str) -> Mapping[str, Any] | None:

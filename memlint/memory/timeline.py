@@ -372,10 +372,11 @@ class _Run:
         scale = share * master_width / full_width if self.holding.full else share
         if sharding.parameter_offload:
             if sharding.gathered_layers == 0:
-                tensors.append(Tensor("embeddings", embedding.base, "weights"))
-                tensors.append(Tensor("output matrix", head.base, "weights"))
+                tensors.append(Tensor("embeddings", int(embedding.base * share), "weights"))
+                tensors.append(Tensor("output matrix", int(head.base * share), "weights"))
                 largest = max(stack.stock.base for stack in self.stacks)
-                tensors.append(Tensor("layers in turn", 2 * largest, "weights"))
+                turn = min(2 * largest, layers)
+                tensors.append(Tensor("layers in turn", int(turn * share), "weights"))
         else:
             if codes:
                 tensors.append(Tensor("quantized layers", int(codes * share), "weights"))
@@ -652,7 +653,8 @@ class _Run:
             for name, (size, kind) in names.items()
         )
         if self._offloads() and self.stacks:
-            stash = 5 * self.stacks[0].input
+            whole = sum(self._kept(stack) * stack.count for stack in self.stacks)
+            stash = min(5 * self.stacks[0].input, int(whole / self.sharding.split))
             tensors.append(Tensor("offload stash", stash, "activations"))
         return tensors
 
@@ -898,9 +900,7 @@ class _Run:
             if optimizer.rank:
                 # Tables get the plain step: a root and a quotient of their own dtype.
                 size = max(size, 2 * self._state_width() * table)
-            moment.append(
-                Tensor(f"{optimizer.name} temporary", int(size), "optimizer temporaries")
-            )
+            moment.append(Tensor(f"{optimizer.name} temporary", int(size), "optimizer temporaries"))
         return Phase("optimizer step", tuple(moment))
 
     def _evaluation(self, resident: list[Tensor]) -> Phase:
