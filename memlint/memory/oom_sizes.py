@@ -107,9 +107,7 @@ def sized_tensors(settings: Settings, *, known_loss: bool) -> tuple[Sized, ...]:
             (item.kind, item.tensor, item.bytes, item.growth),
             item._replace(longest=architecture.max_positions),
         )
-    return tuple(
-        item._replace(layout=_layout(item, settings)) for item in found.values()
-    )
+    return tuple(item._replace(layout=_layout(item, settings)) for item in found.values())
 
 
 def _layout(item: Sized, settings: Settings) -> float:

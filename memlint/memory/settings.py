@@ -303,8 +303,10 @@ def _count(key: str, value: Any) -> int:
     if not number or not math.isfinite(value) or value != int(value):
         raise SettingsError(f"{key} is a whole number, not {value!r}")
     least = 0 if key == "prompt_len" else 1
-    if not least <= value <= _MOST:
-        raise SettingsError(f"{key} is from {least} to {_MOST}, not {value!r}")
+    if value < least:
+        raise SettingsError(f"{key} is at least {least}, not {value!r}")
+    if value > _MOST:
+        raise SettingsError(f"{key} is at most {_MOST:,}, not {value!r}")
     return int(value)
 
 
