@@ -47,6 +47,9 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
             if not quiet:
                 taken.append(Assumption(name, value, reason))
 
+    for name in architecture.unknown:
+        reason = "not understood: read by the keys that most decoders share"
+        taken.append(Assumption("model", name, reason))
     versions = settings.versions
     trainer = settings.trainer or "transformers.Trainer"
     ours = trainer.startswith("trl.")
