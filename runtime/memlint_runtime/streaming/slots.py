@@ -8,16 +8,20 @@ trained parameters and adapters get no slot: they stay on the device.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-__all__ = ["Slot", "adapter_parameters", "as_bytes", "from_bytes", "slots_of"]
+__all__ = ["Slot", "adapter_parameters", "as_bytes", "from_bytes", "outside_inference", "slots_of"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 @dataclass(eq=False)
@@ -83,6 +87,19 @@ class Slot:
                 "unfrozen, but streamed weights get no gradient: undo() the streaming, unfreeze, "
                 "and stream what stays frozen"
             )
+
+
+def outside_inference(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Make tensors that outlive `torch.inference_mode`, and may be written in place after it."""
+
+    @wraps(function)
+    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if not torch.is_inference_mode_enabled():
+            return function(*args, **kwargs)
+        with torch.inference_mode(False), torch.no_grad():
+            return function(*args, **kwargs)
+
+    return wrapped
 
 
 def as_bytes(tensor: Tensor) -> Tensor:
