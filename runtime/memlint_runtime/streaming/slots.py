@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -202,6 +203,12 @@ def _int8_slots(module: Any, name: str, parameter: Any, state: Any) -> Iterator[
 
 
 def _is_dense(tensor: Tensor) -> bool:
-    if tensor.layout != torch.strided or tensor.numel() == 0:
+    if _is_opaque(tensor) or tensor.layout != torch.strided or tensor.numel() == 0:
         return False
     return bool(torch.ops.aten.is_non_overlapping_and_dense.default(tensor))
+
+
+def _is_opaque(tensor: Tensor) -> bool:
+    """Whether a tensor may have no memory of its own: it computes by itself, and is no fake."""
+    own: Any = type(tensor).__torch_dispatch__
+    return own != Tensor.__torch_dispatch__ and not isinstance(tensor, FakeTensor)

@@ -18,6 +18,7 @@ from memlint_runtime import (
     fuse_causal_lm_loss,
     stream_frozen_weights,
     undo,
+    use_variable_length_attention,
 )
 from memlint_runtime.streaming import streamed_weights_of
 from memlint_runtime.streaming.page_lock import PageLock
@@ -484,6 +485,105 @@ def test_two_graphs_at_once() -> None:
         found.append([p.grad for p in model.parameters() if p.grad is not None])
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_packed_documents(family: str) -> None:
+    ids = torch.randint(3, VOCABULARY, (1, 24), generator=torch.Generator().manual_seed(1))
+    places = torch.cat([torch.arange(length) for length in (7, 12, 5)])[None]
+    found = []
+    for streams in (False, True):
+        model = adapted(Case(family, checkpointing="non-reentrant"))
+        if streams:
+            stream(model)
+        use_variable_length_attention(model)
+        fuse_causal_lm_loss(model)
+        losses = []
+        for _ in range(3):
+            batch = {"input_ids": ids, "labels": ids, "position_ids": places}
+            loss = model(**batch, use_cache=False).loss
+            loss.backward()
+            losses.append(loss)
+        found.append([*losses, *(p.grad for p in model.parameters() if p.grad is not None)])
+    assert len(found[0]) > 20
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
+class Opaque(Tensor):
+    """A weight of bytes and scales that does not say what it is made of."""
+
+    values: Tensor
+    scales: Tensor
+
+    def __new__(cls, values: Tensor, scales: Tensor) -> Any:
+        return Tensor._make_wrapper_subclass(cls, values.shape, dtype=scales.dtype)  # type: ignore
+
+    def __init__(self, values: Tensor, scales: Tensor) -> None:
+        self.values, self.scales = values, scales
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.detach.default:
+            return cls(args[0].values.detach(), args[0].scales.detach())
+        plain = [a.values * a.scales if isinstance(a, cls) else a for a in args]
+        return func(*plain, **(kwargs or {}))
+
+
+class Scaled(Opaque):
+    """One that says it, as torchao's do."""
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["values", "scales"], None
+
+    @staticmethod
+    def __tensor_unflatten__(parts: dict[str, Tensor], *ignored: Any) -> Scaled:
+        return Scaled(parts["values"], parts["scales"])
+
+
+class OfScaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        values = torch.randint(-127, 127, (16, 16), dtype=torch.int8)
+        weight = Scaled(values, torch.rand(16, 1) / 99)
+        self.weight = nn.Parameter(weight, requires_grad=False)
+        self.trained = nn.Parameter(torch.randn(16))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return hidden + (hidden * self.trained) @ self.weight
+
+
+@pytest.mark.parametrize("reentrant", [None, False, True])
+def test_weights_made_of_tensors_stream_as_those(reentrant: bool | None) -> None:
+    found = []
+    for streams in (False, True):
+        torch.manual_seed(0)
+        model = nn.ModuleDict({"blocks": nn.ModuleList(OfScaled() for _ in range(3))})
+        if streams:
+            streamed = stream(model, min_bytes=0, buffers=1)
+            names = [slot.attributes[0][1] for slot in streamed.blocks[0].slots]
+            assert names == ["values", "scales"]
+        hidden = torch.ones(4, 16, requires_grad=True)
+        for block in model["blocks"]:  # type: ignore[attr-defined]
+            if reentrant is None:
+                hidden = block(hidden)
+            else:
+                hidden = checkpoint(block, hidden, use_reentrant=reentrant)
+        hidden.square().sum().backward()
+        found.append([p.grad for p in model.parameters() if p.grad is not None])
+    assert len(found[0]) == 3
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_weights_of_unknown_make_stay() -> None:
+    blocks = nn.ModuleList(OfScaled() for _ in range(3))
+    for block in blocks:
+        block.other = nn.Parameter(torch.randn(16, 16), requires_grad=False)
+        made = Opaque(block.weight.values, block.weight.scales)
+        block.weight = nn.Parameter(made, requires_grad=False)
+    streamed = stream(nn.ModuleDict({"blocks": blocks}), min_bytes=0)
+    assert [slot.name for slot in streamed.blocks[0].slots] == ["other"]
 
 
 def test_pickling_is_refused_with_the_reason() -> None:
