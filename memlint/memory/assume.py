@@ -69,8 +69,12 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     take("packed", False, "no packing was named", quiet=True)
     take("offload", "none", "no offload was named", quiet=True)
     take("compile", False, "no compilation was named", quiet=True)
-    take("compute_dtype", "bfloat16", "most runs compute in bfloat16")
     take("weights_dtype", _weights_dtype(settings, architecture), "the checkpoint's dtype")
+    if settings.autocast is False:
+        own = settings.weights_dtype or _weights_dtype(settings, architecture)
+        take("compute_dtype", own, "the weights' own: no mixed precision")
+    else:
+        take("compute_dtype", "bfloat16", "most runs compute in bfloat16")
     new_trl = facts.reaches(versions, facts.TRL_CHECKPOINTS)
     take("checkpointing", "full" if ours and new_trl else "none", f"{trainer}'s default")
     sdpa = facts.reaches(versions, facts.SDPA_DEFAULT)

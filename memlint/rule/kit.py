@@ -15,19 +15,27 @@ from memlint.rule.findings import Applicability, Fix
 from memlint.script import Call, Script, Setting, Trainer
 
 
-def advise(message: str) -> Fix:
-    """Advice: shown, never applied. ``message`` is in the imperative."""
-    return Fix(message, (), Applicability.DISPLAY)
+def advise(message: str, **effect: object) -> Fix:
+    """Advice: shown, never applied. ``message`` is in the imperative.
+
+    effect: settings of the memory model that change with it (``checkpointing="full"``), where
+    neither the rule's code nor the edits say so: they give the finding its price.
+    """
+    return Fix(message, (), Applicability.DISPLAY, tuple(effect.items()))
 
 
-def fix(message: str, edits: tuple[Edit, ...] | None, *, unsafe: bool = False) -> Fix:
+def fix(
+    message: str, edits: tuple[Edit, ...] | None, *, unsafe: bool = False, **effect: object
+) -> Fix:
     """A fix, safe unless ``unsafe``; advice where ``edits`` is None or empty.
 
     Edits are None where a value cannot be changed where it lives: it is unknown, or others read it.
+    effect: as for ``advise``.
     """
     if not edits:
-        return advise(message)
-    return Fix(message, edits, Applicability.UNSAFE if unsafe else Applicability.SAFE)
+        return advise(message, **effect)
+    applicability = Applicability.UNSAFE if unsafe else Applicability.SAFE
+    return Fix(message, edits, applicability, tuple(effect.items()))
 
 
 def together(*parts: tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:

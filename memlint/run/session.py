@@ -101,6 +101,7 @@ class Session:
             by_code=job.by_code,
             runtime=job.runtime,
             project=self._project(job, data),
+            pricing=job.pricing,
         )
 
     def fix(self, job: Job, data: bytes) -> FixResult:
@@ -122,6 +123,7 @@ class Session:
             by_code=job.by_code,
             runtime=job.runtime,
             project=self._project(job, data),
+            pricing=job.pricing,
         )
         result = checked.result(rules.rules)
         source = checked.source
