@@ -19,6 +19,7 @@ from memlint.api.successors import (
     Successor,
 )
 from memlint.rule.causal_loss import fuse_trainers_loss
+from memlint.rule.changes import add_option, set_item, set_option
 from memlint.rule.edits import (
     AddDecorator,
     AddImport,
@@ -66,8 +67,9 @@ from memlint.rule.padding import (
     padding_advice,
     share_of_padding,
 )
+from memlint.rule.references import Reference, reference_to
 from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
-from memlint.rule.triggers import LIBRARIES, PACKAGES
+from memlint.rule.triggers import COMPARED, LIBRARIES, PACKAGES
 from memlint.rule.trl_losses import fuse_trl_loss
 from memlint.script import (
     CHECKPOINTING_ARGUMENTS,
@@ -104,7 +106,6 @@ from memlint.script import (
     Positions,
     Preparation,
     Purpose,
-    Reference,
     Role,
     Script,
     Setting,
@@ -124,6 +125,7 @@ __all__ = [
     "CHECKPOINTING_ARGUMENTS",
     "CHECKPOINTING_METHODS",
     "CHECKPOINTING_OPTIONS",
+    "COMPARED",
     "DEEPSPEED",
     "DIFFUSION",
     "LEARNED_PROMPTS",
@@ -215,6 +217,7 @@ __all__ = [
     "Trainer",
     "Width",
     "WrapStatements",
+    "add_option",
     "advise",
     "call_after_load",
     "call_after_trainer",
@@ -229,6 +232,9 @@ __all__ = [
     "names_looked_up",
     "padding_advice",
     "prompt_sharing_trainer",
+    "reference_to",
+    "set_item",
+    "set_option",
     "share_of_padding",
     "share_prompts",
     "together",
