@@ -7,7 +7,8 @@ script one that it says nothing of (Unsloth, no GPU, images)? They are answered 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from memlint.rule.edits import Edit, InsertStatement
@@ -15,18 +16,24 @@ from memlint.rule.findings import Applicability, Fix
 from memlint.rule.references import reference_to
 from memlint.script import Call, Script, Setting, Trainer
 
+_NOTHING: Mapping[str, object] = MappingProxyType({})
 
-def advise(message: str, **effect: object) -> Fix:
+
+def advise(message: str, effect: Mapping[str, object] = _NOTHING) -> Fix:
     """Advice: shown, never applied. ``message`` is in the imperative.
 
-    effect: settings of the memory model that change with it (``checkpointing="full"``), where
+    effect: settings of the memory model that change with it (``{"checkpointing": "full"}``), where
     neither the rule's code nor the edits say so: they give the finding its price.
     """
     return Fix(message, (), Applicability.DISPLAY, tuple(effect.items()))
 
 
 def fix(
-    message: str, edits: tuple[Edit, ...] | None, *, unsafe: bool = False, **effect: object
+    message: str,
+    edits: tuple[Edit, ...] | None,
+    *,
+    unsafe: bool = False,
+    effect: Mapping[str, object] = _NOTHING,
 ) -> Fix:
     """A fix, safe unless ``unsafe``; advice where ``edits`` is None or empty.
 
@@ -34,7 +41,7 @@ def fix(
     effect: as for ``advise``.
     """
     if not edits:
-        return advise(message, **effect)
+        return advise(message, effect)
     applicability = Applicability.UNSAFE if unsafe else Applicability.SAFE
     return Fix(message, edits, applicability, tuple(effect.items()))
 

@@ -54,7 +54,7 @@ def own_arguments(script: Script, trainer: Trainer, config: Config, wanted: str)
     return fix(
         f"Use `{name}`, with what `TrainingArguments` meant by default written out",
         (ReplaceCallee(config.span, reference.text), *kept, *reference.edits),
-        **_turned_on(script, config, wanted),
+        effect=_turned_on(script, config, wanted),
     )
 
 

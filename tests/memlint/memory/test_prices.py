@@ -80,7 +80,7 @@ def test_an_assumed_length_makes_the_interval_wide() -> None:
 def test_what_a_rule_says_goes_over_its_edits_and_they_over_its_code() -> None:
     call = Span(0, 1)
     by_edit = Fix("Set it", (SetKeyword(call, "optim", '"paged_adamw_8bit"'),))
-    by_rule = advise("Train adapters", method="lora")
+    by_rule = advise("Train adapters", {"method": "lora"})
     priced, _ = price(RUN, [violation("MEM999", by_edit), violation("MEM998", by_rule)], Pricing())
     first, second = (each.saving for each in priced)
     assert first is not None
