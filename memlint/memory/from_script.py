@@ -26,6 +26,15 @@ _TRAINERS = {
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 _DTYPES = ("bfloat16", "float16", "float32")
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
+_RUNTIME: tuple[tuple[Mapping[str, Any], tuple[str, ...]], ...] = (
+    (
+        {"loss": "liger"},
+        ("fuse_causal_lm_loss", "losses.fuse_causal_lm_loss", "losses.fuse_trl_losses"),
+    ),
+    ({"checkpointing": "full"}, ("checkpoint_activations",)),
+    ({"offload": "activations"}, ("offload_activations",)),
+    ({"offload": "parameters"}, ("stream_frozen_weights", "streaming.stream_frozen_weights")),
+)
 _LIMITS = (Lengths.TRUNCATED, Lengths.PADDED, Lengths.CUT)
 _NUMBERS = (
     ("micro_batch", "per_device_train_batch_size"),
@@ -46,6 +55,8 @@ def settings_of(script: Script) -> dict[str, Any] | None:
         kind = trainer.kind.rpartition(".")[2]
         values: dict[str, Any] = {"trainer": _TRAINERS.get(kind, "transformers.Trainer")}
         values.update(_model(script, trainer.model))
+        if trainer.kind.startswith("memlint_runtime.") and kind in ("GRPOTrainer", "RLOOTrainer"):
+            values["shared_prompt"] = True
         if trainer.setting("ref_model").given and not trainer.setting("ref_model").is_none:
             values["reference_model"] = True
         for config in script.configs:
@@ -69,6 +80,7 @@ def settings_of(script: Script) -> dict[str, Any] | None:
         values.update(_tokens(script))
     else:
         return None
+    values.update(_by_runtime(script, values["trainer"]))
     if adapter is not None:
         values["method"] = "qlora" if "quantization" in values else "lora"
         values["lora"] = _lora(adapter)
@@ -86,6 +98,17 @@ def _adapter(script: Script) -> Call | None:
     if not made and (script.calls_to("peft.get_peft_model") or script.method_calls("add_adapter")):
         made = tuple(call for call in script.library_calls("peft") if call.name.endswith("Config"))
     return next(iter(made), None)
+
+
+def _by_runtime(script: Script, trainer: str) -> dict[str, Any]:
+    """What calls of the runtime package change."""
+    values: dict[str, Any] = {}
+    for effect, names in _RUNTIME:
+        if script.calls_to(*(f"memlint_runtime.{name}" for name in names)):
+            values.update(effect)
+    if values.get("loss") == "liger" and trainer.startswith("trl."):
+        values["loss"] = "chunked"
+    return values
 
 
 def _tokens(script: Script) -> dict[str, Any]:

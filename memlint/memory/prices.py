@@ -65,6 +65,16 @@ class Run:
             return 0
         return int((self.gpu.bytes - self.gpu.context) / _FRAGMENTS)
 
+    @property
+    def depth(self) -> int:
+        """Layers of the model."""
+        return self._architecture.depth
+
+    @property
+    def longest(self) -> int:
+        """Tokens that the model has positions for; 0: unknown."""
+        return self._architecture.max_positions
+
     def settled(self, changes: Changes) -> Changes:
         """The changes, less those of settings that are themselves assumed: they save a guess."""
         return tuple(pair for pair in changes if pair[0] not in self._open)
@@ -77,11 +87,14 @@ class Run:
         """
         found = self._phases.get(changes)
         if found is None:
-            settings = replace(self._given, **dict(changes)) if changes else self._given
-            known = assume(settings, self._architecture)
-            found = _Run(known.settings, self._architecture, known.assumptions).phases()
+            found = _Run(self.with_changes(changes), self._architecture, ()).phases()
             self._phases[changes] = found
         return found
+
+    def with_changes(self, changes: Changes) -> Settings:
+        """All settings of the run with other values for some."""
+        settings = replace(self._given, **dict(changes)) if changes else self._given
+        return assume(settings, self._architecture).settings
 
     def peak(self, changes: Changes = ()) -> int:
         """Bytes allocated at the fullest phase."""
@@ -130,31 +143,20 @@ def price(values: Mapping[str, Any], violations: Sequence[Violation], pricing: P
 def read_run(values: Mapping[str, Any], pricing: Pricing) -> Run | None:
     """The run of a script; None where its model's shape or a setting is not known."""
     try:
-        settings, model = _settings(values, pricing)
+        settings = with_pricing(values, pricing)
+        model = settings.model
         architecture = read_config(find_config(model) if isinstance(model, str) else model)
         return Run(settings, architecture)
     except (KeyError, ConfigError, SettingsError):
         return None
 
 
-def check_pricing(pricing: Pricing) -> None:
-    """Raises ``SettingsError`` for a GPU or an assumption that cannot be."""
-    if pricing.gpu:
-        find_gpu(pricing.gpu)
-    _settings({"model": "gpt2"}, pricing)
+def with_pricing(values: Mapping[str, Any], pricing: Pricing) -> Settings:
+    """The settings of a run with its GPU and what is assumed.
 
-
-def merged(effects: Iterable[Changes]) -> Changes:
-    """Changes together; of two values for one setting the last counts."""
-    changes: dict[str, Any] = {}
-    for effect in effects:
-        changes.update(effect)
-    return tuple(sorted(changes.items()))
-
-
-def _settings(
-    values: Mapping[str, Any], pricing: Pricing
-) -> tuple[Settings, str | Mapping[str, Any]]:
+    Raises:
+        SettingsError: a key or a value cannot be.
+    """
     extra = [parse_assumption(text) for text in pricing.assumptions]
     given = dict(values)
     for key, value in extra:
@@ -165,7 +167,22 @@ def _settings(
     settings = read_settings(given)
     for key, value in extra:
         settings = with_assumption(settings, key, value)
-    return settings, settings.model
+    return settings
+
+
+def check_pricing(pricing: Pricing) -> None:
+    """Raises ``SettingsError`` for a GPU or an assumption that cannot be."""
+    if pricing.gpu:
+        find_gpu(pricing.gpu)
+    with_pricing({"model": "gpt2"}, pricing)
+
+
+def merged(effects: Iterable[Changes]) -> Changes:
+    """Changes together; of two values for one setting the last counts."""
+    changes: dict[str, Any] = {}
+    for effect in effects:
+        changes.update(effect)
+    return tuple(sorted(changes.items()))
 
 
 def _scales(

@@ -23,6 +23,7 @@ class Job(NamedTuple):
     absolute: its path from the root, where it is at hand.
     runtime: whether fixes may import the runtime package.
     pricing: what findings are priced for; None: they are not.
+    only: (code, message) of the fixes that are applied; None: all.
     """
 
     path: str
@@ -34,6 +35,7 @@ class Job(NamedTuple):
     by_code: frozenset[str] = frozenset()
     runtime: bool = True
     pricing: Pricing | None = None
+    only: frozenset[tuple[str, str]] | None = None
 
     @property
     def place(self) -> str:
