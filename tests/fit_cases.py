@@ -74,7 +74,7 @@ class Case(NamedTuple):
 CASES = (
     Case("Qwen/Qwen2.5-0.5B", 16, 1024),
     Case("Qwen/Qwen2.5-1.5B", 8, 1024),
-    Case("meta-llama/Llama-3.2-1B", 8, 1024),
+    Case("meta-llama/Llama-3.2-1B", 6, 1024),
     Case("Qwen/Qwen3-1.7B", 4, 2048),
     Case("meta-llama/Llama-3.2-3B", 8, 1024, adapters=True),
     Case("Qwen/Qwen2.5-3B", 4, 2048, adapters=True),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _TRAINERS = {
     "SFTTrainer": "trl.SFTTrainer",
     "DPOTrainer": "trl.DPOTrainer",
+    "ORPOTrainer": "trl.DPOTrainer",
+    "CPOTrainer": "trl.DPOTrainer",
     "GRPOTrainer": "trl.GRPOTrainer",
     "RLOOTrainer": "trl.GRPOTrainer",
 }
@@ -35,6 +37,10 @@ _RUNTIME: tuple[tuple[Mapping[str, Any], tuple[str, ...]], ...] = (
     ({"offload": "activations"}, ("offload_activations",)),
     ({"offload": "parameters"}, ("stream_frozen_weights", "streaming.stream_frozen_weights")),
 )
+_MIXES = (
+    "torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "accelerate.Accelerator",
+    "lightning.Fabric", "deepspeed.initialize",
+)  # fmt: skip
 _LIMITS = (Lengths.TRUNCATED, Lengths.PADDED, Lengths.CUT)
 _NUMBERS = (
     ("micro_batch", "per_device_train_batch_size"),
@@ -57,6 +63,8 @@ def settings_of(script: Script) -> dict[str, Any] | None:
         values.update(_model(script, trainer.model))
         if trainer.kind.startswith("memlint_runtime.") and kind in ("GRPOTrainer", "RLOOTrainer"):
             values["shared_prompt"] = True
+        if kind in ("ORPOTrainer", "CPOTrainer"):
+            values["reference_model"] = False  # pairs as DPO has them, and no reference
         if trainer.setting("ref_model").given and not trainer.setting("ref_model").is_none:
             values["reference_model"] = True
         for config in script.configs:
@@ -273,7 +281,7 @@ def _checkpointing(config: Config) -> dict[str, Any]:
 
 
 def _loop(script: Script) -> dict[str, Any]:
-    """What a hand-written loop says: its optimizer, its checkpointing."""
+    """What a hand-written loop says: its optimizer, its checkpointing, its loader's batches."""
     values: dict[str, Any] = {}
     if script.calls_to("torch.optim.AdamW", "torch.optim.Adam"):
         values["optimizer"] = "adamw_torch"
@@ -286,6 +294,12 @@ def _loop(script: Script) -> dict[str, Any]:
             values["optimizer"] = optimizer
     enabled = bool(script.method_calls("gradient_checkpointing_enable"))
     values["checkpointing"] = "full" if enabled else "none"
+    if not script.calls_to(*_MIXES):
+        values["autocast"] = False
+    for dataset in script.datasets:
+        rows = dataset.batch_size.value if dataset.batch_size is not None else None
+        if dataset.loader is not None and dataset.purpose is Purpose.TRAINING and _is_number(rows):
+            values["micro_batch"] = rows
     return values
 
 

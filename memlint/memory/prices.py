@@ -59,6 +59,11 @@ class Run:
         self._phases: dict[Changes, tuple[Phase, ...]] = {}
 
     @property
+    def is_guess(self) -> bool:
+        """Whether neither rows nor lengths of its batches are known: numbers would mean nothing."""
+        return {"micro_batch", "seq_len"} <= set(self._open)
+
+    @property
     def room(self) -> int:
         """Bytes that may be allocated on the GPU; 0 where none is named."""
         if self.gpu is None:
@@ -127,7 +132,7 @@ class Run:
 def price(values: Mapping[str, Any], violations: Sequence[Violation], pricing: Pricing) -> Priced:
     """The findings with their savings. values: the script's settings, as JSON has them."""
     run = read_run(values, pricing)
-    if run is None:
+    if run is None or run.is_guess:
         return Priced(list(violations))
     try:
         effects = [run.settled(effect_of(each, run.known)) for each in violations]

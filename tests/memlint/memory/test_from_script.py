@@ -61,3 +61,45 @@ Trainer(model=model, args=args, train_dataset=data).train()
 """)
         ).assumptions
     }
+
+
+def test_a_loop_says_its_rows_and_its_precision() -> None:
+    loop = """
+import torch
+from torch.utils.data import DataLoader
+
+data = load_dataset("a", split="train")
+loader = DataLoader(data, batch_size=12, shuffle=True)
+optimizer = torch.optim.AdamW(model.parameters())
+model.train()
+for batch in loader:
+    loss = model(**batch).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    found = settings(loop)
+    assert (found["micro_batch"], found["autocast"]) == (12, False)
+    mixed = settings(
+        loop.replace("    loss = model", "    with torch.autocast('cuda'):\n        loss = model")
+    )
+    assert "autocast" not in mixed
+
+
+def test_old_checkpoints_are_in_float32() -> None:
+    assert estimate({"model": "gpt2", "micro_batch": 1}).settings.weights_dtype == "float32"
+    assert estimate({"model": "t5-small", "micro_batch": 1}).settings.seq_len == 512
+    assert (
+        estimate({"model": "Qwen/Qwen3-8B", "micro_batch": 1}).settings.weights_dtype == "bfloat16"
+    )
+
+
+def test_what_the_runtime_does_is_read() -> None:
+    found = settings("""
+from memlint_runtime import fuse_causal_lm_loss
+
+fuse_causal_lm_loss(model)
+Trainer(model=model, args=TrainingArguments("out"), train_dataset=data).train()
+""")
+    assert found["loss"] == "liger"
+    assert found["checkpointing"] == "none"

@@ -104,6 +104,13 @@ def test_an_unknown_model_leaves_findings_as_they_are() -> None:
     assert price({**RUN, "model": "somebody/secret"}, found, Pricing()) == (found, None)
 
 
+def test_neither_rows_nor_lengths_known_is_too_little() -> None:
+    open_ = {key: value for key, value in RUN.items() if key not in ("seq_len", "micro_batch")}
+    found = [violation("MEM301")]
+    assert price(open_, found, Pricing()) == (found, None)
+    assert price(open_, found, Pricing(assumptions=("micro_batch=2",))).footprint is not None
+
+
 def test_what_another_phase_saves_is_not_said_of_the_peak() -> None:
     # Full fine-tuning of 7B with AdamW: the step is fullest, whatever the logits take.
     values = {**RUN, "micro_batch": 1, "checkpointing": "full", "optimizer": "adamw_torch"}
