@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from memlint.rule.edits import Edit, InsertStatement
@@ -16,16 +15,13 @@ from memlint.rule.findings import Applicability, Fix
 from memlint.rule.references import reference_to
 from memlint.script import Call, Script, Setting, Trainer
 
-_NOTHING: Mapping[str, object] = MappingProxyType({})
-
-
-def advise(message: str, effect: Mapping[str, object] = _NOTHING) -> Fix:
+def advise(message: str, effect: Mapping[str, object] | None = None) -> Fix:
     """Advice: shown, never applied. ``message`` is in the imperative.
 
     effect: settings of the memory model that change with it (``{"checkpointing": "full"}``), where
     neither the rule's code nor the edits say so: they give the finding its price.
     """
-    return Fix(message, (), Applicability.DISPLAY, tuple(effect.items()))
+    return Fix(message, (), Applicability.DISPLAY, tuple((effect or {}).items()))
 
 
 def fix(
@@ -33,7 +29,7 @@ def fix(
     edits: tuple[Edit, ...] | None,
     *,
     unsafe: bool = False,
-    effect: Mapping[str, object] = _NOTHING,
+    effect: Mapping[str, object] | None = None,
 ) -> Fix:
     """A fix, safe unless ``unsafe``; advice where ``edits`` is None or empty.
 
@@ -43,7 +39,7 @@ def fix(
     if not edits:
         return advise(message, effect)
     applicability = Applicability.UNSAFE if unsafe else Applicability.SAFE
-    return Fix(message, edits, applicability, tuple(effect.items()))
+    return Fix(message, edits, applicability, tuple((effect or {}).items()))
 
 
 def together(*parts: tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
