@@ -15,6 +15,7 @@ from memlint.rule.findings import Applicability, Fix
 from memlint.rule.references import reference_to
 from memlint.script import Call, Script, Setting, Trainer
 
+
 def advise(message: str, effect: Mapping[str, object] | None = None) -> Fix:
     """Advice: shown, never applied. ``message`` is in the imperative.
 
