@@ -83,7 +83,7 @@ def _is_plain(edit: Edit) -> bool:
 def _key(violation: Violation) -> _Key:
     """What must come out the same: the words may name versions, the edits decide."""
     fix = violation.fix or Fix("")
-    return violation.code, fix._replace(message="")
+    return violation.code, fix._replace(message="", effect=())
 
 
 def _as_advice(violation: Violation) -> Violation:

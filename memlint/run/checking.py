@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from memlint.project.targets import Targets
 from memlint.rule import registry as rule_files
@@ -187,7 +187,7 @@ class _Files:
 
     def pending(self, on_read: Callable[[], None]) -> Iterator[Work]:
         """The files that are to be worked on; reads every file once."""
-        conditions: dict[tuple[frozenset[str], frozenset[str], bool, bool], bytes] = {}
+        conditions: dict[tuple[Any, ...], bytes] = {}
         filters: dict[frozenset[str], Prefilter] = {}
         for index, job in enumerate(self.jobs):
             self.taken = index + 1
@@ -198,7 +198,7 @@ class _Files:
                 self.known[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
                 continue
             if self._cache is not None:
-                what = (job.codes, job.by_code, job.named, job.runtime)
+                what = (job.codes, job.by_code, job.named, job.runtime, job.pricing)
                 if what not in conditions:
                     conditions[what] = Cache.conditions(*what)
                 if self._is_known(self._cache, index, Cache.key(data, conditions[what])):

@@ -13,17 +13,19 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memlint.rule.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
 from memlint.rule.findings import Applicability, Finding, Fix, Level, Violation
 from memlint.rule.registry import UNUSED_SUPPRESSION
+from memlint.rule.savings import Footprint, Pricing
 from memlint.run.results import FileResult, Shown, ShownFix
 from memlint.source.diagnostics import FileError
 
 if TYPE_CHECKING:
     from memlint.api import Api
     from memlint.rule import Rule
+    from memlint.script import Script
     from memlint.script.project import Project
     from memlint.source import Source, Span
 
@@ -99,6 +101,33 @@ def check_source(
     runtime: bool = True,
     project: Project | None = None,
 ) -> list[Violation]:
+    """What ``rules`` find in ``source``, in order of place: ``examine`` without prices."""
+    return examine(
+        source,
+        rules,
+        api,
+        unused_suppressions=unused_suppressions,
+        on_error=on_error,
+        prefilter=prefilter,
+        by_code=by_code,
+        runtime=runtime,
+        project=project,
+    ).violations
+
+
+def examine(
+    source: Source,
+    rules: Sequence[Rule],
+    api: Api,
+    *,
+    unused_suppressions: bool = True,
+    on_error: OnError | None = None,
+    prefilter: Prefilter | None = None,
+    by_code: frozenset[str] | None = None,
+    runtime: bool = True,
+    project: Project | None = None,
+    pricing: Pricing | None = None,
+) -> Examined:
     """What ``rules`` find in ``source``, in order of place, suppressed findings left out.
 
     Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError. on_error takes a rule that
@@ -107,8 +136,10 @@ def check_source(
     rule is advice: its fix is a trade that nobody asked for; and a rule on request is asked only
     if it is one of them. runtime: whether fixes may import the
     runtime package. project: the files around the script, where what it calls there is followed.
+    pricing: what prices are computed for; without it there are none.
     """
     violations: list[Violation] = []
+    run: Mapping[str, Any] | None = None
     chosen = [
         rule
         for rule in (prefilter or Prefilter(rules)).asked(source.data)
@@ -132,6 +163,8 @@ def check_source(
                 if on_error is None:
                     raise
                 on_error(rule, error)
+        if pricing is not None and violations:
+            run = _run_of(script)
         script.forget()
     violations = _once(violations)
     if by_code is not None:
@@ -142,14 +175,68 @@ def check_source(
         violations = without_runtime(violations, api.target, wanted=runtime)
     if violations and api.target.too_old:
         violations = _of_old_targets(violations, api.target.too_old)
-    if b"memlint:" not in source.data:
-        return violations
-    from memlint.run.suppressions import apply
+    if b"memlint:" in source.data:
+        from memlint.run.suppressions import apply
 
-    codes = {rule.code for rule in rules}
-    if unused_suppressions:
-        codes.add(UNUSED_SUPPRESSION)
-    return apply(source, violations, codes)
+        codes = {rule.code for rule in rules}
+        if unused_suppressions:
+            codes.add(UNUSED_SUPPRESSION)
+        violations = apply(source, violations, codes)
+    if run is None or pricing is None:
+        return Examined(violations)
+    return _priced(run, violations, pricing)
+
+
+class Examined(NamedTuple):
+    """What is found in a source, and what its run needs where that is known."""
+
+    violations: list[Violation]
+    footprint: Footprint | None = None
+
+
+def _run_of(script: Script) -> Mapping[str, Any] | None:
+    """The settings of the script's training where its model is known by name.
+
+    A price is something more: whatever the memory model cannot read leaves findings as they are.
+    """
+    from memlint.memory.from_script import settings_of
+
+    try:
+        values = settings_of(script)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:
+        return None
+    return values if values and values.get("model") else None
+
+
+def _priced(run: Mapping[str, Any], violations: list[Violation], pricing: Pricing) -> Examined:
+    """The findings with their savings, those that break first, then by what they save."""
+    from memlint.memory.prices import price
+
+    try:
+        priced, footprint = price(run, violations, pricing)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:
+        return Examined(violations)
+    if footprint is None:
+        return Examined(violations)
+    fits = footprint.fits is not False
+    return Examined(sorted(priced, key=lambda each: _rank(each, fits)), footprint)
+
+
+def _rank(violation: Violation, fits: bool) -> tuple[int, int, Span, str]:
+    """Errors first, then by the peak's fall. Hints come last, unless the run does not fit."""
+    saving = violation.saving
+    saved = saving.high if saving is not None and saving.of_peak else 0
+    if violation.level is Level.ERROR:
+        group = 0
+    elif saved and (violation.level is Level.WASTE or not fits):
+        group = 1
+    else:
+        group = 2 if violation.level is Level.WASTE else 3
+    return group, -saved, violation.span, violation.code
 
 
 def _is_advice(violation: Violation, by_code: frozenset[str]) -> bool:
@@ -207,6 +294,7 @@ class Checked(NamedTuple):
     assumed: tuple[str, ...] = ()
     naming: str = ""
     relied_on: tuple[tuple[str, str], ...] = ()
+    footprint: Footprint | None = None
 
     def result(self, rules: Iterable[Rule] = (), *, render: bool = False) -> FileResult:
         """As reports show it; ``rules``, ``render``: as for ``shown_violations``."""
@@ -221,7 +309,13 @@ class Checked(NamedTuple):
         except Exception as error:
             diagnostics = (*diagnostics, _defect(self.path, "showing what was found", error))
         return FileResult(
-            self.path, tuple(shown), diagnostics, self.assumed, self.naming, self.relied_on
+            self.path,
+            tuple(shown),
+            diagnostics,
+            self.assumed,
+            self.naming,
+            self.relied_on,
+            self.footprint,
         )
 
 
@@ -238,13 +332,14 @@ def check_file(
     by_code: frozenset[str] | None = None,
     runtime: bool = True,
     project: Project | None = None,
+    pricing: Pricing | None = None,
 ) -> FileResult:
     """All that is found in the file at ``path`` (or in ``data``); never raises for bad input.
 
     named: the user named this file, so it is parsed even if no rule is selected by its words.
     api: the tables for a source, which may name versions itself.
     render: fixes are shown as text, which takes libcst.
-    by_code, runtime, project: as for ``check_source``.
+    by_code, runtime, project, pricing: as for ``examine``.
     """
 
     def work() -> FileResult:
@@ -259,6 +354,7 @@ def check_file(
             by_code=by_code,
             runtime=runtime,
             project=project,
+            pricing=pricing,
         )
         return checked.result(rules, render=render)
 
@@ -295,6 +391,7 @@ def check_data(
     by_code: frozenset[str] | None = None,
     runtime: bool = True,
     project: Project | None = None,
+    pricing: Pricing | None = None,
 ) -> Checked:
     """As ``check_file``, before it is shown. Raises RecursionError and MemoryError."""
     from memlint.source.diagnostics import ReadError
@@ -312,13 +409,14 @@ def check_data(
         diagnostics.append(_defect(path, f"rule {rule.code}", error))
 
     violations: list[Violation] = []
+    footprint: Footprint | None = None
     assumed: tuple[str, ...] = ()
     naming = ""
     try:
         if named:
             _parse(source)
         tables = api(source)
-        violations = check_source(
+        violations, footprint = examine(
             source,
             rules,
             tables,
@@ -328,6 +426,7 @@ def check_data(
             by_code=by_code,
             runtime=runtime,
             project=project,
+            pricing=pricing,
         )
         assumed, naming = _assumed(source, violations, tables)
     except SyntaxError as error:
@@ -337,7 +436,9 @@ def check_data(
     except Exception as error:
         diagnostics.append(_defect(path, "the script model", error))
     relied_on = project.digests() if project is not None else ()
-    return Checked(path, source, violations, tuple(diagnostics), assumed, naming, relied_on)
+    return Checked(
+        path, source, violations, tuple(diagnostics), assumed, naming, relied_on, footprint
+    )
 
 
 def _assumed(
@@ -387,6 +488,7 @@ def shown_violations(
             source.line_text(source.line(violation.span.start)),
             fix,
             *words[violation.code],
+            violation.saving,
         )
         for violation, fix in zip(violations, fixes, strict=True)
     ]

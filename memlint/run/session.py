@@ -101,6 +101,7 @@ class Session:
             by_code=job.by_code,
             runtime=job.runtime,
             project=self._project(job, data),
+            pricing=job.pricing,
         )
 
     def fix(self, job: Job, data: bytes) -> FixResult:
@@ -122,6 +123,7 @@ class Session:
             by_code=job.by_code,
             runtime=job.runtime,
             project=self._project(job, data),
+            pricing=job.pricing,
         )
         result = checked.result(rules.rules)
         source = checked.source
@@ -174,7 +176,7 @@ class Session:
                 libraries = libraries_of(changed, violations)
                 others = self._targets.others(job.place, job.target, changed, libraries)
                 violations, withheld = right_everywhere(changed, violations, rules.rules, others)
-            return violations
+            return violations if job.only is None else _only(violations, job.only)
 
         def reread(text: str) -> Source:
             # Bytes follow from pass to pass.
@@ -204,6 +206,16 @@ class Session:
             unused = rule_files.UNUSED_SUPPRESSION in job.codes
             known = self._rules[job.codes] = _Rules(loaded, Prefilter(loaded), unused)
         return known
+
+
+def _only(violations: Sequence[Violation], wanted: frozenset[tuple[str, str]]) -> list[Violation]:
+    """The violations, those with another fix as advice."""
+    return [
+        each
+        if each.fix is None or (each.code, each.fix.message) in wanted
+        else each._replace(fix=each.fix._replace(edits=(), applicability=Applicability.DISPLAY))
+        for each in violations
+    ]
 
 
 class CheckWork:
