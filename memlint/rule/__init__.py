@@ -26,6 +26,9 @@ if TYPE_CHECKING:
         Runtime,
         Successor,
     )
+    from memlint.recipes.kinds import Kind as RecipeKind
+    from memlint.recipes.recipe import Option as RecipeOption
+    from memlint.recipes.recipe import Recipe, names_quantized
     from memlint.rule.causal_loss import fuse_trainers_loss
     from memlint.rule.edits import (
         AddDecorator,
@@ -189,6 +192,9 @@ __all__ = [
     "Positions",
     "Preparation",
     "Purpose",
+    "Recipe",
+    "RecipeKind",
+    "RecipeOption",
     "Reference",
     "Refusal",
     "Remove",
@@ -235,6 +241,7 @@ __all__ = [
     "leave_padding_to_collator",
     "makes_own_mask",
     "names_looked_up",
+    "names_quantized",
     "padding_advice",
     "prompt_sharing_trainer",
     "share_of_padding",

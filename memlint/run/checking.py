@@ -17,6 +17,8 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from memlint.project.targets import Targets
+from memlint.recipes.document import MAX_BYTES, is_document
+from memlint.recipes.kinds import may_be_recipe
 from memlint.rule import registry as rule_files
 from memlint.run.cache import Cache
 from memlint.run.engine import Prefilter
@@ -192,8 +194,18 @@ class _Files:
         for index, job in enumerate(self.jobs):
             self.taken = index + 1
             on_read()
+            is_recipe = is_document(job.path)
             try:
+                if is_recipe and not job.named and os.stat(job.path).st_size > MAX_BYTES:
+                    self.known[index] = FileResult(job.path)  # data
+                    continue
                 data, stamp = read_file(job.path)
+                if is_recipe and not (job.named or may_be_recipe(data)):
+                    self.known[index] = FileResult(job.path)
+                    continue
+            except OSError:
+                self.known[index] = FileResult(job.path)
+                continue
             except ReadError as error:
                 self.known[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
                 continue
@@ -206,7 +218,7 @@ class _Files:
             prefilter = filters.get(job.codes)
             if prefilter is None:
                 prefilter = filters[job.codes] = Prefilter(rule_files.load(job.codes))
-            if job.named or b"memlint:" in data or prefilter.any_asked(data):
+            if is_recipe or job.named or b"memlint:" in data or prefilter.any_asked(data):
                 self.selected.append(index)
                 if self._fixing:
                     self.stamps[index] = stamp
