@@ -1,4 +1,4 @@
-"""A recipe as rules see it: settings by the path of their key, and edits of them.
+"""A recipe as rules see it: settings by the path of their key.
 
 A setting's path is the keys that lead to it, joined by dots: ``optimizer._component_``. What a
 program works out later (``${output_dir}``, a tagged value, a value that an override replaces) is
@@ -23,7 +23,6 @@ from memlint.recipes.document import (
     values,
 )
 from memlint.recipes.kinds import Kind, kind_of
-from memlint.rule.edits import Edit, RemoveItem, RenameItem, SetItem
 from memlint.source import Source, Span
 
 _INTERPOLATED = re.compile(r"\$\{|\{\{")
@@ -121,30 +120,15 @@ class Recipe:
         other = isinstance(device, str) and not device.startswith("cuda")
         return other or self.option("use_cpu").is_value(True)
 
-    # -- edits -----------------------------------------------------------------------------------
-
-    def set(self, path: str, source: str) -> tuple[Edit, ...] | None:
-        """Edits that give the setting a value, a Python literal; None where that is not possible:
-        its mapping is missing or shared, or the value is unknown."""
+    def holder(self, path: str) -> Span | None:
+        """The mapping that holds, or would hold, the setting at ``path``; None where there is none
+        in this file, or where the setting's value is unknown."""
         holder, _ = self._find(path)
-        option = self.option(path)
-        if holder is None or option.value is UNKNOWN:
-            return None
-        return (SetItem(holder.span, option.key, source),)
+        return None if holder is None or self.option(path).value is UNKNOWN else holder.span
 
-    def remove(self, path: str) -> tuple[Edit, ...] | None:
-        """Edits that take the setting out; none where it is not written."""
-        holder, entry = self._find(path)
-        if holder is None or entry is None:
-            return ()
-        return (RemoveItem(holder.span, path.rpartition(".")[2]),)
-
-    def rename(self, path: str, new: str) -> tuple[Edit, ...] | None:
-        """Edits that call the last key of ``path`` ``new``; None where it is not written here."""
-        holder, entry = self._find(path)
-        if holder is None or entry is None:
-            return None
-        return (RenameItem(holder.span, path.rpartition(".")[2], new),)
+    def is_written(self, path: str) -> bool:
+        """Whether the key stands in its own mapping, and is not inherited from another."""
+        return self._find(path)[1] is not None
 
     # -- places ----------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ FLOORS: Mapping[str, tuple[int, int]] = {
     "transformers": (4, 36),
     "peft": (0, 7),
     "accelerate": (0, 25),
+    "datasets": (2, 14),
     "torch": (2, 1),
 }
 

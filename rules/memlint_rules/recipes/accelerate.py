@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Recipe, fix
+from memlint.rule import Finding, Level, Recipe, fix, set_key
 
 
 def unsharded_load(recipe: Recipe) -> Iterator[Finding]:
@@ -20,7 +20,7 @@ def unsharded_load(recipe: Recipe) -> Iterator[Finding]:
             "ZeRO-3 without `zero3_init_flag`: every process first loads the whole model",
             fix(
                 "Set `zero3_init_flag: true`",
-                recipe.set("deepspeed_config.zero3_init_flag", "True"),
+                set_key(recipe, "deepspeed_config.zero3_init_flag", "True"),
                 unsafe=True,
             ),
             Level.HINT,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Recipe, advise, fix, names_quantized
+from memlint.rule import Finding, Level, Recipe, advise, fix, names_quantized, set_key
 
 _ADAM = ("adamw_torch", "adamw_torch_fused", "adamw_hf", "adamw_apex_fused")
 _FLASH = ("flash_attention", "flex_attention", "xformers_attention", "s2_attention")
@@ -39,7 +39,7 @@ def unpacked(recipe: Recipe) -> Iterator[Finding]:
         return
     if not isinstance(batch.value, int) or batch.value < 2:
         return
-    edits = recipe.set("sample_packing", "True") if _attends_by_document(recipe) else None
+    edits = set_key(recipe, "sample_packing", "True") if _attends_by_document(recipe) else None
     message = "Set `sample_packing: true`"
     if edits is None:
         message += " with `attn_implementation: flash_attention_2`, which keeps documents apart"
@@ -58,7 +58,7 @@ def unchecked_activations(recipe: Recipe) -> Iterator[Finding]:
         return
     edits = None
     if option.value is None and not isinstance(recipe.option("fsdp").value, list):
-        edits = recipe.set("gradient_checkpointing", "True")
+        edits = set_key(recipe, "gradient_checkpointing", "True")
     yield Finding(
         option.span,
         "activation checkpointing is off: the activations of all layers are kept until backward",
@@ -80,7 +80,7 @@ def reentrant(recipe: Recipe) -> Iterator[Finding]:
             "checkpointing is reentrant: one layer's output more is held at the peak",
             fix(
                 "Set `use_reentrant: false`",
-                None if distributed else recipe.set(path, "False"),
+                None if distributed else set_key(recipe, path, "False"),
             ),
         )
 
@@ -91,7 +91,7 @@ def eager_attention(recipe: Recipe) -> Iterator[Finding]:
     message = "eager attention keeps a score for every pair of tokens and head"
     if by_name.is_value("eager"):
         # Plugins bring kernels of their own, which may need the eager path.
-        edits = None if recipe.has("plugins") else recipe.set("attn_implementation", '"sdpa"')
+        edits = None if recipe.has("plugins") else set_key(recipe, "attn_implementation", '"sdpa"')
         proposed = fix("Set `attn_implementation: sdpa`", edits, unsafe=True)
         yield Finding(by_name.span, message, proposed)
     elif by_switch.is_value(True):
@@ -108,7 +108,7 @@ def full_precision(recipe: Recipe) -> Iterator[Finding]:
         bf16.span,
         "trains in float32, with neither bf16 nor fp16: every activation takes 4 bytes where 2 "
         "would do",
-        fix("Set `bf16: auto`", recipe.set("bf16", '"auto"'), unsafe=True),
+        fix("Set `bf16: auto`", set_key(recipe, "bf16", '"auto"'), unsafe=True),
     )
 
 
@@ -126,7 +126,7 @@ def fp32_optimizer_states(recipe: Recipe) -> Iterator[Finding]:
         "Adam keeps two fp32 states a weight: 8 bytes, where 8-bit states take 2",
         fix(
             "Set `optimizer: adamw_bnb_8bit`",
-            recipe.set("optimizer", '"adamw_bnb_8bit"'),
+            set_key(recipe, "optimizer", '"adamw_bnb_8bit"'),
             unsafe=True,
         ),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Recipe, advise, fix
+from memlint.rule import Finding, Level, Recipe, advise, fix, rename_key, set_key
 
 _ZERO = "zero_optimization"
 _RENAMED = {
@@ -28,7 +28,7 @@ def deprecated_options(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(
                 option.span,
                 f"DeepSpeed deprecates `{old}`",
-                fix(f"Write `{new}` instead of `{old}`", recipe.rename(option.path, new)),
+                fix(f"Write `{new}` instead of `{old}`", rename_key(recipe, option.path, new)),
                 Level.NOTICE,
             )
     for old, words in _OFFLOADING.items():
@@ -49,7 +49,11 @@ def full_precision(recipe: Recipe) -> Iterator[Finding]:
             option.span,
             "trains in float32, with neither bf16 nor fp16: every activation takes 4 bytes where "
             "2 would do",
-            fix('Set `"bf16": {"enabled": true}`', recipe.set("bf16.enabled", "True"), unsafe=True),
+            fix(
+                'Set `"bf16": {"enabled": true}`',
+                set_key(recipe, "bf16.enabled", "True"),
+                unsafe=True,
+            ),
         )
 
 

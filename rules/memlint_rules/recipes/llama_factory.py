@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Recipe, advise, fix, names_quantized, together
+from memlint.rule import Finding, Level, Recipe, advise, fix, names_quantized, set_key, together
 
 _ADAM = (None, "adamw_torch", "adamw_torch_fused", "adamw_hf")
 _STATELESS = ("use_galore", "use_badam", "use_apollo", "use_adam_mini", "use_muon")
@@ -35,7 +35,7 @@ def unpacked(recipe: Recipe) -> Iterator[Finding]:
         return
     if not isinstance(batch.value, int) or batch.value < 2:
         return
-    edits = together(recipe.set("packing", "True"), recipe.set("neat_packing", "True"))
+    edits = together(set_key(recipe, "packing", "True"), set_key(recipe, "neat_packing", "True"))
     yield Finding(
         packing.span if packing.given else batch.span,
         f"pads every sample to the longest of {batch.value}: nothing is packed",
@@ -60,7 +60,7 @@ def reentrant(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(
             option.span,
             "checkpointing is reentrant: one layer's output more is held at the peak",
-            fix("Set `use_reentrant_gc: false`", recipe.set("use_reentrant_gc", "False")),
+            fix("Set `use_reentrant_gc: false`", set_key(recipe, "use_reentrant_gc", "False")),
         )
 
 
@@ -70,7 +70,7 @@ def eager_attention(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(
             option.span,
             "eager attention keeps a score for every pair of tokens and head",
-            fix("Set `flash_attn: sdpa`", recipe.set("flash_attn", '"sdpa"')),
+            fix("Set `flash_attn: sdpa`", set_key(recipe, "flash_attn", '"sdpa"')),
         )
 
 
@@ -86,7 +86,7 @@ def full_precision(recipe: Recipe) -> Iterator[Finding]:
         bf16.span if bf16.given else recipe.option("model_name_or_path").span,
         "trains in float32, with neither bf16 nor fp16: every activation takes 4 bytes where 2 "
         "would do",
-        fix("Set `bf16: true`", recipe.set("bf16", "True"), unsafe=True),
+        fix("Set `bf16: true`", set_key(recipe, "bf16", "True"), unsafe=True),
     )
 
 
@@ -99,7 +99,7 @@ def fp32_optimizer_states(recipe: Recipe) -> Iterator[Finding]:
     yield Finding(
         optimizer.span if optimizer.given else tuning.span,
         "Adam keeps two fp32 states a weight: 8 bytes, where 8-bit states take 2",
-        fix("Set `optim: adamw_8bit`", recipe.set("optim", '"adamw_8bit"'), unsafe=True),
+        fix("Set `optim: adamw_8bit`", set_key(recipe, "optim", '"adamw_8bit"'), unsafe=True),
     )
 
 
@@ -114,7 +114,7 @@ def unquantized_base(recipe: Recipe) -> Iterator[Finding]:
     yield Finding(
         tuning.span,
         "the frozen base takes 2 bytes a weight, where 4 bits would do",
-        fix("Set `quantization_bit: 4`", recipe.set("quantization_bit", "4"), unsafe=True),
+        fix("Set `quantization_bit: 4`", set_key(recipe, "quantization_bit", "4"), unsafe=True),
         Level.HINT,
     )
 

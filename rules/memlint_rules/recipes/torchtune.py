@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Recipe, advise, fix, together
+from memlint.rule import Finding, Level, Recipe, advise, fix, remove_key, set_key, together
 
 _CHECKPOINTING = "enable_activation_checkpointing"
 _OFFLOADING = "enable_activation_offloading"
@@ -47,7 +47,7 @@ def unbounded_length(recipe: Recipe) -> Iterator[Finding]:
         "the tokenizer has no `max_seq_len`: the longest sample decides the peak",
         fix(
             f"Set `max_seq_len: {_LENGTH}`, or what your data needs: longer samples are cut",
-            recipe.set("tokenizer.max_seq_len", str(_LENGTH)),
+            set_key(recipe, "tokenizer.max_seq_len", str(_LENGTH)),
             unsafe=True,
         ),
     )
@@ -59,10 +59,10 @@ def unpacked(recipe: Recipe) -> Iterator[Finding]:
         return
     if "multimodal" in recipe.component("dataset"):
         return
-    edits = recipe.set("dataset.packed", "True")
+    edits = set_key(recipe, "dataset.packed", "True")
     message = "Set `packed: true`"
     if recipe.option("tokenizer.max_seq_len").value is None:
-        edits = together(edits, recipe.set("tokenizer.max_seq_len", str(_LENGTH)))
+        edits = together(edits, set_key(recipe, "tokenizer.max_seq_len", str(_LENGTH)))
         message += f" and `max_seq_len: {_LENGTH}`, the length of a pack"
     yield Finding(
         packed.span,
@@ -80,7 +80,7 @@ def unchecked_activations(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(
             option.span,
             f"`{_CHECKPOINTING}` is off: the activations of all layers are kept until backward",
-            fix(f"Set `{_CHECKPOINTING}: true`", recipe.set(_CHECKPOINTING, "True")),
+            fix(f"Set `{_CHECKPOINTING}: true`", set_key(recipe, _CHECKPOINTING, "True")),
         )
 
 
@@ -97,7 +97,7 @@ def resident_activations(recipe: Recipe) -> Iterator[Finding]:
             "the inputs of checkpointed layers stay on the GPU until backward",
             fix(
                 f"Set `{_OFFLOADING}: true`: they wait in pinned memory",
-                recipe.set(_OFFLOADING, "True"),
+                set_key(recipe, _OFFLOADING, "True"),
             ),
         )
 
@@ -110,7 +110,7 @@ def offloading_alone(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(
             option.span,
             f"torchtune refuses `{_OFFLOADING}` without `{_CHECKPOINTING}`",
-            fix(f"Set `{_CHECKPOINTING}: true`", recipe.set(_CHECKPOINTING, "True")),
+            fix(f"Set `{_CHECKPOINTING}: true`", set_key(recipe, _CHECKPOINTING, "True")),
         )
     in_backward = recipe.option("optimizer_in_bwd")
     clip = recipe.option("clip_grad_norm")
@@ -130,7 +130,7 @@ def fp32_weights(recipe: Recipe) -> Iterator[Finding]:
             option.span,
             "`dtype: fp32` keeps weights, gradients, optimizer states and activations in 4 bytes "
             "where bf16 takes 2",
-            fix("Set `dtype: bf16`", recipe.set("dtype", '"bf16"'), unsafe=True),
+            fix("Set `dtype: bf16`", set_key(recipe, "dtype", '"bf16"'), unsafe=True),
         )
 
 
@@ -148,9 +148,9 @@ def fp32_optimizer_states(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(option.span, message, advise(advice), level)
         return
     component = "bitsandbytes.optim.PagedAdamW8bit"
-    edits = recipe.set("optimizer._component_", repr(component))
+    edits = set_key(recipe, "optimizer._component_", repr(component))
     for key in ("fused", "foreach", "capturable", "differentiable", "maximize"):
-        edits = together(edits, recipe.remove(f"optimizer.{key}"))
+        edits = together(edits, remove_key(recipe, f"optimizer.{key}"))
     proposed = fix(f"Use `{component}`", edits, unsafe=True)
     yield Finding(option.span, message, proposed, level)
 
@@ -165,8 +165,8 @@ def mismatched_micro_batch(recipe: Recipe) -> Iterator[Finding]:
     micro = next((one for one in (4, 3, 2) if batch.value % one == 0), 1)
     count = batch.value // micro
     edits = together(
-        recipe.set("batch_size", str(micro)),
-        recipe.set("gradient_accumulation_steps", str(count)),
+        set_key(recipe, "batch_size", str(micro)),
+        set_key(recipe, "gradient_accumulation_steps", str(count)),
     )
     yield Finding(
         batch.span,
@@ -192,7 +192,7 @@ def resident_gradients(recipe: Recipe) -> Iterator[Finding]:
             fix(
                 "Set `optimizer_in_bwd: true`: each weight is stepped as soon as its gradient is "
                 "there",
-                recipe.set("optimizer_in_bwd", "True"),
+                set_key(recipe, "optimizer_in_bwd", "True"),
             ),
             Level.HINT,
         )
@@ -206,7 +206,7 @@ def accumulated_fused_step(recipe: Recipe) -> Iterator[Finding]:
             option.span,
             f"torchtune refuses `optimizer_in_bwd` with {steps} accumulated batches: each batch "
             "would step",
-            fix("Set `optimizer_in_bwd: false`", recipe.set("optimizer_in_bwd", "False")),
+            fix("Set `optimizer_in_bwd: false`", set_key(recipe, "optimizer_in_bwd", "False")),
         )
 
 
@@ -216,7 +216,7 @@ def full_logits_loss(recipe: Recipe) -> Iterator[Finding]:
         return
     component = "torchtune.modules.loss.CEWithChunkedOutputLoss"
     alone = recipe.option("loss").value == {"_component_": "torch.nn.CrossEntropyLoss"}
-    edits = recipe.set("loss._component_", repr(component)) if alone else None
+    edits = set_key(recipe, "loss._component_", repr(component)) if alone else None
     yield Finding(
         option.span,
         "the loss takes the logits of all tokens at once, in fp32: as wide as the vocabulary",
@@ -247,7 +247,7 @@ def unquantized_base(recipe: Recipe) -> Iterator[Finding]:
         f"`{builder}` keeps the frozen base in 2 bytes a weight, where NF4 takes half a byte",
         fix(
             f"Use `{component}`",
-            recipe.set("model._component_", repr(component)),
+            set_key(recipe, "model._component_", repr(component)),
             unsafe=True,
         ),
         Level.HINT,
@@ -263,7 +263,7 @@ def trained_output_layer(recipe: Recipe) -> Iterator[Finding]:
             "cheaply, and its activations are as wide as the vocabulary",
             fix(
                 "Set `apply_lora_to_output: false`",
-                recipe.set("model.apply_lora_to_output", "False"),
+                set_key(recipe, "model.apply_lora_to_output", "False"),
                 unsafe=True,
             ),
             Level.HINT,
@@ -278,7 +278,7 @@ def uncompiled(recipe: Recipe) -> Iterator[Finding]:
             "the model and the loss are not compiled: every operation keeps its own result",
             fix(
                 "Set `compile: true`: fused operations keep fewer activations",
-                recipe.set("compile", "True"),
+                set_key(recipe, "compile", "True"),
             ),
             Level.HINT,
         )
