@@ -35,6 +35,8 @@ _WRONG = "memlint's fix went wrong and was thrown away, please report this"
 # Plain scalars that mean the string they show, in block and in flow.
 _BARE = re.compile(r"[A-Za-z_./][\w./-]*")
 
+_COMMENT = re.compile(rb"(?m)(?:^|(?<=\s))#")
+
 
 class _Recipe:
     """A recipe that edits are made to."""
@@ -198,7 +200,12 @@ class _Recipe:
         if data[start : entry.key.span.start].strip():
             raise FixError("the key shares its line with another value")
         end = entry.key.span.start + len(data[entry.key.span.start : end].rstrip())
+        if _COMMENT.search(data, entry.key.span.end, end) and _is_block(entry.value):
+            raise FixError("comments stand in the value")
         line_end = _line_end(data, end)
+        comment = data.find(b"#", end, line_end)
+        if comment >= 0:
+            return Splice(Span(entry.key.span.start, comment), "")
         following = re.compile(rb"\r\n|\r|\n").match(data, line_end)
         return Splice(Span(start, following.end() if following else line_end), "")
 
@@ -320,6 +327,10 @@ def _nodes(root: Node) -> list[Node]:
     return nodes
 
 
+def _is_block(value: Node) -> bool:
+    return isinstance(value, MappingNode | SequenceNode)
+
+
 def _is_anchored(root: Node) -> bool:
     return any(getattr(node, "anchored", False) for node in _nodes(root))
 
@@ -368,5 +379,5 @@ def _writes_capitals(source: Source, root: MappingNode) -> bool:
         for node in _nodes(root)
         if isinstance(node, Scalar) and isinstance(node.value, bool) and node.plain
     ]
-    capitals = sum(text[:1].isupper() for text in booleans)
-    return capitals * 2 > len(booleans)
+    words = [text for text in booleans if text.lower() in ("true", "false")]
+    return sum(text[:1].isupper() for text in words) * 2 > len(words)

@@ -19,6 +19,7 @@ from memlint.project.config import CONFIG_NAMES, Settings, in_folder, nearest
 from memlint.project.ignores import Patterns
 from memlint.project.vendored import is_vendored
 from memlint.recipes.document import SUFFIXES as DOCUMENTS
+from memlint.recipes.document import is_document
 from memlint.source.bounded import read_regular_text
 from memlint.source.diagnostics import FileError
 
@@ -102,7 +103,9 @@ def discover(
         elif force_exclude and _excluded(folder, absolute):
             continue
         else:
-            found = iter((Found(path, settings, True, absolute),))
+            # A hook names every YAML file: that says nothing of what is in it.
+            named = not (force_exclude and is_document(path))
+            found = iter((Found(path, settings, named, absolute),))
         for each in found:
             if isinstance(each, Found):
                 if each.absolute in seen:

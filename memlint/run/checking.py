@@ -11,7 +11,7 @@ files); below that starting it costs more than it saves.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import NamedTuple, TypeVar
@@ -59,7 +59,9 @@ def check_jobs(
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> list[FileResult]:
-    """The result of every job, in their order. ``processes`` of None: as many as pay."""
+    """The result of every job whose file is a script or may be a recipe, in their order.
+
+    ``processes`` of None: as many as pay."""
     files = _Files(jobs, cache, render)
     pending = _Pending(files, processes, 1, progress or Progress())
     results: dict[int, FileResult] = {}
@@ -73,7 +75,11 @@ def check_jobs(
         pending.done(number)
         results[files.selected[number]] = result
     files.keep(results)
-    return [files.known[n] if n in files.known else results[n] for n in range(len(jobs))]
+    return [
+        files.known[n] if n in files.known else results[n]
+        for n in range(len(jobs))
+        if n not in files.passed_over
+    ]
 
 
 def fix_jobs(
@@ -97,14 +103,18 @@ def fix_jobs(
     for number, result in enumerate(found):
         pending.done(number)
         index = files.selected[number]
-        for each in range(following, index):
-            yield not_fixed(files.known[each])
+        yield from _untouched(files, range(following, index))
         following = index + 1
         checked[index] = result.checked
         yield result._replace(stamp=files.stamps[index])
-    for each in range(following, len(jobs)):
-        yield not_fixed(files.known[each])
+    yield from _untouched(files, range(following, len(jobs)))
     files.keep(checked)
+
+
+def _untouched(files: _Files, numbers: Iterable[int]) -> Iterator[FixResult]:
+    for number in numbers:
+        if number not in files.passed_over:
+            yield not_fixed(files.known[number])
 
 
 class _Pending:
@@ -165,7 +175,8 @@ class _Files:
     """Which files are known from the last run, which select no rule, and which are to be worked on.
 
     known: results by the job's number, as they become known. selected: the numbers of the jobs
-    that ``pending`` gave out, in their order. taken: how many jobs were looked at.
+    that ``pending`` gave out, in their order. passed_over: those of files that are no recipes.
+    taken: how many jobs were looked at.
     fixing: a known result with a fix to be applied is no result.
     """
 
@@ -180,6 +191,7 @@ class _Files:
         self._keys: dict[int, str] = {}
         self.known: dict[int, FileResult] = {}
         self.selected: list[int] = []
+        self.passed_over: set[int] = set()
         self.stamps: dict[int, Stamp] = {}
         self.taken = 0
 
@@ -196,16 +208,10 @@ class _Files:
             on_read()
             is_recipe = is_document(job.path)
             try:
-                if is_recipe and not job.named and os.stat(job.path).st_size > MAX_BYTES:
-                    self.known[index] = FileResult(job.path)  # data
+                if is_recipe and not job.named and not is_maybe_recipe(job.path):
+                    self.passed_over.add(index)
                     continue
                 data, stamp = read_file(job.path)
-                if is_recipe and not (job.named or may_be_recipe(data)):
-                    self.known[index] = FileResult(job.path)
-                    continue
-            except OSError:
-                self.known[index] = FileResult(job.path)
-                continue
             except ReadError as error:
                 self.known[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
                 continue
@@ -253,6 +259,17 @@ class _Files:
                 target = self._targets.key(job.place, job.target) if index in results else None
                 self._cache.put(job.place, key, self._render, target, result)
         self._cache.save()
+
+
+def is_maybe_recipe(path: str) -> bool:
+    """Whether a YAML or JSON file may be a recipe; most are data or configure something else."""
+    try:
+        if os.stat(path).st_size > MAX_BYTES:
+            return False
+        with open(path, "rb", buffering=0) as file:
+            return may_be_recipe(file.read())
+    except OSError:
+        return False
 
 
 def usable_processes(parsed_bytes: int) -> int:
