@@ -15,7 +15,7 @@ from typing import Any
 
 from memlint.api.versions import Version, parse_version
 
-PACKAGES = ("trl", "transformers", "peft", "accelerate", "torch")
+PACKAGES = ("trl", "transformers", "peft", "accelerate", "datasets", "torch")
 
 Record = Mapping[str, Any]
 

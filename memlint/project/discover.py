@@ -1,4 +1,4 @@
-"""Which files to check: scripts and notebooks under the given paths.
+"""Which files to check: scripts, notebooks and what may be a recipe under the given paths.
 
 What git ignores, virtual environments, build folders, the configuration's ``exclude`` and copies of
 the libraries themselves are passed over. A file named on the command line is always taken, unless
@@ -18,11 +18,13 @@ from typing import NamedTuple
 from memlint.project.config import CONFIG_NAMES, Settings, in_folder, nearest
 from memlint.project.ignores import Patterns
 from memlint.project.vendored import is_vendored
+from memlint.recipes.document import SUFFIXES as DOCUMENTS
+from memlint.recipes.document import is_document
 from memlint.source.bounded import read_regular_text
 from memlint.source.diagnostics import FileError
 
-SUFFIXES = (".py", ".ipynb")
-_OTHER_FORMATS = (".cfg", ".ini", ".json", ".md", ".rst", ".sh", ".toml", ".yaml", ".yml")
+SUFFIXES = (".py", ".ipynb", *DOCUMENTS)
+_OTHER_FORMATS = (".cfg", ".ini", ".md", ".rst", ".sh", ".toml")
 
 # Bytes of a file of patterns; git itself gets slow before.
 _MAX_PATTERNS = 1 << 20
@@ -96,12 +98,14 @@ def discover(
             shown = "" if os.path.normpath(path) == "." else path
             found = _walk(folder._replace(shown=shown), config is None)
         elif path.endswith(_OTHER_FORMATS):
-            yield FileError(path, "is neither a Python file nor a notebook")
+            yield FileError(path, "is neither a Python file, a notebook nor a recipe")
             continue
         elif force_exclude and _excluded(folder, absolute):
             continue
         else:
-            found = iter((Found(path, settings, True, absolute),))
+            # A hook names every YAML file: that says nothing of what is in it.
+            named = not (force_exclude and is_document(path))
+            found = iter((Found(path, settings, named, absolute),))
         for each in found:
             if isinstance(each, Found):
                 if each.absolute in seen:

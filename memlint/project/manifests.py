@@ -1,8 +1,9 @@
 """What a project's own files say of the libraries' versions, read line by line.
 
-Lock files, requirement files, conda's ``environment.yml``, ``pyproject.toml``, ``setup.cfg``,
-``setup.py`` and Dockerfiles. No parsers of these formats: a file that is broken elsewhere still
-says its pins, and nothing is imported that a check of one small script would have to pay for.
+Lock files, requirement and constraint files, ``Pipfile``, conda's ``environment.yml``,
+``pyproject.toml``, ``setup.cfg``, ``setup.py`` and Dockerfiles. No parsers of these formats: a
+file that is broken elsewhere still says its pins, and nothing is imported that a check of one
+small script would have to pay for.
 
 Only regular files up to a limit are read, each once, in time linear in their size.
 """
@@ -46,7 +47,7 @@ _CONDA = re.compile(
 )
 _SECTION = re.compile(r"\[([^\[\]]+)\][ \t]*(?:#.*)?")
 _KEY = re.compile(rf"(?i)[\"']?{_ANY_NAME}[\"']?[ \t]*=[ \t]*(?P<value>.*)")
-_INNER = re.compile(r"\b(version|tag|rev|branch)[ \t]*=[ \t]*[\"']([^\"']+)[\"']")
+_INNER = re.compile(r"\b(version|tag|ref|rev|branch)[ \t]*=[ \t]*[\"']([^\"']+)[\"']")
 _BASE_IMAGE = re.compile(
     r"(?i)FROM[ \t]+(?:\S*/)?(?P<image>pytorch|transformers-pytorch-gpu):(?P<version>\d+(?:\.\d+)+)"
 )
@@ -209,25 +210,31 @@ def _pyproject(text: str, path: str) -> Declared:
         if section.startswith("tool.memlint"):
             continue
         poetry = section.startswith("tool.poetry") and section.endswith("dependencies")
-        for package, specifier in declared_in_strings([] if poetry else lines).items():
+        keyed = poetry or section in _PIPFILE_SECTIONS
+        for package, specifier in declared_in_strings([] if keyed else lines).items():
             found.setdefault(package, specifier)
         for line in lines:
             match = _KEY.match(line)
             if match is None:
                 continue
             inner = dict(_INNER.findall(match["value"])) if match["value"].startswith("{") else {}
-            tag = inner.get("tag") or inner.get("rev") or inner.get("branch") or ""
+            tag = next((inner[key] for key in _TAGS if inner.get(key)), "")
             pin = requirement(f"{match['name']} @ git+x@{tag}") if tag else None
             if pin is not None:
                 sources.setdefault(*pin)
-            elif poetry:
+            elif keyed:
                 plain = _QUOTED.match(match["value"])
                 text = inner.get("version") or (plain and (plain[1] or plain[2])) or ""
-                # A bare number means "compatible with" there.
-                specifier = f"^{text}" if text[:1].isdigit() else text
+                # A bare number means "compatible with" in Poetry's tables.
+                sign = "^" if poetry else "=="
+                specifier = f"{sign}{text}" if text[:1].isdigit() else text
                 if is_specifier(specifier):
                     found.setdefault(known(match["name"]), specifier)
     return {**found, **sources}
+
+
+_PIPFILE_SECTIONS = ("packages", "dev-packages")
+_TAGS = ("tag", "ref", "rev", "branch")
 
 
 def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -276,6 +283,8 @@ _MANIFESTS: tuple[tuple[str, int, _Reader], ...] = (
     ("requirements*.txt", 2, _requirements),
     ("*requirements.txt", 2, _requirements),
     (f"{REQUIREMENTS}/*.txt", 2, _requirements),
+    ("constraints*.txt", 2, _requirements),
+    ("Pipfile", 2, _pyproject),
     ("environment*.yml", 3, _conda),
     ("environment*.yaml", 3, _conda),
     ("conda*.yml", 3, _conda),
@@ -289,5 +298,5 @@ _MANIFESTS: tuple[tuple[str, int, _Reader], ...] = (
     ("Containerfile", 8, _docker),
 )
 # Most files of a folder are none, which their names' ends or beginnings show.
-_ENDS = (".lock", ".toml", ".txt", ".yml", ".yaml", ".cfg", "setup.py", "ockerfile")
+_ENDS = (".lock", ".toml", ".txt", ".yml", ".yaml", ".cfg", "setup.py", "ockerfile", "Pipfile")
 _BEGINNINGS = ("Dockerfile", "Containerfile")

@@ -1,11 +1,12 @@
-"""The versions that a script itself names: its PEP 723 block, its notebook's install commands.
+"""The versions that a script itself names: its PEP 723 block, what it or its notebook installs.
 
 They say more than the project around it: ``uv run`` installs what the block names, and a notebook
-runs with what its first cell installed.
+or a script runs with what its first lines installed.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,25 @@ def own_pins(source: Source) -> Mapping[str, str]:
     found: dict[str, str] = {}
     if b"/// script" in source.data:
         found.update(declared_in_strings(_block(source.text)))
+    if b"install" in source.data:
+        found.update(installs(_started_commands(source.text)))
     if source.is_notebook and b"install" in source.raw:
         found.update(installs(_shell_lines(source.raw)))  # the last command holds
     return found
+
+
+def _started_commands(text: str) -> Iterator[str]:
+    """The commands that a script starts: ``subprocess.run(["pip", "install", "trl==0.9"])``."""
+    for match in _STARTS.finditer(text):
+        given = text[match.end() : match.end() + _LONGEST_CALL].partition("\n\n")[0]
+        words = [one[1] or one[2] for one in _STRING.finditer(given.partition(")")[0])]
+        yield " ".join(words)
+
+
+# At the beginning of a line, so that no comment counts.
+_STARTS = re.compile(r"(?m)^[ \t]{0,40}(?:os\.system|subprocess\.\w{1,20})\(")
+_STRING = re.compile(r"\"([^\"\n]*)\"|'([^'\n]*)'")
+_LONGEST_CALL = 2000
 
 
 def _block(text: str) -> list[str]:

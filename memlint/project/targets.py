@@ -105,7 +105,11 @@ class _Opened:
 
 def may_pin(source: Source) -> bool:
     """Whether the script itself may name versions; nearly all do not."""
-    return b"/// script" in source.data or (source.is_notebook and b"install" in source.raw)
+    if b"/// script" in source.data or (source.is_notebook and b"install" in source.raw):
+        return True
+    return b"install" in source.data and (
+        b"subprocess" in source.data or b"os.system" in source.data
+    )
 
 
 def named_in(source: Source) -> frozenset[str]:

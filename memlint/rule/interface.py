@@ -18,7 +18,11 @@ from memlint.api.successors import (
     Runtime,
     Successor,
 )
+from memlint.recipes.kinds import Kind as RecipeKind
+from memlint.recipes.recipe import Option as RecipeOption
+from memlint.recipes.recipe import Recipe, names_quantized
 from memlint.rule.causal_loss import fuse_trainers_loss
+from memlint.rule.changes import add_option, set_item, set_option
 from memlint.rule.edits import (
     AddDecorator,
     AddImport,
@@ -66,8 +70,10 @@ from memlint.rule.padding import (
     padding_advice,
     share_of_padding,
 )
+from memlint.rule.recipe_changes import remove_key, rename_key, set_key
+from memlint.rule.references import Reference, reference_to
 from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
-from memlint.rule.triggers import LIBRARIES, PACKAGES
+from memlint.rule.triggers import COMPARED, LIBRARIES, PACKAGES
 from memlint.rule.trl_losses import fuse_trl_loss
 from memlint.script import (
     CHECKPOINTING_ARGUMENTS,
@@ -104,7 +110,6 @@ from memlint.script import (
     Positions,
     Preparation,
     Purpose,
-    Reference,
     Role,
     Script,
     Setting,
@@ -124,6 +129,7 @@ __all__ = [
     "CHECKPOINTING_ARGUMENTS",
     "CHECKPOINTING_METHODS",
     "CHECKPOINTING_OPTIONS",
+    "COMPARED",
     "DEEPSPEED",
     "DIFFUSION",
     "LEARNED_PROMPTS",
@@ -181,6 +187,9 @@ __all__ = [
     "Positions",
     "Preparation",
     "Purpose",
+    "Recipe",
+    "RecipeKind",
+    "RecipeOption",
     "Reference",
     "Refusal",
     "Remove",
@@ -215,6 +224,7 @@ __all__ = [
     "Trainer",
     "Width",
     "WrapStatements",
+    "add_option",
     "advise",
     "call_after_load",
     "call_after_trainer",
@@ -227,8 +237,15 @@ __all__ = [
     "leave_padding_to_collator",
     "makes_own_mask",
     "names_looked_up",
+    "names_quantized",
     "padding_advice",
     "prompt_sharing_trainer",
+    "reference_to",
+    "remove_key",
+    "rename_key",
+    "set_item",
+    "set_key",
+    "set_option",
     "share_of_padding",
     "share_prompts",
     "together",

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from memlint.rule.edits import Edit, InsertStatement
 from memlint.rule.findings import Applicability, Fix
+from memlint.rule.references import reference_to
 from memlint.script import Call, Script, Setting, Trainer
 
 
@@ -90,7 +91,7 @@ def call_beside(
 
     None where its name is taken there.
     """
-    reference = script.reference(function, statement)
+    reference = reference_to(script, function, statement)
     if reference is None:
         return None
     call = f"{reference.text}({arguments})"
@@ -124,7 +125,7 @@ def call_after_trainer(script: Script, trainer: Trainer, qualname: str, argument
             given = argument.format(name)
         case _:
             given = ""
-    reference = script.reference(qualname, trainer.node)
+    reference = reference_to(script, qualname, trainer.node)
     if not given or reference is None or script.api.behaviour("runtime") != "tested":
         return advise(f"Call `{qualname}({argument.format('trainer')})` before training")
     call = InsertStatement(script.span(statement), f"{reference.text}({given})", "after")

@@ -11,20 +11,21 @@ import inspect
 import sys
 from collections.abc import Iterator
 
-import memlint.rule
 import memlint.rule.triggers
-from memlint.rule import Rule, Skip
+from memlint.rule import Rule, Skip, interface
 from memlint.source.record import Plain
 
 _GROUPS = (
     (
         "What a rule is made of",
-        "memlint.rule.interface memlint.rule.findings memlint.rule.kit memlint.rule.causal_loss "
+        "memlint.rule.interface memlint.rule.findings memlint.rule.kit memlint.rule.changes "
+        "memlint.rule.references memlint.rule.causal_loss "
         "memlint.rule.trl_losses memlint.rule.shared_prompts",
     ),
     ("What padding costs and who pads", "memlint.rule.padding"),
     ("Words for triggers", "memlint.rule.triggers"),
     ("What a script says", "memlint.script"),
+    ("What a recipe says", "memlint.recipes"),
     ("Edits", "memlint.rule.edits"),
     ("What replaced a lost name or option", "memlint.api.successors"),
     ("Versions", "memlint.api"),
@@ -34,7 +35,7 @@ _GROUPS = (
 
 def page() -> str:
     """The page as Markdown."""
-    left = {name: getattr(memlint.rule, name) for name in memlint.rule.__all__}
+    left = {name: getattr(interface, name) for name in interface.__all__}
     lines = [
         "# Names that a rule may use",
         "",

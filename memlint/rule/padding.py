@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 
 from memlint.rule.edits import Edit, RemoveImport, RemoveKeyword, ReplaceExpression, SetKeyword
+from memlint.rule.references import reference_to
 from memlint.script import Call, Object, Script, Setting, Symbol, Tokenization, Trainer
 
 _PADS_INPUTS = "transformers.DataCollatorWithPadding"
@@ -153,7 +154,7 @@ def _exchange(script: Script, made: Call) -> tuple[Edit, ...] | None:
     """The collator's place taken by one that pads the labels, too."""
     tokenizer = made.keyword_node("tokenizer")
     argument = tokenizer.value if tokenizer else made.node.args[0] if made.node.args else None
-    reference = script.reference(_PADS_LABELS, made.node)
+    reference = reference_to(script, _PADS_LABELS, made.node)
     if argument is None or reference is None:
         return None
     source = f"{reference.text}({script.text(argument)})"
@@ -170,7 +171,7 @@ def _bring(
     script: Script, trainer: Trainer, tokenization: Tokenization, collator: str
 ) -> tuple[Edit, ...] | None:
     tokenizer = _tokenizer_text(script, trainer) or _shared_name(script, trainer, tokenization)
-    reference = script.reference(collator, trainer.node)
+    reference = reference_to(script, collator, trainer.node)
     if tokenizer is None or reference is None:
         return None
     source = f"{reference.text}({tokenizer})"

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from memlint.rule.changes import set_option
 from memlint.rule.edits import Edit, RenameImport, ReplaceCallee, ReplaceExpression
 from memlint.rule.findings import Fix
 from memlint.rule.kit import advise, fix
+from memlint.rule.references import reference_to
 from memlint.script import Script, Trainer
 
 _HOME = "memlint_runtime.trl"
@@ -69,7 +71,7 @@ def _swapping(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
             and script.api.canonical(full) == trainer.kind
         ]
         return tuple(edits) if len(edits) == 1 else ()
-    reference = script.reference(f"{_HOME}.{name}", trainer.node)
+    reference = reference_to(script, f"{_HOME}.{name}", trainer.node)
     if not isinstance(callee, ast.Attribute) or reference is None:
         return ()
     if callee is not trainer.node.func:
@@ -152,7 +154,7 @@ def _adapter_dropout(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
         if dropout.given is False or dropout.is_value(0, 0.0):
             continue
         known = isinstance(dropout.value, int | float)
-        edits = script.set_option(adapter, "lora_dropout", "0.0") if known else None
+        edits = set_option(script, adapter, "lora_dropout", "0.0") if known else None
         yield Obstacle("it wants `lora_dropout=0.0`", edits or ())
     if _is_loaded_adapter(script, trainer):
         yield Obstacle("it wants an adapter whose dropout is 0", is_doubt=True)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 PACKAGES = ("transformers", "trl", "peft", "accelerate")
 
+# Packages whose names and options are compared with their releases.
+COMPARED = (*PACKAGES, "datasets")
+
 # How a file names what it imports: the beginning of a statement, or further in a list of modules.
 # The usual ones come first: the search ends at the first that is found.
 LIBRARIES = tuple(

@@ -120,7 +120,7 @@ def check_source(
             script = build_script(source, api, *around)
         for rule in chosen:
             try:
-                violations += [_violation(rule, finding) for finding in rule.findings(script)]
+                violations += [violation_of(rule, finding) for finding in rule.findings(script)]
             except (RecursionError, MemoryError):
                 raise
             except Exception as error:
@@ -128,9 +128,8 @@ def check_source(
                     raise
                 on_error(rule, error)
         script.forget()
-    violations = _once(violations)
-    if by_code is not None:
-        violations = [_advice(each) if _is_advice(each, by_code) else each for each in violations]
+    violations = once(violations)
+    violations = hints_as_advice(violations, by_code)
     if any(violation.fix is not None for violation in violations):
         from memlint.run.runtime_fixes import without_runtime
 
@@ -145,6 +144,13 @@ def check_source(
     if unused_suppressions:
         codes.add(UNUSED_SUPPRESSION)
     return apply(source, violations, codes)
+
+
+def hints_as_advice(violations: list[Violation], by_code: frozenset[str] | None) -> list[Violation]:
+    """``violations`` with advice in the place of fixes of hints that the user did not choose."""
+    if by_code is None:
+        return violations
+    return [_advice(each) if _is_advice(each, by_code) else each for each in violations]
 
 
 def _is_advice(violation: Violation, by_code: frozenset[str]) -> bool:
@@ -182,7 +188,7 @@ def _of_old_targets(violations: list[Violation], versions: Sequence[str]) -> lis
     return found
 
 
-def _once(violations: list[Violation]) -> list[Violation]:
+def once(violations: list[Violation]) -> list[Violation]:
     """In order of place, each thing said once: calls may share a dict of options, and its keys."""
     said: dict[tuple[Span, str, str], Violation] = {}
     for violation in violations:
@@ -214,7 +220,7 @@ class Checked(NamedTuple):
         except RecursionError:
             raise
         except Exception as error:
-            diagnostics = (*diagnostics, _defect(self.path, "showing what was found", error))
+            diagnostics = (*diagnostics, defect(self.path, "showing what was found", error))
         return FileResult(
             self.path, tuple(shown), diagnostics, self.assumed, self.naming, self.relied_on
         )
@@ -275,7 +281,7 @@ def guarded(work: Callable[[], Result], failed: Callable[[FileError], Result], p
     except (RecursionError, MemoryError):
         return failed(FileError(path, "is nested too deeply to be read"))
     except Exception as error:
-        return failed(_defect(path, "memlint", error))
+        return failed(defect(path, "memlint", error))
 
 
 def check_data(
@@ -304,7 +310,7 @@ def check_data(
     diagnostics = list(left_out)
 
     def failed(rule: Rule, error: Exception) -> None:
-        diagnostics.append(_defect(path, f"rule {rule.code}", error))
+        diagnostics.append(defect(path, f"rule {rule.code}", error))
 
     violations: list[Violation] = []
     assumed: tuple[str, ...] = ()
@@ -330,7 +336,7 @@ def check_data(
     except (RecursionError, MemoryError):
         raise
     except Exception as error:
-        diagnostics.append(_defect(path, "the script model", error))
+        diagnostics.append(defect(path, "the script model", error))
     relied_on = project.digests() if project is not None else ()
     return Checked(path, source, violations, tuple(diagnostics), assumed, naming, relied_on)
 
@@ -463,7 +469,7 @@ def _deepest(text: str) -> int:
     return deepest
 
 
-def _violation(rule: Rule, finding: Finding) -> Violation:
+def violation_of(rule: Rule, finding: Finding) -> Violation:
     level = finding.level or rule.level
     return Violation(rule.code, rule.name, level, finding.span, finding.message, finding.fix)
 
@@ -491,7 +497,7 @@ def _with_requirement(shown: ShownFix | None, fix: Fix | None) -> ShownFix | Non
     return shown._replace(requires=requires(fix))
 
 
-def _defect(path: str, what: str, error: Exception) -> FileError:
+def defect(path: str, what: str, error: Exception) -> FileError:
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)

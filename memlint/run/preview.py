@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.fix import previews
+from memlint.recipes.document import is_document
 from memlint.run.results import DiffLine, ShownFix, TextEdit
 
 if TYPE_CHECKING:
@@ -22,7 +23,13 @@ def preview(source: Source, fixes: Sequence[Fix | None]) -> list[ShownFix | None
     """Each fix alone, as it would change ``source``; one that cannot be applied becomes advice."""
     as_shown = _unmasked(source)
     wanted = [fix for fix in fixes if fix is not None and fix.edits]
-    alone = iter(previews(source.text, [fix.edits for fix in wanted]))
+    changes = [fix.edits for fix in wanted]
+    if is_document(source.path):
+        from memlint.fix.recipes import preview_recipe
+
+        alone = iter(preview_recipe(source, changes))
+    else:
+        alone = iter(previews(source.text, changes))
     shown: list[ShownFix | None] = []
     for fix in fixes:
         if fix is None:

@@ -13,7 +13,6 @@ from memlint.script.losses import LossForm, TokenLoss
 from memlint.script.model import Loop, Script, build_script
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
 from memlint.script.purpose import Purpose
-from memlint.script.references import Reference
 from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.tensors import MEASURES, Output, Positions, Role, Tensor, Width
 from memlint.script.tokenization import Tokenization
@@ -55,7 +54,6 @@ __all__ = [
     "Positions",
     "Preparation",
     "Purpose",
-    "Reference",
     "Role",
     "Script",
     "Setting",

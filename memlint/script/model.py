@@ -15,10 +15,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.api.successors import Replace
-from memlint.rule.edits import Edit
 from memlint.script.branches import is_off_by_default
 from memlint.script.calls import Call, Config, ModelFacts, Trainer, is_language_model
-from memlint.script.changes import add_option, set_item, set_option, takes_parameter
 from memlint.script.checkpointing import deciding_call
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
 from memlint.script.datasets import Dataset, datasets_of, may_shorten_rows
@@ -49,10 +47,10 @@ from memlint.script.owners import (
     patches_loss,
 )
 from memlint.script.packing import learns_prompts, sets_attention
+from memlint.script.parameters import takes_parameter
 from memlint.script.project import Project, is_elsewhere
 from memlint.script.prompts import completions_together, prompt_limit, repeating_trainers
 from memlint.script.purpose import Purpose
-from memlint.script.references import Reference, reference
 from memlint.script.settings import Setting, python_value, setting_of, unified
 from memlint.script.tensors import Tensor, Use, Width
 from memlint.script.tokenization import Tokenization, tokenizations_of
@@ -167,27 +165,6 @@ class Script(Tree):
     def imports_package(self, *packages: str) -> bool:
         """Whether anything of one of the top-level packages is imported."""
         return any(full.split(".")[0] in packages for _, _, full in self.imports)
-
-    def reference(self, qualname: str, at: ast.AST) -> Reference | None:
-        """How to speak of ``qualname`` at a place; None where its name is taken."""
-        function = self.function(at)
-        around = set(self.ancestors(at))
-
-        def usable(statement: ast.AST) -> bool:
-            parent = self.parent(statement)
-            if isinstance(parent, ast.Module):
-                return function is not None or self.span(statement).end <= self.span(at).start
-            before = self.span(statement).end <= self.span(at).start
-            return parent in around and before
-
-        bound_by_import = {alias.asname or alias.name for _, alias, _ in self.imports}
-        return reference(
-            qualname,
-            self.imports,
-            usable=usable,
-            canonical=self.api.canonical,
-            taken=lambda name: self.binds(name) or name in bound_by_import,
-        )
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -893,29 +870,9 @@ class Script(Tree):
         """The last call that turns checkpointing on, where it trains and no trainer does so."""
         return deciding_call(self)
 
-    # -- changing settings -----------------------------------------------------------------------
-
-    def set_option(self, call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
-        """Edits that give ``call`` the setting ``name=source`` where its value lives.
-
-        None where it cannot be done surely: an unknown value is never overwritten.
-        """
-        return set_option(self, call, name, source)
-
-    def set_item(self, mapping: Object, key: str, source: str) -> tuple[Edit, ...] | None:
-        """Edits that give a dict of the script another value under a key that it has.
-
-        None where a command line or several places decide.
-        """
-        return set_item(self, mapping, key, source)
-
     def takes_parameter(self, node: ast.expr) -> bool:
         """Whether an expression reads a parameter of a function around it, which callers choose."""
         return takes_parameter(self, node)
-
-    def add_option(self, call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
-        """Edits that write ``name=source`` into the call itself, which must not have it yet."""
-        return add_option(call, name, source)
 
 
 _FOR_TPU = ("torch_xla", "torch-xla", "cloud-tpu-client")

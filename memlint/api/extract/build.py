@@ -64,6 +64,17 @@ SCOPES: Mapping[str, Scope] = {
     "accelerate": Scope(
         keep=re.compile(r"(?!accelerate\.(commands|test_utils)).*"), described=re.compile(r".*")
     ),
+    "datasets": Scope(
+        keep=re.compile(
+            r"datasets(\.(load|arrow_dataset|dataset_dict|iterable_dataset|combine|splits|info"
+            r"|builder|fingerprint|config|inspect|metric|search|streaming|distributed"
+            r"|features(\.\w+)?|filesystems(\.\w+)?|tasks(\.\w+)?|utils(\.\w+)?"
+            r"|download(\.\w+)?|io(\.\w+)?))?"
+        ),
+        described=re.compile(
+            r"datasets\.(load|arrow_dataset|dataset_dict|iterable_dataset|combine)"
+        ),
+    ),
     "torch": Scope(
         keep=re.compile(
             r"torch(\.(optim(\.(?!_multi_tensor)\w+)?|utils(\.(data(\.\w+)?|checkpoint))?|nn"

@@ -26,6 +26,7 @@ FLOORS: Mapping[str, tuple[int, int]] = {
     "transformers": (4, 36),
     "peft": (0, 7),
     "accelerate": (0, 25),
+    "datasets": (2, 14),
     "torch": (2, 1),
     "torchtune": (0, 1),
     "llamafactory": (0, 7),

@@ -1,9 +1,9 @@
 """The values that an option may have, where the library's code names them.
 
 An option that ``__post_init__`` turns into an enumeration (``self.optim =
-OptimizerNames(self.optim)``) takes that enumeration's values; a loss that a trainer picks by name,
-and refuses where it knows none such, takes the names that it is compared with. Enumerations that
-another library reads are listed under their own names.
+OptimizerNames(self.optim)``) takes that enumeration's values. A loss, or another option that a
+trainer picks by name and refuses where it knows none such, takes the names that it is compared
+with. Enumerations that another library reads are listed under their own names.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _FILES: Mapping[str, tuple[str, ...]] = {
 _OWNER = "transformers.TrainingArguments"
 _LISTED = ("DynamoBackend", "PrecisionType")
 _LOSS = "loss_type"
+# Other options that TRL's trainers compare with each name they know, and refuse at the end.
+_PICKED = ("f_divergence_type", "truncation_mode", "vllm_mode", "importance_sampling_level")
 
 
 def values(package: str, path: Path) -> dict[str, tuple[str, ...]]:
@@ -95,39 +97,55 @@ def _losses(archive: zipfile.ZipFile) -> Iterator[tuple[str, tuple[str, ...]]]:
         if folder != "trl/trainer" or not file.endswith("_trainer.py"):
             continue
         tree = ast.parse(archive.read(name))
-        if not any(_refuses_losses(node) for node in ast.walk(tree)):
-            continue
         owners = {
             node.name.removesuffix("Trainer")
             for node in tree.body
             if isinstance(node, ast.ClassDef) and node.name.endswith("Trainer")
         }
-        named = tuple(dict.fromkeys(_compared(tree)))
-        for owner in sorted(owners):
-            yield f"trl.{owner}Config.{_LOSS}", named
+        named = {option: _picked(tree, option) for option in _PICKED}
+        if any(_refuses(node, _LOSS) for node in ast.walk(tree)):
+            named[_LOSS] = _compared(tree, _LOSS)
+        for option, known in named.items():
+            for owner in sorted(owners) if known else ():
+                yield f"trl.{owner}Config.{option}", known
 
 
-def _refuses_losses(node: ast.AST) -> bool:
-    """Whether comparisons with losses end in an error."""
-    if not isinstance(node, ast.If) or not _loss_constants(node.test):
+def _refuses(node: ast.AST, option: str) -> bool:
+    """Whether comparisons of an option end in an error."""
+    if not isinstance(node, ast.If) or not _constants(node.test, option):
         return False
     excluding = isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.NotIn)
     last = node.body if excluding else node.orelse
     return len(last) == 1 and isinstance(last[0], ast.Raise)
 
 
-def _compared(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Compare):
-            yield from _loss_constants(node)
+def _picked(tree: ast.Module, option: str) -> tuple[str, ...]:
+    """What an option is compared with from a first ``if`` on to the last, which is refused."""
+    refused = [node for node in ast.walk(tree) if _refuses(node, option)]
+    if not refused:
+        return ()
+    chains = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If)
+        and _constants(node.test, option)
+        and any(inner in refused for inner in ast.walk(node))
+    ]
+    compared = (_constants(node.test, option) for node in chains)
+    return tuple(dict.fromkeys(value for each in compared for value in each))
 
 
-def _loss_constants(test: ast.expr) -> list[str]:
-    """The strings that a comparison holds a loss against."""
+def _compared(tree: ast.Module, option: str) -> tuple[str, ...]:
+    tests = (node for node in ast.walk(tree) if isinstance(node, ast.Compare))
+    return tuple(dict.fromkeys(value for test in tests for value in _constants(test, option)))
+
+
+def _constants(test: ast.expr, option: str) -> list[str]:
+    """The strings that a comparison holds an option against."""
     if not isinstance(test, ast.Compare):
         return []
     name = getattr(test.left, "attr", getattr(test.left, "id", ""))
-    if name != _LOSS:
+    if name != option:
         return []
     return [
         node.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from memlint.api.knowledge import loading, training_arguments, trl_configs, trl_names
+from memlint.api.knowledge import data_sets, loading, training_arguments, trl_configs, trl_names
 from memlint.api.knowledge.lines import Line
 from memlint.api.signatures import Signature, Unset
 from memlint.api.successors import (
@@ -29,6 +29,7 @@ LINES: tuple[Line, ...] = (
     *trl_names.LINES,
     *training_arguments.LINES,
     *loading.LINES,
+    *data_sets.LINES,
 )
 
 

@@ -17,6 +17,7 @@ from memlint.rule import (
     fix,
     together,
 )
+from memlint.rule.changes import add_option
 
 # What ``__post_init__`` reads: assigning it later changes nothing.
 _READ_ONCE = frozenset(
@@ -45,7 +46,7 @@ def too_late(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
     constant = isinstance(setting.value, bool | int | str) or setting.value is None
     edits: tuple[Edit, ...] | None = None
     if at_birth is False and constant and len(setting.owner.targets) == 1:
-        given = script.add_option(call, setting.name, repr(setting.value))
+        given = add_option(call, setting.name, repr(setting.value))
         edits = together(given, (RemoveStatement(script.span(setting.owner)),))
     yield Finding(
         script.span(setting.owner.targets[0]),

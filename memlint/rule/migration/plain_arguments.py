@@ -17,6 +17,7 @@ from memlint.rule import (
     fix,
 )
 from memlint.rule.migration.relocation import needs_own_arguments
+from memlint.rule.references import reference_to
 
 # Where the two classes' defaults differ, these keep what the script trained with. Checkpointing and
 # how often something is logged are left to TRL's defaults: they change no number.
@@ -41,7 +42,7 @@ def own_arguments(script: Script, trainer: Trainer, config: Config, wanted: str)
     if needs_own_arguments(script, config) or _is_extended(script, config):
         # Plain arguments become an object of each trainer's own; others would be one for all.
         return advice
-    reference = script.reference(wanted, config.node)
+    reference = reference_to(script, wanted, config.node)
     if reference is None:
         return advice
     kept = tuple(

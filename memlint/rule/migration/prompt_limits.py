@@ -20,6 +20,7 @@ from memlint.rule import (
     Trainer,
 )
 from memlint.rule.migration.option_places import Edits, assigned, value_node, without_option
+from memlint.rule.references import reference_to
 
 _PROMPT = "max_prompt_length"
 _COMPLETION = "max_completion_length"
@@ -97,7 +98,7 @@ def _limited(
         return None
     if script.api.behaviour("prompt-limits") != "tested":
         return None
-    reference = script.reference(way.function, trainer.node)
+    reference = reference_to(script, way.function, trainer.node)
     text = _readable(script, value, trainer)
     kept = _kept_end(call, trainer)
     if reference is None or text is None or kept is None:

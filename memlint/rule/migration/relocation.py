@@ -19,6 +19,7 @@ from memlint.rule import (
     Setting,
     Trainer,
 )
+from memlint.rule.changes import set_option
 from memlint.rule.migration.option_places import (
     Edits,
     assigned,
@@ -27,6 +28,7 @@ from memlint.rule.migration.option_places import (
     without_option,
     written,
 )
+from memlint.rule.references import reference_to
 
 
 def moved_to_config(
@@ -43,7 +45,7 @@ def moved_to_config(
     if call.args.given is False and kind is not None and not call.open_ended:
         if setting.value is None:
             return gone if not setting.by_default else None
-        reference = script.reference(kind, call.node)
+        reference = reference_to(script, kind, call.node)
         if reference is None:
             return None
         text = source.format(value=script.text(value))
@@ -81,7 +83,7 @@ def moved_to_config(
             return _extended(script, call, kind)
         later = _assigned(script, call, config, new, source.format(value=script.text(value)))
         return (*gone, *later) if later is not None else None
-    edits = script.set_option(config, new, source.format(value=readable))
+    edits = set_option(script, config, new, source.format(value=readable))
     return (*gone, *edits) if edits is not None else None
 
 
@@ -125,7 +127,7 @@ def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> E
     """
     plain = "transformers.TrainingArguments"
     made = trainer.keyword_node("args")
-    reference = script.reference(kind, trainer.node)
+    reference = reference_to(script, kind, trainer.node)
     if config.kind != plain or made is None or reference is None:
         return None
     if not isinstance(made.value, ast.Name | ast.Attribute) or trainer.open_ended:
@@ -155,8 +157,8 @@ def _extended(script: Script, trainer: Trainer, kind: str) -> Edits | None:
     if not kind.startswith("trl.") or trainer.args.value is None:
         return None
     moving = _moving(script, trainer)
-    extend = script.reference("memlint_runtime.extend_arguments", trainer.node)
-    reference = script.reference(kind, trainer.node)
+    extend = reference_to(script, "memlint_runtime.extend_arguments", trainer.node)
+    reference = reference_to(script, kind, trainer.node)
     if moving is None or extend is None or reference is None:
         return None
     edits, options = moving

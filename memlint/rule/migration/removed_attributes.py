@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 
 from memlint.rule import (
-    PACKAGES,
+    COMPARED,
     Applicability,
     Build,
     Call,
@@ -52,7 +52,7 @@ _INSTANCES = {
 def removed_attributes(script: Script) -> Iterator[Finding]:
     for node, value in script.attribute_reads():
         if isinstance(value, Symbol):
-            if value.name.partition(".")[0] in PACKAGES:
+            if value.name.partition(".")[0] in COMPARED:
                 yield from removed_member(script, node, value)
         elif value.cls is None and value.type is not None:
             yield from _attribute(script, node, value, value.type)
@@ -90,7 +90,7 @@ def _attribute(
     script: Script, node: ast.Attribute, value: Object | None, kind: str
 ) -> Iterator[Finding]:
     owner = _instance_of(script, kind)
-    if owner.partition(".")[0] not in PACKAGES:
+    if owner.partition(".")[0] not in COMPARED:
         return
     attributes = script.api.attributes(owner)
     if attributes is not None and node.attr in attributes:

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterator
 
 from memlint.rule import (
-    PACKAGES,
+    COMPARED,
     Advice,
     Applicability,
     Call,
@@ -28,13 +28,14 @@ from memlint.rule import (
     Symbol,
 )
 from memlint.rule.migration.removal import fitness, other_releases, since, without
+from memlint.rule.references import reference_to
 from memlint.script.version_guards import is_guarded
 
 
 def removed_imports(script: Script) -> Iterator[Finding]:
     for statement, alias, qualname in script.imports:
         package = qualname.partition(".")[0]
-        if package not in (*PACKAGES, "torch") or alias.name == "*":
+        if package not in (*COMPARED, "torch") or alias.name == "*":
             continue
         if script.api.exists(qualname) is not False or is_guarded(script, statement):
             continue
@@ -224,7 +225,7 @@ def _inline(
     for call in calls:
         text = source
         for name in imports:
-            reference = script.reference(name, call.node)
+            reference = reference_to(script, name, call.node)
             if reference is None:
                 return None
             text = text.replace(name.rpartition(".")[2], reference.text)
@@ -252,7 +253,7 @@ def removed_member(script: Script, node: ast.Attribute, value: Symbol) -> Iterat
     fix = None
     match way:
         case Replace(qualname=new, arguments=(), written=()):
-            reference = script.reference(new, node)
+            reference = reference_to(script, new, node)
             if reference is not None:
                 edits = (ReplaceExpression(script.span(node), reference.text), *reference.edits)
                 fix = Fix(f"Use `{new}`", edits, fitness(way.safe))

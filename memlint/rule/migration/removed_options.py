@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    PACKAGES,
+    COMPARED,
     Advice,
     Applicability,
     Build,
@@ -30,7 +30,7 @@ def removed_options(script: Script) -> Iterator[Finding]:
     looked_up = names_looked_up(script)
     for call in (*script.configs, *script.trainers, *_other_calls(script)):
         yield from _of_call(script, _as_at_target(script, call), looked_up)
-    for calls in script.calls_of_several(*PACKAGES):
+    for calls in script.calls_of_several(*COMPARED):
         yield from _of_several(script, calls, looked_up)
 
 
@@ -48,7 +48,7 @@ def _as_at_target(script: Script, call: Call) -> Call:
     if not isinstance(way, Replace) or way.arguments or way.written:
         # Keywords that change with the callee are changed together with it.
         return call
-    if way.qualname.partition(".")[0] not in PACKAGES or not script.api.exists(way.qualname):
+    if way.qualname.partition(".")[0] not in COMPARED or not script.api.exists(way.qualname):
         return call
     if any(
         script.api.canonical(imported) == name and is_guarded(script, statement)
@@ -78,7 +78,7 @@ def _of_several(
 
 def _other_calls(script: Script) -> Iterator[Call]:
     known = {one.node for one in (*script.configs, *script.trainers)}
-    for call in script.library_calls(*PACKAGES):
+    for call in script.library_calls(*COMPARED):
         if call.node not in known:
             yield call
 

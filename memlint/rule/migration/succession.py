@@ -37,9 +37,11 @@ from memlint.rule import (
     Setting,
     Successor,
 )
+from memlint.rule.changes import set_option
 from memlint.rule.migration.option_places import Edits, assigned, value_node, without_option
 from memlint.rule.migration.prompt_limits import kept_limit
 from memlint.rule.migration.relocation import moved_to_config
+from memlint.rule.references import reference_to
 
 
 def option_fix(script: Script, call: Call, setting: Setting, way: Successor | None) -> Fix | None:
@@ -142,7 +144,7 @@ def _rename(script: Script, call: Call, setting: Setting, new: str, source: str)
             return None
         if present.is_none or present.is_value(0):
             # ``warmup_steps=0, warmup_ratio=0.1``: the one that says something counts.
-            moved = script.set_option(call, new, source.format(value=script.text(value)))
+            moved = set_option(script, call, new, source.format(value=script.text(value)))
             return (*gone, *moved) if moved is not None else None
         return gone if present.known else None
     change: Edits = ()
@@ -220,7 +222,7 @@ def _build(script: Script, call: Call, setting: Setting, way: Build) -> Edits | 
     source = before + source
     edits: list[Edit] = []
     for qualname in way.imports:
-        reference = script.reference(qualname, owner)
+        reference = reference_to(script, qualname, owner)
         if reference is None:
             return None
         source = source.replace(qualname.rpartition(".")[2], reference.text)
@@ -261,7 +263,7 @@ def _environment(script: Script, call: Call, setting: Setting, variable: str) ->
     statement = script.statement(setting.owner or call.node)
     if not script.is_bound_before(value, statement):
         return None
-    reference = script.reference("os.environ", statement)
+    reference = reference_to(script, "os.environ", statement)
     if reference is None or not isinstance(statement, ast.Assign | ast.Expr | ast.AnnAssign):
         return None
     if setting.value is None:

@@ -28,6 +28,7 @@ from memlint.rule import (
     Setting,
     Trainer,
     fix,
+    set_option,
     together,
     unless_switched_off,
 )
@@ -88,13 +89,13 @@ def _finding(script: Script, config: Config, trainers: tuple[Trainer, ...]) -> F
 
 def _fix(script: Script, config: Config, trainers: tuple[Trainer, ...], setting: Setting) -> Fix:
     name = setting.name
-    edits = script.set_option(config, name, "True")
+    edits = set_option(script, config, name, "True")
     message = f"Set `{name}=True`"
     if any(_starves_adapters(config, trainer) for trainer in trainers):
         arguments = next(
             filter(config.has_option, CHECKPOINTING_ARGUMENTS), CHECKPOINTING_ARGUMENTS[-1]
         )
-        edits = together(edits, script.set_option(config, arguments, _NON_REENTRANT))
+        edits = together(edits, set_option(script, config, arguments, _NON_REENTRANT))
         message += f" and `{arguments}={_NON_REENTRANT}`: no gradient passes a frozen input"
     doubted = not all(_supports_checkpointing(script, trainer) for trainer in trainers)
     if doubted:

@@ -27,6 +27,8 @@ from memlint.rule import (
     SetKeyword,
     Setting,
     fix,
+    set_item,
+    set_option,
 )
 
 _OPTION = "use_reentrant"
@@ -55,7 +57,7 @@ def check(script: Script) -> Iterator[Finding]:
             yield Finding(
                 script.span(call.node.func),
                 f"this segment is checkpointed by the reentrant kind: {_WHY}",
-                fix(f"Pass `{_OPTION}=False`", script.set_option(call, _OPTION, "False")),
+                fix(f"Pass `{_OPTION}=False`", set_option(script, call, _OPTION, "False")),
             )
 
 
@@ -72,7 +74,7 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
         yield Finding(
             script.span(config.node.func),
             f"checkpointing is reentrant by the default of this version: {_WHY}",
-            fix(f"Set `{name}={_SOURCE}`", script.set_option(config, name, _SOURCE)),
+            fix(f"Set `{name}={_SOURCE}`", set_option(script, config, name, _SOURCE)),
         )
 
 
@@ -87,7 +89,7 @@ def _in_dicts(script: Script, given: list[Setting]) -> Iterator[Finding]:
             yield Finding(
                 script.span(node),
                 f"checkpointing is set to be reentrant: {_WHY}",
-                fix(f"Set `{_OPTION}` to False", script.set_item(made, _OPTION, "False")),
+                fix(f"Set `{_OPTION}` to False", set_item(script, made, _OPTION, "False")),
             )
 
 

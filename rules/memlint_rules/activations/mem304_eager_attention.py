@@ -29,6 +29,8 @@ from memlint.rule import (
     Script,
     advise,
     fix,
+    set_item,
+    set_option,
 )
 
 _OPTION = "attn_implementation"
@@ -47,7 +49,7 @@ def check(script: Script) -> Iterator[Finding]:
         setting = load.setting(_OPTION)
         if setting.value == "eager" and script.trains_model(load):
             own_code = load.setting("trust_remote_code").given is not False
-            edits = None if own_code else script.set_option(load, _OPTION, '"sdpa"')
+            edits = None if own_code else set_option(script, load, _OPTION, '"sdpa"')
             node = setting.node if setting.node is not None else load.node.func
             yield from _finding(script, node, script.model_facts(script.value(load.node)), edits)
     for config in script.configs:
@@ -63,7 +65,7 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
     if script.item(made, _OPTION) != "eager":
         return
     own_code = script.item(made, "trust_remote_code") is not MISSING
-    edits = None if own_code else script.set_item(made, _OPTION, '"sdpa"')
+    edits = None if own_code else set_item(script, made, _OPTION, '"sdpa"')
     node = getattr(script.final_slots(made)[_OPTION].value, "node", None) or made.node
     same = len({model.checkpoint for model in models}) == 1
     yield from _finding(script, node or config.node.func, models[0] if same else None, edits)

@@ -27,6 +27,7 @@ from memlint.rule import (
     Trainer,
     call_after_trainer,
     fix,
+    set_option,
 )
 
 _OPTION = "activation_offloading"
@@ -76,7 +77,7 @@ def _decides(config: Config) -> bool:
 
 
 def _fix(script: Script, trainer: Trainer, config: Config) -> Fix:
-    edits = script.set_option(config, _OPTION, "True") if config.has_option(_OPTION) else None
+    edits = set_option(script, config, _OPTION, "True") if config.has_option(_OPTION) else None
     if edits:
         return fix(f"Set `{_OPTION}=True`", edits)
     return call_after_trainer(script, trainer, _CALL, "{}")

@@ -24,6 +24,7 @@ from memlint.rule import (
     Script,
     SetItem,
     fix,
+    set_option,
 )
 
 _OFFLOADERS = (
@@ -57,7 +58,7 @@ def check(script: Script) -> Iterator[Finding]:
             yield from _in_config(script, config)
     for call in script.calls:
         if _patches(call) and call.setting("cross_entropy").value is True:
-            edits = script.set_option(call, "cross_entropy", "False")
+            edits = set_option(script, call, "cross_entropy", "False")
             yield _finding(script, call, "cross_entropy=False", edits)
 
 
@@ -87,7 +88,7 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
             return
     # Without a word, Liger's losses are in the models; newer trainers of TRL leave them out.
     if config.kind == "trl.SFTConfig" and script.api.behaviour("sft-loss") == "full logits":
-        edits = script.set_option(config, _LIGER, "False")
+        edits = set_option(script, config, _LIGER, "False")
         yield _finding(script, config, "use_liger_kernel=False", edits)
 
 

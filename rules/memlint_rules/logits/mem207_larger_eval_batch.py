@@ -23,6 +23,7 @@ from memlint.rule import (
     Script,
     Trainer,
     fix,
+    set_option,
 )
 
 _EVAL, _TRAIN = "per_device_eval_batch_size", "per_device_train_batch_size"
@@ -38,15 +39,13 @@ def check(script: Script) -> Iterator[Finding]:
         config = trainer.config
         if config is None or config.node in seen or not _keeps_full_logits(script, trainer):
             continue
-        evaluation, training = config.effective(_EVAL), config.effective(_TRAIN)
-        if type(evaluation.value) is not int or type(training.value) is not int:
-            continue
-        if _times(evaluation.value, training.value) <= 1:
+        evaluation, training = trainer.number(_EVAL), trainer.number(_TRAIN)
+        if evaluation is None or training is None or _times(evaluation, training) <= 1:
             continue
         if not _evaluates(script, trainer):
             continue
         seen.add(config.node)
-        yield _finding(script, config, evaluation.value, training.value)
+        yield _finding(script, config, evaluation, training)
 
 
 def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
@@ -65,7 +64,7 @@ def _finding(script: Script, config: Config, evaluation: int, training: int) -> 
     given = config.setting(_EVAL)
     node = given.node if given.given and given.node is not None else None
     by_default = "" if given.given else ", by the default,"
-    edits = script.set_option(config, _EVAL, str(training))
+    edits = set_option(script, config, _EVAL, str(training))
     return Finding(
         script.span(node) if node is not None else script.span(config.node.func),
         f"evaluates {evaluation} rows at a time{by_default} where it trains on {training}: its "

@@ -24,6 +24,7 @@ from memlint.rule import (
     WrapStatements,
     advise,
     fix,
+    reference_to,
 )
 
 
@@ -48,14 +49,14 @@ def _fix(script: Script, evaluation: Evaluation) -> Fix:
     """A function that does not set evaluation mode itself may be called elsewhere to train."""
     unsafe = not evaluation.sets_mode
     if evaluation.function is not None:
-        reference = script.reference("torch.no_grad", evaluation.function)
+        reference = reference_to(script, "torch.no_grad", evaluation.function)
         if reference is None:
             return advise("Decorate the function with `torch.no_grad()`")
         decorator = AddDecorator(script.span(evaluation.function), f"{reference.text}()")
         return fix("Decorate the function with `no_grad`", (decorator, *reference.edits))
     if not evaluation.statements:
         return advise("Evaluate under `torch.no_grad()`")
-    reference = script.reference("torch.no_grad", evaluation.statements[0])
+    reference = reference_to(script, "torch.no_grad", evaluation.statements[0])
     if reference is None:
         return advise("Evaluate under `torch.no_grad()`")
     first, last = script.span(evaluation.statements[0]), script.span(evaluation.statements[-1])

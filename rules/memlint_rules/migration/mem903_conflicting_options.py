@@ -21,6 +21,7 @@ from memlint.rule import (
     RemoveKeyword,
     Rule,
     Script,
+    set_option,
 )
 from memlint.rule.migration.checkpoint_schedules import refused_schedules
 from memlint.rule.migration.option_places import renamed_options
@@ -86,7 +87,7 @@ def _fix(script: Script, config: Config, refusal: Refusal) -> Fix | None:
         return Fix(f"Do without `{drop.name}`", (), Applicability.DISPLAY)
     name, source = refusal.change
     if name:
-        edits = script.set_option(config, name, source)
+        edits = set_option(script, config, name, source)
         return Fix(f"Set `{name}={source}`", edits or (), how if edits else Applicability.DISPLAY)
     return Fix(refusal.advice, (), Applicability.DISPLAY) if refusal.advice else None
 

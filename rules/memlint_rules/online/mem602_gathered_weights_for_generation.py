@@ -24,6 +24,7 @@ from memlint.rule import (
     Script,
     Setting,
     fix,
+    set_option,
 )
 
 _OPTION = "ds3_gather_for_generation"
@@ -76,7 +77,7 @@ def _finding(script: Script, config: Config, gather: Setting) -> Finding:
     name = config.kind.rpartition(".")[2]
     where = f"`{_OPTION}=True`" if gather.given else f"`{name}` leaves `{_OPTION}` on, which"
     node = gather.node if gather.given else None
-    edits = script.set_option(config, _OPTION, "False")
+    edits = set_option(script, config, _OPTION, "False")
     return Finding(
         script.span(node) if node is not None else script.span(config.node.func),
         f"{where} gathers the weights that ZeRO-3 has sharded, whole on every GPU, before each "

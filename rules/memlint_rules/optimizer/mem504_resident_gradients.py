@@ -28,6 +28,7 @@ from memlint.rule import (
     advise,
     call_after_trainer,
     fix,
+    set_option,
     together,
 )
 
@@ -88,7 +89,7 @@ def _one_batch_a_step(config: Config) -> bool:
 
 def _fix(script: Script, trainer: Trainer, config: Config) -> Fix:
     call = call_after_trainer(script, trainer, _CALL, "{}")
-    edits = together(call.edits or None, script.set_option(config, "max_grad_norm", "0"))
+    edits = together(call.edits or None, set_option(script, config, "max_grad_norm", "0"))
     if edits is None:
         return advise(call.message)
     return fix(f"{call.message}, with `max_grad_norm=0`", edits, unsafe=True)

@@ -23,6 +23,8 @@ from memlint.rule import (
     Script,
     Trainer,
     fix,
+    reference_to,
+    set_option,
 )
 
 _FLOAT32 = "torch.float32"
@@ -69,10 +71,10 @@ def _check_load(script: Script, load: Call) -> Iterator[Finding]:
 
 
 def _fix(script: Script, load: Call, option: str, frozen: bool) -> Fix | None:
-    reference = script.reference("torch.bfloat16", load.node)
+    reference = reference_to(script, "torch.bfloat16", load.node)
     if reference is None:
         return None
-    edits = script.set_option(load, option, reference.text)
+    edits = set_option(script, load, option, reference.text)
     whole = (*edits, *reference.edits) if edits is not None else None
     return fix(f"Set `{option}={reference.text}`", whole, unsafe=not frozen)
 
@@ -100,7 +102,7 @@ def _by_name(script: Script, trainer: Trainer) -> Finding:
     made = None
     if config is not None and config.has_option(option):
         loaded = f'{{"{script.dtype_option()}": "bfloat16"}}'
-        edits = script.set_option(config, option, loaded)
+        edits = set_option(script, config, option, loaded)
         made = fix(f"Set `{option}={loaded}`", edits, unsafe=not trainer.peft)
     return Finding(
         script.span(given.node if given.node is not None else trainer.node),

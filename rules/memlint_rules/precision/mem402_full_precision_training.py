@@ -23,6 +23,7 @@ from memlint.rule import (
     Script,
     advise,
     fix,
+    set_option,
 )
 
 _OPTIONS = ("bf16", "fp16")
@@ -66,7 +67,7 @@ def _fix(script: Script, config: Config) -> Fix:
     if config.setting("fp16").by_default:
         # Both at once are refused, and the command line may give the other.
         return advise("Set `bf16=True`, unless fp16 is selected")
-    return fix("Set `bf16=True`", script.set_option(config, "bf16", "True"), unsafe=True)
+    return fix("Set `bf16=True`", set_option(script, config, "bf16", "True"), unsafe=True)
 
 
 RULE = Rule(

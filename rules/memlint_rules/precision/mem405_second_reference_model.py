@@ -26,6 +26,7 @@ from memlint.rule import (
     Script,
     Trainer,
     fix,
+    set_option,
 )
 
 _PREFERENCE = frozenset({"trl.DPOTrainer", "trl.KTOTrainer", "trl.experimental.kto.KTOTrainer"})
@@ -92,7 +93,7 @@ def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
         return
     if script.streams_data or trainer.setting("model").given is not True:
         return
-    edits = script.set_option(config, "precompute_ref_log_probs", "True")
+    edits = set_option(script, config, "precompute_ref_log_probs", "True")
     yield Finding(
         script.span(trainer.node.func),
         "keeps a frozen copy of the whole policy on the GPU as reference, although its "

@@ -24,6 +24,7 @@ from memlint.rule import (
     Tokenization,
     advise,
     fix,
+    set_option,
 )
 
 # TRL's own limit since it has one; also where the library's default is no number.
@@ -82,7 +83,7 @@ def _unlimited_finding(script: Script, config: Config, option: str) -> Finding:
         return Finding(span, message, advice)
     default = script.api.default(config.kind, option)
     limit = default if type(default) is int else _LIMIT
-    edits = script.set_option(config, option, str(limit))
+    edits = set_option(script, config, option, str(limit))
     return Finding(span, message, fix(f"Set `{option}={limit}`", edits, unsafe=True))
 
 

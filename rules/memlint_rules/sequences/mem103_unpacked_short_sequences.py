@@ -25,6 +25,7 @@ from memlint.rule import (
     Script,
     advise,
     fix,
+    set_option,
     share_of_padding,
     unless_switched_off,
 )
@@ -101,7 +102,7 @@ def _fix(script: Script, holder: Call) -> Fix:
         return advise(f"Set `packing=True` {where}")
     if holder.has_option("max_length") and holder.effective("max_length").is_none:
         return advise("Set `max_length`, then `packing=True`")
-    edits = script.set_option(holder, "packing", "True")
+    edits = set_option(script, holder, "packing", "True")
     made = fix("Set `packing=True`", edits, unsafe=True)
     return unless_switched_off(holder.setting("packing"), made)
 

@@ -25,6 +25,7 @@ from memlint.rule import (
     Trainer,
     advise,
     fix,
+    set_option,
 )
 
 _COLLATORS = (*PADDING_COLLATORS, "transformers.DataCollatorForLanguageModeling")
@@ -73,7 +74,7 @@ def _in_sft(script: Script, trainer: Trainer, config: Config) -> Iterator[Findin
 def _by_design(script: Script, config: Config | None, place: Span) -> Finding:
     made = advise("Pack whole documents (TRL 0.19 on)")
     if config is not None and config.has_option("packing_strategy"):
-        edits = script.set_option(config, "packing_strategy", '"bfd"')
+        edits = set_option(script, config, "packing_strategy", '"bfd"')
         made = fix('Set `packing_strategy="bfd"`', edits, unsafe=True)
     message = "`wrapped` packing cuts documents anywhere and lets those in a row attend to each "
     return Finding(place, message + "other", made, Level.HINT)

@@ -21,6 +21,7 @@ from memlint.rule import (
     Script,
     Trainer,
     fix,
+    set_option,
     share_of_padding,
 )
 
@@ -44,7 +45,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         new = config.has_option(_NEW)
         name, source = (_NEW, '"group_by_length"') if new else (_OLD, "True")
-        edits = script.set_option(config, name, source)
+        edits = set_option(script, config, name, source)
         message = f"each batch of {rows} mixes short and long rows: {share_of_padding(rows)}"
         made = fix(f"Set `{name}={source}`", edits, unsafe=True)
         yield Finding(script.span(config.node.func), message, made)

@@ -67,3 +67,21 @@ def test_other_cells_install_nothing() -> None:
     assert _notebook("!pip install trl==0.12.2\n", kind="markdown") == {}
     assert _notebook("# !pip install trl==0.12.2\nprint('install')\n") == {}
     assert _notebook("!echo trl==0.12.2\n", "!pip install trl\n") == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'import os\nos.system("pip install -q trl==0.12.2 peft")\n',
+        'subprocess.check_call([sys.executable, "-m", "pip", "install", "trl==0.12.2"])\n',
+        'if True:\n  subprocess.run(\n    ["pip", "install",\n    "trl==0.12.2"],\n  )\n',
+    ],
+)
+def test_what_a_script_installs_counts(text: str) -> None:
+    assert _script(text) == {"trl": "==0.12.2"}
+
+
+def test_what_a_comment_or_a_text_says_of_installing_does_not_count() -> None:
+    assert (
+        _script('# os.system("pip install trl==0.12.2")\nprint("pip install trl==0.12.2")\n') == {}
+    )

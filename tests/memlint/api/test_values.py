@@ -56,6 +56,19 @@ def test_losses_are_those_that_a_refusing_trainer_compares_with(tmp_path: Path) 
     assert values("trl", wheel(tmp_path, {"trl/trainer/dpo_trainer.py": lenient})) == {}
 
 
+def test_other_options_take_what_they_are_compared_with_before_an_error(tmp_path: Path) -> None:
+    text = (
+        TRAINER.replace("loss_type", "truncation_mode")
+        + """
+    def other(self):
+        if self.truncation_mode == "quick":
+            pass
+"""
+    )
+    found = values("trl", wheel(tmp_path, {"trl/trainer/dpo_trainer.py": text}))
+    assert found == {"trl.DPOConfig.truncation_mode": ("sigmoid", "ipo", "hinge")}
+
+
 def test_a_value_has_its_releases() -> None:
     data = encode_values(
         ["1.0.0", "1.1.0"], ["a", "b"], [{"x.y": ("old", "all")}, {"x.y": ("all",)}]

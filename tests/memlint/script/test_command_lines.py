@@ -6,6 +6,7 @@ from textwrap import dedent
 
 import pytest
 
+from memlint.rule import set_option
 from memlint.script import UNSURE, Origin
 from tests.memlint.script.scripts import IMPORTS, only_config, packing, read
 
@@ -168,7 +169,7 @@ def test_a_configuration_that_a_parser_fills_in_is_one_and_is_never_surely_witho
     assert config.kind == "trl.SFTConfig"
     assert config.fed_by_parser
     assert config.setting("packing").given is None
-    assert script.set_option(config, "packing", "True") is None
+    assert set_option(script, config, "packing", "True") is None
     assert [trainer.kind for trainer in script.trainers_with(config)] == ["trl.SFTTrainer"]
 
 
@@ -223,7 +224,7 @@ def test_only_the_default_is_changed_where_it_stands() -> None:
         + "args = parser.parse_args()\nSFTConfig(packing=args.pack)"
     )
     config = only_config(text)
-    edits = config.script.set_option(config, "packing", "True")
+    edits = set_option(config.script, config, "packing", "True")
     assert edits is not None
     (edit,) = edits
     source = config.script.source

@@ -8,6 +8,7 @@ from textwrap import dedent
 
 import pytest
 
+from memlint.rule import set_option
 from memlint.script import Lengths, Role, Script, build_script
 from memlint.script.project import MAX_MODULES, Modules, Project, is_elsewhere
 from memlint.source import Source
@@ -265,7 +266,7 @@ def test_settings_of_another_file_have_no_place_here(tmp_path: Path) -> None:
     setting = script.configs[0].setting("packing")
     assert setting.value is False
     assert (setting.node, setting.owner) == (None, None)
-    assert script.set_option(script.configs[0], "packing", "True") is None
+    assert set_option(script, script.configs[0], "packing", "True") is None
 
 
 def test_trainers_derived_in_another_file_are_known_by_name_alone(tmp_path: Path) -> None:

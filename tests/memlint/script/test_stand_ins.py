@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memlint.api.stand_ins import original_of, stands_in
+from memlint.rule import reference_to
 from tests.memlint.script.scripts import read
 
 USE = """
@@ -48,11 +49,11 @@ def test_names() -> None:
 def test_a_stand_in_is_not_named_through_its_original() -> None:
     script = read("import trl\ntrainer = trl.GRPOTrainer('m', reward_funcs=reward)\n")
     (call,) = script.trainers
-    found = script.reference("memlint_runtime.trl.GRPOTrainer", call.node)
+    found = reference_to(script, "memlint_runtime.trl.GRPOTrainer", call.node)
     assert found is not None
     assert found.edits
     script = read(f"from memlint_runtime.trl import GRPOTrainer\n{USE}")
-    found = script.reference("trl.GRPOTrainer", script.trainers[0].node)
+    found = reference_to(script, "trl.GRPOTrainer", script.trainers[0].node)
     assert found is not None
     assert found.text == "GRPOTrainer"
     assert not found.edits

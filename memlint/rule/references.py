@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from memlint.api.stand_ins import stands_in
 from memlint.rule.edits import AddImport, Edit
 from memlint.source.record import Plain
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
 
 ImportEntry = tuple[ast.Import | ast.ImportFrom, ast.alias, str]
 
@@ -19,7 +23,7 @@ class Reference(Plain):
     edits: tuple[Edit, ...] = ()
 
 
-def reference(
+def _reference(
     qualname: str,
     imports: list[ImportEntry],
     *,
@@ -62,3 +66,25 @@ def reference(
     if taken(name) and not bound_elsewhere:
         return None
     return Reference(name, (AddImport(module, name),))
+
+
+def reference_to(script: Script, qualname: str, at: ast.AST) -> Reference | None:
+    """How a script can name ``qualname`` at a place; None where its name is taken."""
+    function = script.function(at)
+    around = set(script.ancestors(at))
+
+    def usable(statement: ast.AST) -> bool:
+        parent = script.parent(statement)
+        if isinstance(parent, ast.Module):
+            return function is not None or script.span(statement).end <= script.span(at).start
+        before = script.span(statement).end <= script.span(at).start
+        return parent in around and before
+
+    bound_by_import = {alias.asname or alias.name for _, alias, _ in script.imports}
+    return _reference(
+        qualname,
+        script.imports,
+        usable=usable,
+        canonical=script.api.canonical,
+        taken=lambda name: script.binds(name) or name in bound_by_import,
+    )

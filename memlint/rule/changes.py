@@ -82,7 +82,7 @@ def _set_given(
         if isinstance(keyword.value, ast.Name) and _sole_use(script, keyword.value, setting.node):
             assert setting.node is not None
             return (ReplaceExpression(script.span(setting.node), source),)
-        if takes_parameter(script, keyword.value):
+        if script.takes_parameter(keyword.value):
             return None
         return (SetKeyword(call.span, setting.name, source),)
     if setting.how is How.ITEM and isinstance(owner, ast.Dict):
@@ -95,18 +95,6 @@ def _set_given(
         inside = call.span.contains(script.span(setting.node))
         return (ReplaceExpression(script.span(setting.node), source),) if inside else None
     return None
-
-
-def takes_parameter(script: Script, node: ast.expr) -> bool:
-    """Whether an expression reads a parameter of a function around it, which callers choose."""
-    read = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-    for around in script.ancestors(node) if read else ():
-        if isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            given = around.args
-            every = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
-            if any(one is not None and one.arg in read for one in every):
-                return True
-    return False
 
 
 def _sole_use(script: Script, name: ast.Name, node: ast.expr | None) -> bool:
