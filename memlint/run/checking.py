@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 from memlint.project.targets import Targets
 from memlint.recipes.document import MAX_BYTES, is_document
 from memlint.recipes.kinds import may_be_recipe
+from memlint.recipes.launch_kinds import is_launch_file, may_launch
 from memlint.rule import registry as rule_files
 from memlint.run.cache import Cache
 from memlint.run.engine import Prefilter
@@ -212,6 +213,10 @@ class _Files:
                     self.passed_over.add(index)
                     continue
                 data, stamp = read_file(job.path)
+                is_launch = is_launch_file(job.path)
+                if is_launch and not job.named and not may_launch(data):
+                    self.passed_over.add(index)
+                    continue
             except ReadError as error:
                 self.known[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
                 continue
@@ -224,7 +229,13 @@ class _Files:
             prefilter = filters.get(job.codes)
             if prefilter is None:
                 prefilter = filters[job.codes] = Prefilter(rule_files.load(job.codes))
-            if is_recipe or job.named or b"memlint:" in data or prefilter.any_asked(data):
+            if (
+                is_recipe
+                or is_launch
+                or job.named
+                or b"memlint:" in data
+                or prefilter.any_asked(data)
+            ):
                 self.selected.append(index)
                 if self._fixing:
                     self.stamps[index] = stamp

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from memlint.fix import previews
 from memlint.recipes.document import is_document
+from memlint.recipes.launch_kinds import is_launch_file
 from memlint.run.results import DiffLine, ShownFix, TextEdit
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ def preview(source: Source, fixes: Sequence[Fix | None]) -> list[ShownFix | None
         from memlint.fix.recipes import preview_recipe
 
         alone = iter(preview_recipe(source, changes))
+    elif is_launch_file(source.path):
+        from memlint.fix.launches import preview_launch
+
+        alone = iter(preview_launch(source, changes))
     else:
         alone = iter(previews(source.text, changes))
     shown: list[ShownFix | None] = []

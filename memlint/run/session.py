@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.project.targets import Targets
 from memlint.recipes.document import is_document
+from memlint.recipes.launch_kinds import is_launch_file
 from memlint.rule import registry as rule_files
 from memlint.rule.findings import Applicability
 from memlint.run.engine import (
@@ -92,7 +93,7 @@ class Session:
     def check(self, job: Job, data: bytes) -> FileResult:
         """What is found in ``data``; never raises for bad input."""
         rules = self._selected(job)
-        if is_document(job.path):
+        if is_document(job.path) or is_launch_file(job.path):
             return guarded(
                 lambda: self._checked(job, data, rules).result(rules.rules, render=self._render),
                 lambda error: FileResult(job.path, diagnostics=(error,)),
@@ -141,8 +142,21 @@ class Session:
         return fix_result._replace(withheld=withheld)
 
     def _checked(self, job: Job, data: bytes, rules: _Rules) -> Checked:
-        """What is found in a script or a recipe."""
+        """What is found in a script, a recipe or launch commands."""
         api = partial(self._targets.api, job.place, job.target)
+        if is_launch_file(job.path):
+            from memlint.run.launches import check_launch_data
+
+            return check_launch_data(
+                job.path,
+                data,
+                rules.rules,
+                api,
+                place=job.place,
+                named=job.named,
+                unused_suppressions=rules.unused_suppressions,
+                by_code=job.by_code,
+            )
         if is_document(job.path):
             from memlint.run.recipes import check_recipe_data
 
@@ -176,6 +190,18 @@ class Session:
         chosen = [each for each in rules.rules if codes is None or each.code in codes]
         unused = rules.unused_suppressions and codes is None
         prefilter = rules.prefilter if codes is None else None
+        if is_launch_file(job.path):
+            from memlint.run.launches import check_launch_source
+
+            return check_launch_source(
+                source,
+                chosen,
+                api,
+                place=job.place,
+                unused_suppressions=unused,
+                on_error=lambda rule, error: None,
+                by_code=job.by_code if codes is None else None,
+            )
         if is_document(job.path):
             from memlint.recipes.recipe import read_recipe
             from memlint.run.recipes import check_recipe_source
@@ -239,6 +265,10 @@ class Session:
             from memlint.fix.recipes import apply_recipe_edits
 
             apply = apply_recipe_edits
+        elif is_launch_file(job.path):
+            from memlint.fix.launches import apply_launch_edits
+
+            apply = apply_launch_edits
         fixed = fix_source(source, unsafe=job.unsafe_fixes, check=check, reread=reread, apply=apply)
         count = sum(
             each.fix is not None and is_selected(each.fix.applicability, job.unsafe_fixes)
@@ -310,6 +340,10 @@ def _libraries(source: Source, violations: Sequence[Violation]) -> frozenset[str
         from memlint.run.recipes import LIBRARIES
 
         return LIBRARIES
+    if is_launch_file(source.path):
+        from memlint.run import launches
+
+        return launches.LIBRARIES
     from memlint.run.runtime_fixes import libraries_of
 
     return libraries_of(source, violations)
