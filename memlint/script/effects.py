@@ -419,16 +419,20 @@ def _launched_fields(
     own = dict(run.fields(made.cls)) if made.cls is not None else {}
     for option in given.names:
         if option in own:
-            value = given.value(option, kind_of_annotation(ast.unparse(own[option].annotation)))
-        elif (
+            kind = kind_of_annotation(ast.unparse(own[option].annotation))
+            value = given.value(option, kind)
+            if value is not None:
+                # No place of the name: what the script declares itself, no release renames.
+                run.set_slot(made, option, Slot(value, How.FIELD))
+            continue
+        if (
             declared is None
             or option in declared
             or made.type is None
             or not given.takes(made.type, option)
         ):
             continue
-        else:
-            value = given.value(option, "")
+        value = given.value(option, "")
         if value is not None:
             run.set_slot(made, option, Slot(value, How.ITEM, given.node))
 

@@ -148,6 +148,26 @@ def test_an_option_of_the_script_s_own_is_none_of_the_library_s(
     assert not [line for line in found(capsys) if "MEM901" in line]
 
 
+def test_an_option_that_the_script_declares_again_is_its_own(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PARSED.replace("class Extra:", "class Extra(SFTConfig):").replace(
+        "max_seq_len:", "max_seq_length:"
+    )
+    (here / "train.py").write_text(text.replace(", SFTConfig, Extra))", ", Extra))"))
+    (here / "run.sh").write_text("python train.py --max_seq_length 2048\n")
+    assert not [line for line in found(capsys) if line.startswith("run.sh")]
+
+
+def test_remaining_arguments_may_be_anything(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PARSED.replace("_and_config()", "_into_dataclasses(return_remaining_strings=True)")
+    (here / "train.py").write_text(text.replace("extra = parser", "extra, rest = parser"))
+    (here / "run.sh").write_text("python train.py --max_seq_length 2048\n")
+    assert not [line for line in found(capsys) if line.startswith("run.sh")]
+
+
 def test_a_cached_result_knows_of_commands(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def again() -> bool:
         run(["check", "--output-format", "concise", *TARGET, "t.py"])
