@@ -19,12 +19,12 @@ from memlint.project.config import CONFIG_NAMES, Settings, in_folder, nearest
 from memlint.project.ignores import Patterns
 from memlint.project.vendored import is_vendored
 from memlint.recipes.document import SUFFIXES as DOCUMENTS
-from memlint.recipes.document import is_document
+from memlint.recipes.files import is_launch_file, is_recipe_file
 from memlint.source.bounded import read_regular_text
 from memlint.source.diagnostics import FileError
 
 SUFFIXES = (".py", ".ipynb", *DOCUMENTS)
-_OTHER_FORMATS = (".cfg", ".ini", ".md", ".rst", ".sh", ".toml")
+_OTHER_FORMATS = (".cfg", ".ini", ".md", ".rst", ".toml")
 
 # Bytes of a file of patterns; git itself gets slow before.
 _MAX_PATTERNS = 1 << 20
@@ -104,7 +104,7 @@ def discover(
             continue
         else:
             # A hook names every YAML file: that says nothing of what is in it.
-            named = not (force_exclude and is_document(path))
+            named = not (force_exclude and is_recipe_file(path))
             found = iter((Found(path, settings, named, absolute),))
         for each in found:
             if isinstance(each, Found):
@@ -141,7 +141,7 @@ def _in_folder(
     for entry in ordered:
         name = entry.name
         is_link = entry.is_symlink()
-        is_script = name.endswith(SUFFIXES)
+        is_script = name.endswith(SUFFIXES) or is_launch_file(name)
         if not is_script and not is_link and not entry.is_dir(follow_symlinks=False):
             continue
         shown = f"{before}{name}"

@@ -17,8 +17,8 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from memlint.project.targets import Targets
-from memlint.recipes.document import MAX_BYTES, is_document
-from memlint.recipes.kinds import may_be_recipe
+from memlint.recipes.document import MAX_BYTES
+from memlint.recipes.files import is_recipe_file, may_hold_recipe
 from memlint.rule import registry as rule_files
 from memlint.run.cache import Cache
 from memlint.run.engine import Prefilter
@@ -206,7 +206,7 @@ class _Files:
         for index, job in enumerate(self.jobs):
             self.taken = index + 1
             on_read()
-            is_recipe = is_document(job.path)
+            is_recipe = is_recipe_file(job.path)
             try:
                 if is_recipe and not job.named and not is_maybe_recipe(job.path):
                     self.passed_over.add(index)
@@ -267,7 +267,7 @@ def is_maybe_recipe(path: str) -> bool:
         if os.stat(path).st_size > MAX_BYTES:
             return False
         with open(path, "rb", buffering=0) as file:
-            return may_be_recipe(file.read())
+            return may_hold_recipe(path, file.read())
     except OSError:
         return False
 
