@@ -73,6 +73,11 @@ class Runs:
             )
         )
 
+    def row(self, launch: Launch) -> int:
+        """The line of its file on which a command begins."""
+        source = Source(launch.path, self._text(launch.path))
+        return source.location(launch.command.span.start).row
+
     def around(self, recipe: Recipe) -> Around:
         """What the run decides for the recipe at the place."""
         if not _is_lowered(recipe.kind) and recipe.kind is not Kind.TORCHTUNE:
