@@ -17,7 +17,7 @@ from memlint.fix.splicing import TextEdit, spliced
 from memlint.recipes.commands import document_of, kind_of_command
 from memlint.recipes.document import MappingNode
 from memlint.recipes.launch import Command, Flag, kind_of, read_commands
-from memlint.rule.edits import Edit, RemoveItem, RenameItem, SetItem
+from memlint.rule.edits import Edit, RemoveItem, RenameItem, ReplaceExpression, SetItem
 from memlint.source import Source, Span
 
 _WORD = re.compile(r"[\w./:+-]+")
@@ -60,6 +60,8 @@ def _has_same_shape(before: Sequence[Command], after: Sequence[Command]) -> bool
 
 def _splice(source: Source, commands: Sequence[Command], edit: Edit) -> Splice:
     match edit:
+        case ReplaceExpression(span=span, source=text):
+            return Splice(span, text)
         case SetItem(mapping=span, key=key, source=text):
             flag = _flag(commands, span, key)
             if not flag.is_plain_word or not isinstance(flag.value, str):

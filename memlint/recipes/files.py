@@ -10,24 +10,13 @@ import re
 
 from memlint.recipes.document import MAX_BYTES, is_document
 from memlint.recipes.kinds import may_be_recipe
+from memlint.recipes.launch_kinds import is_launch_file, may_launch
 
-_SUFFIXES = (".sh", ".bash", ".zsh", ".slurm", ".sbatch", ".mk", ".just", ".dockerfile")
-_NAMES = frozenset(
-    {"makefile", "gnumakefile", "justfile", ".justfile", "dockerfile", "containerfile"}
-)
-# Programs whose settings the command itself gives; what scripts are given is theirs to say.
+# Programs whose commands are recipes of their own.
 _PROGRAMS = re.compile(
     rb"\b(?:tune\s+run|trl\s+(?:sft|dpo|grpo|kto|orpo|cpo|reward|rloo)|llamafactory-cli|lmf|"
     rb"axolotl)\b"
 )
-
-
-def is_launch_file(path: str) -> bool:
-    """Whether a file of this name may hold launch commands."""
-    if path.endswith(_SUFFIXES):
-        return True
-    name = path.rpartition("/")[2].rpartition("\\")[2]
-    return name.lower() in _NAMES
 
 
 def is_recipe_file(path: str) -> bool:
@@ -36,7 +25,7 @@ def is_recipe_file(path: str) -> bool:
 
 
 def may_hold_recipe(path: str, data: bytes) -> bool:
-    """Whether a file of this name and these bytes may hold a recipe."""
+    """Whether a file of this name and these bytes may hold a recipe, or start a script."""
     if is_document(path):
         return may_be_recipe(data)
-    return len(data) <= MAX_BYTES and _PROGRAMS.search(data) is not None
+    return len(data) <= MAX_BYTES and (may_launch(data) or _PROGRAMS.search(data) is not None)

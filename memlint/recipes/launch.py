@@ -11,35 +11,20 @@ import re
 from collections.abc import Iterator
 
 from memlint.recipes.launch_files import READERS, Place
+from memlint.recipes.launch_kinds import PROGRAMS, STARTS, kind_of
 from memlint.recipes.programs import Argument, launch_of
 from memlint.recipes.words import Word
 from memlint.source.record import Plain
 from memlint.source.text import Span
 
-_PROGRAMS = (
-    r"\b(?:python[\d.]*|torchrun|accelerate|deepspeed|trl|tune|llamafactory-cli|lmf|axolotl)\b"
-)
-_STARTS = re.compile(_PROGRAMS)
 # The metadata of all notebooks name Python.
-_NOTEBOOK_STARTS = re.compile(rf"![^\n!]*{_PROGRAMS}|%%\s*(?:bash|sh|shell|script)\b")
-_SUFFIXES = {
-    ".sh": "shell",
-    ".bash": "shell",
-    ".zsh": "shell",
-    ".slurm": "shell",
-    ".sbatch": "shell",
-    ".mk": "makefile",
-    ".just": "justfile",
-    ".dockerfile": "dockerfile",
-    ".ipynb": "notebook",
-}
-_NAMES = re.compile(
-    r"(?P<makefile>(?:gnu)?makefile)|(?P<justfile>\.?justfile)"
-    r"|(?P<dockerfile>(?:dockerfile|containerfile)(?:\..*)?)"
-)
+_NOTEBOOK_STARTS = re.compile(rf"![^\n!]*{PROGRAMS}|%%\s*(?:bash|sh|shell|script)\b")
 # A longer text is no script that a person wrote.
 _LONGEST = 2_000_000
 _LONGEST_NOTEBOOK = 64_000_000
+
+
+__all__ = ["Command", "Flag", "Target", "kind_of", "read_commands"]
 
 
 class Flag(Plain):
@@ -138,13 +123,6 @@ class Command(Plain):
         return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None
 
 
-def kind_of(path: str) -> str | None:
-    """How a file of this name is read; None if it holds no commands."""
-    name = posixpath.basename(path.replace("\\", "/")).lower()
-    match = _NAMES.fullmatch(name)
-    return match.lastgroup if match is not None else _SUFFIXES.get(posixpath.splitext(name)[1])
-
-
 def read_commands(text: str, kind: str) -> tuple[Command, ...]:
     """The launch commands of a file, in its order.
 
@@ -152,7 +130,7 @@ def read_commands(text: str, kind: str) -> tuple[Command, ...]:
     Spans count bytes of ``text`` in UTF-8. Never raises for what ``text`` holds.
     """
     is_notebook = kind == "notebook"
-    starts = _NOTEBOOK_STARTS if is_notebook else _STARTS
+    starts = _NOTEBOOK_STARTS if is_notebook else STARTS
     if len(text) > (_LONGEST_NOTEBOOK if is_notebook else _LONGEST) or not starts.search(text):
         return ()
     return tuple(_commands(text, kind))

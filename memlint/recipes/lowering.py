@@ -246,8 +246,12 @@ class _Lowering:
         start = self._size
         node = resolved(self._top[key])
         value = getattr(node, "value", None)
-        known = value in ("bfloat16", "float16", "float32")
-        self._write(f"torch.{value}" if known else repr(value))
+        if key in self._unknown or getattr(node, "tagged", False):
+            self._write("dtype_of_the_command")
+        elif value in ("bfloat16", "float16", "float32"):
+            self._write(f"torch.{value}")
+        else:
+            self._write(repr(value) if value in (None, "auto") else "dtype_of_the_program")
         self._regions.append(Region(self._since(start), node.span, self._root.span, key))
 
     def _node(self, given: Node, key: str, mapping: Span) -> None:

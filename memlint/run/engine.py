@@ -98,6 +98,7 @@ def check_source(
     by_code: frozenset[str] | None = None,
     runtime: bool = True,
     project: Project | None = None,
+    launched: bool = False,
 ) -> list[Violation]:
     """What ``rules`` find in ``source``, in order of place, suppressed findings left out.
 
@@ -106,6 +107,7 @@ def check_source(
     hand. by_code: the rules that the user selected by code or name; None: all. A hint of another
     rule is advice: its fix is a trade that nobody asked for. runtime: whether fixes may import the
     runtime package. project: the files around the script, where what it calls there is followed.
+    launched: the text ends with what a launch command gives to the script.
     """
     violations: list[Violation] = []
     chosen = (prefilter or Prefilter(rules)).asked(source.data)
@@ -117,7 +119,10 @@ def check_source(
             warnings.simplefilter("ignore", SyntaxWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
             around = () if project is None else (project,)
-            script = build_script(source, api, *around)
+            if launched:
+                script = build_script(source, api, *around, launched=True)
+            else:
+                script = build_script(source, api, *around)
         for rule in chosen:
             try:
                 violations += [violation_of(rule, finding) for finding in rule.findings(script)]

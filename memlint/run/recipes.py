@@ -38,6 +38,7 @@ from memlint.run.engine import (
     once,
     violation_of,
 )
+from memlint.run.launches import LIBRARIES, NO_COMMANDS, check_launch_source, commands_of
 from memlint.run.runtime_fixes import runtime_imports
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError, ReadError
@@ -53,9 +54,6 @@ NO_RECIPE = (
     "is not a training recipe that memlint knows: TRL, alignment-handbook, torchtune, "
     "LLaMA-Factory, axolotl, accelerate and DeepSpeed are read"
 )
-# On whose versions it depends what is found in a recipe of TRL.
-LIBRARIES = frozenset({"trl", "transformers"})
-
 Check = Callable[[Source], list[Violation]]
 # What a fix names that only a Python program can call.
 _FULL_PRECISION = "MEM402"
@@ -91,7 +89,10 @@ def check_recipe_data(
         recipes = recipes_of(source, runs)
     except (ReadError, DocumentError) as error:
         return Checked(path, diagnostics=(error.diagnostic,) if named else ())
-    if not recipes:
+    commands = [] if is_document(path) else commands_of(source)
+    if named and not (recipes or commands or is_document(path)):
+        return Checked(path, diagnostics=(FileError(path, NO_COMMANDS),))
+    if not recipes and not commands:
         return Checked(path, diagnostics=(FileError(path, NO_RECIPE),) if named else ())
     diagnostics = [line for recipe in recipes for line in duplicate_keys(recipe)]
 
@@ -112,7 +113,7 @@ def check_recipe_data(
     )
     assumed: tuple[str, ...] = ()
     naming = ""
-    if violations and any(recipe.kind in _LOWERED for recipe in recipes):
+    if violations and (commands or any(recipe.kind in _LOWERED for recipe in recipes)):
         assumed = tables.target.assumed_of(LIBRARIES)
         naming = tables.target.naming(LIBRARIES) if assumed else ""
     relied_on = runs.relied_on(path) if runs is not None else ()
@@ -174,6 +175,17 @@ def check_recipe_source(
             known = recipe.run_with(around.overridden) if around.overridden else recipe
             found = _in_own_words(known, rules, by_code, on_error)
         violations += [each for each in found if _is_of_this_file(recipe, each, around)]
+    if not is_document(source.path):
+        violations += check_launch_source(
+            source,
+            rules,
+            api,
+            place=runs.place if runs is not None else source.path,
+            on_error=on_error,
+            prefilter=prefilter,
+            by_code=by_code,
+            relied_on=runs.scripts if runs is not None else None,
+        )
     violations = once(violations)
     if b"memlint:" not in source.data:
         return violations
@@ -366,8 +378,9 @@ def _words(recipe: Recipe, message: str) -> str:
     """A message with settings as the recipe writes them: `bf16: true` for `bf16=True`."""
 
     def written(found: re.Match[str]) -> str:
+        dtype = re.fullmatch(r"torch\.(\w+)", found[2])
         try:
-            value = ast.literal_eval(found[2])
+            value = dtype[1] if dtype else ast.literal_eval(found[2])
         except (ValueError, SyntaxError):
             return found[0]
         if recipe.document.json:
@@ -376,6 +389,6 @@ def _words(recipe: Recipe, message: str) -> str:
             return f'`"{found[1]}": {json.dumps(value)}`'
         if isinstance(value, bool | None):
             return f"`{found[1]}: {'null' if value is None else str(value).lower()}`"
-        return f"`{found[1]}: {found[2]}`"
+        return f"`{found[1]}: {value if isinstance(value, str) else found[2]}`"
 
     return _ASSIGNED.sub(written, message)

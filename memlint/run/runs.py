@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from memlint.recipes.document import DocumentError
-from memlint.recipes.files import is_launch_file
 from memlint.recipes.kinds import Kind
 from memlint.recipes.launch import Command, kind_of, read_commands
+from memlint.recipes.launch_kinds import is_launch_file
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.run.around import Around
 from memlint.source import Source
@@ -55,10 +55,17 @@ class Runs:
         self._place = place
         self._known: dict[str, Project] = {} if known is None else known
         self._used: list[str] = []
+        # The scripts that commands of the place start, or would if they were there.
+        self.scripts: set[str] = set()
 
     def at(self, place: str) -> Runs:
         """The same runs, asked for the file at ``place``, an absolute path."""
         return Runs(place, self._known)
+
+    @property
+    def place(self) -> str:
+        """The absolute path of the file that is asked for."""
+        return self._place
 
     def launches(self) -> tuple[Launch, ...]:
         """The commands that are given the recipe, or start the script, at the place."""
@@ -106,7 +113,7 @@ class Runs:
 
     def relied_on(self, path: str) -> tuple[tuple[str, str], ...]:
         """The files that what was said depends on, each with a digest."""
-        files = dict.fromkeys((*self._project().files, *self._used))
+        files = dict.fromkeys((*self._project().files, *self._used, *sorted(self.scripts)))
         return tuple((each, digest_of(each)) for each in files if each != self._place)
 
     # -- files of the run ------------------------------------------------------------------------

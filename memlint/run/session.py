@@ -317,7 +317,7 @@ def failed_fix(path: str, error: FileError) -> FixResult:
 def _libraries(source: Source, violations: Sequence[Violation]) -> frozenset[str]:
     """The libraries on whose versions the findings depend."""
     if is_recipe_file(source.path):
-        from memlint.run.recipes import LIBRARIES
+        from memlint.run.launches import LIBRARIES
 
         return LIBRARIES
     from memlint.run.runtime_fixes import libraries_of

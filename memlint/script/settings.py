@@ -81,7 +81,7 @@ class Setting(NamedTuple):
     @property
     def by_default(self) -> bool:
         """Whether it is the default of a command line, a parameter or a dataclass field."""
-        return self.origin not in (Origin.LITERAL, Origin.LIBRARY)
+        return self.origin not in (Origin.LITERAL, Origin.LIBRARY, Origin.COMMAND_LINE)
 
 
 def setting_of(name: str, slot: Slot | None, *, open_ended: bool) -> Setting:

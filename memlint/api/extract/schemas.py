@@ -197,7 +197,7 @@ def _axolotl(path: Path) -> Schema:
         ),
     )
     classes = _classes(files)
-    tops = ["AxolotlInputConfig", *_plugins(files)]
+    tops = ["AxolotlInputConfig", *_plugins(files, classes)]
     for top in tops:
         for cls in _with_bases(classes, top):
             _axolotl_fields(schema, "keys", cls, classes)
@@ -216,10 +216,19 @@ def _axolotl(path: Path) -> Schema:
     return schema
 
 
-def _plugins(files: dict[str, str]) -> list[str]:
-    """Classes whose keys a plugin adds."""
+def _plugins(files: dict[str, str], classes: dict[str, _Class]) -> list[str]:
+    """Classes whose keys a plugin adds: those that are no part of another."""
     texts = (text for name, text in files.items() if "/integrations/" in name)
-    return [name for text in texts for name in re.findall(r"^class (\w+Args)\(", text, re.M)]
+    names = [
+        name for text in texts for name in re.findall(r"^class (\w+)\(BaseModel\)", text, re.M)
+    ]
+    parts = {
+        word
+        for cls in classes.values()
+        for part in cls.fields()
+        for word in re.findall(r"\w+", ast.unparse(part.annotation))
+    }
+    return [name for name in names if name not in parts]
 
 
 def _axolotl_fields(
