@@ -219,20 +219,19 @@ def _in_own_words(
     on_error: OnError | None,
 ) -> list[Violation]:
     """What is found in a recipe that no Python stands for."""
-    checks = importlib.import_module(f"memlint_rules.recipes.{_WORDS_OF[recipe.kind]}").CHECKS
+    files = (_WORDS_OF[recipe.kind], "keys")
+    checks = [importlib.import_module(f"memlint_rules.recipes.{each}").CHECKS for each in files]
     violations: list[Violation] = []
     for rule in rules:
-        check = checks.get(rule.code)
-        if check is None:
-            continue
-        try:
-            violations += [violation_of(rule, each) for each in check(recipe)]
-        except (RecursionError, MemoryError):
-            raise
-        except Exception as error:
-            if on_error is None:
+        for check in [each[rule.code] for each in checks if rule.code in each]:
+            try:
+                violations += [violation_of(rule, each) for each in check(recipe)]
+            except (RecursionError, MemoryError):
                 raise
-            on_error(rule, error)
+            except Exception as error:
+                if on_error is None:
+                    raise
+                on_error(rule, error)
     return hints_as_advice(violations, by_code)
 
 
