@@ -13,8 +13,7 @@ import click
 from memlint.cli.options import Common
 from memlint.project.config import ConfigError, Settings, load, nearest, override
 from memlint.project.discover import Found, Skipped, discover, is_excluded
-from memlint.recipes.document import is_document
-from memlint.recipes.launch_kinds import is_launch_file
+from memlint.recipes.files import is_recipe_file
 from memlint.reports.style import visible
 from memlint.run.checking import Progress, is_maybe_recipe
 from memlint.run.jobs import Job, plan
@@ -124,11 +123,9 @@ def check_targets(all_settings: Iterable[Settings], option: str | None) -> None:
 
 
 def warn_if_empty(inputs: Inputs, paths: Sequence[str]) -> None:
-    scripts = [one for one in inputs.jobs if not is_document(one.path)]
-    scripts = [one for one in scripts if not is_launch_file(one.path)]
-    if inputs.diagnostics or scripts or any(job.named for job in inputs.jobs):
+    if inputs.diagnostics or any(not is_recipe_file(job.path) or job.named for job in inputs.jobs):
         return
-    if not any(is_maybe_recipe(job.path) for job in inputs.jobs if is_document(job.path)):
+    if not any(is_maybe_recipe(job.path) for job in inputs.jobs):
         where = ", ".join(paths) or "."
         click.echo(f"memlint: no Python files, notebooks or recipes found under {where}", err=True)
 

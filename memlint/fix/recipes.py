@@ -247,11 +247,6 @@ def apply_recipe_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Appli
     return Applied(done, tuple(accepted), tuple(postponed), refused, changes)
 
 
-def preview_recipe(source: Source, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, ...]:
-    """Each of ``fixes`` as if it were the only one."""
-    return tuple(apply_recipe_edits(source, [edits]) for edits in fixes)
-
-
 def _touch(one: Splice, other: Splice) -> bool:
     return one.span.overlaps(other.span) or one.span.start == other.span.start
 

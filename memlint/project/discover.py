@@ -19,7 +19,7 @@ from memlint.project.config import CONFIG_NAMES, Settings, in_folder, nearest
 from memlint.project.ignores import Patterns
 from memlint.project.vendored import is_vendored
 from memlint.recipes.document import SUFFIXES as DOCUMENTS
-from memlint.recipes.document import is_document
+from memlint.recipes.files import is_recipe_file
 from memlint.recipes.launch_kinds import is_launch_file
 from memlint.source.bounded import read_regular_text
 from memlint.source.diagnostics import FileError
@@ -99,13 +99,13 @@ def discover(
             shown = "" if os.path.normpath(path) == "." else path
             found = _walk(folder._replace(shown=shown), config is None)
         elif path.endswith(_OTHER_FORMATS):
-            yield FileError(path, "is no Python file, notebook, recipe or launch script")
+            yield FileError(path, "is neither a Python file, a notebook nor a recipe")
             continue
         elif force_exclude and _excluded(folder, absolute):
             continue
         else:
             # A hook names every YAML file: that says nothing of what is in it.
-            named = not (force_exclude and (is_document(path) or is_launch_file(path)))
+            named = not (force_exclude and is_recipe_file(path))
             found = iter((Found(path, settings, named, absolute),))
         for each in found:
             if isinstance(each, Found):

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from memlint.recipes.document import (
-    Document,
     MappingNode,
     Node,
     Scalar,
@@ -21,6 +20,7 @@ from memlint.recipes.document import (
     resolved,
 )
 from memlint.recipes.methods import Method
+from memlint.recipes.recipe import is_interpolated
 from memlint.source import Span
 from memlint.source.record import Plain
 
@@ -64,18 +64,36 @@ class Lowered(Plain):
     regions: tuple[Region, ...]
 
 
-def lower(document: Document, method: Method, api: Api, extra: Mapping[str, str]) -> Lowered:
-    """The script that trains by ``document`` with ``method``.
+def lower(
+    root: MappingNode,
+    method: Method,
+    api: Api,
+    extra: Mapping[str, str],
+    *,
+    complete: bool = True,
+    unknown: frozenset[str] = frozenset(),
+) -> Lowered:
+    """The script that trains by the settings in ``root`` with ``method``.
 
-    extra: more keywords of the configuration, as Python, from the files around the recipe.
+    extra: keywords of the configuration, as Python, that files around the recipe decide.
+    complete: there are no more settings. unknown: keys whose value is not the recipe's.
     """
-    return _Lowering(document, method, api).script(extra)
+    return _Lowering(root, method, api, complete, unknown).script(extra)
 
 
 class _Lowering:
-    def __init__(self, document: Document, method: Method, api: Api) -> None:
-        self._root = document.root
-        self._top = {k: v for k, v in merged(document.root).items() if isinstance(k, str)}
+    def __init__(
+        self,
+        root: MappingNode,
+        method: Method,
+        api: Api,
+        complete: bool,
+        unknown: frozenset[str],
+    ) -> None:
+        self._root = root
+        self._top = {k: v for k, v in merged(root).items() if isinstance(k, str)}
+        self._complete = complete
+        self._unknown = unknown
         self._method = method
         self._api = api
         self._parts: list[str] = []
@@ -130,25 +148,28 @@ class _Lowering:
         self._write(f"{name}(\n")
         keywords = names or {key: key for key in keys}
         for keyword, key in keywords.items():
-            if key in self._top:
+            if key in self._top and keyword not in extra:
                 self._write("    ")
                 keyword_start = self._size
                 self._write(f"{keyword}=")
                 self._value(key)
-                self._regions.append(
-                    Region(self._since(keyword_start), self._entry_span(key), self._root.span)
-                )
+                keyword_span = self._since(keyword_start)
+                self._regions.append(Region(keyword_span, self._entry_span(key), self._root.span))
                 self._write(",\n")
         for keyword, text in extra.items():
-            if keyword not in keywords:
-                self._write(f"    {keyword}={text},\n")
+            self._write(f"    {keyword}={text},\n")
+        if not self._complete and open_names:
+            self._write("    **other_options,\n")
         self._write(")")
         self._region(start, self._first_key(), keywords, open_names)
 
     def _load(self, model: str) -> None:
         start = self._size
         self._write(f"{model}.from_pretrained(\n    ")
-        self._value("model_name_or_path")
+        if "model_name_or_path" in self._top:
+            self._value("model_name_or_path")
+        else:
+            self._write("model_name_or_path")
         self._write(",\n")
         names = {}
         if "attn_implementation" in self._top:
@@ -169,7 +190,7 @@ class _Lowering:
             self._write("    quantization_config=")
             self._quantization(given)
             self._write(",\n")
-        self._write("    **model_options,\n)")
+        self._write(")" if self._complete else "    **model_options,\n)")
         self._region(start, self._key_span("model_name_or_path"), names)
 
     def _quantization(self, dtype: str | None) -> None:
@@ -225,16 +246,25 @@ class _Lowering:
         start = self._size
         node = resolved(self._top[key])
         value = getattr(node, "value", None)
-        known = value in ("bfloat16", "float16", "float32")
-        self._write(f"torch.{value}" if known else repr(value))
+        if key in self._unknown or getattr(node, "tagged", False):
+            self._write("dtype_of_the_command")
+        elif value in ("bfloat16", "float16", "float32"):
+            self._write(f"torch.{value}")
+        else:
+            self._write(repr(value) if value in (None, "auto") else "dtype_of_the_program")
         self._regions.append(Region(self._since(start), node.span, self._root.span, key))
 
     def _node(self, given: Node, key: str, mapping: Span) -> None:
         start = self._size
         node = resolved(given)
+        if key in self._unknown and mapping == self._root.span:
+            self._write("value_of_the_command")
+            return
         match node:
             case Scalar(tagged=True):
                 self._write("value_of_a_tag")
+            case Scalar(value=str(text)) if is_interpolated(text):
+                self._write("value_of_a_variable")
             case Scalar(value=value):
                 self._write(_literal(value))
             case SequenceNode(items=items):
@@ -269,7 +299,9 @@ class _Lowering:
         return Span(start, self._size)
 
     def _first_key(self) -> Span:
-        return self._root.entries[0].key.span
+        """Where a finding of the whole is shown: the first key, or the command."""
+        first = self._root.entries[0].key.span
+        return first if self._root.span.start == first.start else self._root.span
 
     def _key_span(self, key: str) -> Span:
         entry = self._root.entry(key)

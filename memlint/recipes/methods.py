@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from memlint.recipes.document import Document, merged
+from memlint.recipes.document import MappingNode, merged
 from memlint.source import Source
 from memlint.source.record import Plain
 
@@ -46,9 +46,16 @@ METHODS = (
 _HEAD = re.compile(r"\A(?:[ \t]*(?:#[^\n]*)?\n)*")
 
 
-def methods_of(source: Source, document: Document, api: Api) -> tuple[Method, ...]:
+def method_named(name: str) -> tuple[Method, ...]:
+    """The method that TRL's command line, or a trainer's class, calls so; none if it is unknown."""
+    return tuple(
+        each for each in METHODS if each.name == name or each.trainer.rpartition(".")[2] == name
+    )
+
+
+def methods_of(source: Source, root: MappingNode, api: Api) -> tuple[Method, ...]:
     """The methods that a recipe may train by, most likely first; never empty."""
-    keys = {key for key in merged(document.root) if isinstance(key, str)}
+    keys = {key for key in merged(root) if isinstance(key, str)}
     options = {each.name: _own_options(api, each, keys) for each in METHODS}
     most = max(len(found) for found in options.values())
     likely = [each for each in METHODS if len(options[each.name]) == most]

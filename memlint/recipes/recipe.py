@@ -8,7 +8,6 @@ unknown: never a fault and never overwritten.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from memlint.recipes.document import (
@@ -32,6 +31,11 @@ _INTERPOLATED = re.compile(r"\$\{|\{\{")
 _QUANTIZED = re.compile(
     r"(?i)(?<![a-z])(awq|gptq|aqlm|eetq|hqq|bnb|nvfp4|mxfp4|fp8|int[48]|w[48]a\d+|[248]bit|q[48])(?![a-z])"
 )
+
+
+def is_interpolated(text: str) -> bool:
+    """Whether another program puts a value in the place of the text, or of a part of it."""
+    return _INTERPOLATED.search(text) is not None
 
 
 def names_quantized(name: object) -> bool:
@@ -71,26 +75,55 @@ class Option(NamedTuple):
 
 
 class Recipe:
-    """A recipe that was read, of a known kind."""
+    """A recipe that was read, of a known kind.
+
+    base: the recipe below it, for the flags of a command. complete: what neither says is not
+    given; otherwise it is unknown. name: what the command calls what it starts. overridden: paths
+    that every command that is known to run the recipe sets anew.
+    """
 
     def __init__(
         self,
         source: Source,
         document: Document,
         kind: Kind,
-        overrides: Mapping[str, object] | None = None,
+        *,
+        base: Recipe | None = None,
+        complete: bool = True,
+        name: str = "",
+        overridden: frozenset[str] = frozenset(),
     ) -> None:
         self.source = source
         self.document = document
         self.kind = kind
-        self._overrides = overrides or {}
+        self.base = base
+        self.name = name
+        self._complete = complete or base is not None
+        self._overridden = overridden
+
+    def run_with(self, overridden: frozenset[str]) -> Recipe:
+        """The same recipe where commands set some paths anew."""
+        return Recipe(self.source, self.document, self.kind, overridden=overridden)
+
+    @property
+    def overridden(self) -> frozenset[str]:
+        return self._overridden
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether what the recipe does not say is not given."""
+        return self._complete
 
     def option(self, path: str) -> Option:
         """The setting at ``path``."""
         holder, entry = self._find(path)
-        if path in self._overrides:
+        if path in self._overridden:
             span = entry.key.span if entry is not None else self._start(holder)
             return Option(path, True, UNKNOWN, span)
+        if entry is None and self.base is not None:
+            return self.base.option(path)._replace(span=self._start(holder))
+        if entry is None and not self._complete:
+            return Option(path, True, UNKNOWN, self._start(holder))
         if entry is None:
             inherited = merged(holder).get(path.rpartition(".")[2]) if holder else None
             value = None if inherited is None else _data(inherited)
@@ -147,7 +180,7 @@ class Recipe:
 
     def _start(self, holder: MappingNode | None) -> Span:
         mapping = holder if holder is not None and holder.entries else self.document.root
-        return mapping.entries[0].key.span
+        return mapping.entries[0].key.span if mapping.entries else mapping.span
 
 
 def read_recipe(source: Source) -> Recipe | None:
@@ -168,7 +201,7 @@ def _extent(entry: Entry) -> Span:
 def _data(node: Node) -> object:
     one = resolved(node)
     if isinstance(one, Scalar):
-        if one.tagged or (isinstance(one.value, str) and _INTERPOLATED.search(one.value)):
+        if one.tagged or (isinstance(one.value, str) and is_interpolated(one.value)):
             return UNKNOWN
         return one.value
     try:

@@ -18,6 +18,8 @@ from memlint.api.successors import (
     Runtime,
     Successor,
 )
+from memlint.recipes.keys import KeyProblem, key_problems
+from memlint.recipes.keys import Status as KeyStatus
 from memlint.recipes.kinds import Kind as RecipeKind
 from memlint.recipes.recipe import Option as RecipeOption
 from memlint.recipes.recipe import Recipe, names_quantized
@@ -173,6 +175,8 @@ __all__ = [
     "Inline",
     "InsertStatement",
     "Kept",
+    "KeyProblem",
+    "KeyStatus",
     "Lengths",
     "Level",
     "Loop",
@@ -234,6 +238,7 @@ __all__ = [
     "fuse_trl_loss",
     "is_guarded",
     "is_switched_off",
+    "key_problems",
     "leave_padding_to_collator",
     "makes_own_mask",
     "names_looked_up",

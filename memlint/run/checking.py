@@ -17,9 +17,8 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from memlint.project.targets import Targets
-from memlint.recipes.document import MAX_BYTES, is_document
-from memlint.recipes.kinds import may_be_recipe
-from memlint.recipes.launch_kinds import is_launch_file, may_launch
+from memlint.recipes.document import MAX_BYTES
+from memlint.recipes.files import is_recipe_file, may_hold_recipe
 from memlint.rule import registry as rule_files
 from memlint.run.cache import Cache
 from memlint.run.engine import Prefilter
@@ -207,16 +206,12 @@ class _Files:
         for index, job in enumerate(self.jobs):
             self.taken = index + 1
             on_read()
-            is_recipe = is_document(job.path)
+            is_recipe = is_recipe_file(job.path)
             try:
                 if is_recipe and not job.named and not is_maybe_recipe(job.path):
                     self.passed_over.add(index)
                     continue
                 data, stamp = read_file(job.path)
-                is_launch = is_launch_file(job.path)
-                if is_launch and not job.named and not may_launch(data):
-                    self.passed_over.add(index)
-                    continue
             except ReadError as error:
                 self.known[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
                 continue
@@ -229,13 +224,7 @@ class _Files:
             prefilter = filters.get(job.codes)
             if prefilter is None:
                 prefilter = filters[job.codes] = Prefilter(rule_files.load(job.codes))
-            if (
-                is_recipe
-                or is_launch
-                or job.named
-                or b"memlint:" in data
-                or prefilter.any_asked(data)
-            ):
+            if is_recipe or job.named or b"memlint:" in data or prefilter.any_asked(data):
                 self.selected.append(index)
                 if self._fixing:
                     self.stamps[index] = stamp
@@ -278,7 +267,7 @@ def is_maybe_recipe(path: str) -> bool:
         if os.stat(path).st_size > MAX_BYTES:
             return False
         with open(path, "rb", buffering=0) as file:
-            return may_be_recipe(file.read())
+            return may_hold_recipe(path, file.read())
     except OSError:
         return False
 

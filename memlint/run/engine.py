@@ -128,7 +128,10 @@ def check_source(
                 from memlint.run.launches import appended
 
                 read = appended(source, command_line.text)
-            script = build_script(read, api, *around, launched=launched or read is not source)
+            if launched or read is not source:
+                script = build_script(read, api, *around, launched=True)
+            else:
+                script = build_script(read, api, *around)
         for rule in chosen:
             try:
                 violations += [violation_of(rule, finding) for finding in rule.findings(script)]

@@ -17,10 +17,10 @@ from memlint.recipes.launch import Command, Flag, kind_of, read_commands
 from memlint.recipes.launch_kinds import is_launch_file, may_launch
 from memlint.rule.edits import Edit, RenameItem, ReplaceExpression, SetItem
 from memlint.rule.findings import Applicability, Fix, Violation
-from memlint.run.engine import Checked, OnError, Prefilter, check_source, defect, once
+from memlint.run.engine import OnError, Prefilter, check_source
 from memlint.source import Source, Span
 from memlint.source.bounded import read_regular
-from memlint.source.diagnostics import FileError, ReadError
+from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
 from memlint.source.reading import read_source
 
@@ -184,7 +184,7 @@ class Launches:
             try:
                 data = read_regular(path, _MAX_BYTES)
                 if may_launch(data):
-                    self._commands[path] = _commands(read_source(path, data))
+                    self._commands[path] = commands_of(read_source(path, data))
             except (OSError, ReadError):
                 pass
         return self._commands[path]
@@ -206,61 +206,12 @@ def _written(flag: Flag) -> str:
     return repr(list(flag.value) if isinstance(flag.value, tuple) else flag.value)
 
 
-def check_launch_data(
-    path: str,
-    data: bytes | None,
-    rules: Sequence[Rule],
-    api: Tables,
-    *,
-    place: str,
-    named: bool = False,
-    unused_suppressions: bool = True,
-    prefilter: Prefilter | None = None,
-    by_code: frozenset[str] | None = None,
-) -> Checked:
-    """What is found in the launch commands of the file at ``path``, as ``check_data`` for scripts.
-
-    place: where the file really is. A file that starts no script of the project is passed over in
-    silence, unless the user ``named`` it.
-    """
-    try:
-        source = read_source(path, data)
-    except ReadError as error:
-        return Checked(path, diagnostics=(error.diagnostic,) if named else ())
-    diagnostics: list[FileError] = []
-
-    def failed(rule: Rule, error: Exception) -> None:
-        diagnostics.append(defect(path, f"rule {rule.code}", error))
-
-    commands = _commands(source)
-    if named and not commands:
-        return Checked(path, diagnostics=(FileError(path, NO_COMMANDS),))
-    tables = api(source)
-    relied_on: set[str] = set()
-    violations = check_launch_source(
-        source,
-        rules,
-        tables,
-        place=place,
-        unused_suppressions=unused_suppressions,
-        on_error=failed,
-        prefilter=prefilter,
-        by_code=by_code,
-        relied_on=relied_on,
-    )
-    assumed = tables.target.assumed_of(LIBRARIES) if violations else ()
-    naming = tables.target.naming(LIBRARIES) if assumed else ""
-    digests = tuple((one, digest_of(one)) for one in sorted(relied_on))
-    return Checked(path, source, violations, tuple(diagnostics), assumed, naming, digests)
-
-
 def check_launch_source(
     source: Source,
     rules: Sequence[Rule],
     api: Api,
     *,
     place: str,
-    unused_suppressions: bool = True,
     on_error: OnError | None = None,
     prefilter: Prefilter | None = None,
     by_code: frozenset[str] | None = None,
@@ -268,7 +219,7 @@ def check_launch_source(
 ) -> list[Violation]:
     """What ``rules`` find in the commands of ``source``, in order of place."""
     violations: list[Violation] = []
-    for command in _commands(source):
+    for command in commands_of(source):
         paths = list(_paths(command, place))
         found = next(filter(os.path.isfile, paths), None)
         if relied_on is not None:
@@ -294,19 +245,10 @@ def check_launch_source(
             ]
         except (SyntaxError, ValueError):
             continue
-    violations = once(violations)
-    if b"memlint:" not in source.data:
-        return violations
-    from memlint.rule.registry import UNUSED_SUPPRESSION
-    from memlint.run.suppressions import apply
-
-    codes = {rule.code for rule in rules}
-    if unused_suppressions:
-        codes.add(UNUSED_SUPPRESSION)
-    return apply(source, violations, codes)
+    return violations
 
 
-def _commands(source: Source) -> list[Command]:
+def commands_of(source: Source) -> list[Command]:
     """The commands that start a script with settings of its own."""
     kind = kind_of(source.path)
     commands = read_commands(source.text, kind) if kind is not None else ()

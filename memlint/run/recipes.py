@@ -10,10 +10,10 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from memlint.recipes.document import DocumentError
+from memlint.recipes.document import DocumentError, is_document
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.rule.edits import (
@@ -27,6 +27,7 @@ from memlint.rule.edits import (
     SetKeyword,
 )
 from memlint.rule.findings import Applicability, Fix, Level, Violation
+from memlint.run.around import Around
 from memlint.run.engine import (
     Checked,
     OnError,
@@ -37,6 +38,7 @@ from memlint.run.engine import (
     once,
     violation_of,
 )
+from memlint.run.launches import LIBRARIES, NO_COMMANDS, check_launch_source, commands_of
 from memlint.run.runtime_fixes import runtime_imports
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError, ReadError
@@ -46,16 +48,15 @@ if TYPE_CHECKING:
     from memlint.api import Api
     from memlint.recipes.lowering import Lowered, Region
     from memlint.rule import Rule
+    from memlint.run.runs import Runs
 
 NO_RECIPE = (
     "is not a training recipe that memlint knows: TRL, alignment-handbook, torchtune, "
     "LLaMA-Factory, axolotl, accelerate and DeepSpeed are read"
 )
-# On whose versions it depends what is found in a recipe of TRL.
-LIBRARIES = frozenset({"trl", "transformers"})
-
 Check = Callable[[Source], list[Violation]]
 # What a fix names that only a Python program can call.
+_FULL_PRECISION = "MEM402"
 _WORDS_OF = {
     Kind.TORCHTUNE: "torchtune",
     Kind.LLAMA_FACTORY: "llama_factory",
@@ -77,6 +78,7 @@ def check_recipe_data(
     unused_suppressions: bool = True,
     prefilter: Prefilter | None = None,
     by_code: frozenset[str] | None = None,
+    runs: Runs | None = None,
 ) -> Checked:
     """What is found in the recipe at ``path`` (or in ``data``), as ``check_data`` for scripts.
 
@@ -84,36 +86,63 @@ def check_recipe_data(
     """
     try:
         source = read_source(path, data)
-        recipe = read_recipe(source)
+        recipes = recipes_of(source, runs)
     except (ReadError, DocumentError) as error:
         return Checked(path, diagnostics=(error.diagnostic,) if named else ())
-    if recipe is None:
+    commands = [] if is_document(path) else commands_of(source)
+    if named and not (recipes or commands or is_document(path)):
+        return Checked(path, diagnostics=(FileError(path, NO_COMMANDS),))
+    if not recipes and not commands:
         return Checked(path, diagnostics=(FileError(path, NO_RECIPE),) if named else ())
-    diagnostics = list(duplicate_keys(recipe))
+    diagnostics = [line for recipe in recipes for line in duplicate_keys(recipe)]
 
     def failed(rule: Rule, error: Exception) -> None:
         diagnostics.append(defect(path, f"rule {rule.code}", error))
 
     tables = api(source)
     violations = check_recipe_source(
-        recipe,
+        source,
+        recipes,
         rules,
         tables,
         unused_suppressions=unused_suppressions,
         on_error=failed,
         prefilter=prefilter,
         by_code=by_code,
+        runs=runs,
     )
     assumed: tuple[str, ...] = ()
     naming = ""
-    if recipe.kind in _LOWERED and violations:
+    if violations and (commands or any(recipe.kind in _LOWERED for recipe in recipes)):
         assumed = tables.target.assumed_of(LIBRARIES)
         naming = tables.target.naming(LIBRARIES) if assumed else ""
-    return Checked(path, source, violations, tuple(diagnostics), assumed, naming)
+    relied_on = runs.relied_on(path) if runs is not None else ()
+    return Checked(path, source, violations, tuple(diagnostics), assumed, naming, relied_on)
+
+
+def recipes_of(source: Source, runs: Runs | None = None) -> list[Recipe]:
+    """The recipes in a file: the document, or one for each launch command that gives settings.
+
+    Raises ``DocumentError``.
+    """
+    if is_document(source.path):
+        recipe = read_recipe(source)
+        return [] if recipe is None else [recipe]
+    from memlint.recipes.commands import recipe_of
+    from memlint.recipes.launch import kind_of, read_commands
+
+    found = []
+    for command in read_commands(source.text, kind_of(source.path) or "shell"):
+        base = runs.recipe_of(source.path, command) if runs is not None else None
+        recipe = recipe_of(source, command, base)
+        if recipe is not None:
+            found.append(recipe)
+    return found
 
 
 def check_recipe_source(
-    recipe: Recipe,
+    source: Source,
+    recipes: Sequence[Recipe],
     rules: Sequence[Rule],
     api: Api,
     *,
@@ -121,8 +150,10 @@ def check_recipe_source(
     on_error: OnError | None = None,
     prefilter: Prefilter | None = None,
     by_code: frozenset[str] | None = None,
+    runs: Runs | None = None,
 ) -> list[Violation]:
-    """What ``rules`` find in ``recipe``, in order of place, suppressed findings left out."""
+    """What ``rules`` find in the recipes of ``source``, in order of place, suppressed findings
+    left out."""
 
     def check(script: Source) -> list[Violation]:
         return check_source(
@@ -136,12 +167,27 @@ def check_recipe_source(
         )
 
     violations: list[Violation] = []
-    if recipe.kind in _LOWERED:
-        violations = check_recipe(recipe, api, check)
-    else:
-        violations = _in_own_words(recipe, rules, by_code, on_error)
+    for recipe in recipes:
+        around = runs.around(recipe) if runs is not None else Around()
+        if recipe.kind in _LOWERED:
+            found = check_recipe(recipe, api, check, around)
+        else:
+            known = recipe.run_with(around.overridden) if around.overridden else recipe
+            found = _in_own_words(known, rules, by_code, on_error)
+        violations += [each for each in found if _is_of_this_file(recipe, each, around)]
+    if not is_document(source.path):
+        violations += check_launch_source(
+            source,
+            rules,
+            api,
+            place=runs.place if runs is not None else source.path,
+            on_error=on_error,
+            prefilter=prefilter,
+            by_code=by_code,
+            relied_on=runs.scripts if runs is not None else None,
+        )
     violations = once(violations)
-    if b"memlint:" not in recipe.source.data:
+    if b"memlint:" not in source.data:
         return violations
     from memlint.rule.registry import UNUSED_SUPPRESSION
     from memlint.run.suppressions import apply
@@ -149,7 +195,21 @@ def check_recipe_source(
     codes = {rule.code for rule in rules}
     if unused_suppressions:
         codes.add(UNUSED_SUPPRESSION)
-    return apply(recipe.source, violations, codes)
+    return apply(source, violations, codes)
+
+
+def _is_of_this_file(recipe: Recipe, violation: Violation, around: Around) -> bool:
+    """Whether a finding is about what stands in the file, and not made right by the launcher."""
+    if around.mixed and violation.code == _FULL_PRECISION:
+        return False
+    if is_document(recipe.source.path) and recipe.base is None:
+        return True
+    root = recipe.document.root
+    if violation.span == root.span:
+        return recipe.base is None and recipe.is_complete
+    return root.span.contains(violation.span) or any(
+        violation.span == one.value.span for one in root.entries
+    )
 
 
 def _in_own_words(
@@ -159,20 +219,19 @@ def _in_own_words(
     on_error: OnError | None,
 ) -> list[Violation]:
     """What is found in a recipe that no Python stands for."""
-    checks = importlib.import_module(f"memlint_rules.recipes.{_WORDS_OF[recipe.kind]}").CHECKS
+    files = (_WORDS_OF[recipe.kind], "keys")
+    checks = [importlib.import_module(f"memlint_rules.recipes.{each}").CHECKS for each in files]
     violations: list[Violation] = []
     for rule in rules:
-        check = checks.get(rule.code)
-        if check is None:
-            continue
-        try:
-            violations += [violation_of(rule, each) for each in check(recipe)]
-        except (RecursionError, MemoryError):
-            raise
-        except Exception as error:
-            if on_error is None:
+        for check in [each[rule.code] for each in checks if rule.code in each]:
+            try:
+                violations += [violation_of(rule, each) for each in check(recipe)]
+            except (RecursionError, MemoryError):
                 raise
-            on_error(rule, error)
+            except Exception as error:
+                if on_error is None:
+                    raise
+                on_error(rule, error)
     return hints_as_advice(violations, by_code)
 
 
@@ -188,19 +247,27 @@ def duplicate_keys(recipe: Recipe) -> Iterator[FileError]:
         )
 
 
-def check_recipe(
-    recipe: Recipe, api: Api, check: Check, extra: Mapping[str, str] | None = None
-) -> list[Violation]:
+def check_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> list[Violation]:
     """What the rules find in a recipe of TRL, in order of place.
 
-    check: the rules, asked of a script. extra: more options of the run, as Python.
+    check: the rules, asked of a script. around: what the rest of the run decides.
     """
+    from memlint.recipes.commands import merged_root
     from memlint.recipes.lowering import lower
-    from memlint.recipes.methods import methods_of
+    from memlint.recipes.methods import method_named, methods_of
 
+    root = merged_root(recipe, len(recipe.source.data) + 1)
     common: dict[tuple[str, Span], Violation] | None = None
-    for method in methods_of(recipe.source, recipe.document, api):
-        lowered = lower(recipe.document, method, api, extra or {})
+    named = method_named(recipe.name or around.method)
+    for method in named or methods_of(recipe.source, root, api):
+        lowered = lower(
+            root,
+            method,
+            api,
+            around.options,
+            complete=recipe.is_complete,
+            unknown=around.overridden,
+        )
         script = Source(f"{recipe.source.path}.py", lowered.text)
         found = [_in_recipe(recipe, lowered, each) for each in check(script)]
         here = {(each.code, each.span): each for each in found if each is not None}
@@ -310,8 +377,9 @@ def _words(recipe: Recipe, message: str) -> str:
     """A message with settings as the recipe writes them: `bf16: true` for `bf16=True`."""
 
     def written(found: re.Match[str]) -> str:
+        dtype = re.fullmatch(r"torch\.(\w+)", found[2])
         try:
-            value = ast.literal_eval(found[2])
+            value = dtype[1] if dtype else ast.literal_eval(found[2])
         except (ValueError, SyntaxError):
             return found[0]
         if recipe.document.json:
@@ -320,6 +388,6 @@ def _words(recipe: Recipe, message: str) -> str:
             return f'`"{found[1]}": {json.dumps(value)}`'
         if isinstance(value, bool | None):
             return f"`{found[1]}: {'null' if value is None else str(value).lower()}`"
-        return f"`{found[1]}: {found[2]}`"
+        return f"`{found[1]}: {value if isinstance(value, str) else found[2]}`"
 
     return _ASSIGNED.sub(written, message)

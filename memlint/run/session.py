@@ -12,8 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.project.targets import Targets
-from memlint.recipes.document import is_document
-from memlint.recipes.launch_kinds import is_launch_file
+from memlint.recipes.files import is_recipe_file
 from memlint.rule import registry as rule_files
 from memlint.rule.findings import Applicability
 from memlint.run.engine import (
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from memlint.rule.findings import Violation
     from memlint.run.jobs import Job
     from memlint.run.launches import CommandSettings, Launches
+    from memlint.run.runs import Runs
     from memlint.script.project import Modules, Project
     from memlint.source import Source
 
@@ -68,6 +68,7 @@ class Session:
         self._targets = Targets()
         self._modules: Modules | None = None
         self._launches: Launches | None = None
+        self._runs: Runs | None = None
 
     def check_all(self, work: Iterable[Work]) -> Iterator[FileResult]:
         """A result a file, in order.
@@ -95,7 +96,7 @@ class Session:
     def check(self, job: Job, data: bytes) -> FileResult:
         """What is found in ``data``; never raises for bad input."""
         rules = self._selected(job)
-        if is_document(job.path) or is_launch_file(job.path):
+        if is_recipe_file(job.path):
             return guarded(
                 lambda: self._checked(job, data, rules).result(rules.rules, render=self._render),
                 lambda error: FileResult(job.path, diagnostics=(error,)),
@@ -145,22 +146,9 @@ class Session:
         return fix_result._replace(withheld=withheld)
 
     def _checked(self, job: Job, data: bytes, rules: _Rules) -> Checked:
-        """What is found in a script, a recipe or launch commands."""
+        """What is found in a script or a recipe."""
         api = partial(self._targets.api, job.place, job.target)
-        if is_launch_file(job.path):
-            from memlint.run.launches import check_launch_data
-
-            return check_launch_data(
-                job.path,
-                data,
-                rules.rules,
-                api,
-                place=job.place,
-                named=job.named,
-                unused_suppressions=rules.unused_suppressions,
-                by_code=job.by_code,
-            )
-        if is_document(job.path):
+        if is_recipe_file(job.path):
             from memlint.run.recipes import check_recipe_data
 
             return check_recipe_data(
@@ -172,6 +160,7 @@ class Session:
                 unused_suppressions=rules.unused_suppressions,
                 prefilter=rules.prefilter,
                 by_code=job.by_code,
+                runs=self._runs_around(job),
             )
         return check_data(
             job.path,
@@ -194,33 +183,20 @@ class Session:
         chosen = [each for each in rules.rules if codes is None or each.code in codes]
         unused = rules.unused_suppressions and codes is None
         prefilter = rules.prefilter if codes is None else None
-        if is_launch_file(job.path):
-            from memlint.run.launches import check_launch_source
+        if is_recipe_file(job.path):
+            from memlint.run.recipes import check_recipe_source, recipes_of
 
-            return check_launch_source(
-                source,
-                chosen,
-                api,
-                place=job.place,
-                unused_suppressions=unused,
-                on_error=lambda rule, error: None,
-                by_code=job.by_code if codes is None else None,
-            )
-        if is_document(job.path):
-            from memlint.recipes.recipe import read_recipe
-            from memlint.run.recipes import check_recipe_source
-
-            recipe = read_recipe(source)
-            if recipe is None:
-                return []
+            runs = self._runs_around(job)
             return check_recipe_source(
-                recipe,
+                source,
+                recipes_of(source, runs),
                 chosen,
                 api,
                 unused_suppressions=unused,
                 on_error=lambda rule, error: None,
                 prefilter=prefilter,
                 by_code=job.by_code if codes is None else None,
+                runs=runs,
             )
         return check_source(
             source,
@@ -266,14 +242,10 @@ class Session:
             return latest
 
         apply: Apply | None = None
-        if is_document(job.path):
-            from memlint.fix.recipes import apply_recipe_edits
+        if is_recipe_file(job.path):
+            from memlint.run.preview import applier
 
-            apply = apply_recipe_edits
-        elif is_launch_file(job.path):
-            from memlint.fix.launches import apply_launch_edits
-
-            apply = apply_launch_edits
+            apply = applier(job.path)
         fixed = fix_source(source, unsafe=job.unsafe_fixes, check=check, reread=reread, apply=apply)
         count = sum(
             each.fix is not None and is_selected(each.fix.applicability, job.unsafe_fixes)
@@ -298,6 +270,14 @@ class Session:
         if self._launches is None:
             self._launches = Launches()
         return self._launches.of(job.place, data)
+
+    def _runs_around(self, job: Job) -> Runs:
+        """The runs that the files around a recipe start."""
+        from memlint.run.runs import Runs
+
+        if self._runs is None:
+            self._runs = Runs()
+        return self._runs.at(job.place)
 
     def _selected(self, job: Job) -> _Rules:
         known = self._rules.get(job.codes)
@@ -351,14 +331,10 @@ def failed_fix(path: str, error: FileError) -> FixResult:
 
 def _libraries(source: Source, violations: Sequence[Violation]) -> frozenset[str]:
     """The libraries on whose versions the findings depend."""
-    if is_document(source.path):
-        from memlint.run.recipes import LIBRARIES
+    if is_recipe_file(source.path):
+        from memlint.run.launches import LIBRARIES
 
         return LIBRARIES
-    if is_launch_file(source.path):
-        from memlint.run import launches
-
-        return launches.LIBRARIES
     from memlint.run.runtime_fixes import libraries_of
 
     return libraries_of(source, violations)

@@ -29,10 +29,14 @@ def _trains(recipe: Recipe) -> bool:
 
 def _is_adapter(recipe: Recipe) -> bool:
     builder = recipe.component("model").rpartition(".")[2]
+    if not builder and recipe.name:
+        return "lora" in recipe.name
     return builder.startswith(("lora_", "qlora_", "dora_", "qdora_")) or "_lora_" in builder
 
 
 def _is_distributed(recipe: Recipe) -> bool:
+    if recipe.name:
+        return "distributed" in recipe.name
     return any(recipe.has(key) for key in _DISTRIBUTED)
 
 

@@ -65,7 +65,7 @@ def check(case: Case, source: Source) -> list[Violation]:
     codes = selected(case.head["select"].split(",")) if "select" in case.head else selected(None)
     target = case.head.get("target", "")
     api = Api(parse_target(target) if target else newest())
-    return check_recipe_source(recipe, load(codes), api, by_code=frozenset(codes))
+    return check_recipe_source(source, [recipe], load(codes), api, by_code=frozenset(codes))
 
 
 def fix(case: Case, text: str) -> Fixed:
