@@ -24,7 +24,7 @@ from memlint.source.diagnostics import FileError
 if TYPE_CHECKING:
     from memlint.api import Api
     from memlint.rule import Rule
-    from memlint.run.launches import CommandSettings
+    from memlint.run.command_lines import CommandSettings
     from memlint.script.project import Project
     from memlint.source import Source, Span
 
@@ -125,7 +125,7 @@ def check_source(
             around = () if project is None else (project,)
             read = source
             if command_line is not None and command_line.text:
-                from memlint.run.launches import appended
+                from memlint.run.command_lines import appended
 
                 read = appended(source, command_line.text)
             if launched or read is not source:
@@ -143,7 +143,7 @@ def check_source(
                 on_error(rule, error)
         script.forget()
     if command_line is not None and command_line.text:
-        from memlint.run.launches import in_script
+        from memlint.run.command_lines import in_script
 
         violations = in_script(violations, len(source.data))
     violations = once(violations)

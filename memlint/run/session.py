@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from memlint.fix.fixpoint import Apply
     from memlint.rule import Rule
     from memlint.rule.findings import Violation
+    from memlint.run.command_lines import CommandSettings, Launches
     from memlint.run.jobs import Job
-    from memlint.run.launches import CommandSettings, Launches
     from memlint.run.runs import Runs
     from memlint.script.project import Modules, Project
     from memlint.source import Source
@@ -265,7 +265,7 @@ class Session:
         """What the launch commands of the project give to a script that reads a command line."""
         if not (job.place.endswith(".py") and b"arse" in data):
             return None
-        from memlint.run.launches import Launches
+        from memlint.run.command_lines import Launches
 
         if self._launches is None:
             self._launches = Launches()
