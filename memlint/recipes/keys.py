@@ -73,6 +73,12 @@ def key_problems(recipe: Recipe) -> Iterator[KeyProblem]:
         yield from _components(recipe, program)
 
 
+def component_takes(path: str, name: str = "") -> bool:
+    """Whether torchtune has the component, with a parameter of this name if one is given."""
+    keys = schemas.component_keys(path)
+    return keys is not None and (not name or name in keys.names)
+
+
 def _components(recipe: Recipe, program: str) -> Iterator[KeyProblem]:
     """Components of torchtune that are nearly one it has, and their parameters likewise."""
     for section in recipe.keys:

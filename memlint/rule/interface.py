@@ -18,7 +18,7 @@ from memlint.api.successors import (
     Runtime,
     Successor,
 )
-from memlint.recipes.keys import KeyProblem, key_problems
+from memlint.recipes.keys import KeyProblem, component_takes, key_problems
 from memlint.recipes.keys import Status as KeyStatus
 from memlint.recipes.kinds import Kind as RecipeKind
 from memlint.recipes.recipe import Option as RecipeOption
@@ -233,6 +233,7 @@ __all__ = [
     "call_after_load",
     "call_after_trainer",
     "call_beside",
+    "component_takes",
     "fix",
     "fuse_trainers_loss",
     "fuse_trl_loss",

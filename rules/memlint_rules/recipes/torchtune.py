@@ -10,7 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Recipe, advise, fix, remove_key, set_key, together
+from memlint.rule import (
+    Finding,
+    Level,
+    Recipe,
+    advise,
+    component_takes,
+    fix,
+    remove_key,
+    set_key,
+    together,
+)
 
 _CHECKPOINTING = "enable_activation_checkpointing"
 _OFFLOADING = "enable_activation_offloading"
@@ -230,7 +240,9 @@ def full_logits_loss(recipe: Recipe) -> Iterator[Finding]:
 
 def full_fine_tune(recipe: Recipe) -> Iterator[Finding]:
     package, _, builder = recipe.component("model").rpartition(".")
-    if _trains(recipe) and package.startswith("torchtune.models.") and not _is_adapter(recipe):
+    if not package.startswith("torchtune.models.") or _is_adapter(recipe):
+        return
+    if _trains(recipe) and component_takes(f"{package}.lora_{builder}"):
         yield Finding(
             recipe.option("model._component_").span,
             f"`{builder}` trains all weights: their gradients and optimizer states with them",
@@ -243,17 +255,21 @@ def unquantized_base(recipe: Recipe) -> Iterator[Finding]:
     package, _, builder = recipe.component("model").rpartition(".")
     if not _trains(recipe) or not builder.startswith("lora_") or _is_distributed(recipe):
         return
-    if recipe.has("quantizer"):
+    if recipe.has("quantizer") or recipe.option("model.quantize_base").is_value(True):
         return
     component = f"{package}.q{builder}"
+    if component_takes(component):
+        edits = set_key(recipe, "model._component_", repr(component))
+        proposed = fix(f"Use `{component}`", edits, unsafe=True)
+    elif component_takes(f"{package}.{builder}", "quantize_base"):
+        edits = set_key(recipe, "model.quantize_base", "True")
+        proposed = fix("Set `quantize_base: true`", edits, unsafe=True)
+    else:
+        return
     yield Finding(
         recipe.option("model._component_").span,
         f"`{builder}` keeps the frozen base in 2 bytes a weight, where NF4 takes half a byte",
-        fix(
-            f"Use `{component}`",
-            set_key(recipe, "model._component_", repr(component)),
-            unsafe=True,
-        ),
+        proposed,
         Level.HINT,
     )
 
