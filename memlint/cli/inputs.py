@@ -13,8 +13,9 @@ import click
 from memlint.cli.options import Common
 from memlint.project.config import ConfigError, Settings, load, nearest, override
 from memlint.project.discover import Found, Skipped, discover, is_excluded
+from memlint.recipes.files import is_recipe_file
 from memlint.reports.style import visible
-from memlint.run.checking import Progress
+from memlint.run.checking import Progress, is_maybe_recipe
 from memlint.run.jobs import Job, plan
 from memlint.run.session import Work
 from memlint.source.diagnostics import FileError
@@ -149,9 +150,11 @@ def check_prices(all_settings: Iterable[Settings], options: Common) -> None:
 
 
 def warn_if_empty(inputs: Inputs, paths: Sequence[str]) -> None:
-    if not inputs.jobs and not inputs.diagnostics:
+    if inputs.diagnostics or any(not is_recipe_file(job.path) or job.named for job in inputs.jobs):
+        return
+    if not any(is_maybe_recipe(job.path) for job in inputs.jobs):
         where = ", ".join(paths) or "."
-        click.echo(f"memlint: no Python files or notebooks found under {where}", err=True)
+        click.echo(f"memlint: no Python files, notebooks or recipes found under {where}", err=True)
 
 
 def make_cache(inputs: Inputs, options: Common) -> Cache | None:

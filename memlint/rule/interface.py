@@ -18,6 +18,11 @@ from memlint.api.successors import (
     Runtime,
     Successor,
 )
+from memlint.recipes.keys import KeyProblem, component_takes, key_problems
+from memlint.recipes.keys import Status as KeyStatus
+from memlint.recipes.kinds import Kind as RecipeKind
+from memlint.recipes.recipe import Option as RecipeOption
+from memlint.recipes.recipe import Recipe, names_quantized
 from memlint.rule.causal_loss import fuse_trainers_loss
 from memlint.rule.changes import add_option, set_item, set_option
 from memlint.rule.edits import (
@@ -78,6 +83,7 @@ from memlint.rule.padding import (
     padding_advice,
     share_of_padding,
 )
+from memlint.rule.recipe_changes import remove_key, rename_key, set_key
 from memlint.rule.references import Reference, reference_to
 from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
 from memlint.rule.triggers import COMPARED, LIBRARIES, PACKAGES
@@ -189,6 +195,8 @@ __all__ = [
     "Inline",
     "InsertStatement",
     "Kept",
+    "KeyProblem",
+    "KeyStatus",
     "Lengths",
     "Level",
     "Loop",
@@ -204,6 +212,9 @@ __all__ = [
     "Positions",
     "Preparation",
     "Purpose",
+    "Recipe",
+    "RecipeKind",
+    "RecipeOption",
     "Reference",
     "Refusal",
     "Remove",
@@ -247,6 +258,7 @@ __all__ = [
     "call_beside",
     "colocated_engines",
     "colocates_vllm",
+    "component_takes",
     "fix",
     "float32_loads",
     "frozen_models_with_autograd",
@@ -255,16 +267,21 @@ __all__ = [
     "fuse_trl_loss",
     "is_guarded",
     "is_switched_off",
+    "key_problems",
     "larger_evaluation_loops",
     "leave_padding_to_collator",
     "makes_own_mask",
     "method_of",
     "names_looked_up",
+    "names_quantized",
     "padding_advice",
     "prompt_sharing_trainer",
     "reference_to",
     "references_of_loops",
+    "remove_key",
+    "rename_key",
     "set_item",
+    "set_key",
     "set_option",
     "share_of_padding",
     "share_prompts",

@@ -26,6 +26,7 @@ _GROUPS = (
     ("Findings in hand-written loops", "memlint.rule.loops"),
     ("Words for triggers", "memlint.rule.triggers"),
     ("What a script says", "memlint.script"),
+    ("What a recipe says, and its edits", "memlint.recipes memlint.rule.recipe_changes"),
     ("Edits", "memlint.rule.edits"),
     ("What replaced a lost name or option", "memlint.api.successors"),
     ("Versions", "memlint.api"),

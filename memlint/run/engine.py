@@ -25,6 +25,7 @@ from memlint.source.diagnostics import FileError
 if TYPE_CHECKING:
     from memlint.api import Api
     from memlint.rule import Rule
+    from memlint.run.command_lines import CommandSettings
     from memlint.script import Script
     from memlint.script.project import Project
     from memlint.source import Source, Span
@@ -100,6 +101,8 @@ def check_source(
     by_code: frozenset[str] | None = None,
     runtime: bool = True,
     project: Project | None = None,
+    launched: bool = False,
+    command_line: CommandSettings | None = None,
 ) -> list[Violation]:
     """What ``rules`` find in ``source``, in order of place: ``examine`` without prices."""
     return examine(
@@ -112,6 +115,8 @@ def check_source(
         by_code=by_code,
         runtime=runtime,
         project=project,
+        launched=launched,
+        command_line=command_line,
     ).violations
 
 
@@ -126,6 +131,8 @@ def examine(
     by_code: frozenset[str] | None = None,
     runtime: bool = True,
     project: Project | None = None,
+    launched: bool = False,
+    command_line: CommandSettings | None = None,
     pricing: Pricing | None = None,
 ) -> Examined:
     """What ``rules`` find in ``source``, in order of place, suppressed findings left out.
@@ -137,6 +144,9 @@ def examine(
     if it is one of them. runtime: whether fixes may import the
     runtime package. project: the files around the script, where what it calls there is followed.
     pricing: what prices are computed for; without it there are none.
+    launched: the text ends with what a launch command gives to the script. command_line: what all
+    launch commands of the project give to it; what is found at one of these settings belongs to
+    them.
     """
     violations: list[Violation] = []
     run: Mapping[str, Any] | None = None
@@ -153,10 +163,18 @@ def examine(
             warnings.simplefilter("ignore", SyntaxWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
             around = () if project is None else (project,)
-            script = build_script(source, api, *around)
+            read = source
+            if command_line is not None and command_line.text:
+                from memlint.run.command_lines import appended
+
+                read = appended(source, command_line.text)
+            if launched or read is not source:
+                script = build_script(read, api, *around, launched=True)
+            else:
+                script = build_script(read, api, *around)
         for rule in chosen:
             try:
-                violations += [_violation(rule, finding) for finding in rule.findings(script)]
+                violations += [violation_of(rule, finding) for finding in rule.findings(script)]
             except (RecursionError, MemoryError):
                 raise
             except Exception as error:
@@ -166,9 +184,12 @@ def examine(
         if pricing is not None and violations:
             run = _run_of(script)
         script.forget()
-    violations = _once(violations)
-    if by_code is not None:
-        violations = [_advice(each) if _is_advice(each, by_code) else each for each in violations]
+    if command_line is not None and command_line.text:
+        from memlint.run.command_lines import in_script
+
+        violations = in_script(violations, len(source.data))
+    violations = once(violations)
+    violations = hints_as_advice(violations, by_code)
     if any(violation.fix is not None for violation in violations):
         from memlint.run.runtime_fixes import without_runtime
 
@@ -239,6 +260,13 @@ def _rank(violation: Violation, fits: bool) -> tuple[int, int, Span, str]:
     return group, -saved, violation.span, violation.code
 
 
+def hints_as_advice(violations: list[Violation], by_code: frozenset[str] | None) -> list[Violation]:
+    """``violations`` with advice in the place of fixes of hints that the user did not choose."""
+    if by_code is None:
+        return violations
+    return [_advice(each) if _is_advice(each, by_code) else each for each in violations]
+
+
 def _is_advice(violation: Violation, by_code: frozenset[str]) -> bool:
     """Whether its fix is a trade that the user did not choose."""
     fix = violation.fix
@@ -274,7 +302,7 @@ def _of_old_targets(violations: list[Violation], versions: Sequence[str]) -> lis
     return found
 
 
-def _once(violations: list[Violation]) -> list[Violation]:
+def once(violations: list[Violation]) -> list[Violation]:
     """In order of place, each thing said once: calls may share a dict of options, and its keys."""
     said: dict[tuple[Span, str, str], Violation] = {}
     for violation in violations:
@@ -307,7 +335,7 @@ class Checked(NamedTuple):
         except RecursionError:
             raise
         except Exception as error:
-            diagnostics = (*diagnostics, _defect(self.path, "showing what was found", error))
+            diagnostics = (*diagnostics, defect(self.path, "showing what was found", error))
         return FileResult(
             self.path,
             tuple(shown),
@@ -333,13 +361,14 @@ def check_file(
     runtime: bool = True,
     project: Project | None = None,
     pricing: Pricing | None = None,
+    command_line: CommandSettings | None = None,
 ) -> FileResult:
     """All that is found in the file at ``path`` (or in ``data``); never raises for bad input.
 
     named: the user named this file, so it is parsed even if no rule is selected by its words.
     api: the tables for a source, which may name versions itself.
     render: fixes are shown as text, which takes libcst.
-    by_code, runtime, project, pricing: as for ``examine``.
+    by_code, runtime, project, pricing, command_line: as for ``examine``.
     """
 
     def work() -> FileResult:
@@ -355,6 +384,7 @@ def check_file(
             runtime=runtime,
             project=project,
             pricing=pricing,
+            command_line=command_line,
         )
         return checked.result(rules, render=render)
 
@@ -376,7 +406,7 @@ def guarded(work: Callable[[], Result], failed: Callable[[FileError], Result], p
     except (RecursionError, MemoryError):
         return failed(FileError(path, "is nested too deeply to be read"))
     except Exception as error:
-        return failed(_defect(path, "memlint", error))
+        return failed(defect(path, "memlint", error))
 
 
 def check_data(
@@ -392,6 +422,7 @@ def check_data(
     runtime: bool = True,
     project: Project | None = None,
     pricing: Pricing | None = None,
+    command_line: CommandSettings | None = None,
 ) -> Checked:
     """As ``check_file``, before it is shown. Raises RecursionError and MemoryError."""
     from memlint.source.diagnostics import ReadError
@@ -406,7 +437,7 @@ def check_data(
     diagnostics = list(left_out)
 
     def failed(rule: Rule, error: Exception) -> None:
-        diagnostics.append(_defect(path, f"rule {rule.code}", error))
+        diagnostics.append(defect(path, f"rule {rule.code}", error))
 
     violations: list[Violation] = []
     footprint: Footprint | None = None
@@ -427,6 +458,7 @@ def check_data(
             runtime=runtime,
             project=project,
             pricing=pricing,
+            command_line=command_line,
         )
         assumed, naming = _assumed(source, violations, tables)
     except SyntaxError as error:
@@ -434,8 +466,9 @@ def check_data(
     except (RecursionError, MemoryError):
         raise
     except Exception as error:
-        diagnostics.append(_defect(path, "the script model", error))
+        diagnostics.append(defect(path, "the script model", error))
     relied_on = project.digests() if project is not None else ()
+    relied_on += command_line.digests() if command_line is not None else ()
     return Checked(
         path, source, violations, tuple(diagnostics), assumed, naming, relied_on, footprint
     )
@@ -570,7 +603,7 @@ def _deepest(text: str) -> int:
     return deepest
 
 
-def _violation(rule: Rule, finding: Finding) -> Violation:
+def violation_of(rule: Rule, finding: Finding) -> Violation:
     level = finding.level or rule.level
     return Violation(rule.code, rule.name, level, finding.span, finding.message, finding.fix)
 
@@ -598,7 +631,7 @@ def _with_requirement(shown: ShownFix | None, fix: Fix | None) -> ShownFix | Non
     return shown._replace(requires=requires(fix))
 
 
-def _defect(path: str, what: str, error: Exception) -> FileError:
+def defect(path: str, what: str, error: Exception) -> FileError:
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 
+from memlint.script.command_line import CommandLine
 from memlint.script.expressions import EXPRESSIONS
 from memlint.script.forwards import ForwardRun, is_module
 from memlint.script.functions import call_function, library_base
@@ -57,11 +58,18 @@ class Interpreter:
     """One abstract run over one module.
 
     handlers: what known callables do, by qualified name, or by ``.method`` for methods of objects.
+    command_line: what a launch command gives to the script's parsers.
     """
 
-    def __init__(self, handlers: dict[str, Handler], project: Project | None = None) -> None:
+    def __init__(
+        self,
+        handlers: dict[str, Handler],
+        project: Project | None = None,
+        command_line: CommandLine | None = None,
+    ) -> None:
         self.handlers = handlers
         self.project = project
+        self.command_line = command_line
         # The scopes of the project's modules, None while one runs; and the file of each scope.
         self.module_scopes: dict[str, int | None] = {}
         self.homes: dict[int, str] = {}

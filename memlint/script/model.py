@@ -19,6 +19,7 @@ from memlint.script.branches import is_off_by_default
 from memlint.script.calls import Call, Config, ModelFacts, Trainer, is_language_model
 from memlint.script.checkpointing import deciding_call
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
+from memlint.script.command_line import CommandLine
 from memlint.script.datasets import Dataset, datasets_of, may_shorten_rows
 from memlint.script.effects import handlers
 from memlint.script.evaluation import Evaluation, evaluations_of, frozen_modules_of
@@ -1095,8 +1096,13 @@ def _sees(name: str) -> bool:
     )
 
 
-def build_script(source: Source, api: Api, project: Project | None = None) -> Script:
+def build_script(
+    source: Source, api: Api, project: Project | None = None, *, launched: bool = False
+) -> Script:
     """Read a script; with ``project``, what it calls of the files around it as well.
+
+    launched: the text ends with an assignment of the dict that a launch command gives to the
+    script (``memlint.script.command_line``).
 
     Raises SyntaxError as ``ast.parse`` does, and RecursionError where it is nested too deeply.
     """
@@ -1108,7 +1114,15 @@ def build_script(source: Source, api: Api, project: Project | None = None) -> Sc
         dont_inherit=True,
     )
     assert isinstance(tree, ast.Module)
-    run = Interpreter(_HANDLERS, project)
+    command_line: CommandLine | None = None
+    if launched:
+        given = tree.body[-1]
+        assert isinstance(given, ast.Assign)
+        assert isinstance(given.value, ast.Dict)
+        command_line = CommandLine(
+            given.value, lambda name, option: api.history(api.canonical(name), option) is not None
+        )
+    run = Interpreter(_HANDLERS, project, command_line)
     run.run(tree)
     return Script(source, tree, api, run)
 
