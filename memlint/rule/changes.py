@@ -24,7 +24,7 @@ def set_option(script: Script, call: Call, name: str, source: str) -> tuple[Edit
     None where it cannot be done surely: an unknown value is never overwritten.
     """
     setting = call.setting(name)
-    if setting.origin is Origin.COMMAND_LINE:
+    if setting.from_launch:
         return _set_default(script, setting, source)
     if setting.given is None or (isinstance(call, Config) and call.fed_by_parser):
         return _set_default(script, setting, source) if setting.by_default else None

@@ -25,7 +25,7 @@ _GROUPS = (
     ("What padding costs and who pads", "memlint.rule.padding"),
     ("Words for triggers", "memlint.rule.triggers"),
     ("What a script says", "memlint.script"),
-    ("What a recipe says", "memlint.recipes"),
+    ("What a recipe says, and its edits", "memlint.recipes memlint.rule.recipe_changes"),
     ("Edits", "memlint.rule.edits"),
     ("What replaced a lost name or option", "memlint.api.successors"),
     ("Versions", "memlint.api"),

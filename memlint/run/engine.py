@@ -24,6 +24,7 @@ from memlint.source.diagnostics import FileError
 if TYPE_CHECKING:
     from memlint.api import Api
     from memlint.rule import Rule
+    from memlint.run.command_lines import CommandSettings
     from memlint.script.project import Project
     from memlint.source import Source, Span
 
@@ -99,6 +100,7 @@ def check_source(
     runtime: bool = True,
     project: Project | None = None,
     launched: bool = False,
+    command_line: CommandSettings | None = None,
 ) -> list[Violation]:
     """What ``rules`` find in ``source``, in order of place, suppressed findings left out.
 
@@ -107,7 +109,9 @@ def check_source(
     hand. by_code: the rules that the user selected by code or name; None: all. A hint of another
     rule is advice: its fix is a trade that nobody asked for. runtime: whether fixes may import the
     runtime package. project: the files around the script, where what it calls there is followed.
-    launched: the text ends with what a launch command gives to the script.
+    launched: the text ends with what a launch command gives to the script. command_line: what all
+    launch commands of the project give to it; what is found at one of these settings belongs to
+    them.
     """
     violations: list[Violation] = []
     chosen = (prefilter or Prefilter(rules)).asked(source.data)
@@ -119,10 +123,15 @@ def check_source(
             warnings.simplefilter("ignore", SyntaxWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
             around = () if project is None else (project,)
-            if launched:
-                script = build_script(source, api, *around, launched=True)
+            read = source
+            if command_line is not None and command_line.text:
+                from memlint.run.command_lines import appended
+
+                read = appended(source, command_line.text)
+            if launched or read is not source:
+                script = build_script(read, api, *around, launched=True)
             else:
-                script = build_script(source, api, *around)
+                script = build_script(read, api, *around)
         for rule in chosen:
             try:
                 violations += [violation_of(rule, finding) for finding in rule.findings(script)]
@@ -133,6 +142,10 @@ def check_source(
                     raise
                 on_error(rule, error)
         script.forget()
+    if command_line is not None and command_line.text:
+        from memlint.run.command_lines import in_script
+
+        violations = in_script(violations, len(source.data))
     violations = once(violations)
     violations = hints_as_advice(violations, by_code)
     if any(violation.fix is not None for violation in violations):
@@ -244,13 +257,14 @@ def check_file(
     by_code: frozenset[str] | None = None,
     runtime: bool = True,
     project: Project | None = None,
+    command_line: CommandSettings | None = None,
 ) -> FileResult:
     """All that is found in the file at ``path`` (or in ``data``); never raises for bad input.
 
     named: the user named this file, so it is parsed even if no rule is selected by its words.
     api: the tables for a source, which may name versions itself.
     render: fixes are shown as text, which takes libcst.
-    by_code, runtime, project: as for ``check_source``.
+    by_code, runtime, project, command_line: as for ``check_source``.
     """
 
     def work() -> FileResult:
@@ -265,6 +279,7 @@ def check_file(
             by_code=by_code,
             runtime=runtime,
             project=project,
+            command_line=command_line,
         )
         return checked.result(rules, render=render)
 
@@ -301,6 +316,7 @@ def check_data(
     by_code: frozenset[str] | None = None,
     runtime: bool = True,
     project: Project | None = None,
+    command_line: CommandSettings | None = None,
 ) -> Checked:
     """As ``check_file``, before it is shown. Raises RecursionError and MemoryError."""
     from memlint.source.diagnostics import ReadError
@@ -334,6 +350,7 @@ def check_data(
             by_code=by_code,
             runtime=runtime,
             project=project,
+            command_line=command_line,
         )
         assumed, naming = _assumed(source, violations, tables)
     except SyntaxError as error:
@@ -343,6 +360,7 @@ def check_data(
     except Exception as error:
         diagnostics.append(defect(path, "the script model", error))
     relied_on = project.digests() if project is not None else ()
+    relied_on += command_line.digests() if command_line is not None else ()
     return Checked(path, source, violations, tuple(diagnostics), assumed, naming, relied_on)
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from memlint.recipes.launch import Command, Flag, kind_of, read_commands
+from memlint.recipes.launch import Command, Flag
 from memlint.rule.edits import Edit, RenameItem, ReplaceExpression, SetItem
 from memlint.rule.findings import Applicability, Fix, Violation
+from memlint.run.command_lines import LEAD, MAX_BYTES, PARSERS, commands_of, paths_of, written
 from memlint.run.engine import OnError, Prefilter, check_source
 from memlint.source import Source, Span
 from memlint.source.bounded import read_regular
@@ -29,12 +30,6 @@ if TYPE_CHECKING:
 NO_COMMANDS = "starts no training script: nothing to check"
 # On whose versions it depends what is found.
 LIBRARIES = frozenset({"trl", "transformers"})
-_PARSERS = re.compile(rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser")
-_MAX_BYTES = 300_000
-_MAX_COMMANDS = 40
-_MAX_PARENTS = 4
-_ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
-_NAME = "_memlint_command_line"
 
 Tables = Callable[[Source], "Api"]
 
@@ -58,14 +53,14 @@ class Launched(NamedTuple):
 
 def with_command(script: Source, command: Command) -> Launched:
     """``script`` with the settings of ``command``."""
-    head = f"{script.text}\n{_NAME} = "
+    head = f"{script.text}{LEAD}"
     parts: list[str] = ["{"]
     at = begin = len(head.encode("utf-8", "surrogatepass"))
     at += 1
     places: dict[Span, _Place] = {}
     flags = {flag.name: flag for flag in command.settings if flag.form == "option"}
     for flag in flags.values():
-        name, value = repr(flag.name), _written(flag)
+        name, value = repr(flag.name), written(flag)
         for text, is_name in ((name, True), (value, False)):
             size = len(text.encode("utf-8", "surrogatepass"))
             places[Span(at, at + size)] = _Place(Span(at, at + size), flag, is_name)
@@ -74,11 +69,6 @@ def with_command(script: Source, command: Command) -> Launched:
     parts.append("}")
     source = Source(script.path, f"{head}{''.join(parts)}\n")
     return Launched(source, begin, Span(begin, at + 1), places)
-
-
-def _written(flag: Flag) -> str:
-    """A value as Python; that of an option that may be followed by others is not known."""
-    return repr(list(flag.value) if isinstance(flag.value, tuple) else flag.value)
 
 
 def check_launch_source(
@@ -95,7 +85,7 @@ def check_launch_source(
     """What ``rules`` find in the commands of ``source``, in order of place."""
     violations: list[Violation] = []
     for command in commands_of(source):
-        paths = list(_paths(command, place))
+        paths = list(paths_of(command, place))
         found = next(filter(os.path.isfile, paths), None)
         if relied_on is not None:
             relied_on.update(paths)
@@ -123,46 +113,11 @@ def check_launch_source(
     return violations
 
 
-def commands_of(source: Source) -> list[Command]:
-    """The commands that start a script with settings of its own."""
-    kind = kind_of(source.path)
-    commands = read_commands(source.text, kind) if kind is not None else ()
-    return [
-        command
-        for command in commands
-        if command.settings and command.target is not None and command.target.kind == "script"
-    ][:_MAX_COMMANDS]
-
-
-def _paths(command: Command, place: str) -> Iterator[str]:
-    """The files that a command in the file at ``place`` may start, the likeliest first."""
-    target = command.target
-    if target is None or target.text is None or not target.text.endswith(".py"):
-        return
-    if command.folder is None or os.path.isabs(os.path.join(command.folder, target.text)):
-        return
-    for folder in _folders(place):
-        yield os.path.normpath(os.path.join(folder, command.folder, target.text))
-
-
-def _folders(place: str) -> Iterator[str]:
-    """The folders that a file's commands may be run in: its own, and those up to the root."""
-    folder = os.path.dirname(os.path.abspath(place))
-    for _ in range(_MAX_PARENTS):
-        yield folder
-        if any(os.path.exists(os.path.join(folder, mark)) for mark in _ROOTS):
-            return
-        above = os.path.dirname(folder)
-        if above == folder:
-            return
-        folder = above
-
-
 def _script(path: str) -> Source | None:
     """The script at ``path`` if a parser of its own reads the command line."""
     try:
-        data = read_regular(path, _MAX_BYTES)
-        if _PARSERS.search(data) is None:
+        data = read_regular(path, MAX_BYTES)
+        if PARSERS.search(data) is None:
             return None
         source = read_source(path, data)
         ast.parse(source.text)

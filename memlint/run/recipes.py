@@ -28,6 +28,7 @@ from memlint.rule.edits import (
 )
 from memlint.rule.findings import Applicability, Fix, Level, Violation
 from memlint.run.around import Around
+from memlint.run.command_lines import commands_of
 from memlint.run.engine import (
     Checked,
     OnError,
@@ -38,7 +39,7 @@ from memlint.run.engine import (
     once,
     violation_of,
 )
-from memlint.run.launches import LIBRARIES, NO_COMMANDS, check_launch_source, commands_of
+from memlint.run.launches import LIBRARIES, NO_COMMANDS, check_launch_source
 from memlint.run.runtime_fixes import runtime_imports
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError, ReadError

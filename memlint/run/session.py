@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from memlint.fix.fixpoint import Apply
     from memlint.rule import Rule
     from memlint.rule.findings import Violation
+    from memlint.run.command_lines import CommandSettings, Launches
     from memlint.run.jobs import Job
     from memlint.run.runs import Runs
     from memlint.script.project import Modules, Project
@@ -66,6 +67,7 @@ class Session:
         self._rules: dict[frozenset[str], _Rules] = {}
         self._targets = Targets()
         self._modules: Modules | None = None
+        self._launches: Launches | None = None
         self._runs: Runs | None = None
 
     def check_all(self, work: Iterable[Work]) -> Iterator[FileResult]:
@@ -112,6 +114,7 @@ class Session:
             by_code=job.by_code,
             runtime=job.runtime,
             project=self._project(job, data),
+            command_line=self._command_line(job, data),
         )
 
     def fix(self, job: Job, data: bytes) -> FixResult:
@@ -170,6 +173,7 @@ class Session:
             by_code=job.by_code,
             runtime=job.runtime,
             project=self._project(job, data),
+            command_line=self._command_line(job, data),
         )
 
     def _violations(
@@ -204,6 +208,7 @@ class Session:
             by_code=job.by_code if codes is None else None,
             runtime=job.runtime if codes is None else True,
             project=self._project(job, source.data) if codes is None else None,
+            command_line=self._command_line(job, source.data),
         )
 
     def _fixed(
@@ -255,6 +260,16 @@ class Session:
         if self._modules is None:
             self._modules = Modules()
         return project_of(job.place, data, self._modules)
+
+    def _command_line(self, job: Job, data: bytes) -> CommandSettings | None:
+        """What the launch commands of the project give to a script that reads a command line."""
+        if not (job.place.endswith(".py") and b"arse" in data):
+            return None
+        from memlint.run.command_lines import Launches
+
+        if self._launches is None:
+            self._launches = Launches()
+        return self._launches.of(job.place, data)
 
     def _runs_around(self, job: Job) -> Runs:
         """The runs that the files around a recipe start."""

@@ -377,17 +377,21 @@ def _parse_dataclasses(run: Interpreter, record: Record) -> Value | None:
     if isinstance(given, Sequence) and given.open:
         return UNKNOWN
     declared = {name for cls in classes if isinstance(cls, Class) for name, _ in run.fields(cls)}
-    made = tuple(_fed_by_parser(run, record, cls, declared) for cls in classes)
     wants_rest = record.keywords.get("return_remaining_strings")
+    strict = wants_rest is None
+    made = tuple(_fed_by_parser(run, record, cls, declared, strict) for cls in classes)
     if wants_rest is not None:
         return Sequence((*made, UNKNOWN), "tuple")
     return Sequence(made, "tuple")
 
 
-def _fed_by_parser(run: Interpreter, record: Record, cls: Value, declared: set[str]) -> Value:
+def _fed_by_parser(
+    run: Interpreter, record: Record, cls: Value, declared: set[str], strict: bool
+) -> Value:
     """An instance whose fields a command line or a file may set; their defaults are a default.
 
-    declared: the fields of all classes of the script that the parser fills.
+    declared: the fields of all classes of the script that the parser fills. strict: what no class
+    takes stops the script.
     """
     if isinstance(cls, Class):
         made = run.new_object(
@@ -400,22 +404,35 @@ def _fed_by_parser(run: Interpreter, record: Record, cls: Value, declared: set[s
         return UNKNOWN
     made.open = True
     if run.command_line is not None:
-        _launched_fields(run, run.command_line, made, declared)
+        _launched_fields(run, run.command_line, made, declared if strict else None)
     return made
 
 
 def _launched_fields(
-    run: Interpreter, given: CommandLine, made: Object, declared: set[str]
+    run: Interpreter, given: CommandLine, made: Object, declared: set[str] | None
 ) -> None:
-    """Give an instance what the launch command sets."""
+    """Give an instance what the launch command sets.
+
+    declared: fields of the script's classes, which are no options of a library's; None: an option
+    that the class no longer has would be passed over, and is left out.
+    """
     own = dict(run.fields(made.cls)) if made.cls is not None else {}
     for option in given.names:
         if option in own:
-            value = given.value(option, kind_of_annotation(ast.unparse(own[option].annotation)))
-        elif option in declared or made.type is None or not given.takes(made.type, option):
+            kind = kind_of_annotation(ast.unparse(own[option].annotation))
+            value = given.value(option, kind)
+            if value is not None:
+                # No place of the name: what the script declares itself, no release renames.
+                run.set_slot(made, option, Slot(value, How.FIELD))
             continue
-        else:
-            value = given.value(option, "")
+        if (
+            declared is None
+            or option in declared
+            or made.type is None
+            or not given.takes(made.type, option)
+        ):
+            continue
+        value = given.value(option, "")
         if value is not None:
             run.set_slot(made, option, Slot(value, How.ITEM, given.node))
 

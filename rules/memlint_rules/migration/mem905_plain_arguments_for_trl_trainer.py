@@ -54,9 +54,14 @@ def _why(script: Script, trainer: Trainer, config: Config, wanted: str) -> str:
     ]
     if homeless:
         return f"there is no place in them for `{homeless[0]}`, an option of `{name}`"
-    cancelled = " and ".join(_cancelled(script, trainer, config, wanted, sure=False))
-    if cancelled:
-        return f"where nothing turns them on, {cancelled} are off, against the defaults of `{name}`"
+    doubtful = list(_cancelled(script, trainer, config, wanted, sure=False))
+    if doubtful:
+        cancelled = " and ".join(doubtful)
+        them, are = ("them", "are") if len(doubtful) > 1 else ("it", "is")
+        return (
+            f"where nothing turns {them} on, {cancelled} {are} off, "
+            f"against the defaults of `{name}`"
+        )
     return ""
 
 
