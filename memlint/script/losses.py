@@ -217,6 +217,9 @@ def _is_one_a_token(script: Script, gather: ast.Call | None) -> bool:
     """Whether a ``gather`` makes one number a position in some run."""
     if gather is None:
         return False
+    if any(operation == "squeeze" for _, operation, _ in script.uses_at(gather)):
+        # An index of several columns would leave nothing to squeeze.
+        return True
     made = [one for one in options(script.value(gather)) if isinstance(one, Tensor)]
     made += [use[0] for use in script.uses_at(gather)]
     return any(tensor.width is Width.ONE for tensor in made)
