@@ -26,8 +26,7 @@ from memlint.rule import (
     advise,
 )
 
-# Billions of parameters.
-_LEAST = 0.5
+_LEAST = 0.5  # billions of parameters
 _WITH_ADAPTER = tuple(
     f"peft.{name}.from_pretrained" for name in ("AutoPeftModelForCausalLM", "AutoPeftModel")
 )
