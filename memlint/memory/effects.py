@@ -68,7 +68,7 @@ Reader = Callable[[Any, Settings], Mapping[str, Any]]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-def _no_logits(known: Settings) -> Mapping[str, Any]:
+def no_logits(known: Settings) -> Mapping[str, Any]:
     """A loss that never has all logits: TRL's tiles in its trainers, else gradients by pieces."""
     if known.loss != "full_logits":
         return _NOTHING
@@ -106,10 +106,10 @@ def _quantized(known: Settings) -> Mapping[str, Any]:
 # What the rules stand for. A rule that is not here is priced by its edits or by its own word; one
 # whose saving is time, padding or a guess (lengths of data) has no price.
 _BY_CODE: Mapping[str, Effect] = {
-    "MEM201": _no_logits,
-    "MEM202": _no_logits,
-    "MEM203": _no_logits,
-    "MEM204": _no_logits,
+    "MEM201": no_logits,
+    "MEM202": no_logits,
+    "MEM203": no_logits,
+    "MEM204": no_logits,
     "MEM301": _checkpointed,
     "MEM303": lambda known: _checkpointed(known) if known.checkpointing == "reentrant" else {},
     "MEM304": _no_scores,
@@ -169,7 +169,7 @@ _OPTIONS: Mapping[str, Reader] = {
     "activation_offloading": _flag(lambda known: {"offload": "activations"}),
     "use_liger_kernel": _flag(lambda known: {"loss": "liger"}),
     "use_liger_loss": _flag(lambda known: {"loss": "liger"}),
-    "loss_type": lambda value, known: _no_logits(known) if value == "chunked_nll" else _NOTHING,
+    "loss_type": lambda value, known: no_logits(known) if value == "chunked_nll" else _NOTHING,
     "bf16": _mixed("bfloat16"),
     "fp16": _mixed("float16"),
     "dtype": _DTYPE,
@@ -185,8 +185,8 @@ _OPTIONS: Mapping[str, Reader] = {
     "gradient_accumulation_steps": _number("gradient_accumulation"),
 }
 _CALLS: Mapping[str, Effect] = {
-    "fuse_causal_lm_loss": _no_logits,
-    "fuse_trl_losses": _no_logits,
+    "fuse_causal_lm_loss": no_logits,
+    "fuse_trl_losses": no_logits,
     "gradient_checkpointing_enable": _checkpointed,
     "checkpoint_activations": _checkpointed,
     "offload_activations": lambda known: {"offload": "activations"},

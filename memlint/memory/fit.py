@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from memlint.memory.effects import Changes, effect_of
+from memlint.memory.effects import Changes, effect_of, no_logits
 from memlint.memory.prices import Run, merged
 from memlint.memory.settings import Quantization, Settings, SettingsError
 from memlint.rule.findings import Applicability, Violation
@@ -32,9 +32,9 @@ _TIME: dict[str, float] = {
     "loss": 0.02,
     "optimizer": 0.02,
     "method": 0.05,
-    "offload": 0.15,
     "quantization": 0.25,
     "checkpointing": 0.33,
+    "offload": 0.4,  # unrecomputed activations cross the bus twice
 }
 _NF4: Changes = (("method", "qlora"), ("quantization", Quantization(bits=4, type="nf4")))
 
@@ -172,6 +172,13 @@ def _joined(one: Measure, other: Measure) -> Measure:
 
 def _by_hand(known: Settings) -> Iterator[tuple[str, Changes]]:
     """What a person may do where the rules have nothing left."""
+    if known.checkpointing == "none":
+        yield "Checkpoint activations", (("checkpointing", "full"),)
+    if known.loss == "full_logits":
+        yield (
+            "Compute the loss without the logits: `memlint_runtime.fuse_causal_lm_loss(model)`",
+            tuple(no_logits(known).items()),
+        )
     if known.offload == "none":
         yield "Offload activations to the host", (("offload", "activations"),)
     if known.method == "full":

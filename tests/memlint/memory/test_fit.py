@@ -79,6 +79,13 @@ def test_where_nothing_fits_the_least_is_said() -> None:
     assert found.micro_batch == 0
 
 
+def test_settings_without_a_script_are_fitted_by_hand() -> None:
+    found = fit(made(method="lora", model="Qwen/Qwen2.5-7B", micro_batch=4, seq_len=2048), ())
+    assert found.fits
+    assert found.applied == ()
+    assert ("checkpointing", "full") in merged(each.changes for each in found.by_hand)
+
+
 def test_fixes_of_one_effect_are_one_change() -> None:
     both = [violation("MEM201", Applicability.SAFE), violation("MEM204", Applicability.UNSAFE)]
     (logits,) = [each for each in candidates(made(micro_batch=8, seq_len=1024), both) if each.codes]
