@@ -94,7 +94,7 @@ class Cell:
     def __init__(self, model: str, **settings: Any) -> None:
         self.model = model
         self.hybrid = model == "LFM2"
-        self.layers = 4 if self.hybrid else int(settings.pop("layers", 3))
+        self.layers = int(settings.pop("layers", 3))
         self.settings = settings
 
     @property
@@ -366,7 +366,9 @@ def cells() -> Iterator[Cell]:
     for model in ("LFM2", "Qwen/Qwen3-Next-80B-A3B-Instruct"):
         yield Cell(model, micro_batch=1, seq_len=1024, layers=4)
         yield Cell(model, micro_batch=4, seq_len=1024, layers=4, checkpointing="full")
-        yield Cell(model, micro_batch=1, seq_len=4096, layers=4, method="lora", lora=short)
+    # Qwen3-Next's own gated delta rule runs as a reference on the CPU, which keeps other tensors
+    # than the kernels that are modelled; with LoRA nothing larger covers them.
+    yield Cell("LFM2", micro_batch=1, seq_len=4096, layers=4, method="lora", lora=short)
     for model in ("Qwen/Qwen2.5-0.5B", "meta-llama/Llama-3.2-1B", "Qwen/Qwen3-1.7B"):
         common: dict[str, Any] = {
             "method": "lora",
