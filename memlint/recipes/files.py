@@ -28,4 +28,9 @@ def may_hold_recipe(path: str, data: bytes) -> bool:
     """Whether a file of this name and these bytes may hold a recipe, or start a script."""
     if is_document(path):
         return may_be_recipe(data)
-    return len(data) <= MAX_BYTES and (may_launch(data) or _PROGRAMS.search(data) is not None)
+    return len(data) <= MAX_BYTES and (may_launch(data) or may_run_recipe(data))
+
+
+def may_run_recipe(data: bytes) -> bool:
+    """Whether launch commands in ``data`` may start a program that reads recipes."""
+    return _PROGRAMS.search(data) is not None

@@ -7,13 +7,11 @@ the newest's: a slip of the pen, not a key of a program of the user's own.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from memlint.recipes import schemas
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import Option, Recipe
 
@@ -50,6 +48,8 @@ class KeyProblem(NamedTuple):
 
 def key_problems(recipe: Recipe) -> Iterator[KeyProblem]:
     """The keys at the top, and the components, that the newest release does not take."""
+    from memlint.recipes import schemas
+
     name = _NAMES.get(recipe.kind)
     known = schemas.known_keys(name) if name is not None else None
     if name is None or known is None:
@@ -75,12 +75,16 @@ def key_problems(recipe: Recipe) -> Iterator[KeyProblem]:
 
 def component_takes(path: str, name: str = "") -> bool:
     """Whether torchtune has the component, with a parameter of this name if one is given."""
+    from memlint.recipes import schemas
+
     keys = schemas.component_keys(path)
     return keys is not None and (not name or name in keys.names)
 
 
 def _components(recipe: Recipe, program: str) -> Iterator[KeyProblem]:
     """Components of torchtune that are nearly one it has, and their parameters likewise."""
+    from memlint.recipes import schemas
+
     for section in recipe.keys:
         path = recipe.component(section)
         if not path.startswith("torchtune."):
@@ -112,6 +116,8 @@ def _is_slip(path: str, known: str) -> bool:
 
 
 def _instead(name: str, key: str) -> str:
+    from memlint.recipes import schemas
+
     found = schemas.replacement(name, None, key)
     if found is None:
         return ""
@@ -119,6 +125,8 @@ def _instead(name: str, key: str) -> str:
 
 
 def _alike(key: str, known: frozenset[str]) -> str:
+    import difflib
+
     near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=_ALIKE)
     return near[0] if near else ""
 

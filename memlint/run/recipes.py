@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.recipes.document import DocumentError, is_document
+from memlint.recipes.files import may_run_recipe
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.rule.edits import (
@@ -129,6 +130,8 @@ def recipes_of(source: Source, runs: Runs | None = None) -> list[Recipe]:
     if is_document(source.path):
         recipe = read_recipe(source)
         return [] if recipe is None else [recipe]
+    if not may_run_recipe(source.data):
+        return []
     from memlint.recipes.commands import recipe_of
     from memlint.recipes.launch import kind_of, read_commands
 
