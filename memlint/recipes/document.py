@@ -374,10 +374,10 @@ def _offsets(text: str) -> _Offsets:
 
 # -- JSON ------------------------------------------------------------------------------------------
 
-_JSON_TOKEN = re.compile(
-    rb'\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<mark>[{}\[\]:,])'
-    rb"|(?P<word>-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null|NaN|-?Infinity))",
-    re.DOTALL,
+# Compiled when the first JSON file is read: every check imports this module.
+_JSON_TOKEN = (
+    rb'(?s)\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<mark>[{}\[\]:,])'
+    rb"|(?P<word>-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null|NaN|-?Infinity))"
 )
 
 
@@ -393,7 +393,7 @@ def _read_json(source: Source, builder: _Builder) -> None:
         raise DocumentError(place) from None
     except (ValueError, RecursionError):
         raise _error(source, "cannot be read as JSON") from None
-    for token in _JSON_TOKEN.finditer(source.data):
+    for token in re.finditer(_JSON_TOKEN, source.data):
         kind = token.lastgroup or "mark"
         text = token[kind]
         span = Span(*token.span(kind))
@@ -416,6 +416,6 @@ def _require_shallow(source: Source) -> None:
 def _brackets(data: bytes) -> Iterable[bytes]:
     return (
         token["mark"]
-        for token in _JSON_TOKEN.finditer(data)
+        for token in re.finditer(_JSON_TOKEN, data)
         if token["mark"] and token["mark"] in b"[]{}"
     )

@@ -13,7 +13,7 @@ from memlint.recipes.kinds import may_be_recipe
 from memlint.recipes.launch_kinds import is_launch_file, may_launch
 
 # Programs whose commands are recipes of their own.
-_PROGRAMS = re.compile(
+_PROGRAMS = (
     rb"\b(?:tune\s+run|trl\s+(?:sft|dpo|grpo|kto|orpo|cpo|reward|rloo)|llamafactory-cli|lmf|"
     rb"axolotl)\b"
 )
@@ -33,4 +33,4 @@ def may_hold_recipe(path: str, data: bytes) -> bool:
 
 def may_run_recipe(data: bytes) -> bool:
     """Whether launch commands in ``data`` may start a program that reads recipes."""
-    return _PROGRAMS.search(data) is not None
+    return re.search(_PROGRAMS, data) is not None

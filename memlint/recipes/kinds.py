@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 
 # Every recipe of a kind has one of these words.
-_WORDS = re.compile(
+_WORDS = (
     rb"_component_|model_name_or_path|base_model|distributed_type|compute_environment"
     rb"|zero_optimization|train_micro_batch_size_per_gpu"
 )
@@ -59,7 +59,7 @@ _ACCELERATE = frozenset(
 
 def may_be_recipe(data: bytes) -> bool:
     """Whether a file of these bytes has a word that every recipe has, and a recipe's size."""
-    return len(data) <= MAX_BYTES and _WORDS.search(data) is not None
+    return len(data) <= MAX_BYTES and re.search(_WORDS, data) is not None
 
 
 def kind_of(root: MappingNode) -> Kind | None:

@@ -57,7 +57,9 @@ def unchecked_activations(recipe: Recipe) -> Iterator[Finding]:
     if recipe.has("fsdp_config.activation_checkpointing") or _is_unsloth(recipe):
         return
     edits = None
-    if option.value is None and not isinstance(recipe.option("fsdp").value, list):
+    # FSDP checkpoints by its own wrapper, and plugins may train elsewhere.
+    others = ("fsdp", "fsdp_config", "plugins")
+    if option.value is None and not any(recipe.has(key) for key in others):
         edits = set_key(recipe, "gradient_checkpointing", "True")
     yield Finding(
         option.span,
