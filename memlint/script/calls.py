@@ -319,7 +319,7 @@ class Trainer(Call):
     @cached_property
     def trains(self) -> bool:
         """Whether it may train; False where it definitely only evaluates, predicts or saves."""
-        return may_train(self, self.script.records, self.script.method_calls("train"))
+        return may_train(self, self.script.trainer_uses(self), self.script.method_calls("train"))
 
     @cached_property
     def args(self) -> Setting:

@@ -54,6 +54,7 @@ from memlint.script.purpose import Purpose
 from memlint.script.settings import Setting, python_value, setting_of, unified
 from memlint.script.tensors import Tensor, Use, Width
 from memlint.script.tokenization import Tokenization, tokenizations_of
+from memlint.script.trainers import TrainerUse, uses_by_trainer
 from memlint.script.training import (
     CLASSIFIERS,
     Event,
@@ -351,6 +352,17 @@ class Script(Tree):
     @cached_property
     def trainer_records(self) -> list[Record]:
         return [record for trainer in self.trainers for record in trainer.records]
+
+    def trainer_uses(self, trainer: Trainer) -> list[TrainerUse]:
+        """The calls on a trainer, and those that are handed it."""
+        uses = self._uses_by_trainer.get(trainer.node)
+        if uses is None:
+            uses = uses_by_trainer([trainer], self._run.records)[trainer.node]
+        return uses
+
+    @cached_property
+    def _uses_by_trainer(self) -> dict[ast.AST, list[TrainerUse]]:
+        return uses_by_trainer(self.trainers, self._run.records)
 
     def trainer_of(self, value: Value) -> Trainer | None:
         """The trainer that a value is."""

@@ -6,14 +6,15 @@ what rules report of training is not its fault. Whatever is unknown counts as tr
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from memlint.script.invocations import Record
 from memlint.script.values import Object, Sequence, Value, options
 
 if TYPE_CHECKING:
     from memlint.script.calls import Call, Trainer
-    from memlint.script.invocations import Record
 
 # Methods of trainers after which nothing has been learned.
 _WITHOUT_TRAINING = frozenset(
@@ -45,23 +46,42 @@ _EVALUATES = frozenset({"evaluate", "predict", "evaluation_loop", "prediction_lo
 _HARMLESS = frozenset({"print", "type", "repr", "str", "id", "isinstance", "hasattr", "del"})
 
 
-def may_train(trainer: Trainer, records: Iterable[Record], trains: tuple[Call, ...]) -> bool:
+class TrainerUse(NamedTuple):
+    """A call on a trainer (``on``), or one that is handed it."""
+
+    record: Record
+    on: bool
+
+
+def uses_by_trainer(
+    trainers: Iterable[Trainer], records: Iterable[Record]
+) -> dict[ast.AST, list[TrainerUse]]:
+    """The uses of each trainer, by the call that makes it, in one pass over all calls."""
+    found: dict[ast.AST, list[TrainerUse]] = {trainer.node: [] for trainer in trainers}
+    for record in records:
+        given = (*record.arguments, *(slot.value for slot in record.keywords.values()))
+        on = set(_made_by(record.receiver)) if record.receiver is not None else set()
+        for node in (on & found.keys()) - {record.node}:
+            found[node].append(TrainerUse(record, True))
+        if given and record.name not in _HARMLESS:
+            nodes = {one for value in given for one in _made_by(value) if one in found}
+            for node in nodes - on - {record.node}:
+                found[node].append(TrainerUse(record, False))
+    return found
+
+
+def may_train(trainer: Trainer, uses: Iterable[TrainerUse], trains: tuple[Call, ...]) -> bool:
     """Whether anything may train ``trainer``; False only where the script definitely does not.
 
-    records: every call of the script. trains: its calls of methods named ``train``.
+    uses: of the trainer. trains: the script's calls of methods named ``train``.
     """
     if _may_be_on(trainer, trains):
         return True
     methods: set[str] = set()
-    for record in records:
-        if record.node is trainer.node:
-            continue
-        if record.receiver is not None and _is_one(trainer, record.receiver):
-            methods.add(record.name.rpartition(".")[2])
-        elif record.name not in _HARMLESS and any(
-            _is_one(trainer, value) for value in _arguments(record)
-        ):
+    for record, on in uses:
+        if not on:
             return True
+        methods.add(record.name.rpartition(".")[2])
     if not methods <= _WITHOUT_TRAINING:
         return True
     return not methods & _EVALUATES
@@ -78,11 +98,14 @@ def _may_be_on(trainer: Trainer, trains: tuple[Call, ...]) -> bool:
     return False
 
 
-def _arguments(record: Record) -> Iterator[Value]:
-    for value in (*record.arguments, *(slot.value for slot in record.keywords.values())):
-        yield value
-        if isinstance(value, Sequence):
-            yield from value.items
+def _made_by(value: Value) -> Iterator[ast.AST]:
+    """The calls that may have made a value, or an item of a list."""
+    for one in options(value):
+        items = one.items if isinstance(one, Sequence) else (one,)
+        for item in items:
+            for made in options(item):
+                if isinstance(made, Object) and made.node is not None:
+                    yield made.node
 
 
 def _is_one(trainer: Trainer, value: Value) -> bool:
