@@ -21,16 +21,18 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from tests.fake_card import CARD, CardCopies, carry, install_card, streaming_to_the_card
 from tests.runtime.streaming.training import Case, adapted, base
 
+FEW: dict[str, Any] = {"num_hidden_layers": 2}
 CASES = {
-    "plain": Case(),
-    "non-reentrant": Case(checkpointing="non-reentrant"),
-    "reentrant": Case(checkpointing="reentrant"),
-    "fused": Case(fused=True),
-    "fused, tied": Case(fused=True, changes={"tie_word_embeddings": True}),
-    "tied": Case(changes={"tie_word_embeddings": True}),
-    "DoRA": Case(dora=True),
-    "experts": Case("mixtral", dtype=torch.bfloat16, changes={"output_router_logits": False}),
-    "gpt2": Case("gpt2"),
+    "plain": Case(changes=FEW),
+    "non-reentrant": Case(checkpointing="non-reentrant", changes=FEW),
+    "reentrant": Case(checkpointing="reentrant", changes=FEW),
+    "fused": Case(fused=True, changes=FEW),
+    "fused, tied": Case(fused=True, changes={**FEW, "tie_word_embeddings": True}),
+    "DoRA": Case(dora=True, changes=FEW),
+    "experts": Case(
+        "mixtral", dtype=torch.bfloat16, changes={**FEW, "output_router_logits": False}
+    ),
+    "gpt2": Case("gpt2", changes={"n_layer": 2}),
 }
 
 
@@ -62,7 +64,7 @@ def check(case: Case) -> str:
             gc.collect()
             _expect(tracker.current.total == before, "bytes stayed on the card")
         peak, ring = tracker.peak.total, streamed.ring.peak_bytes
-        _expect(streamed.ring.fetches > 8, "nothing was fetched")
+        _expect(streamed.ring.fetches > 4, "nothing was fetched")
         return f"host {streamed.host_bytes}, ring {ring}, peak of the card {peak} bytes"
 
 
