@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
 
 from memlint.api.refusals import Refusal
 from memlint.api.signatures import History
@@ -83,6 +86,7 @@ from memlint.rule.padding import (
     padding_advice,
     share_of_padding,
 )
+from memlint.rule.page import Example, Page, read_page
 from memlint.rule.recipe_changes import remove_key, rename_key, set_key
 from memlint.rule.references import Reference, reference_to
 from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
@@ -209,6 +213,7 @@ __all__ = [
     "Origin",
     "Output",
     "Owner",
+    "Page",
     "Positions",
     "Preparation",
     "Purpose",
@@ -292,32 +297,15 @@ __all__ = [
 ]
 
 
-class Example(Plain):
-    """A faulty script and what ``memlint fix`` makes of it: a test and a documentation section.
-
-    bad: a script in which the rule finds exactly ``findings`` faults.
-    good: the script after the rule's fixes, unsafe ones included; None where it has none to apply.
-    target: versions other than the newest, as ``--target`` takes them.
-    """
-
-    bad: str
-    good: str | None = None
-    findings: int = 1
-    target: str = ""
-    title: str = ""
-
-
 class Rule(Plain):
     """One fault.
 
     code, name: ``MEM301``, ``unchecked-activations``; the name names the fault, not the cure.
     summary: one line for tables.
-    why: what it costs and why, in a paragraph or two.
-    fix_safety: what the fix changes and when it is withheld.
     triggers: the file must contain a word of each of these sets for the rule to be asked; a tuple
         of words is searched in its order.
-    references: documentation or papers.
     skips: scripts that the rule says nothing of, whatever is in them.
+    written: what people read of it; by default the Markdown file beside the check's.
     on_request: whether it is asked only where its code or name is selected: a hint that would
         concern nearly every script.
     """
@@ -326,13 +314,10 @@ class Rule(Plain):
     name: str
     level: Level
     summary: str
-    why: str
     check: Callable[[Script], Iterable[Finding]]
     triggers: tuple[frozenset[str] | tuple[str, ...], ...]
-    examples: tuple[Example, ...]
-    fix_safety: str = ""
-    references: tuple[str, ...] = ()
     skips: tuple[Skip, ...] = ()
+    written: Page | None = None
     on_request: bool = False
 
     def findings(self, script: Script) -> Iterable[Finding]:
@@ -340,3 +325,33 @@ class Rule(Plain):
         if any(skip.holds(script) for skip in self.skips):
             return ()
         return self.check(script)
+
+    @property
+    def page(self) -> Page:
+        """What people read of it. Raises ValueError where that is missing or malformed."""
+        return self.written or _page_beside(self.check.__module__)
+
+    @property
+    def why(self) -> str:
+        """What it costs and why."""
+        return self.page.why
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """Faulty scripts and what the fixes make of them."""
+        return self.page.examples
+
+    @property
+    def fix_safety(self) -> str:
+        """What the fix changes and when it is withheld."""
+        return self.page.fix_safety
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Documentation or papers."""
+        return self.page.references
+
+
+@cache
+def _page_beside(module: str) -> Page:
+    return read_page(Path(sys.modules[module].__file__ or module).with_suffix(".md"))

@@ -18,8 +18,8 @@ from memlint.source.record import Plain
 _GROUPS = (
     (
         "What a rule is made of",
-        "memlint.rule.interface memlint.rule.findings memlint.rule.kit memlint.rule.changes "
-        "memlint.rule.references memlint.rule.causal_loss "
+        "memlint.rule.interface memlint.rule.page memlint.rule.findings memlint.rule.kit "
+        "memlint.rule.changes memlint.rule.references memlint.rule.causal_loss "
         "memlint.rule.trl_losses memlint.rule.shared_prompts memlint.rule.engines",
     ),
     ("What padding costs and who pads", "memlint.rule.padding"),

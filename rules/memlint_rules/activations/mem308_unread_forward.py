@@ -14,7 +14,6 @@ from memlint.rule import (
     LIBRARIES,
     TESTS,
     Certainty,
-    Example,
     Finding,
     Fix,
     Forward,
@@ -79,45 +78,7 @@ RULE = Rule(
     name="unread-forward",
     level=Level.WASTE,
     summary="a forward pass in a training step whose result nobody reads",
-    why=(
-        "A forward pass is a third of a step's work. With autograd on it also saves the "
-        "activations of all layers, which stay as long as its result has a name: twice the "
-        "activations where another pass follows. Found for language models whose load is in sight, "
-        "in the training step, where nothing reads a field of the output or hands it on. Silent in "
-        "scripts with hooks, calibration or caches, which read a pass by running it."
-    ),
-    fix_safety=(
-        "Unsafe: with dropout, the passes that follow draw other random numbers. Advice where its "
-        "result has a name."
-    ),
     check=check,
     skips=(TESTS,),
     triggers=(LIBRARIES, frozenset({"backward"})),
-    references=("https://docs.pytorch.org/docs/stable/notes/autograd.html",),
-    examples=(
-        Example(
-            title="run twice, read once",
-            bad="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    model(**batch)
-    loss = model(**batch).loss
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-            good="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    loss = model(**batch).loss
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-        ),
-    ),
 )

@@ -16,7 +16,6 @@ from memlint.rule import (
     Call,
     Config,
     Dataset,
-    Example,
     Finding,
     Fix,
     Level,
@@ -75,47 +74,8 @@ RULE = Rule(
     name="pageable-host-memory",
     level=Level.HINT,
     summary="a DataLoader without pinned memory",
-    why=(
-        "A batch in pageable memory is copied into a pinned buffer first and from there to the "
-        "GPU, and the program waits for it. With `pin_memory=True` the loader makes pinned batches "
-        "in a thread of its own, and `.to('cuda', non_blocking=True)` copies them while the GPU "
-        "computes. It saves time, not GPU memory, and little of it for text: a hint, given only "
-        "where the rule is selected. Trainers pin by default."
-    ),
-    fix_safety=(
-        "Safe where a collator of transformers makes the batches. Else unsafe: a collator or data "
-        "set that puts its tensors on the GPU itself cannot be pinned, and stops."
-    ),
     check=check,
     skips=(OFF_CUDA, UNSLOTH, TESTS),
     triggers=(frozenset({"DataLoader", "dataloader_pin_memory"}),),
-    references=("https://docs.pytorch.org/docs/stable/data.html#memory-pinning",),
     on_request=True,
-    examples=(
-        Example(
-            title="a loader",
-            bad="""\
-from torch.utils.data import DataLoader
-from transformers import AutoModelForCausalLM, DataCollatorForSeq2Seq
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
-loader = DataLoader(rows, batch_size=8, collate_fn=DataCollatorForSeq2Seq(tokenizer))
-for batch in loader:
-    model(**batch.to("cuda")).loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-            good="""\
-from torch.utils.data import DataLoader
-from transformers import AutoModelForCausalLM, DataCollatorForSeq2Seq
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
-loader = DataLoader(rows, batch_size=8, collate_fn=DataCollatorForSeq2Seq(tokenizer), pin_memory=True)
-for batch in loader:
-    model(**batch.to("cuda")).loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-        ),
-    ),
 )

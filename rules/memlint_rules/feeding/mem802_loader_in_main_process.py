@@ -15,7 +15,6 @@ from memlint.rule import (
     UNSLOTH,
     Call,
     Config,
-    Example,
     Finding,
     Level,
     Purpose,
@@ -71,37 +70,8 @@ RULE = Rule(
     name="loader-in-main-process",
     level=Level.HINT,
     summary="no workers that load data",
-    why=(
-        "With no workers the training process reads, tokenizes and collates each batch itself, and "
-        "the GPU stands still meanwhile. Two to four workers hide that where rows are prepared on "
-        "the fly; where they are tokenized beforehand there is little to hide. It saves time, not "
-        "GPU memory, and each worker takes host memory: a hint, given only where the rule is "
-        "selected. Silent for streamed data, which every worker would read in full."
-    ),
-    fix_safety=(
-        "Unsafe: workers need data sets and collators that can be sent to other processes, which "
-        "put nothing on the GPU, and on some systems a main guard."
-    ),
     check=check,
     skips=(OFF_CUDA, UNSLOTH, TESTS),
     triggers=(frozenset({"DataLoader", "Config", "TrainingArguments"}),),
-    references=("https://docs.pytorch.org/docs/stable/data.html",),
     on_request=True,
-    examples=(
-        Example(
-            title="a trainer's loader",
-            bad="""\
-from transformers import Trainer, TrainingArguments
-
-args = TrainingArguments("out", per_device_train_batch_size=8)
-Trainer(model, args, train_dataset=rows).train()
-""",
-            good="""\
-from transformers import Trainer, TrainingArguments
-
-args = TrainingArguments("out", per_device_train_batch_size=8, dataloader_num_workers=2)
-Trainer(model, args, train_dataset=rows).train()
-""",
-        ),
-    ),
 )

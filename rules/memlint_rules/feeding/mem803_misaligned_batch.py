@@ -16,7 +16,6 @@ from memlint.rule import (
     TESTS,
     UNSLOTH,
     Config,
-    Example,
     Finding,
     Level,
     Rule,
@@ -86,36 +85,8 @@ RULE = Rule(
     name="misaligned-batch",
     level=Level.HINT,
     summary="batches or padding that are no multiples of 8",
-    why=(
-        "Tensor cores multiply tiles: 8 numbers wide in 16 bits, and 64 to fill an A100. A matrix "
-        "whose sizes are no multiples of that pays for the whole last tile. The number of tokens "
-        "in a batch is rows times length, so that lengths padded to multiples of 8 serve any "
-        "number of rows. It saves some time, not memory: a hint, given only where the rule is "
-        "selected."
-    ),
-    fix_safety="Unsafe: another batch size trains otherwise, and more padding changes batch means.",
     check=check,
     skips=(OFF_CUDA, UNSLOTH, TESTS),
     triggers=(LIBRARIES, frozenset({_BATCH, "DataCollator"})),
-    references=(
-        "https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/",
-    ),
     on_request=True,
-    examples=(
-        Example(
-            title="ten rows",
-            bad="""\
-from transformers import Trainer, TrainingArguments
-
-args = TrainingArguments("out", per_device_train_batch_size=10)
-Trainer(model, args, train_dataset=rows).train()
-""",
-            good="""\
-from transformers import Trainer, TrainingArguments
-
-args = TrainingArguments("out", per_device_train_batch_size=8)
-Trainer(model, args, train_dataset=rows).train()
-""",
-        ),
-    ),
 )

@@ -16,7 +16,6 @@ from memlint.rule import (
     UNSLOTH,
     VISION,
     Config,
-    Example,
     Finding,
     Level,
     Rule,
@@ -68,29 +67,8 @@ RULE = Rule(
     name="uncompiled-model",
     level=Level.HINT,
     summary="a long run without torch.compile",
-    why=(
-        "`torch.compile` fuses the elementwise operations of a layer into few kernels, which saves "
-        "time and the activations between them. It compiles for minutes, again for new lengths, "
-        "and pays in long runs: found where 1,000 steps or 3 epochs are written. A hint, given "
-        "only where the rule is selected. Silent for quantized models and online methods, where "
-        "graphs break."
-    ),
-    fix_safety="Advice only: not every model compiles, and lengths that change compile again.",
     check=check,
     skips=(OFF_CUDA, UNSLOTH, VISION, TESTS),
     triggers=(LIBRARIES, frozenset({"num_train_epochs", "max_steps"})),
-    references=("https://docs.pytorch.org/docs/stable/generated/torch.compile.html",),
     on_request=True,
-    examples=(
-        Example(
-            title="five epochs",
-            bad="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-args = TrainingArguments("out", num_train_epochs=5)
-Trainer(model, args, train_dataset=rows).train()
-""",
-        ),
-    ),
 )

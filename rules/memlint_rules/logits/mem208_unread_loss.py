@@ -15,7 +15,6 @@ from memlint.rule import (
     LIBRARIES,
     TESTS,
     UNSLOTH,
-    Example,
     Finding,
     Forward,
     Level,
@@ -59,44 +58,7 @@ RULE = Rule(
     name="unread-loss",
     level=Level.WASTE,
     summary="labels given to a causal model whose loss nobody reads",
-    why=(
-        "A causal model that gets `labels` computes a full cross entropy over all positions: it "
-        "copies the logits to float32 and takes their log-softmax, 4 bytes for every token and "
-        "word of the vocabulary each. A script that reads the logits alone, for a loss of its own "
-        "or for metrics, pays for it and throws it away. Silent where the output is handed on "
-        "whole, where anything reads `loss`, for encoder-decoders, which make their decoder's "
-        "inputs from labels, and where the loss may be a fused one, which leaves no logits."
-    ),
-    fix_safety="Safe: a causal model's logits do not depend on the labels.",
     check=check,
     skips=(UNSLOTH, LEARNED_PROMPTS, TESTS),
     triggers=(LIBRARIES, frozenset({"labels="}), frozenset({"logits", "hidden_state"})),
-    references=(
-        "https://github.com/huggingface/transformers/blob/main/src/transformers/loss/loss_utils.py",
-    ),
-    examples=(
-        Example(
-            title="a loss of its own",
-            bad="""\
-import torch.nn.functional as F
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    logits = model(input_ids=batch["input_ids"], labels=batch["labels"]).logits
-    loss = F.kl_div(F.log_softmax(logits, -1), batch["teacher"])
-    loss.backward()
-""",
-            good="""\
-import torch.nn.functional as F
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    logits = model(input_ids=batch["input_ids"]).logits
-    loss = F.kl_div(F.log_softmax(logits, -1), batch["teacher"])
-    loss.backward()
-""",
-        ),
-    ),
 )

@@ -14,7 +14,6 @@ from memlint.rule import (
     LIBRARIES,
     TESTS,
     UNSLOTH,
-    Example,
     Finding,
     Fix,
     Forward,
@@ -89,44 +88,7 @@ RULE = Rule(
     name="unused-logits",
     level=Level.WASTE,
     summary="logits of all positions computed, those of the last one or the completion read",
-    why=(
-        "A causal model's head computes a number for each word at every position: 2 bytes x tokens "
-        "x words, 0.25 GiB for each 1,024 tokens of a vocabulary of 128k, before any softmax. A "
-        "script that reads `logits[:, -1]` needs one position, a policy or preference loss those "
-        "of the completion. `logits_to_keep` gives them alone. Silent where anything else reads "
-        "the logits, where labels are given, and where keys and values of the prompt are passed."
-    ),
-    fix_safety=(
-        "Safe: the last position's logits are the same. Advice where keywords are unpacked, for "
-        "models with code of their own, and for completions, whose length the script knows."
-    ),
     check=check,
     skips=(UNSLOTH, TESTS),
     triggers=(LIBRARIES, frozenset({"logits"})),
-    references=("https://github.com/huggingface/trl/pull/2669",),
-    examples=(
-        Example(
-            title="the next token",
-            bad="""\
-import torch
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for ids, mask in loader:
-    with torch.no_grad():
-        logits = model(input_ids=ids, attention_mask=mask).logits
-    print(logits[:, -1].softmax(-1)[:, yes])
-""",
-            good="""\
-import torch
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for ids, mask in loader:
-    with torch.no_grad():
-        logits = model(input_ids=ids, attention_mask=mask, logits_to_keep=1).logits
-    print(logits[:, -1].softmax(-1)[:, yes])
-""",
-        ),
-    ),
 )

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from memlint.rule import (
     OFF_CUDA,
     TESTS,
-    Example,
     Finding,
     Fix,
     Forward,
@@ -98,53 +97,10 @@ RULE = Rule(
     name="hoarded-tensors",
     level=Level.ERROR,
     summary="tensors of every batch kept in a list, on the GPU or with their graphs",
-    why=(
-        "A list that outlives the loop keeps all that is appended to it. A loss that is not "
-        "detached holds the graph of its step: after a backward pass thousands of nodes, 1.4 MiB "
-        "of host memory for a model of 28 layers; without one the activations of all layers. "
-        "Logits over a vocabulary of 128k words take 0.5 GiB for every 1,024 tokens in float32, "
-        "so that an evaluation which keeps them fills the GPU. Silent where the loop empties the "
-        "list, where its tensors may have been moved, for small ones such as predictions, and "
-        "where a backward pass runs through them later."
-    ),
-    fix_safety=(
-        "Safe where a graph is kept: the list holds the same numbers. Unsafe where tensors are "
-        "moved to the CPU: what reads the list may want them on the GPU."
-    ),
     check=check,
     skips=(OFF_CUDA, TESTS),
     triggers=(
         frozenset({".append("}),
         frozenset({"backward", "no_grad", "inference_mode", ".eval()", "model(", "_step"}),
-    ),
-    references=(
-        "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
-    ),
-    examples=(
-        Example(
-            title="losses with their graphs",
-            bad="""\
-import torch
-
-losses = []
-for batch in loader:
-    loss = model(**batch).loss
-    loss.backward()
-    optimizer.step()
-    losses.append(loss)
-print(torch.stack(losses).mean())
-""",
-            good="""\
-import torch
-
-losses = []
-for batch in loader:
-    loss = model(**batch).loss
-    loss.backward()
-    optimizer.step()
-    losses.append(loss.detach())
-print(torch.stack(losses).mean())
-""",
-        ),
     ),
 )

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from memlint.rule import (
     TESTS,
     Call,
-    Example,
     Finding,
     Fix,
     Level,
@@ -63,44 +62,7 @@ RULE = Rule(
     name="retained-graph",
     level=Level.WASTE,
     summary="retain_graph with one backward pass a step",
-    why=(
-        "`backward()` frees the saved activations as it goes. With `retain_graph=True` they stay "
-        "until nothing refers to the loss any more, which in a loop is after the next forward "
-        "pass: twice the activations. It is needed where two backward passes run through one "
-        "graph. Silent where a step has several, where derivatives are taken otherwise, and where "
-        "a turn of the loop reads what the one before it left."
-    ),
-    fix_safety=(
-        "Safe: the gradients are the same. Advice where a part of the loss may have been computed "
-        "before the step, whose graph the first backward pass would free."
-    ),
     check=check,
     skips=(TESTS,),
     triggers=(frozenset({"retain_graph=True"}),),
-    references=("https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html",),
-    examples=(
-        Example(
-            title="one loss, one backward pass",
-            bad="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    loss = model(**batch).loss
-    loss.backward(retain_graph=True)
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-            good="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    loss = model(**batch).loss
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-        ),
-    ),
 )

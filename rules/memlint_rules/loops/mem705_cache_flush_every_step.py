@@ -18,7 +18,6 @@ from memlint.rule import (
     UNSLOTH,
     Call,
     Config,
-    Example,
     Finding,
     Fix,
     Level,
@@ -95,47 +94,10 @@ RULE = Rule(
     name="cache-flush-every-step",
     level=Level.WASTE,
     summary="the allocator's cache emptied in every training step",
-    why=(
-        "`torch.cuda.empty_cache()` gives unused cached blocks back to CUDA. PyTorch itself would "
-        "use them for the next step, so that nothing is won for training; but the call waits for "
-        "the GPU, and the next step pays for `cudaMalloc` again, some 10 % of its time. Silent "
-        "under a condition (every n steps, after an out-of-memory error) and in steps that generate "
-        "or evaluate between, where shapes change."
-    ),
-    fix_safety=(
-        "Unsafe: where memory is nearly full and shapes differ a lot, flushing can hide "
-        "fragmentation; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` is the cure for that."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA, TESTS),
     triggers=(
         frozenset({"empty_cache", _OPTION, "gc.collect"}),
         frozenset({"backward", "train", "Trainer"}),
-    ),
-    references=(
-        "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management",
-        "https://huggingface.co/docs/transformers/perf_train_gpu_one",
-    ),
-    examples=(
-        Example(
-            title="in a loop",
-            bad="""\
-import torch
-
-for batch in loader:
-    model(**batch).loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-    torch.cuda.empty_cache()
-""",
-            good="""\
-import torch
-
-for batch in loader:
-    model(**batch).loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-        ),
     ),
 )

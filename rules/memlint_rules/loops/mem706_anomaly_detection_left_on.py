@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from memlint.rule import (
     TESTS,
     Call,
-    Example,
     Finding,
     Fix,
     Level,
@@ -100,42 +99,7 @@ RULE = Rule(
     name="anomaly-detection-left-on",
     level=Level.WASTE,
     summary="anomaly detection, the memory history or a profiler left on in training",
-    why=(
-        "`torch.autograd.set_detect_anomaly(True)` finds the operation behind a NaN. It keeps a "
-        "stack trace with every node of the graph and checks every gradient, which waits for the "
-        "GPU each time: steps take twice as long and more. `_record_memory_history()` keeps a "
-        "trace for every allocation, and is of use only with a snapshot; a profiler keeps every "
-        "operation until it is read. They are for a search, not for a run. Silent where a flag or a test decides, where a snapshot is written, and "
-        "in scripts that train nothing."
-    ),
-    fix_safety="Safe: the numbers are the same; a NaN is no longer an error.",
     check=check,
     skips=(TESTS,),
     triggers=(frozenset({"detect_anomaly", "_record_memory_history", "profile("}),),
-    references=(
-        "https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection",
-        "https://docs.pytorch.org/docs/stable/torch_cuda_memory.html",
-    ),
-    examples=(
-        Example(
-            title="for the whole run",
-            bad="""\
-import torch
-
-torch.autograd.set_detect_anomaly(True)
-for batch in loader:
-    model(**batch).loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-            good="""\
-import torch
-
-for batch in loader:
-    model(**batch).loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-        ),
-    ),
 )

@@ -16,7 +16,6 @@ from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
     UNSLOTH,
-    Example,
     Finding,
     Fix,
     Level,
@@ -112,43 +111,7 @@ RULE = Rule(
     name="repeated-prompt-forward",
     level=Level.WASTE,
     summary="a prompt forwarded once for every completion of its group",
-    why=(
-        "GRPO and RLOO compare G completions of the same prompt, and forward the prompt with each "
-        "of them: G (P + C) tokens through the model, where P + G C carry the same information. "
-        "With prompts of 4,096 tokens, completions of 256 and groups of 8 that is 5.7 times the "
-        "tokens, and as many times the activations, for policy, old and reference model alike. "
-        "The runtime's trainers pack each group as a prefix tree and let the gradient flow through "
-        "the shared prompt. A hint where the configuration says that little would be gained."
-    ),
-    fix_safety=(
-        "Safe: log-probabilities and gradients are those of the repeated prompt, up to rounding; "
-        "one import changes. Unsafe where an adapter's dropout has to become 0 for it: completions "
-        "that share a prompt share the draw, so the runtime refuses dropout. Advice only for "
-        "releases of TRL that the runtime's trainers are not made for, for the script's own "
-        "subclasses, compiled models, layers that are not attention, and micro-batches of one row, "
-        "which have nothing to share; and for loops written by hand. The trainers come with "
-        "`pip install 'torch-memlint[runtime]'`."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer", "generate("})),
-    references=("https://github.com/huggingface/trl/pull/2669",),
-    examples=(
-        Example(
-            title="through the module, for RLOO",
-            bad="""\
-import trl
-
-trainer = trl.RLOOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, train_dataset=dataset)
-trainer.train()
-""",
-            good="""\
-import trl
-from memlint_runtime.trl import RLOOTrainer
-
-trainer = RLOOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, train_dataset=dataset)
-trainer.train()
-""",
-        ),
-    ),
 )

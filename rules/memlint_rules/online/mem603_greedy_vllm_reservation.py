@@ -16,7 +16,6 @@ from memlint.rule import (
     UNSLOTH,
     Call,
     Config,
-    Example,
     Finding,
     Level,
     Rule,
@@ -90,35 +89,7 @@ RULE = Rule(
     name="greedy-vllm-reservation",
     level=Level.WASTE,
     summary="colocated vLLM that reserves more than half of the GPU",
-    why=(
-        "In colocate mode vLLM and training share a GPU. vLLM takes its share of the whole GPU when "
-        "it starts, for weights and key-value cache, and keeps it: at 0.9 a GPU of 80 GiB leaves 8 "
-        "for training. Reported above one half, by the target version's default too, and only "
-        "where vLLM does not sleep while the model trains (MEM604)."
-    ),
-    fix_safety=(
-        "Unsafe: a smaller cache holds fewer completions at a time, so that generation is slower; "
-        "a large model may need more than 0.3 for its weights alone."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA, TESTS),
     triggers=(LIBRARIES, frozenset({"use_vllm", "vllm"})),
-    references=("https://huggingface.co/docs/trl/vllm_integration",),
-    examples=(
-        Example(
-            title="nine tenths of the GPU",
-            bad="""\
-from trl import GRPOConfig, GRPOTrainer
-
-args = GRPOConfig("out", use_vllm=True, vllm_gpu_memory_utilization=0.9)
-GRPOTrainer("Qwen/Qwen3-1.7B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import GRPOConfig, GRPOTrainer
-
-args = GRPOConfig("out", use_vllm=True, vllm_gpu_memory_utilization=0.3)
-GRPOTrainer("Qwen/Qwen3-1.7B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-        ),
-    ),
 )

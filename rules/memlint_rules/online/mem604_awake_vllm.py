@@ -15,7 +15,6 @@ from memlint.rule import (
     TESTS,
     UNSLOTH,
     Config,
-    Example,
     Finding,
     Fix,
     Level,
@@ -72,41 +71,7 @@ RULE = Rule(
     name="awake-vllm",
     level=Level.WASTE,
     summary="colocated vLLM that keeps its memory while the model trains",
-    why=(
-        "Colocated vLLM shares the GPU with training. It reserves `vllm_gpu_memory_utilization` of "
-        "the whole GPU (0.3 by default: 24 GiB of 80) for a second copy of the weights and a cache "
-        "that only generation uses. In sleep mode the reservation is given back whenever the model "
-        "trains. Silent for a vLLM server, which has GPUs of its own, and for versions of TRL "
-        "without the option. In a loop of one's own, an engine made with `vllm.LLM` before "
-        "training is meant."
-    ),
-    fix_safety=(
-        "Safe: the same completions come from the same weights, after a moment to wake up. Advice "
-        "where the script sets expandable segments, which vLLM refuses together with sleep mode, "
-        "for quantized weights, and where `False` is written."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA, TESTS),
     triggers=(LIBRARIES, frozenset({"use_vllm", "vllm"})),
-    references=(
-        "https://huggingface.co/docs/trl/reducing_memory_usage",
-        "https://docs.vllm.ai/en/latest/features/sleep_mode.html",
-    ),
-    examples=(
-        Example(
-            title="GRPO with vLLM beside it",
-            bad="""\
-from trl import GRPOConfig, GRPOTrainer
-
-args = GRPOConfig("out", use_vllm=True, vllm_mode="colocate")
-GRPOTrainer("Qwen/Qwen3-1.7B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import GRPOConfig, GRPOTrainer
-
-args = GRPOConfig("out", use_vllm=True, vllm_mode="colocate", vllm_enable_sleep_mode=True)
-GRPOTrainer("Qwen/Qwen3-1.7B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-        ),
-    ),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, TESTS, Example, Finding, Forward, Level, Rule, Script, advise
+from memlint.rule import LIBRARIES, TESTS, Finding, Forward, Level, Rule, Script, advise
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -40,34 +40,7 @@ RULE = Rule(
     name="frozen-prompt-cache",
     level=Level.ERROR,
     summary="completions trained on a prompt's cache that was made without autograd",
-    why=(
-        "Forwarding a prompt once and its completions on its keys and values saves memory in GRPO "
-        "and RLOO. Made under `no_grad`, those keys and values are constants: log-probabilities "
-        "agree to rounding, so that nothing looks wrong, but the weights get no gradient through "
-        "the prompt. On two small Qwen3 models the gradients differed by 31 and 74 % from the "
-        "right ones. Silent where another model makes the cache, and where the second pass runs "
-        "without autograd."
-    ),
-    fix_safety="Advice only: the prompt's activations must then fit, or be shared another way.",
     check=check,
     skips=(TESTS,),
     triggers=(LIBRARIES, frozenset({"past_key_values"}), frozenset({"no_grad", "inference_mode"})),
-    references=("https://github.com/huggingface/trl/pull/2669",),
-    examples=(
-        Example(
-            title="the prompt under no_grad",
-            bad="""\
-import torch
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for prompt, completion in loader:
-    with torch.no_grad():
-        cache = model(input_ids=prompt, use_cache=True).past_key_values
-    logits = model(input_ids=completion, past_key_values=cache).logits
-    loss = policy_loss(logits, completion)
-    loss.backward()
-""",
-        ),
-    ),
 )

@@ -15,7 +15,6 @@ from memlint.rule import (
     LIBRARIES,
     TESTS,
     UNSLOTH,
-    Example,
     Finding,
     Forward,
     Level,
@@ -60,33 +59,7 @@ RULE = Rule(
     name="cache-under-checkpointing",
     level=Level.ERROR,
     summary="a key-value cache given to a training forward pass with activation checkpointing",
-    why=(
-        "Checkpointed layers run twice, and a cache would grow twice: in training mode "
-        "transformers sets `use_cache` to False and drops `past_key_values`. A step that forwards "
-        "completions on a prompt's cache then trains them without their prompt, as the cache is "
-        "None, or stops. Found where the mode and the checkpointing are certain: a loaded model "
-        "is in evaluation mode until `train()`, and checkpoints nothing there."
-    ),
-    fix_safety="Advice only: what to give up is the script's choice.",
     check=check,
     skips=(UNSLOTH, TESTS),
     triggers=(LIBRARIES, frozenset({"past_key_values"}), frozenset({"checkpointing"})),
-    references=("https://github.com/huggingface/trl/pull/2669",),
-    examples=(
-        Example(
-            title="a prompt's cache",
-            bad="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-model.gradient_checkpointing_enable()
-model.train()
-for prompt, completion in loader:
-    cache = model(input_ids=prompt, use_cache=True).past_key_values
-    logits = model(input_ids=completion, past_key_values=cache).logits
-    loss = policy_loss(logits, completion)
-    loss.backward()
-""",
-        ),
-    ),
 )

@@ -17,7 +17,6 @@ from memlint.rule import (
     UNSLOTH,
     Call,
     Config,
-    Example,
     Finding,
     Fix,
     Level,
@@ -113,38 +112,7 @@ RULE = Rule(
     name="fp32-optimizer-states",
     level=Level.WASTE,
     summary="Adam states in float32 in a full fine-tune",
-    why=(
-        "Adam keeps two numbers for every trained weight, in the dtype of the weights. For float32 "
-        "weights these are 8 bytes a parameter, 60 GiB for 8 billion: more than weights and "
-        "gradients together in bf16. Quantized by blocks they take 2 bytes. Reported where float32 "
-        "states are certain: the weights are float32, or the optimizer keeps them so. Silent below "
-        "half a billion parameters, for adapters, and under DeepSpeed or FSDP."
-    ),
-    fix_safety=(
-        "Unsafe: quantized states change the updates a little, and bitsandbytes must be installed."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA, TESTS),
     triggers=(LIBRARIES, frozenset({"Trainer", "optim"})),
-    references=(
-        "https://arxiv.org/abs/2110.02861",
-        "https://huggingface.co/docs/transformers/perf_train_gpu_one#optimizers",
-    ),
-    examples=(
-        Example(
-            title="a model given by name is loaded in float32",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", packing=True)
-SFTTrainer("Qwen/Qwen3-8B", args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", packing=True, optim="adamw_bnb_8bit")
-SFTTrainer("Qwen/Qwen3-8B", args=args, train_dataset=dataset).train()
-""",
-        ),
-    ),
 )

@@ -1,7 +1,7 @@
 """A micro-batch that does not fit the accumulation beside it.
 
-Activations and logits grow with the rows of a micro-batch, not with the rows of a step. Many rows at
-once without accumulation take that memory for nothing; one row at a time, accumulated often, leaves
+Activations and logits grow with the rows of a micro-batch, not with the rows of a step. Many rows
+at once without accumulation take that memory for nothing; one row at a time, accumulated often, leaves
 the GPU idle where a few would fit. Source: transformers documentation, "GPU" (batch size and
 gradient accumulation).
 """
@@ -16,7 +16,6 @@ from memlint.rule import (
     UNSLOTH,
     VISION,
     Config,
-    Example,
     Finding,
     Fix,
     Level,
@@ -116,35 +115,7 @@ RULE = Rule(
     name="micro-batch-mismatch",
     level=Level.HINT,
     summary="a micro-batch that does not fit the accumulation beside it",
-    why=(
-        "A step's rows are the micro-batch times the accumulated micro-batches (times the GPUs). "
-        "Memory grows with the micro-batch alone: 64 rows without accumulation take eight times "
-        "the activations of 8 x 8; 1 x 64 leaves the GPU waiting for weights where 4 x 16 fits. A "
-        "hint: what fits depends on the GPU. Silent without a size in the checkpoint's name."
-    ),
-    fix_safety=(
-        "The rows of a step stay the same. Fewer at once are safe where every token of a step counts "
-        "alike; more at once are unsafe, as they may not fit."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA, VISION),
     triggers=(LIBRARIES, frozenset({_BATCH, "batch_size"})),
-    references=("https://huggingface.co/docs/transformers/perf_train_gpu_one",),
-    examples=(
-        Example(
-            title="one row, sixty-four times",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", per_device_train_batch_size=1, gradient_accumulation_steps=64)
-SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", per_device_train_batch_size=4, gradient_accumulation_steps=16)
-SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
-""",
-        ),
-    ),
 )

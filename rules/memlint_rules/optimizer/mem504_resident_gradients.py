@@ -17,7 +17,6 @@ from memlint.rule import (
     OFF_CUDA,
     UNSLOTH,
     Config,
-    Example,
     Finding,
     Fix,
     Level,
@@ -97,43 +96,7 @@ RULE = Rule(
     name="resident-gradients",
     level=Level.HINT,
     summary="a full fine-tune that keeps all gradients until the optimizer's step",
-    why=(
-        "When the optimizer steps, the gradients of all weights are there: 2 bytes each in bf16, 15 "
-        "GiB for 8 billion, and twice that for float32 weights. Without accumulation an optimizer can step inside backward instead, "
-        "and free each gradient as it is complete. A hint, since it gives up clipping by the "
-        "global norm: given only where the name of the checkpoint says 6 billion parameters or "
-        "more and all are certainly trained, by one process as far as the script says."
-    ),
-    fix_safety=(
-        "Unsafe: gradients are not clipped any more (`max_norm_per_parameter=` clips each by "
-        "itself). `step_trainer_in_backward` comes with `pip install 'torch-memlint[runtime]'`; "
-        "advice only where the trainer has no name."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA, DEEPSPEED),
     triggers=(LIBRARIES, frozenset({"Trainer"})),
-    references=(
-        "https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html",
-    ),
-    examples=(
-        Example(
-            title="all weights of an 8B model",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", per_device_train_batch_size=1, gradient_accumulation_steps=1)
-trainer = SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset)
-trainer.train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-from memlint_runtime import step_trainer_in_backward
-
-args = SFTConfig("out", per_device_train_batch_size=1, gradient_accumulation_steps=1, max_grad_norm=0)
-trainer = SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset)
-step_trainer_in_backward(trainer)
-trainer.train()
-""",
-        ),
-    ),
 )

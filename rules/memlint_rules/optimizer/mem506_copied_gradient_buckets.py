@@ -14,7 +14,6 @@ from memlint.rule import (
     OFF_CUDA,
     TESTS,
     Call,
-    Example,
     Finding,
     Fix,
     Level,
@@ -68,45 +67,7 @@ RULE = Rule(
     name="copied-gradient-buckets",
     level=Level.WASTE,
     summary="DDP that holds gradients and copies of them in its buckets",
-    why=(
-        "`DistributedDataParallel` sends gradients in buckets. By default the buckets are memory "
-        "of their own beside the gradients, as large as these: 4 bytes a trained parameter in "
-        "float32, 5 GiB for 1.5 billion. With `gradient_as_bucket_view=True` every gradient is a "
-        "view of its place in a bucket. For accelerate the option is one of "
-        "`DistributedDataParallelKwargs`. Silent for adapters, whose gradients are small."
-    ),
-    fix_safety=(
-        "Safe: the same numbers are averaged. Advice only where the script zeroes gradients instead "
-        "of freeing them or writes `.grad` itself, as a view cannot be detached in place, and where "
-        "`False` is written."
-    ),
     check=check,
     skips=(OFF_CUDA, TESTS),
     triggers=(frozenset({"DistributedDataParallel"}), frozenset({"backward", "Trainer"})),
-    references=(
-        "https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",
-    ),
-    examples=(
-        Example(
-            title="in a loop",
-            bad="""\
-from torch.nn.parallel import DistributedDataParallel as DDP
-
-model = DDP(model, device_ids=[local_rank])
-for batch in loader:
-    model(**batch).loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-            good="""\
-from torch.nn.parallel import DistributedDataParallel as DDP
-
-model = DDP(model, device_ids=[local_rank], gradient_as_bucket_view=True)
-for batch in loader:
-    model(**batch).loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-        ),
-    ),
 )

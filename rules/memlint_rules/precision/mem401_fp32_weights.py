@@ -15,7 +15,6 @@ from memlint.rule import (
     OFF_CUDA,
     UNSLOTH,
     Call,
-    Example,
     Finding,
     Fix,
     Level,
@@ -122,36 +121,7 @@ RULE = Rule(
     name="fp32-weights",
     level=Level.WASTE,
     summary="weights loaded in float32",
-    why=(
-        "A parameter costs 4 bytes in float32 and 2 in bfloat16, and its gradient and optimizer "
-        "states follow its dtype. Under an adapter the base is frozen and needs no float32 at all. "
-        "Reported only where float32 is certain: it is written, it is the target version's default, "
-        "or a TRL trainer loads the model by name. Silent for a full fine-tune with fp16, whose "
-        "scaled gradients want float32 weights."
-    ),
-    fix_safety=(
-        "Safe for a frozen base under PEFT. Unsafe for a full fine-tune: without float32 master "
-        "weights small updates can be rounded away."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"Trainer", "backward("})),
-    references=("https://huggingface.co/docs/transformers/models#model-data-type",),
-    examples=(
-        Example(
-            title="a model given by name",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(packing=True)
-trainer = SFTTrainer(model="Qwen/Qwen3-8B", args=args, train_dataset=dataset)
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(packing=True, model_init_kwargs={"dtype": "bfloat16"})
-trainer = SFTTrainer(model="Qwen/Qwen3-8B", args=args, train_dataset=dataset)
-""",
-        ),
-    ),
 )

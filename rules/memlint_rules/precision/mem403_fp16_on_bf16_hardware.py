@@ -16,7 +16,6 @@ from memlint.rule import (
     TESTS,
     UNSLOTH,
     Config,
-    Example,
     Finding,
     Fix,
     Level,
@@ -69,34 +68,8 @@ RULE = Rule(
     name="fp16-on-bf16-hardware",
     level=Level.HINT,
     summary="fp16 where the GPU has bf16",
-    why=(
-        "fp16 and bf16 take the same memory. fp16 ends at 65,504, so that losses are scaled, steps "
-        "that overflow are skipped, and weights must be float32; T5 and Gemma overflow in it. bf16 "
-        "has the range of float32. Ampere GPUs (A100, RTX 30) and newer have it. A hint, given "
-        "only where the rule is selected: a script does not say where it will run. Silent where it "
-        "names a GPU without bf16, runs on Colab or Kaggle, or asks the GPU itself."
-    ),
-    fix_safety="Unsafe: numbers change, and GPUs before Ampere refuse bf16.",
     check=check,
     skips=(OFF_CUDA, UNSLOTH, TESTS),
     triggers=(LIBRARIES, frozenset({"fp16"})),
-    references=("https://huggingface.co/docs/transformers/perf_train_gpu_one",),
     on_request=True,
-    examples=(
-        Example(
-            title="a trainer",
-            bad="""\
-from transformers import Trainer, TrainingArguments
-
-args = TrainingArguments("out", fp16=True)
-Trainer(model, args, train_dataset=rows).train()
-""",
-            good="""\
-from transformers import Trainer, TrainingArguments
-
-args = TrainingArguments("out", fp16=False, bf16=True)
-Trainer(model, args, train_dataset=rows).train()
-""",
-        ),
-    ),
 )

@@ -16,7 +16,6 @@ from memlint.rule import (
     TESTS,
     UNSLOTH,
     Config,
-    Example,
     Finding,
     Level,
     Rule,
@@ -60,36 +59,8 @@ RULE = Rule(
     name="tf32-off",
     level=Level.HINT,
     summary="float32 matrix products with TF32 off",
-    why=(
-        "A run in float32 uses the tensor cores only with TF32, which rounds the inputs of a "
-        "product to 10 bits of mantissa: up to 8 times the rate on an A100, in the same memory. "
-        "bf16 or fp16 is faster still and halves the activations (MEM402); TF32 is for what must "
-        "stay in float32. A hint, given only where the rule is selected. Silent where the weights "
-        "may be of another type, and where the script decides about TF32."
-    ),
-    fix_safety="Unsafe: products are rounded, and GPUs before Ampere refuse it.",
     check=check,
     skips=(OFF_CUDA, UNSLOTH, TESTS),
     triggers=(LIBRARIES, frozenset({"Trainer"})),
-    references=("https://docs.pytorch.org/docs/stable/notes/cuda.html#tf32-on-ampere",),
     on_request=True,
-    examples=(
-        Example(
-            title="a trainer in float32",
-            bad="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="float32")
-args = TrainingArguments("out", per_device_train_batch_size=8)
-Trainer(model, args, train_dataset=rows).train()
-""",
-            good="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="float32")
-args = TrainingArguments("out", per_device_train_batch_size=8, tf32=True)
-Trainer(model, args, train_dataset=rows).train()
-""",
-        ),
-    ),
 )

@@ -16,7 +16,6 @@ from memlint.rule import (
     LIBRARIES,
     Config,
     Edit,
-    Example,
     Finding,
     Level,
     Object,
@@ -113,38 +112,6 @@ RULE = Rule(
     name="second-reference-model",
     level=Level.WASTE,
     summary="a reference model held beside the policy for nothing",
-    why=(
-        "The reference of DPO and its kin is the policy before training. Under PEFT it is there "
-        "already: the base with the adapter off. In a full fine-tune its log-probabilities never "
-        "change: computed once, the copy is freed before training, and its weights leave the GPU."
-    ),
-    fix_safety=(
-        "Unsafe. With an SFT adapter loaded, what counts as the adapter-free policy depends on the "
-        "TRL version; precomputing walks the data once more before training. Withheld for streamed "
-        "data, images and synchronized references, with which TRL refuses to precompute."
-    ),
     check=check,
     triggers=(LIBRARIES, frozenset({"Trainer", "backward("})),
-    references=("https://huggingface.co/docs/trl/dpo_trainer",),
-    examples=(
-        Example(
-            title="kept during a full fine-tune",
-            bad="""\
-from transformers import AutoModelForCausalLM
-from trl import DPOConfig, DPOTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
-args = DPOConfig("out", beta=0.1)
-trainer = DPOTrainer(model, args=args, train_dataset=dataset)
-""",
-            good="""\
-from transformers import AutoModelForCausalLM
-from trl import DPOConfig, DPOTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
-args = DPOConfig("out", beta=0.1, precompute_ref_log_probs=True)
-trainer = DPOTrainer(model, args=args, train_dataset=dataset)
-""",
-        ),
-    ),
 )

@@ -14,7 +14,6 @@ from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
     UNSLOTH,
-    Example,
     Finding,
     Level,
     Rule,
@@ -40,8 +39,8 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         yield Finding(
             script.span(one.place),
-            f"all {billions:g} billion weights are trained: {_gib(one, billions):.0f} GiB for them, "
-            f"their gradients and {_states(one)}",
+            f"all {billions:g} billion weights are trained: {_gib(one, billions):.0f} GiB for "
+            f"them, their gradients and {_states(one)}",
             advise(
                 "Train a LoRA: `peft_config=LoraConfig(...)`"
                 if one.trainer is not None and one.trainer.has_option("peft_config")
@@ -73,26 +72,7 @@ RULE = Rule(
     name="full-fine-tune",
     level=Level.HINT,
     summary="all weights of a large model trained, without an adapter",
-    why=(
-        "A full fine-tune holds weights, gradients and two Adam states: 16 bytes a parameter in "
-        "float32, 8 in bf16, so 119 or 60 GiB for 8 billion, before any activation. A LoRA holds "
-        "the weights, and the rest for some percent of them. A hint, since what is learned differs: "
-        "for models of more than a billion parameters by their name, where all weights are "
-        "definitely trained and nothing says that several GPUs share them."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"Trainer", "backward"})),
-    references=("https://arxiv.org/abs/2106.09685", "https://huggingface.co/docs/peft"),
-    examples=(
-        Example(
-            title="8 billion weights",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", packing=True)
-SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset).train()
-""",
-        ),
-    ),
 )

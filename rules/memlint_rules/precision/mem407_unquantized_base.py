@@ -14,7 +14,6 @@ from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
     UNSLOTH,
-    Example,
     Finding,
     Fix,
     Level,
@@ -88,42 +87,7 @@ RULE = Rule(
     name="unquantized-base",
     level=Level.HINT,
     summary="a large frozen base in 16 bits under an adapter",
-    why=(
-        "An adapter's base is frozen and only read: 2 bytes a parameter in bf16, 15 GiB for 8 "
-        "billion. Quantized to 4 bits it takes a little over half a byte, and is unpacked layer by "
-        "layer, which is slower. A hint, since a quantized base is a slightly different model: for "
-        "models of more than a billion parameters by their name, not for mixtures of experts, whose "
-        "experts bitsandbytes does not quantize."
-    ),
-    fix_safety=(
-        "Unsafe: the quantized base gives slightly different outputs, and bitsandbytes must be "
-        "installed. Advice where the adapter is merged, which 4-bit weights make lossy."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"peft", "Lora"})),
-    references=("https://arxiv.org/abs/2305.14314",),
-    examples=(
-        Example(
-            title="LoRA on 8 billion weights",
-            bad="""\
-import torch
-from peft import LoraConfig
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.bfloat16)
-trainer = SFTTrainer(model, args=SFTConfig(), peft_config=LoraConfig(), train_dataset=dataset)
-""",
-            good="""\
-import torch
-from peft import LoraConfig
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.bfloat16, quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16))
-trainer = SFTTrainer(model, args=SFTConfig(), peft_config=LoraConfig(), train_dataset=dataset)
-""",
-        ),
-    ),
 )

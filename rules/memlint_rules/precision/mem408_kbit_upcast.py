@@ -17,7 +17,6 @@ from memlint.rule import (
     TESTS,
     UNSLOTH,
     Call,
-    Example,
     Finding,
     Fix,
     Level,
@@ -101,46 +100,7 @@ RULE = Rule(
     name="kbit-upcast",
     level=Level.WASTE,
     summary="quantized training with float32 where 16 bits would do",
-    why=(
-        "`BitsAndBytesConfig` computes in float32 unless `bnb_4bit_compute_dtype` says otherwise: "
-        "every layer unpacks its weights to float32 and casts its inputs, which doubles the "
-        "activations of the quantized layers and stands the tensor cores idle. fp16 is no waste. "
-        "`prepare_model_for_kbit_training` casts all that is not quantized to float32; for "
-        "vocabularies above 100,000 words, embeddings and head are more than the quantized layers "
-        "save elsewhere: at 128,256 words and 4,096 numbers, 1 GiB more for each."
-    ),
-    fix_safety=(
-        "Unsafe: quantized layers compute in 16 bits, fp16 where the script trains in fp16. Advice "
-        "for embeddings and head, which some keep in float32 on purpose."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA, TESTS),
     triggers=(LIBRARIES, frozenset({"load_in_4bit", "prepare_model_for_kbit_training"})),
-    references=(
-        "https://huggingface.co/docs/transformers/quantization/bitsandbytes",
-        "https://github.com/huggingface/peft/issues/1149",
-    ),
-    examples=(
-        Example(
-            title="no compute dtype",
-            bad="""\
-import torch
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig
-from trl import SFTConfig, SFTTrainer
-
-bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=bits)
-SFTTrainer(model, args=SFTConfig(), peft_config=lora, train_dataset=dataset).train()
-""",
-            good="""\
-import torch
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig
-from trl import SFTConfig, SFTTrainer
-
-bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16)
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=bits)
-SFTTrainer(model, args=SFTConfig(), peft_config=lora, train_dataset=dataset).train()
-""",
-        ),
-    ),
 )

@@ -16,7 +16,6 @@ from memlint.rule import (
     TESTS,
     UNSLOTH,
     Call,
-    Example,
     Finding,
     Level,
     Object,
@@ -119,32 +118,7 @@ RULE = Rule(
     name="second-load-for-merge",
     level=Level.WASTE,
     summary="the base loaded on the GPU again while training holds it",
-    why=(
-        "When `train()` returns, the trainer still holds the model, and for a full fine-tune "
-        "gradients and optimizer states: `torch.cuda.empty_cache()` frees none of it. Loading the "
-        "base a second time, to merge an adapter into it or to try the result, takes all weights "
-        "again. The trained model is there already. Silent where anything is deleted between, "
-        "where the load stays on the CPU or in another function, and for small models."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA, TESTS),
     triggers=(LIBRARIES, frozenset({"from_pretrained"}), frozenset({"train", "backward"})),
-    references=("https://huggingface.co/docs/peft/developer_guides/model_merging",),
-    examples=(
-        Example(
-            title="to merge the adapter",
-            bad="""\
-from peft import LoraConfig, PeftModel
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", device_map="auto")
-trainer = SFTTrainer(model, args=SFTConfig("out"), peft_config=LoraConfig(), train_dataset=dataset)
-trainer.train()
-trainer.save_model("out")
-base = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", device_map="auto")
-PeftModel.from_pretrained(base, "out").merge_and_unload().save_pretrained("merged")
-""",
-        ),
-    ),
 )

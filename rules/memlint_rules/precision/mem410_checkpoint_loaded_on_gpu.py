@@ -15,7 +15,6 @@ from memlint.rule import (
     TESTS,
     Call,
     Edit,
-    Example,
     Fate,
     Finding,
     Level,
@@ -71,52 +70,11 @@ RULE = Rule(
     name="checkpoint-loaded-on-gpu",
     level=Level.WASTE,
     summary="a checkpoint read onto the GPU beside the model",
-    why=(
-        "`torch.load` without `map_location` puts every tensor back on the device that it was saved "
-        "from. A checkpoint of training comes from the GPU: its weights, and the optimizer's "
-        "states with them, lie there beside the model and its optimizer until they are copied, and "
-        "longer where a name holds them. With several processes all of them may fill GPU 0. "
-        "`load_state_dict` copies from the CPU just as well. Reported only where what is read goes "
-        "into `load_state_dict`."
-    ),
-    fix_safety=(
-        "Safe: `load_state_dict` copies values to where the parameters and the states belong. "
-        "Unsafe where something else is read that may be a tensor (a best score), or averages of "
-        "weights are restored, which may keep what they get."
-    ),
     check=check,
     skips=(OFF_CUDA, TESTS),
     triggers=(
         frozenset({"torch.load", "import load"}),
         frozenset({"load_state_dict"}),
         frozenset({"backward", "Trainer"}),
-    ),
-    references=("https://docs.pytorch.org/docs/stable/generated/torch.load.html",),
-    examples=(
-        Example(
-            title="resuming a loop",
-            bad="""\
-import torch
-
-checkpoint = torch.load("last.pt")
-model.load_state_dict(checkpoint["model"])
-optimizer.load_state_dict(checkpoint["optimizer"])
-for batch in loader:
-    model(**batch).loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-            good="""\
-import torch
-
-checkpoint = torch.load("last.pt", map_location="cpu")
-model.load_state_dict(checkpoint["model"])
-optimizer.load_state_dict(checkpoint["optimizer"])
-for batch in loader:
-    model(**batch).loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-        ),
     ),
 )

@@ -1,8 +1,8 @@
 """Embeddings or the head trained whole beside a LoRA.
 
 ``modules_to_save`` makes a full copy of a module, which is trained: for the embeddings of 128,256
-words at 4,096 numbers that is 1 GiB of weights in bf16, and gradients and Adam's states on top, more
-than the rest of the adapter together. Source: PEFT documentation, "LoRA" (modules_to_save, and
+words at 4,096 numbers that is 1 GiB of weights in bf16, and gradients and Adam's states on top,
+more than the rest of the adapter together. Source: PEFT documentation, "LoRA" (modules_to_save, and
 trainable_token_indices).
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, TESTS, UNSLOTH, Example, Finding, Level, Rule, Script, advise
+from memlint.rule import LIBRARIES, TESTS, UNSLOTH, Finding, Level, Rule, Script, advise
 
 _TABLES = frozenset({"embed_tokens", "lm_head", "wte", "embed_in", "embed_out", "word_embeddings"})
 _TABLES |= {"tok_embeddings", "shared", "embeddings"}
@@ -56,29 +56,7 @@ RULE = Rule(
     name="trained-embeddings-in-lora",
     level=Level.HINT,
     summary="embeddings or head trained whole beside a LoRA",
-    why=(
-        "`modules_to_save` trains a full copy of the modules that it names. Embeddings and head "
-        "are the largest matrices of a model: at 128,256 words and 4,096 numbers each copy is 1 "
-        "GiB in bf16, and its gradient and Adam's states, in float32, 6 GiB more. A hint: new words "
-        "must be learned somewhere."
-    ),
     check=check,
     skips=(UNSLOTH, TESTS),
     triggers=(LIBRARIES, frozenset({"modules_to_save"})),
-    references=(
-        "https://huggingface.co/docs/peft/developer_guides/lora",
-        "https://huggingface.co/docs/peft/package_reference/trainable_tokens",
-    ),
-    examples=(
-        Example(
-            title="no word was added",
-            bad="""\
-from peft import LoraConfig
-from trl import SFTConfig, SFTTrainer
-
-lora = LoraConfig(r=16, target_modules="all-linear", modules_to_save=["embed_tokens", "lm_head"])
-SFTTrainer("Qwen/Qwen3-8B", args=SFTConfig(), peft_config=lora, train_dataset=dataset).train()
-""",
-        ),
-    ),
 )
