@@ -150,11 +150,11 @@ def examine(
     """
     violations: list[Violation] = []
     run: Mapping[str, Any] | None = None
+    asked = (prefilter or Prefilter(rules)).asked(source.data)
     chosen = [
-        rule
-        for rule in (prefilter or Prefilter(rules)).asked(source.data)
-        if not rule.on_request or by_code is None or rule.code in by_code
+        rule for rule in asked if not rule.on_request or by_code is None or rule.code in by_code
     ]
+    waiting = [rule for rule in asked if rule not in chosen]
     if chosen:
         from memlint.script import build_script
 
@@ -172,17 +172,11 @@ def examine(
                 script = build_script(read, api, *around, launched=True)
             else:
                 script = build_script(read, api, *around)
-        for rule in chosen:
-            try:
-                violations += [violation_of(rule, finding) for finding in rule.findings(script)]
-            except (RecursionError, MemoryError):
-                raise
-            except Exception as error:
-                if on_error is None:
-                    raise
-                on_error(rule, error)
-        if pricing is not None and violations:
+        violations += _found(chosen, script, on_error)
+        if pricing is not None and (violations or (waiting and pricing.gpu)):
             run = _run_of(script)
+            if run is not None and waiting and _is_too_large(run, pricing):
+                violations += _found(waiting, script, on_error)
         script.forget()
     if command_line is not None and command_line.text:
         from memlint.run.command_lines import in_script
@@ -205,7 +199,36 @@ def examine(
         violations = apply(source, violations, codes)
     if run is None or pricing is None:
         return Examined(violations)
-    return _priced(run, violations, pricing)
+    return _priced(run, violations, pricing, frozenset(rule.code for rule in waiting))
+
+
+def _found(rules: Sequence[Rule], script: Script, on_error: OnError | None) -> list[Violation]:
+    violations: list[Violation] = []
+    for rule in rules:
+        try:
+            violations += [violation_of(rule, finding) for finding in rule.findings(script)]
+        except (RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            if on_error is None:
+                raise
+            on_error(rule, error)
+    return violations
+
+
+def _is_too_large(run: Mapping[str, Any], pricing: Pricing) -> bool:
+    """Whether a run does not fit the GPU that the user names."""
+    from memlint.memory.prices import read_run
+
+    if not pricing.gpu:
+        return False
+    try:
+        read = read_run(run, pricing)
+        return read is not None and not read.is_guess and read.peak() > read.room
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:
+        return False
 
 
 class Examined(NamedTuple):
@@ -231,8 +254,16 @@ def _run_of(script: Script) -> Mapping[str, Any] | None:
     return values if values and values.get("model") else None
 
 
-def _priced(run: Mapping[str, Any], violations: list[Violation], pricing: Pricing) -> Examined:
-    """The findings with their savings, those that break first, then by what they save."""
+def _priced(
+    run: Mapping[str, Any],
+    violations: list[Violation],
+    pricing: Pricing,
+    uncalled: frozenset[str],
+) -> Examined:
+    """The findings with their savings, those that break first, then by what they save.
+
+    uncalled: codes of rules on request that nobody selected: shown where they lower the peak.
+    """
     from memlint.memory.prices import price
 
     try:
@@ -240,9 +271,14 @@ def _priced(run: Mapping[str, Any], violations: list[Violation], pricing: Pricin
     except (RecursionError, MemoryError):
         raise
     except Exception:
-        return Examined(violations)
+        priced, footprint = violations, None
+    priced = [
+        each
+        for each in priced
+        if each.code not in uncalled or (each.saving is not None and each.saving.of_peak)
+    ]
     if footprint is None:
-        return Examined(violations)
+        return Examined(priced)
     fits = footprint.fits is not False
     return Examined(sorted(priced, key=lambda each: _rank(each, fits)), footprint)
 

@@ -38,8 +38,8 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         yield Finding(
             evaluation.forwards[0].span,
-            f"`{evaluation.forwards[0].called_as}` runs in evaluation with autograd on: the activations of "
-            "all layers are kept for a backward pass that never comes",
+            f"`{evaluation.forwards[0].called_as}` runs in evaluation with autograd on: the "
+            "activations of all layers are kept for a backward pass that never comes",
             _fix(script, evaluation),
         )
     yield from frozen_models_with_autograd(script)

@@ -1,9 +1,9 @@
 """A micro-batch that does not fit the accumulation beside it.
 
 Activations and logits grow with the rows of a micro-batch, not with the rows of a step. Many rows
-at once without accumulation take that memory for nothing; one row at a time, accumulated often, leaves
-the GPU idle where a few would fit. Source: transformers documentation, "GPU" (batch size and
-gradient accumulation).
+at once without accumulation take that memory for nothing; one row at a time, accumulated often,
+leaves the GPU idle where a few would fit. Source: transformers documentation, "GPU" (batch size
+and gradient accumulation).
 """
 
 from __future__ import annotations
@@ -116,6 +116,7 @@ RULE = Rule(
     level=Level.HINT,
     summary="a micro-batch that does not fit the accumulation beside it",
     check=check,
+    on_request=True,
     skips=(UNSLOTH, OFF_CUDA, VISION),
     triggers=(LIBRARIES, frozenset({_BATCH, "batch_size"})),
 )

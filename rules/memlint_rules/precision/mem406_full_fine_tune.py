@@ -73,6 +73,7 @@ RULE = Rule(
     level=Level.HINT,
     summary="all weights of a large model trained, without an adapter",
     check=check,
+    on_request=True,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"Trainer", "backward"})),
 )

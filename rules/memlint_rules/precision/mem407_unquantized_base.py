@@ -88,6 +88,7 @@ RULE = Rule(
     level=Level.HINT,
     summary="a large frozen base in 16 bits under an adapter",
     check=check,
+    on_request=True,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"peft", "Lora"})),
 )

@@ -57,6 +57,7 @@ RULE = Rule(
     level=Level.HINT,
     summary="embeddings or head trained whole beside a LoRA",
     check=check,
+    on_request=True,
     skips=(UNSLOTH, TESTS),
     triggers=(LIBRARIES, frozenset({"modules_to_save"})),
 )
