@@ -227,6 +227,8 @@ def _in_own_words(
     checks = [importlib.import_module(f"memlint_rules.recipes.{each}").CHECKS for each in files]
     violations: list[Violation] = []
     for rule in rules:
+        if rule.on_request and by_code is not None and rule.code not in by_code:
+            continue
         for check in [each[rule.code] for each in checks if rule.code in each]:
             try:
                 violations += [violation_of(rule, each) for each in check(recipe)]

@@ -22,6 +22,7 @@ from memlint.rule import (
     Script,
     fix,
     set_option,
+    unless_switched_off,
 )
 
 # What turns it on, or off, for the whole program.
@@ -40,13 +41,17 @@ def check(script: Script) -> Iterator[Finding]:
                 script.span(config.node.func),
                 "matrix products in float32 with TF32 off: the tensor cores of Ampere GPUs and "
                 "newer stand idle",
-                fix("Set `tf32=True`", set_option(script, config, "tf32", "True"), unsafe=True),
+                unless_switched_off(
+                    config.setting("tf32"),
+                    fix("Set `tf32=True`", set_option(script, config, "tf32", "True"), unsafe=True),
+                ),
             )
 
 
 def _computes_float32(config: Config) -> bool:
-    """Whether it definitely trains in float32, and says nothing of TF32."""
-    if config.setting("tf32").given is not False:
+    """Whether it definitely trains in float32, and does not turn TF32 on."""
+    tf32 = config.setting("tf32")
+    if tf32.given is not False and tf32.value is not False:
         return False
     return all(
         config.setting(name).given is not None and config.effective(name).value is False

@@ -65,7 +65,9 @@ def check(case: Case, source: Source) -> list[Violation]:
     codes = selected(case.head["select"].split(",")) if "select" in case.head else selected(None)
     target = case.head.get("target", "")
     api = Api(parse_target(target) if target else newest())
-    return check_recipe_source(source, [recipe], load(codes), api, by_code=frozenset(codes))
+    rules = load(codes)
+    chosen = frozenset(rule.code for rule in rules if "select" in case.head or not rule.on_request)
+    return check_recipe_source(source, [recipe], rules, api, by_code=chosen)
 
 
 def fix(case: Case, text: str) -> Fixed:

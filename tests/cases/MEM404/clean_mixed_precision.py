@@ -3,4 +3,3 @@ from transformers import AutoModelForSeq2SeqLM, Trainer, TrainingArguments
 
 model = AutoModelForSeq2SeqLM.from_pretrained("google/flan-t5-base")
 Trainer(model, TrainingArguments("out", bf16=True), train_dataset=rows).train()
-Trainer(model, TrainingArguments("out", tf32=False), train_dataset=rows).train()
