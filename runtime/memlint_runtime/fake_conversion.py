@@ -33,7 +33,7 @@ def convertible_fakes() -> Iterator[None]:
         hooks = kept._post_accumulate_grad_hooks
         kept.__class__, given.__class__ = given.__class__, kept.__class__
         kept.__dict__, given.__dict__ = given.__dict__, kept.__dict__
-        torch._C._swap_tensor_impl(kept, given)  # type: ignore[attr-defined]
+        torch._C._swap_tensor_impl(kept, given)
         # They hang on the content that went; setting them anew hangs them on the one that came.
         kept._post_accumulate_grad_hooks = hooks
 

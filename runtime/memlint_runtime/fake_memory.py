@@ -112,7 +112,7 @@ class MemoryTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._freed: deque[_Storage] = deque()
         self._made_without_grad: set[int] = set()
         # By identity: a set of tensors would compare them element by element.
-        self._hooked: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self._hooked: Any = WeakIdKeyDictionary()
         self._entered = contextlib.ExitStack()
         self._named_phases: list[str] = []
         self._entry_fake_mode: Any = None
