@@ -215,9 +215,7 @@ class ActivationOffload:
         # What is saved while backward runs was computed again and is used at once.
         if torch._C._current_graph_task_id() != -1:
             return False
-        if tensor.layout != torch.strided or tensor.is_quantized or tensor.numel() == 0:
-            return False
-        if is_traceable_wrapper_subclass(tensor) or tensor.is_conj() or tensor.is_neg():
+        if not _is_plain_memory(tensor):
             return False
         # FSDP gathers weights into parameters of its own, which no list of the model names.
         if isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter):
@@ -432,6 +430,13 @@ class _View(_Watch):
         size = self.dtype.itemsize
         elements = storage.on_device[: storage.num_bytes // size * size].view(self.dtype)
         return elements.as_strided(self.shape, self.stride, self.offset)
+
+
+def _is_plain_memory(tensor: Tensor) -> bool:
+    """Whether the bytes of the storage, copied and viewed again, are the tensor."""
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.numel() == 0:
+        return False
+    return not (is_traceable_wrapper_subclass(tensor) or tensor.is_conj() or tensor.is_neg())
 
 
 def _address(tensor: Tensor) -> int:
