@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 # From the lowest layer to the highest. A package may import those before it, and none after it.
 LAYERS = (
-    ("source",), ("api",), ("script",), ("rule",), ("project", "fix", "memory"), ("run",),
+    ("source",), ("api",), ("script", "recipes"), ("rule",), ("project", "fix", "memory"), ("run",),
     ("reports",), ("cli",),
 )  # fmt: skip
 FOLDERS = {"memlint": "memlint", "memlint_rules": "rules/memlint_rules",

@@ -19,7 +19,7 @@ LINTER = ROOT / "memlint"
 RULES = ROOT / "rules" / "memlint_rules"
 RUNTIME = ROOT / "runtime" / "memlint_runtime"
 
-LINTER_MAY = {"click", "libcst", "memlint", "memlint_rules", "rich"}
+LINTER_MAY = {"click", "libcst", "memlint", "memlint_rules", "rich", "yaml"}
 RULES_MAY = {"memlint.rule"}
 RUNTIME_MUST_NOT = {"memlint", "memlint_rules"}
 

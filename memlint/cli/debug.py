@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
+
+from memlint.recipes.files import is_recipe_file
 
 if TYPE_CHECKING:
     from memlint.script import Call, Config, ModelFacts, Script, Setting
@@ -19,6 +22,8 @@ def debug_command(path: str, target: str | None) -> int:
     from memlint.source.reading import read_source
 
     targets = Targets()
+    if is_recipe_file(path):
+        return _debug_recipe(path)
     try:
         source = read_source(path)
         api = targets.api(path, target or "")
@@ -30,9 +35,67 @@ def debug_command(path: str, target: str | None) -> int:
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"versions: {targets.of(path, target or '')}")
-    for line in _lines(script):
+    for line in (*_lines(script), *_runs(path)):
         click.echo(line)
     return 0
+
+
+def _debug_recipe(path: str) -> int:
+    """Print the recipes in a file: their settings, and the runs that use them."""
+    from memlint.recipes.document import DocumentError
+    from memlint.run.recipes import NO_RECIPE, recipes_of
+    from memlint.run.runs import Runs
+    from memlint.source.diagnostics import ReadError
+    from memlint.source.reading import read_source
+
+    runs = Runs().at(os.path.abspath(path))
+    try:
+        source = read_source(path)
+        recipes = recipes_of(source, runs)
+    except (ReadError, DocumentError) as error:
+        raise click.ClickException(f"{path} {error.diagnostic.message}") from None
+    if not recipes:
+        raise click.ClickException(f"{path} {NO_RECIPE}")
+    for recipe in recipes:
+        row = source.location(recipe.document.root.span.start).row
+        click.echo(f"recipe of {recipe.kind.value}, line {row}:")
+        for key in recipe.keys:
+            option = recipe.option(key)
+            row = source.location(option.span.start).row
+            click.echo(f"    {key} = {option.value!r} (line {row})")
+    for line in _runs(path):
+        click.echo(line)
+    return 0
+
+
+def _runs(path: str) -> Iterator[str]:
+    """The runs of the project that a file is part of."""
+    from memlint.run.runs import Runs
+
+    runs = Runs().at(os.path.abspath(path))
+    launches = runs.launches()
+    if not launches:
+        return
+    yield "runs:"
+    for launch in launches:
+        command = launch.command
+        row = runs.row(launch)
+        yield f"    {os.path.relpath(launch.path)}, line {row}: {command.program}"
+        target = command.target
+        if target is not None:
+            yield f"        {target.kind}: {target.text or 'unknown'}"
+        for name, value in (
+            ("recipe", command.recipe if target is None or target.kind != "recipe" else None),
+            ("configuration of accelerate", command.config_file),
+            ("configuration of DeepSpeed", command.deepspeed_file),
+            ("mixed precision", command.mixed_precision),
+            ("processes", command.num_processes),
+        ):
+            if value is not None:
+                yield f"        {name}: {value}"
+        for flag in command.settings:
+            value = "unknown" if flag.value is None else repr(flag.value)
+            yield f"        {flag.name} = {value}"
 
 
 def _lines(script: Script) -> Iterator[str]:

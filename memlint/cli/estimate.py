@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from memlint.api import Api
+    from memlint.source import Source
 
 
 def estimate_command(
@@ -17,8 +21,14 @@ def estimate_command(
     model_config: str | None,
     target: str | None,
     output_format: str,
+    fit: bool = False,
 ) -> int:
-    """Print the estimate; the exit status: 0 it fits or no GPU is named, 1 it does not fit."""
+    """Print the estimate; the exit status: 0 it fits or no GPU is named, 1 it does not fit.
+
+    fit: print what makes it fit instead.
+    """
+    if fit:
+        return _fit(script, settings_file, gpu, assumptions, model_config, target, output_format)
     from memlint.memory import (
         SettingsError,
         estimate,
@@ -48,6 +58,44 @@ def estimate_command(
     return 1 if result.fits is False else 0
 
 
+def _fit(
+    script: str | None,
+    settings_file: str | None,
+    gpu: str | None,
+    assumptions: tuple[str, ...],
+    model_config: str | None,
+    target: str | None,
+    output_format: str,
+) -> int:
+    """Print the smallest set of changes that fits; the exit status: 0 if there is one, else 1."""
+    from memlint.memory import SettingsError
+    from memlint.memory.fit import fit
+    from memlint.memory.prices import with_pricing
+    from memlint.reports import fit as report
+    from memlint.rule.savings import Pricing
+    from memlint.run.fitting import fit_source, run_of
+
+    pricing = Pricing(gpu or "", assumptions)
+    try:
+        values = _values(script, settings_file, target)
+        if model_config is not None:
+            values["model"] = {"config": _read_json(model_config)}
+        if gpu is None and not values.get("gpu"):
+            raise click.UsageError("--fit needs --gpu NAME, such as rtx4090-24gb")
+        if script is None:
+            fitted = fit(run_of(with_pricing(values, pricing)), ())
+        else:
+            source, api = _source(script, target)
+            fitted = fit_source(source, api, values, pricing)
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+    if output_format == "json":
+        click.echo(json.dumps(fitted.to_json(), indent=2))
+    else:
+        click.echo("\n".join(report.lines(fitted, script, assumptions)))
+    return 0 if fitted.fits else 1
+
+
 def _values(script: str | None, settings_file: str | None, target: str | None) -> dict[str, Any]:
     """The settings as JSON has them, from a file or read from a script."""
     if settings_file is not None:
@@ -59,22 +107,29 @@ def _values(script: str | None, settings_file: str | None, target: str | None) -
     return _from_script(script, target)
 
 
-def _from_script(path: str, target: str | None) -> dict[str, Any]:
-    from memlint.memory.from_script import settings_of
+def _source(path: str, target: str | None) -> tuple[Source, Api]:
+    """The script and the tables of its versions."""
     from memlint.project.targets import Targets
-    from memlint.script import build_script
     from memlint.source.diagnostics import ReadError
     from memlint.source.reading import read_source
 
     try:
-        source = read_source(path)
-        script = build_script(source, Targets().api(path, target or ""))
+        return read_source(path), Targets().api(path, target or "")
     except ReadError as error:
         raise click.ClickException(f"{path} {error.diagnostic.message}") from None
-    except SyntaxError as error:
-        raise click.ClickException(f"{path} does not parse: {error}") from None
     except ValueError as error:
         raise click.ClickException(str(error)) from None
+
+
+def _from_script(path: str, target: str | None) -> dict[str, Any]:
+    from memlint.memory.from_script import settings_of
+    from memlint.script import build_script
+
+    source, api = _source(path, target)
+    try:
+        script = build_script(source, api)
+    except SyntaxError as error:
+        raise click.ClickException(f"{path} does not parse: {error}") from None
     values = settings_of(script)
     if values is None:
         raise click.ClickException(

@@ -51,9 +51,12 @@ def fix_command(
     stdin_filename: str | None,
     unsafe: bool | None,
     mode: Mode,
+    fit: bool = False,
 ) -> int:
-    """Fix and report; the exit status."""
+    """Fix and report; the exit status. fit: apply what makes each run fit its GPU, and no more."""
     if paths == ("-",):
+        if fit:
+            raise Usage("--fit takes scripts, not standard input")
         return _fix_stdin(options, stdin_filename, unsafe, mode)
     if "-" in paths or stdin_filename is not None:
         raise Usage("standard input (-) is the only path, or none of them")
@@ -72,7 +75,13 @@ def fix_command(
         jobs = inputs.jobs
         if unsafe is not None:
             jobs = [job._replace(unsafe_fixes=unsafe) for job in jobs]
-        for result in fix_jobs(jobs, cache=make_cache(inputs, options), progress=progress):
+        if fit:
+            from memlint.cli.fitting import jobs_that_fit
+
+            jobs = jobs_that_fit(jobs)
+        for result in fix_jobs(
+            jobs, cache=None if fit else make_cache(inputs, options), progress=progress
+        ):
             diagnostics += result.diagnostics
             if result.checked.assumed:
                 tried.append(result)

@@ -13,8 +13,9 @@ import click
 from memlint.cli.options import Common
 from memlint.project.config import ConfigError, Settings, load, nearest, override
 from memlint.project.discover import Found, Skipped, discover, is_excluded
+from memlint.recipes.files import is_recipe_file
 from memlint.reports.style import visible
-from memlint.run.checking import Progress
+from memlint.run.checking import Progress, is_maybe_recipe
 from memlint.run.jobs import Job, plan
 from memlint.run.session import Work
 from memlint.source.diagnostics import FileError
@@ -57,7 +58,19 @@ def settings_here(options: Common, folder: str = ".") -> Settings:
             found = loaded
     except ConfigError as error:
         raise Usage(str(error)) from None
-    return override(found, target=options.target, runtime=options.runtime)
+    return _over(options, found)
+
+
+def _over(options: Common, settings: Settings) -> Settings:
+    """``settings`` with the command line's over them."""
+    return override(
+        settings,
+        target=options.target,
+        runtime=options.runtime,
+        gpu=options.gpu,
+        assume=options.assume,
+        prices=options.prices,
+    )
 
 
 def gather(paths: Sequence[str], options: Common, progress: Progress | None = None) -> Inputs:
@@ -81,15 +94,12 @@ def gather(paths: Sequence[str], options: Common, progress: Progress | None = No
                 click.echo(f"skipped {visible(each.path)}: {each.reason}", err=True)
     except ConfigError as error:
         raise Usage(str(error)) from None
-    if options.target is not None or options.runtime is not None:
-        overridden = {id(each.settings): each.settings for each in found}
-        changed = {
-            key: override(value, target=options.target, runtime=options.runtime)
-            for key, value in overridden.items()
-        }
-        found = [each._replace(settings=changed[id(each.settings)]) for each in found]
+    overridden = {id(each.settings): each.settings for each in found}
+    changed = {key: _over(options, value) for key, value in overridden.items()}
+    found = [each._replace(settings=changed[id(each.settings)]) for each in found]
     jobs = plan(found, options.choice)
-    check_targets([each.settings for each in found] + [here], options.target)
+    check_targets([*changed.values(), here], options.target)
+    check_prices([*changed.values(), here], options)
     return Inputs(jobs, diagnostics, here)
 
 
@@ -98,6 +108,7 @@ def stdin_work(options: Common, filename: str | None) -> tuple[Work, bool]:
     name = filename or "stdin.py"
     settings = settings_here(options, os.path.dirname(os.path.abspath(name)))
     check_targets([settings], options.target)
+    check_prices([settings], options)
     job = plan([Found(name, settings, named=True)], options.choice)[0]
     excluded = options.force_exclude and is_excluded(name, settings)
     return Work(job, sys.stdin.buffer.read()), excluded
@@ -121,10 +132,29 @@ def check_targets(all_settings: Iterable[Settings], option: str | None) -> None:
             raise Usage(f"{where}{error}") from None
 
 
+def check_prices(all_settings: Iterable[Settings], options: Common) -> None:
+    """Raises ``Usage`` for a GPU or an assumption that cannot be, naming the file that says it."""
+    named = {(each.gpu, each.assume): each.origin for each in all_settings}
+    for (gpu, assume), origin in named.items():
+        if not gpu and not assume:
+            continue
+        from memlint.memory.prices import check_pricing
+        from memlint.memory.settings import SettingsError
+        from memlint.rule.savings import Pricing
+
+        try:
+            check_pricing(Pricing(gpu, assume))
+        except SettingsError as error:
+            given = options.gpu is not None or options.assume
+            raise Usage(f"{'' if given or not origin else f'{origin}: '}{error}") from None
+
+
 def warn_if_empty(inputs: Inputs, paths: Sequence[str]) -> None:
-    if not inputs.jobs and not inputs.diagnostics:
+    if inputs.diagnostics or any(not is_recipe_file(job.path) or job.named for job in inputs.jobs):
+        return
+    if not any(is_maybe_recipe(job.path) for job in inputs.jobs):
         where = ", ".join(paths) or "."
-        click.echo(f"memlint: no Python files or notebooks found under {where}", err=True)
+        click.echo(f"memlint: no Python files, notebooks or recipes found under {where}", err=True)
 
 
 def make_cache(inputs: Inputs, options: Common) -> Cache | None:
@@ -194,6 +224,7 @@ class progress_bar:  # noqa: N801 - a context manager, used like a function
 __all__ = [
     "Inputs",
     "Usage",
+    "check_prices",
     "check_targets",
     "colours",
     "gather",

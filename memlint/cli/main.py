@@ -169,6 +169,11 @@ def check(
     default=None,
     help="Apply fixes that change training, too (data cut, precision, optimizer, batch).",
 )
+@click.option(
+    "--fit",
+    is_flag=True,
+    help="Apply only what `memlint estimate --fit` says: the fixes with which each run fits --gpu.",
+)
 @click.option("--diff", is_flag=True, help="Show what would change, and write nothing.")
 @click.option(
     "--check",
@@ -180,6 +185,7 @@ def check(
 @fail_level_option
 def fix(
     unsafe_fixes: bool | None,
+    fit: bool,
     diff: bool,
     only_check: bool,
     exit_zero: bool,
@@ -201,6 +207,7 @@ def fix(
         stdin_filename=values["stdin_filename"],
         unsafe=unsafe_fixes,
         mode=Mode(diff, only_check, exit_zero, fail_level),
+        fit=fit,
     )
 
 
@@ -250,6 +257,9 @@ def target(path: str, target: str | None, config: str | None) -> int:
 @click.option("--model-config", metavar="PATH", help="The model's config.json.")
 @click.option("--target", metavar="VERSIONS", help="The versions that the script is for.")
 @click.option(
+    "--fit", is_flag=True, help="Say which fixes make the run fit the GPU, and what fits then."
+)
+@click.option(
     "--output-format",
     default="text",
     metavar="FORMAT",
@@ -263,12 +273,13 @@ def estimate(
     assumptions: tuple[str, ...],
     model_config: str | None,
     target: str | None,
+    fit: bool,
     output_format: str,
 ) -> int:
     """Estimate the GPU memory that the run in SCRIPT needs, phase by phase.
 
     Nothing is run or downloaded. What the script does not say is assumed and listed. Exits with
-    1 if a GPU is named and the run does not fit.
+    1 if a GPU is named and the run does not fit (with --fit: if no set of fixes makes it fit).
     """
     from memlint.cli.estimate import estimate_command
 
@@ -280,6 +291,7 @@ def estimate(
         model_config=model_config,
         target=target,
         output_format=output_format,
+        fit=fit,
     )
 
 

@@ -39,6 +39,9 @@ class Common(NamedTuple):
     verbose: bool
     quiet: bool
     runtime: bool | None = None
+    gpu: str | None = None
+    assume: tuple[str, ...] = ()
+    prices: bool | None = None
 
 
 _OPTIONS = (
@@ -71,6 +74,15 @@ _OPTIONS = (
         "--no-runtime", is_flag=True,
         help="Leave out fixes that import memlint_runtime, which the script then needs.",
     ),
+    click.option(
+        "--gpu", metavar="NAME",
+        help="The GPU that the scripts run on, as rtx4090-24gb: what does not fit comes first.",
+    ),
+    click.option(
+        "--assume", multiple=True, metavar="KEY=VALUE",
+        help="For prices: what the scripts do not say, as seq_len=4096; repeatable.",
+    ),
+    click.option("--no-prices", is_flag=True, help="Do not compute what findings cost in GiB."),
     click.option("--no-cache", is_flag=True, help="Neither read nor write .memlint_cache."),
     click.option(
         "--no-color", is_flag=True, help="No colours; NO_COLOR in the environment does the same."
@@ -109,4 +121,7 @@ def read_options(values: dict[str, Any]) -> Common:
         values["verbose"],
         values["quiet"],
         False if values["no_runtime"] else None,
+        values["gpu"],
+        tuple(values["assume"]),
+        False if values["no_prices"] else None,
     )

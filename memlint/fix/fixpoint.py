@@ -6,16 +6,19 @@ as it was: two rules then undo each other, which is our own fault.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from memlint.fix.apply import apply_to
+from memlint.fix.apply import Applied, apply_to
 from memlint.fix.spans import FixError, Tree, parse
+from memlint.rule.edits import Edit
 from memlint.rule.findings import Applicability, Violation
 from memlint.source import Source
 
 PASSES = 10
 _REPORT = "nothing was written, please report this"
+
+Apply = Callable[[Source, Sequence[Sequence[Edit]]], Applied]
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,14 @@ def fix_source(
     unsafe: bool,
     check: Callable[[Source], list[Violation]],
     reread: Callable[[str], Source],
+    apply: Apply | None = None,
 ) -> Fixed:
     """Fix ``source`` until ``check`` finds nothing more that a fix would change.
 
     unsafe: whether fixes that change training are applied too.
     check: the findings of a source (suppressed ones left out).
     reread: the source of a new text of the same file.
+    apply: carries out edits on a source that is no Python.
     """
     original = source
     seen = {source.text}
@@ -59,13 +64,16 @@ def fix_source(
         wanted = [one for one in violations if _wanted(one, unsafe)]
         if not wanted:
             return Fixed(source, tuple(fixed), tuple(violations), (), passes)
+        edits = [one.fix.edits for one in wanted if one.fix is not None]
         try:
-            tree = tree or parse(source.text)
+            if apply is not None:
+                applied = apply(source, edits)
+            else:
+                applied, tree = apply_to(tree or parse(source.text), edits)
         except FixError as error:
             reason = f"the file cannot be rewritten: {error}"
             refused = tuple((one, reason) for one in wanted)
             return Fixed(source, tuple(fixed), tuple(violations), refused, passes)
-        applied, tree = apply_to(tree, [one.fix.edits for one in wanted if one.fix is not None])
         if applied.text == source.text:
             reasons = dict.fromkeys(applied.applied, "its fix changes nothing") | {
                 **applied.refused

@@ -13,6 +13,12 @@ from memlint.memory.architecture import Architecture
 from memlint.memory.settings import Lora, Quantization, Settings
 from memlint.source.record import Plain
 
+# Families whose published checkpoints are in float32 and whose configurations name no dtype.
+_STORED_IN_FLOAT32 = frozenset(
+    ("gpt2", "gpt_neo", "bert", "roberta", "xlm-roberta", "distilbert", "electra", "deberta",
+     "deberta-v2", "vit", "deit", "t5", "mt5", "bart", "mbart", "pegasus", "marian", "whisper")
+)  # fmt: skip
+
 
 class Assumption(Plain):
     """A setting that was not given: what was taken for it, why, and the flag that settles it."""
@@ -47,6 +53,9 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
             if not quiet:
                 taken.append(Assumption(name, value, reason))
 
+    for name in architecture.unknown:
+        reason = "not understood: read by the keys that most decoders share"
+        taken.append(Assumption("model", name, reason))
     versions = settings.versions
     trainer = settings.trainer or "transformers.Trainer"
     ours = trainer.startswith("trl.")
@@ -55,7 +64,10 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
         "qlora" if settings.quantization else "lora" if settings.lora else "full"
     )
     take("method", method, "no adapter or quantization was named", quiet=method != "full")
-    take("micro_batch", 8 if trainer != "loop" else 1, "the Trainer's default batch size")
+    if trainer == "loop":
+        take("micro_batch", 1, "no batch size was named")
+    else:
+        take("micro_batch", 8, "the Trainer's default batch size")
     _lengths(settings, architecture, trainer, take)
     take("world_size", 1, "one GPU", quiet=True)
     world = settings.world_size or 1
@@ -69,8 +81,12 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     take("packed", False, "no packing was named", quiet=True)
     take("offload", "none", "no offload was named", quiet=True)
     take("compile", False, "no compilation was named", quiet=True)
-    take("compute_dtype", "bfloat16", "most runs compute in bfloat16")
     take("weights_dtype", _weights_dtype(settings, architecture), "the checkpoint's dtype")
+    if settings.autocast is False:
+        own = settings.weights_dtype or _weights_dtype(settings, architecture)
+        take("compute_dtype", own, "the weights' own: no mixed precision")
+    else:
+        take("compute_dtype", "bfloat16", "most runs compute in bfloat16")
     new_trl = facts.reaches(versions, facts.TRL_CHECKPOINTS)
     take("checkpointing", "full" if ours and new_trl else "none", f"{trainer}'s default")
     sdpa = facts.reaches(versions, facts.SDPA_DEFAULT)
@@ -118,6 +134,8 @@ def _lengths(settings: Settings, architecture: Architecture, trainer: str, take:
         return
     length = 1024 if trainer.startswith("trl.") else 2048
     limit = architecture.max_positions
+    if architecture.encoder_decoder and not limit:
+        limit = 512  # relative positions know no end; their tokenizers cut there
     if 0 < limit < length:
         length = limit
     reason = "TRL's default max_length" if trainer.startswith("trl.") else "no length was named"
@@ -126,7 +144,9 @@ def _lengths(settings: Settings, architecture: Architecture, trainer: str, take:
 
 def _weights_dtype(settings: Settings, architecture: Architecture) -> str:
     dtype = architecture.dtype.removeprefix("torch.")
-    return dtype if dtype in ("bfloat16", "float16", "float32") else "bfloat16"
+    if dtype in ("bfloat16", "float16", "float32"):
+        return dtype
+    return "float32" if architecture.family in _STORED_IN_FLOAT32 else "bfloat16"
 
 
 def _reference(settings: Settings, trainer: str, method: str) -> bool:

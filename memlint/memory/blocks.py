@@ -18,7 +18,9 @@ class Weight(Plain):
 
     stored: bytes of one weight number in GPU memory (0 for quantized). gradient: bytes of one
     number of its gradient. rank: of its adapter (0: none). dequantized: bytes of one number of
-    the copy that a quantized matmul makes (0: none, the kernel reads the codes).
+    the copy that a quantized matmul makes (0: none, the kernel reads the codes). keeps_input:
+    whether a quantized matmul keeps its input for backward; keeps_codes: its 8-bit copy as well.
+    eight_bit: whether the matmul is bitsandbytes' 8-bit one, over integers.
     """
 
     trainable: bool = True
@@ -30,6 +32,8 @@ class Weight(Plain):
     adapter_width: int = 4
     adapter_dropout: float = 0.0
     keeps_input: bool = False
+    keeps_codes: bool = False
+    eight_bit: bool = False
 
 
 class Work(Plain):
@@ -41,6 +45,7 @@ class Work(Plain):
     gated_kernel: whether SwiGLU is one kernel (Liger). mask: whether sdpa gets a mask.
     repeat_keys: whether keys and values are copied for each query head.
     softmax_width: bytes of the softmax of materialized scores; most families take float32.
+    joined_projections: whether queries, keys and values are one matmul, with one adapter.
     """
 
     batch: int
@@ -60,6 +65,7 @@ class Work(Plain):
     fused_activations: bool = False
     softmax_width: int = 4
     compile: bool = False
+    joined_projections: bool = False
 
     @property
     def tokens(self) -> int:
@@ -99,7 +105,12 @@ def _base(tape: Tape, x: Value, layer: Linear, weight: Weight, work: Work, out: 
     matrix = layer.inputs * layer.outputs
     if weight.quantized:
         source = cast(tape, x, work.compute, f"{layer.name} input")
-        scratch = matrix * weight.dequantized
+        scratch = backward_scratch = matrix * weight.dequantized
+        if weight.eight_bit:
+            # Forward: 16-bit and 8-bit inputs, the integer product. Backward: the weight in 16
+            # bits, in old versions codes of the gradient as well.
+            scratch = 3 * source.elements + 4 * out
+            backward_scratch += 4 * out if weight.keeps_codes else 0
         result = tape.op(
             layer.name,
             (source,),
@@ -107,8 +118,11 @@ def _base(tape: Tape, x: Value, layer: Linear, weight: Weight, work: Work, out: 
             work.compute,
             scratch=scratch,
             saves=(source,) if weight.keeps_input else (),
-            backward_scratch=scratch,
+            keeps=source.elements if weight.keeps_codes else 0,
+            backward_scratch=backward_scratch,
         )
+        if weight.keeps_input and result.grad:
+            tape.stash(source)
         return cast(tape, result, x.width, f"{layer.name} output")
     width = work.compute if work.autocast else x.width
     source = cast(tape, x, width, f"{layer.name} input")
@@ -260,6 +274,9 @@ def _projections(
         fused = linear(tape, x, spec.projections[0], weights.of(spec.projections[0]), work)
         heads = spec.heads + 2 * spec.key_heads
         unit = fused.elements // heads
+        if work.joined_projections and weights.of(spec.projections[0]).rank:
+            parts = unit * (spec.heads + spec.key_heads) * fused.width
+            tape.keep("qkv adapter parts", parts, "activations")
         query = (
             tape.op("query", (fused,), unit * spec.heads, fused.width)
             if spec.rotary
@@ -272,6 +289,8 @@ def _projections(
         )
         return query, key, tape.view(fused, unit * spec.key_heads), None
     query_map, key_map, value_map = spec.projections[:3]
+    if work.joined_projections and memory is None:
+        return (*_joined(tape, x, spec, weights, work), None)
     query = linear(tape, x, query_map, weights.of(query_map), work)
     if spec.output_gate:
         gate = tape.view(query, query.elements // 2)
@@ -286,6 +305,36 @@ def _projections(
         query = rotary(tape, query, work, spec.rotary_share, "query")
         key = rotary(tape, key, work, spec.rotary_share, "key")
     return query, key, value, gate
+
+
+def _joined(
+    tape: Tape, x: Value, spec: Attention, weights: Weights, work: Work
+) -> tuple[Value, Value, Value]:
+    """Separate maps computed as one: litgpt's ``qkv``, whose parts are copied by head.
+
+    Values that no group repeats stay views, which keep the whole product. Putting an adapter's
+    parts into place (``index_copy``) keeps them for backward.
+    """
+    maps = spec.projections[:3]
+    ranked = [weights.of(item) for item in maps if weights.of(item).rank]
+    weight = ranked[0] if ranked else weights.of(maps[0])
+    whole = Linear("qkv", maps[0].inputs, sum(item.outputs for item in maps))
+    fused = linear(tape, x, whole, weight, work)
+    if ranked:
+        parts = sum(item.outputs for item in maps if weights.of(item).rank)
+        tape.keep("qkv adapter parts", work.tokens * parts * fused.width, "activations")
+    sizes = [work.tokens * item.outputs for item in maps]
+    query = tape.op("query", (fused,), sizes[0], fused.width)
+    key = tape.op("key", (fused,), sizes[1], fused.width)
+    value = tape.view(fused, sizes[2])
+    groups = spec.heads // max(spec.key_heads, 1)
+    if groups > 1 and work.repeat_keys:
+        key = tape.op("repeated keys", (key,), key.elements * groups, key.width)
+        value = tape.op("repeated values", (value,), value.elements * groups, value.width)
+    if spec.rotary:
+        query = rotary(tape, query, work, spec.rotary_share, "query")
+        key = rotary(tape, key, work, spec.rotary_share, "key")
+    return query, key, value
 
 
 def _latent(
@@ -332,7 +381,7 @@ def _mix(
         query, key, value = (
             cast(tape, item, work.compute, "attention input") for item in (query, key, value)
         )
-    groups = spec.heads // max(spec.key_heads, 1)
+    groups = _groups(spec, work)
     repeated = groups > 1 and not flash and (work.repeat_keys or work.mask)
     if repeated:
         key = tape.op("repeated keys", (key,), key.elements * groups, key.width)
@@ -355,6 +404,13 @@ def _mix(
     )
 
 
+def _groups(spec: Attention, work: Work) -> int:
+    """Query heads for each key head, as attention gets them."""
+    if work.joined_projections and work.repeat_keys:
+        return 1
+    return spec.heads // max(spec.key_heads, 1)
+
+
 def _eager(
     tape: Tape,
     query: Value,
@@ -365,7 +421,7 @@ def _eager(
     key_length: int,
 ) -> Value:
     """Scores as tensors: product, scaled, masked, softmax in float32, and its cast."""
-    groups = spec.heads // max(spec.key_heads, 1)
+    groups = _groups(spec, work)
     if groups > 1:
         key = tape.op("repeated keys", (key,), key.elements * groups, key.width)
         value = tape.op("repeated values", (value,), value.elements * groups, value.width)

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from memlint.memory.architecture import Architecture
+from memlint.memory.architecture import Architecture, Layer
 from memlint.memory.families import ConfigError, read_config
 from memlint.memory.settings import SettingsError
 
@@ -27,9 +27,12 @@ def _table() -> dict[str, dict[str, Any]]:
     text = (Path(__file__).parent / "data" / "models.json").read_text(encoding="utf-8")
     table: dict[str, dict[str, Any]] = {}
     rows = json.loads(text)["models"]
-    for row in rows:
-        for name in (row["name"], *row["aliases"]):
-            table.setdefault(plain_name(name), row)
+    # Without dots 1.3b is 13b: a name that has none comes first.
+    named = [(name, row) for row in rows for name in (row["name"], *row["aliases"])]
+    for name, row in sorted(named, key=lambda pair: "." in pair[0]):
+        table.setdefault(plain_name(name), row)
+    for name, row in named:
+        table.setdefault(_last(name), row)
     for row in rows:
         for name in (row["name"], *row["aliases"]):
             table.setdefault(plain_name(_strip(name)), row)
@@ -43,8 +46,12 @@ def table_configs() -> dict[str, Mapping[str, Any]]:
 
 def plain_name(name: str) -> str:
     """A hub name without organization, case and punctuation."""
-    last = name.rstrip("/").rpartition("/")[2].lower()
-    return "".join(character for character in last if character.isalnum())
+    return "".join(character for character in _last(name) if character.isalnum())
+
+
+def _last(name: str) -> str:
+    """A hub name without organization and case."""
+    return name.rstrip("/").rpartition("/")[2].lower()
 
 
 def _strip(name: str) -> str:
@@ -91,7 +98,7 @@ def find_config(model: str) -> Mapping[str, Any]:
     """
     table = _table()
     for name in _candidates(model):
-        row = table.get(plain_name(name))
+        row = table.get(_last(name)) or table.get(plain_name(name))
         if row is not None:
             config: Mapping[str, Any] = row["config"]
             return config
@@ -106,9 +113,23 @@ def _candidates(model: str) -> list[str]:
 
 def _read(config: Mapping[str, Any], name: str) -> Architecture:
     try:
-        return read_config(config)
+        architecture = read_config(config)
     except ConfigError as error:
         raise SettingsError(f"{name}: {error}") from None
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        # Configurations come from anywhere: a list where a number belongs is the user's to see.
+        raise SettingsError(f"{name}: the configuration cannot be read ({error})") from None
+    if architecture.depth < 1 or not all(_sound(layer) for layer, _ in architecture.layers):
+        raise SettingsError(f"{name}: the configuration describes layers without width or heads")
+    return architecture
+
+
+def _sound(layer: Layer) -> bool:
+    attention = layer.attention
+    sizes = [attention.heads, attention.key_heads, attention.key_dim, attention.value_dim]
+    if attention.projections and attention.kind in ("full", "sliding", "latent") and 0 in sizes:
+        return False
+    return all(min(item.inputs, item.outputs, item.experts) > 0 for item in layer.linears)
 
 
 def _local(model: str) -> Mapping[str, Any] | None:

@@ -31,8 +31,24 @@ OWN_LOSS_FAMILIES = frozenset(
     )
 )
 
-# bitsandbytes before 0.42: a 4-bit matmul kept its input for backward.
-KEEPS_INPUT = ("bitsandbytes", (0, 42))
+# Families whose own (remote) code computes the loss in the logits' dtype, whatever the version.
+REMOTE_LOSS_FAMILIES = frozenset(("qwen", "baichuan"))
+
+# bitsandbytes before 0.43.2: a 4-bit matmul kept its input for backward. An 8-bit one always does;
+# before 0.45 it kept a transposed 8-bit copy beside it (autograd/_functions.py).
+DROPS_INPUT = ("bitsandbytes", (0, 43, 2))
+# Before 0.43 4-bit weights were made of float16 copies, and dequantize to it (nn/modules.py): with
+# bfloat16 there is a second copy.
+QUANTIZES_ANY_DTYPE = ("bitsandbytes", (0, 43))
+NO_TRANSPOSED_CODES = ("bitsandbytes", (0, 45))
+
+# transformers before 4.53: GPT-BigCode keeps the key/value cache while it checkpoints, and its
+# cache is a view of the whole fused projection, so that each layer's stays until the loss is there.
+CHECKPOINTS_WITHOUT_CACHE = ("transformers", (4, 53))
+CACHE_KEEPING_FAMILIES = frozenset(("gpt_bigcode",))
+
+# torch 2.0: ``zero_grad`` frees gradients; before, it filled them with zeros in place.
+FREES_GRADIENTS = ("torch", (2, 0))
 
 # torch 2.0 loads kernels lazily; before, a context held all of them.
 LAZY_KERNELS = ("torch", (2, 0))
@@ -103,10 +119,28 @@ def own_loop(versions: Mapping[str, str], trainer: str) -> bool:
     return trainer == "loop" and bool(versions) and "transformers" not in versions
 
 
+def uses_litgpt(versions: Mapping[str, str]) -> bool:
+    """Whether the model is litgpt's own code: keys repeated for every head, output not tied.
+
+    With bitsandbytes its output matrix is quantized like every other (litgpt/model.py, lora.py).
+    """
+    return "litgpt" in versions
+
+
+def widens_outputs(versions: Mapping[str, str], trainer: str) -> bool:
+    """Whether the loop gets its logits in float32: Lightning Fabric converts a model's outputs.
+
+    Source: ``convert_output`` of Fabric's precision plugins (half, mixed and bitsandbytes).
+    """
+    return trainer == "loop" and bool({"litgpt", "lightning"} & set(versions))
+
+
 def upcast(versions: Mapping[str, str], family: str, *, own: bool, pure: bool) -> str:
     """How the causal loss upcasts: ``padded``, ``shifted``, ``model`` or ``none``."""
     if own:
         return "none" if pure else "padded"
+    if family in REMOTE_LOSS_FAMILIES:
+        return "own"
     if family in OWN_LOSS_FAMILIES and not reaches(versions, OWN_LOSS):
         return "own"
     for library, least, name in UPCAST:

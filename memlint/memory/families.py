@@ -14,6 +14,10 @@ from memlint.memory.architecture import Architecture, Attention, Layer, Linear, 
 
 Config = Mapping[str, Any]
 
+_MOST = 10**9  # no size of a model reaches it
+_LAYERS = 10**5
+_STATE_SPACE = frozenset(("mamba", "mamba2", "falcon_mamba", "rwkv", "rwkv5", "xlstm", "bamba"))
+
 
 class ConfigError(ValueError):
     """A configuration that says too little to size a model."""
@@ -26,6 +30,7 @@ def read_config(config: Config) -> Architecture:
         ConfigError: a size without which nothing can be computed is missing.
     """
     kind = str(config.get("model_type") or _guess(config))
+    _refuse_states(config, kind)
     if kind in _TEXT_INSIDE or (
         "text_config" in config and isinstance(config["text_config"], dict)
     ):
@@ -51,6 +56,14 @@ def read_config(config: Config) -> Architecture:
     return architecture._replace(**changes) if changes else architecture
 
 
+def _refuse_states(config: Config, kind: str) -> None:
+    """State-space layers keep what their kernels choose: no number is better than a wrong one."""
+    types = config.get("layer_types") or config.get("layers_block_type") or ()
+    named = "mamba" in types if isinstance(types, (list, tuple)) else False
+    if named or kind in _STATE_SPACE or {"time_step_rank", "mamba_d_state"} & set(config):
+        raise ConfigError(f"state-space layers ({kind}) are not modelled, only attention")
+
+
 def _guess(config: Config) -> str:
     names = " ".join(config.get("architectures") or ())
     for name in ("QWenLMHead", "ChatGLM", "Baichuan", "Falcon", "Bert", "ViT", "GPT2", "Mistral"):
@@ -62,7 +75,17 @@ def _guess(config: Config) -> str:
 def _number(config: Config, *names: str, default: int | None = None) -> int:
     for name in names:
         value = config.get(name)
+        if isinstance(value, str) and value.strip().isdigit():
+            value = int(value)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
+            if value < 0 and default is not None:
+                return default  # -1 switches an option off
+            least = 1 if default is None else 0
+            most = _LAYERS if "layer" in name else _MOST
+            if not least <= value < most or value != int(value):
+                raise ConfigError(
+                    f"{name!r} is a whole number from {least} to {most}, not {value!r}"
+                )
             return int(value)
     if default is None:
         raise ConfigError(f"the model's configuration has no {names[0]!r}")

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from memlint.memory.facts import DTYPE_AUTO, TRL_FLOAT32, reaches
+from memlint.script.lengths import Lengths
+from memlint.script.purpose import Purpose
 from memlint.script.settings import Setting
 from memlint.script.values import Object
 
@@ -18,12 +20,28 @@ if TYPE_CHECKING:
 _TRAINERS = {
     "SFTTrainer": "trl.SFTTrainer",
     "DPOTrainer": "trl.DPOTrainer",
+    "ORPOTrainer": "trl.DPOTrainer",
+    "CPOTrainer": "trl.DPOTrainer",
     "GRPOTrainer": "trl.GRPOTrainer",
     "RLOOTrainer": "trl.GRPOTrainer",
 }
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 _DTYPES = ("bfloat16", "float16", "float32")
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
+_RUNTIME: tuple[tuple[Mapping[str, Any], tuple[str, ...]], ...] = (
+    (
+        {"loss": "liger"},
+        ("fuse_causal_lm_loss", "losses.fuse_causal_lm_loss", "losses.fuse_trl_losses"),
+    ),
+    ({"checkpointing": "full"}, ("checkpoint_activations",)),
+    ({"offload": "activations"}, ("offload_activations",)),
+    ({"offload": "parameters"}, ("stream_frozen_weights", "streaming.stream_frozen_weights")),
+)
+_MIXES = (
+    "torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "accelerate.Accelerator",
+    "lightning.Fabric", "deepspeed.initialize",
+)  # fmt: skip
+_LIMITS = (Lengths.TRUNCATED, Lengths.PADDED, Lengths.CUT)
 _NUMBERS = (
     ("micro_batch", "per_device_train_batch_size"),
     ("gradient_accumulation", "gradient_accumulation_steps"),
@@ -43,24 +61,34 @@ def settings_of(script: Script) -> dict[str, Any] | None:
         kind = trainer.kind.rpartition(".")[2]
         values: dict[str, Any] = {"trainer": _TRAINERS.get(kind, "transformers.Trainer")}
         values.update(_model(script, trainer.model))
+        if trainer.kind.startswith("memlint_runtime.") and kind in ("GRPOTrainer", "RLOOTrainer"):
+            values["shared_prompt"] = True
+        if kind in ("ORPOTrainer", "CPOTrainer"):
+            values["reference_model"] = False  # pairs as DPO has them, and no reference
         if trainer.setting("ref_model").given and not trainer.setting("ref_model").is_none:
             values["reference_model"] = True
         for config in script.configs:
             if trainer in script.training_with(config):
                 values.update(_arguments(config))
+        if trainer.checkpointed_by_call:
+            values["checkpointing"] = "full"
         adapter = _made(script, trainer.setting("peft_config"))
-        if adapter is None and trainer.peft:
-            adapter = next(iter(script.calls_to("peft.LoraConfig")), None)
+        if adapter is None and trainer.peft is not False:
+            adapter = _adapter(script)
+        if "seq_len" not in values and values["trainer"] == "transformers.Trainer":
+            values.update(_tokens(script))
     elif script.loops:
         values = {"trainer": "loop"}
         loads = script.model_loads
         if not loads:
             return None
         values.update(_load(script, loads[-1]))
-        adapter = next(iter(script.calls_to("peft.LoraConfig")), None)
+        adapter = _adapter(script)
         values.update(_loop(script))
+        values.update(_tokens(script))
     else:
         return None
+    values.update(_by_runtime(script, values["trainer"]))
     if adapter is not None:
         values["method"] = "qlora" if "quantization" in values else "lora"
         values["lora"] = _lora(adapter)
@@ -70,6 +98,44 @@ def settings_of(script: Script) -> dict[str, Any] | None:
         values["method"] = "full"
     values["versions"] = _versions(script)
     return values
+
+
+def _adapter(script: Script) -> Call | None:
+    """The configuration of an adapter, of whatever kind PEFT has; LoRA's first."""
+    made = script.calls_to("peft.LoraConfig")
+    if not made and (script.calls_to("peft.get_peft_model") or script.method_calls("add_adapter")):
+        made = tuple(call for call in script.library_calls("peft") if call.name.endswith("Config"))
+    return next(iter(made), None)
+
+
+def _by_runtime(script: Script, trainer: str) -> dict[str, Any]:
+    """What calls of the runtime package change."""
+    values: dict[str, Any] = {}
+    for effect, names in _RUNTIME:
+        if script.calls_to(*(f"memlint_runtime.{name}" for name in names)):
+            values.update(effect)
+    if values.get("loss") == "liger" and trainer.startswith("trl."):
+        values["loss"] = "chunked"
+    return values
+
+
+def _tokens(script: Script) -> dict[str, Any]:
+    """The longest that tokenization leaves rows of a training set, where it is a number."""
+    limits = [
+        effect.tokens
+        for dataset in script.datasets
+        if dataset.purpose is not Purpose.EVALUATION
+        for effect in dataset.effects
+        if effect.kind in _LIMITS and effect.tokens
+    ]
+    if not limits:
+        given = [
+            one.call.setting("max_length").value
+            for one in script.tokenizations
+            if one.prepares_training or one.collates_training
+        ]
+        limits = [value for value in given if isinstance(value, int) and _is_number(value)]
+    return {"seq_len": max(limits)} if limits else {}
 
 
 def _versions(script: Script) -> dict[str, str]:
@@ -165,32 +231,35 @@ def _arguments(config: Config) -> dict[str, Any]:
     """Training arguments: those that are given, and the libraries' own defaults."""
     values: dict[str, Any] = {}
     for key, name in _NUMBERS:
-        number = config.setting(name).value
+        number = config.effective(name).value
         if _is_number(number):
             values[key] = number
     for name in ("max_length", "max_seq_length"):
-        length = config.setting(name).value
+        length = config.effective(name).value
         if _is_number(length):
             values["seq_len"] = length
-    optimizer = config.setting("optim").value
+    optimizer = config.effective("optim").value
     if isinstance(optimizer, str):
         values["optimizer"] = optimizer
-    packing = config.setting("packing").value
+    packing = config.effective("packing").value
     if isinstance(packing, bool):
         values["packed"] = packing
     values.update(_checkpointing(config))
-    if config.setting("bf16").is_value(True):
+    if config.effective("bf16").is_value(True):
         values.update(compute_dtype="bfloat16", autocast=True)
-    elif config.setting("fp16").is_value(True):
+    elif config.effective("fp16").is_value(True):
         values.update(compute_dtype="float16", autocast=True)
-    if config.setting("use_liger_kernel").is_value(True):
+    elif config.effective("bf16").value is False and config.effective("fp16").value is False:
+        # Neither: the weights' own dtype.
+        values["autocast"] = False
+    if config.effective("use_liger_kernel").is_value(True):
         values["loss"] = "liger"
-    if config.setting("activation_offloading").is_value(True):
+    if config.effective("activation_offloading").is_value(True):
         values["offload"] = "activations"
-    if config.setting("torch_compile").is_value(True):
+    if config.effective("torch_compile").is_value(True):
         values["compile"] = True
-    if config.setting("use_vllm").is_value(True):
-        share = config.setting("vllm_gpu_memory_utilization").value
+    if config.effective("use_vllm").is_value(True):
+        share = config.effective("vllm_gpu_memory_utilization").value
         values["generation"] = {
             "vllm": True,
             "vllm_gpu_memory_utilization": share if isinstance(share, float) else 0.3,
@@ -199,11 +268,7 @@ def _arguments(config: Config) -> dict[str, Any]:
 
 
 def _checkpointing(config: Config) -> dict[str, Any]:
-    on = None
-    for name in ("gradient_checkpointing", "activation_checkpointing"):
-        value = config.setting(name).value
-        if isinstance(value, bool):
-            on = value if on is None else on or value
+    on = config.checkpointing
     if on is None:
         return {}
     if not on:
@@ -216,7 +281,7 @@ def _checkpointing(config: Config) -> dict[str, Any]:
 
 
 def _loop(script: Script) -> dict[str, Any]:
-    """What a hand-written loop says: its optimizer, its checkpointing."""
+    """What a hand-written loop says: its optimizer, its checkpointing, its loader's batches."""
     values: dict[str, Any] = {}
     if script.calls_to("torch.optim.AdamW", "torch.optim.Adam"):
         values["optimizer"] = "adamw_torch"
@@ -229,6 +294,12 @@ def _loop(script: Script) -> dict[str, Any]:
             values["optimizer"] = optimizer
     enabled = bool(script.method_calls("gradient_checkpointing_enable"))
     values["checkpointing"] = "full" if enabled else "none"
+    if not script.calls_to(*_MIXES):
+        values["autocast"] = False
+    for dataset in script.datasets:
+        rows = dataset.batch_size.value if dataset.batch_size is not None else None
+        if dataset.loader is not None and dataset.purpose is Purpose.TRAINING and _is_number(rows):
+            values["micro_batch"] = rows
     return values
 
 

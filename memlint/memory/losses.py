@@ -21,6 +21,7 @@ from memlint.source.record import Plain
 
 TILE_TOKENS = 4096  # trl/kernels/chunked_logprob.py, TOKEN_CHUNK_SIZE
 TILE_VOCABULARY = 32768  # its callers' default chunk_size
+_CHUNKS = 8  # torchtune's number of output chunks; litgpt's have 128 tokens
 
 
 class Head(Plain):
@@ -31,6 +32,7 @@ class Head(Plain):
     (output, shifted copy) or ``none``. autocast: log-softmax is in float32 in any case.
     held: whether the script holds the model's output during backward.
     preference: log-probabilities of given tokens instead of a mean loss.
+    widened: whether the loop converts the model's output to float32 before its loss.
     """
 
     vocabulary: int
@@ -47,6 +49,7 @@ class Head(Plain):
     tiled_by_trl: bool = False
     compiled: bool = False
     autocast: bool = False
+    widened: bool = False
 
 
 def record(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Value:
@@ -60,6 +63,8 @@ def record(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Valu
     if head.path == "chunked" and head.tiled_by_trl:
         return _tiled(tape, x, head, weight, work)
     matrix = Linear("lm_head", head.hidden, head.vocabulary)
+    if head.path == "chunked":
+        return _pieces(tape, x, head, weight, work)
     logits = linear(tape, x, matrix, weight, work, head.tokens)
     logits.storage.kind = "logits"
     if head.scaled:
@@ -70,8 +75,10 @@ def record(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Valu
             "softcap", (capped,), capped.elements, capped.width, kind="logits", saves_output=True
         )
         logits = _logits(tape, "capped and scaled logits", logits)
-    if head.path == "chunked":
-        return _pieces(tape, logits, head)
+    if head.widened:
+        logits = cast(tape, logits, 4, "logits in float32")
+        logits.storage.kind = "logits"
+        head = head._replace(upcast="none")
     if head.preference:
         return _log_probabilities(tape, logits, head)
     return _cross_entropy(tape, logits, head)
@@ -175,26 +182,28 @@ def _log_probabilities(tape: Tape, logits: Value, head: Head) -> Value:
     return loss
 
 
-def _pieces(tape: Tape, logits: Value, head: Head) -> Value:
-    """Chunks of tokens in a list: all logits and their log-softmax exist, gradients one chunk."""
-    chances = tape.op(
-        "log-softmax",
-        (logits,),
-        logits.elements,
-        logits.width,
-        saves_output=True,
-        kind="logits",
-        grad=False,
-    )
+def _pieces(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Value:
+    """Output matrix and loss by chunks of tokens, in a list: all logits and their log-softmax
+    exist until backward has used them, gradients of one chunk at a time."""
+    matrix = head.vocabulary * head.hidden
+    numbers = head.tokens * head.vocabulary
+    copy = matrix * weight.dequantized
+    width = work.compute if work.autocast or weight.quantized else x.width
+    logits = tape.op("lm_head", (x,), numbers, width, scratch=copy, kind="logits", grad=False)
+    if head.widened:
+        logits = tape.op("logits in float32", (logits,), numbers, 4, kind="logits", grad=False)
+    chances = tape.op("log-softmax", (logits,), numbers, logits.width, kind="logits", grad=False)
     tape.hold(logits, chances)
-    piece = max(head.tokens // 8, 1) * head.vocabulary * logits.width
+    piece = max(head.tokens // _CHUNKS, 1) * head.vocabulary * logits.width
     return tape.op(
         "loss",
-        (tape.view(logits, 1),),
+        (x,),
         head.tokens,
         logits.width,
-        scratch=piece,
-        backward_scratch=piece,
+        saves=(x,) if weight.trainable else (),
+        keeps=int(x.bytes * 1.5) if weight.rank else 0,
+        backward_scratch=2 * piece + copy,
+        weight_bytes=matrix * weight.gradient if weight.trainable else 0,
     )
 
 

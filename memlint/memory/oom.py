@@ -32,7 +32,7 @@ _PRIOR = {
     "logits": 0.08,
     "logits_fp32": 0.12,
     "log_softmax": 0.12,
-    "logits_gradient": 0.08,
+    "logits_gradient": 0.06,  # backward needs little more than forward had
     "eval_logits": 0.03,
     "attention_scores": 0.12,
     "activation": 0.09,
@@ -48,7 +48,7 @@ _PRIOR = {
     "dequantized_weight": 0.03,
     "merged_weight": 0.004,
     "reference_model": 0.01,
-    "other": 0.02,
+    "other": 0.005,
 }
 _LENGTHS = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 10240, 12288,
             16384, 20480, 24576, 32768, 65536, 131072)  # fmt: skip
@@ -73,6 +73,8 @@ _USUAL = (
     "openai-community/gpt2",
 )
 _SPREAD = math.log(2**30)  # nats over which a size of unknown origin is spread
+_STEPS = (2.0, 1.0, 0.5)  # of a kind by how many steps of the climb it is away
+_NEAR = 0.3  # of a fixed size that fits with added tokens or padding
 _TOO_LONG = 0.15  # of a length beyond what the model was made for
 
 
@@ -234,6 +236,7 @@ def _scored(
 ) -> Iterator[tuple[Sized, float, int, int]]:
     """Tensors with a positive weight, and the rows and length at which they have the size."""
     loading = _loading(message, run)
+    climb = _climb(message, run)
     whole: dict[str, float] = {}
     for item in tensors:
         whole[item.kind] = whole.get(item.kind, 0.0) + _mass(item)
@@ -242,13 +245,15 @@ def _scored(
         if chance <= 0:
             continue
         weight = _PRIOR[item.kind] * _mass(item) / whole[item.kind]
-        score = weight * chance * evidence.weight(item.kind)
+        score = weight * chance * item.layout * evidence.weight(item.kind)
         if evidence.names and any(name in item.tensor for name in evidence.names):
             score *= 2
         if evidence.phase == item.phase:
             score *= 1.5
         if item.phase == "load":
             score *= loading
+        if item.growth == FIXED:
+            score *= climb.get(item.kind, 1.0)
         yield item, score, rows, length
 
 
@@ -262,32 +267,71 @@ def _loading(message: Message, run: Settings) -> float:
 
     Part of a model may be all that its GPU holds, so that less is a hint and no proof.
     """
-    if message.allocated is None or run.sharding not in (None, "none", "ddp"):
-        return 1.0
     width = dtype_width(run.weights_dtype) if run.weights_dtype else 2.0
     if run.quantization is not None:
         width = (run.quantization.bits or 4) / 8
     weights = find_architecture(run.model).parameters * width
-    return 5.0 if message.allocated < 0.97 * weights else 0.2
+    if run.sharding not in (None, "none", "ddp"):
+        # Whole float32 weights may stand before they are sharded; no more than these.
+        beyond = message.allocated is not None and message.allocated > 2 * weights
+        return 0.2 if beyond else 1.0
+    if message.allocated is not None and message.allocated >= 0.97 * weights:
+        return 0.2
+    if message.total is not None and weights > message.total:
+        return 20.0
+    return 1.0 if message.allocated is None else 5.0
+
+
+_ORDER = ("weights", "weight_gradient", "optimizer_state", "optimizer_temporary")
+
+
+def _climb(message: Message, run: Settings) -> dict[str, float]:
+    """Factors by what was held: weights come first, then gradients, states, and temporaries.
+
+    Whole fine-tuning on one GPU climbs these steps one after another; activations blur them.
+    """
+    held = message.allocated
+    if held is None and message.total is not None:
+        held = int(0.95 * message.total) - message.high
+    whole = run.method in (None, "full") and run.quantization is None
+    if held is None or not whole or run.sharding not in (None, "none", "ddp"):
+        return {}
+    width = dtype_width(run.weights_dtype) if run.weights_dtype else 2
+    step = find_architecture(run.model).parameters * width
+    # Weights 1, gradients 1, two moments, a temporary.
+    reached = sum(held >= step * top for top in (1, 2, 4))
+    return {
+        kind: _STEPS[min(abs(place - reached), len(_STEPS) - 1)]
+        for place, kind in enumerate(_ORDER)
+        if kind != "weights"
+    }
 
 
 def _chance(item: Sized, message: Message, run: Settings, sure: bool) -> tuple[float, int, int]:
     """Probability that the message shows this size; the rows and length at which it does."""
     low, high = message.low, message.high
     if item.growth == FIXED:
-        hit = low <= item.bytes <= high
-        return (1.0 if hit else 0.0), item.rows, item.length
+        if low <= item.bytes <= high:
+            return 1.0, item.rows, item.length
+        near = low <= (item.most or item.bytes) and (item.least or item.bytes) <= high
+        return (_NEAR if near else 0.0), item.rows, item.length
     chance, rows, length = _growing_chance(item, low, high, run, sure)
-    if 0 < item.longest < length:
-        chance *= _TOO_LONG
     return chance, rows, length
+
+
+def _fit(item: Sized, length: int) -> float:
+    """How likely rows of a length are: less the further they are beyond what the model can."""
+    if 0 < item.longest < length:
+        return _TOO_LONG * item.longest / length
+    return 1.0
 
 
 def _growing_chance(
     item: Sized, low: int, high: int, run: Settings, sure: bool
 ) -> tuple[float, int, int]:
     if sure and run.seq_len is not None and run.micro_batch is not None:
-        return _known_batch(item, low, high)
+        chance, rows, length = _known_batch(item, low, high)
+        return chance * _fit(item, length), rows, length
     if run.seq_len is not None or run.micro_batch is not None:
         return _half_known(item, low, high, run)
     return _unknown_batch(item, low, high)
@@ -336,6 +380,7 @@ def _half_known(item: Sized, low: int, high: int, run: Settings) -> tuple[float,
                 scaled = item._replace(bytes=round(size), rows=rows)
                 chance, _, length = _known_batch(scaled, low, high)
             chance /= len(options)
+        chance *= _fit(item, length)
         total += chance
         if chance > best[0]:
             best = (chance, rows, length)
@@ -360,6 +405,7 @@ def _unknown_batch(item: Sized, low: int, high: int) -> tuple[float, int, int]:
         each = item.each * rows / item.rows
         share = 1.0 / (rows * sum(1 / other for other in _ROWS)) ** 0.5 / len(_ROWS) ** 0.5
         chance, length = _free_length(each, item.growth, low, high, share)
+        chance *= _fit(item, length)
         total += chance
         if chance > best[0]:
             best = (chance, rows, length)
@@ -383,7 +429,10 @@ def _candidates(
 ) -> tuple[Candidate, ...]:
     scores = {kind: entry[0] for kind, entry in weights.items()}
     other = _PRIOR["other"] * _relative(message.low, message.high) * evidence.weight("other")
-    scores["other"] = min(scores.get("other", 0.0) + other, max(other, *scores.values(), 1e-12))
+    # A tensor without a name never stands before one that explains the size.
+    named = [score for kind, score in scores.items() if kind != "other"]
+    scores["other"] = min(scores.get("other", 0.0) + other, 0.5 * max(named, default=other))
+    scores["other"] = max(scores["other"], 1e-12)
     # The frames may name a kind that no tensor of the settings explains: it stays, last.
     for kind, weight in evidence.kinds.items():
         if kind not in scores and weight >= 0.2:

@@ -42,6 +42,8 @@ KINDS = (
 FIXED, LINEAR, SQUARE = 0, 1, 2
 _BUCKET = 500_000_000  # elements of DeepSpeed's default reduce and all-gather buckets
 _DDP_BUCKET = 25 * 2**20
+_RARE = 0.05  # of a tensor's chance where the strategy has no such tensors
+_ADDED = 64  # tokens that people add to a vocabulary, or that pad it
 _LENGTH = 2048  # where no length is known, sizes are taken here
 
 
@@ -49,7 +51,9 @@ class Sized(Plain):
     """A tensor: its bytes at ``length`` tokens a row and ``rows`` rows, and how they grow.
 
     sizes: the factors in words. prior: against others of its kind. longest: row that the model was
-    made for, in tokens; 0 where the configuration does not say.
+    made for, in tokens; 0 where the configuration does not say. least, most: bytes that it can
+    have as well (added tokens, padding, parts that the settings leave out); 0 for none. layout:
+    how much likelier the run has such a tensor by its strategy.
     """
 
     kind: str
@@ -63,6 +67,9 @@ class Sized(Plain):
     model: str = ""
     prior: float = 1.0
     longest: int = 0
+    least: int = 0
+    most: int = 0
+    layout: float = 1.0
 
     @property
     def each(self) -> float:
@@ -100,7 +107,48 @@ def sized_tensors(settings: Settings, *, known_loss: bool) -> tuple[Sized, ...]:
             (item.kind, item.tensor, item.bytes, item.growth),
             item._replace(longest=architecture.max_positions),
         )
-    return tuple(found.values())
+    return tuple(item._replace(layout=_layout(item, settings)) for item in found.values())
+
+
+def _layout(item: Sized, settings: Settings) -> float:
+    """How much likelier a run of these settings has the tensor: what the strategy holds, and how.
+
+    FSDP1 and ZeRO hold states in flat parts; FSDP1 gathers whole layers, ZeRO-3 each parameter.
+    Whole float32 matrices then appear where a state dict is put together.
+    """
+    if item.growth != FIXED:
+        return 1.0
+    sharding = settings.sharding or "none"
+    if item.kind == "gathered_parameter":
+        return _gathers(item, settings, sharding)
+    if item.kind == "reference_model":
+        return 1.0 if "DPO" in str(settings.trainer) or "GRPO" in str(settings.trainer) else _RARE
+    wide = item.sizes.endswith(" x 4 bytes")
+    if settings.quantization is not None and settings.compute_dtype != "float32":
+        # Matmuls dequantize into 16 bits; float32 copies of whole matrices are made to merge.
+        if item.kind == "dequantized_weight" and wide:
+            return 0.1
+        if item.kind == "weights" and "bits" not in item.sizes:
+            return 0.2
+    flat: tuple[str, ...] = ()
+    if sharding in ("fsdp", "zero1", "zero2", "zero3"):
+        flat = ("optimizer_state", "optimizer_temporary")
+    if sharding == "fsdp":
+        flat = (*flat, "weight_gradient")
+    if sharding == "zero3":
+        flat = (*flat, "weights")
+    return _RARE if item.kind in flat and "parameters" not in item.sizes else 1.0
+
+
+def _gathers(item: Sized, settings: Settings, sharding: str) -> float:
+    """How likely a gathered tensor is: under strategies that gather, in the compute dtype."""
+    if sharding not in ("fsdp", "fsdp2", "zero3"):
+        return _RARE if settings.sharding or (settings.world_size or 1) == 1 else 0.3
+    wide = item.sizes.endswith(" x 4 bytes") and settings.compute_dtype != "float32"
+    whole = "parameters" in item.sizes
+    if sharding == "fsdp" and not whole:
+        return _RARE
+    return (0.2 if wide else 1.0) * (4.0 if sharding == "zero3" and not whole else 1.0)
 
 
 def _grown(settings: Settings, length: int, name: str) -> Iterator[Sized]:
@@ -277,6 +325,7 @@ def _weight_copies(
         ("lm_head", architecture.vocabulary, architecture.hidden),
     }
     full = settings.method in (None, "full")
+    yield from _joined_weights(architecture, rows, length, name)
     for matrix, inputs, outputs in sorted(whole | tables):
         numel = inputs * outputs
         for width in (2, 4):
@@ -297,11 +346,14 @@ def _weight_copies(
                     ("optimizer_temporary", f"temporary of {matrix}", "optimizer step", 0.5)
                 )
             for kind, tensor, phase, prior in copies:
+                size = numel * width
+                table = (matrix, inputs, outputs) in tables
+                most = size + _ADDED * outputs * width if table else 0
                 yield Sized(
-                    kind, tensor, phase, numel * width, FIXED, rows, length, sizes, name, prior
+                    kind, tensor, phase, size, FIXED, rows, length, sizes, name, prior, most=most
                 )
-        if settings.quantization is not None and (matrix, inputs, outputs) in whole:
-            bits = settings.quantization.bits or 4
+        bits = settings.quantization.bits or 4 if settings.quantization is not None else 4
+        if (matrix, inputs, outputs) in whole:
             yield Sized(
                 "weights",
                 f"quantized {matrix}",
@@ -312,7 +364,27 @@ def _weight_copies(
                 length,
                 f"{inputs} x {outputs} x {bits} bits",
                 name,
+                1.0 if settings.quantization is not None else 0.3,
             )
+
+
+def _joined_weights(
+    architecture: Architecture, rows: int, length: int, name: str
+) -> Iterator[Sized]:
+    """Matrices that other code joins: queries, keys and values; gate and up."""
+    linears = {linear.name: linear for layer, _ in architecture.layers for linear in layer.linears}
+    for parts, word in (
+        (("q_proj", "k_proj", "v_proj"), "queries, keys and values in one"),
+        (("gate_proj", "up_proj"), "gate and up in one"),
+    ):
+        if not set(parts) <= set(linears):
+            continue
+        inputs = linears[parts[0]].inputs
+        outputs = sum(linears[part].outputs for part in parts)
+        for width in (2, 4):
+            sizes = f"{inputs} x {outputs} x {width} bytes"
+            size = inputs * outputs * width
+            yield Sized("weights", word, "load", size, FIXED, rows, length, sizes, name, 0.5)
 
 
 def _caches(
@@ -342,7 +414,23 @@ def _flat(
     for kind, tensor, phase, numel, words in buffers:
         for width in (2, 4):
             sizes = f"{words} x {width} bytes"
-            yield Sized(kind, tensor, phase, numel * width, FIXED, rows, length, sizes, name, 0.7)
+            size = numel * width
+            # Parameters are counted with towers and adapters, or in round billions.
+            least, most = (size * 98 // 100, size * 108 // 100) if "GPUs" in words else (0, 0)
+            yield Sized(
+                kind,
+                tensor,
+                phase,
+                size,
+                FIXED,
+                rows,
+                length,
+                sizes,
+                name,
+                0.7,
+                least=least,
+                most=most,
+            )
     if settings.sharding == "ddp" or (settings.sharding is None and world > 1):
         sizes = "DDP's default bucket of 25 MiB"
         yield Sized(

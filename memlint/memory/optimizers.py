@@ -129,19 +129,21 @@ def state_bytes(
     rows: int = 0,
     columns: int = 0,
     embedding: bool = False,
+    head: bool = False,
 ) -> int:
     """Bytes of the states of one parameter.
 
     Args:
         numel: its numbers, on this rank. width: bytes of one.
         rows, columns: its shape where it is a matrix.
-        embedding: whether it is a token table.
+        embedding: whether it is a token table. head: whether it is the output matrix; subspace
+            optimizers are given the layers' matrices alone.
     """
     if optimizer.factored:
         if rows > 1 and columns > 1:
             return 4 * (rows + columns)
         return 4 * numel
-    if optimizer.rank and min(rows, columns) > optimizer.rank:
+    if optimizer.rank and min(rows, columns) > optimizer.rank and not (embedding or head):
         short, long = min(rows, columns), max(rows, columns)
         projector = short * optimizer.rank * width
         inner = optimizer.rank * long

@@ -17,6 +17,7 @@ from memlint.source.record import Plain
 
 _PLAYED = 3
 _PLAYED_OFTEN = 2  # where many batches are played
+_MOST = 3000  # tensors of the layers that are not played; more are allocated several as one
 _SMALL = 2**20  # smaller tensors come from pools of their own and make no holes
 
 
@@ -72,10 +73,18 @@ class _Player:
         even, rest = divmod(run.depth, self.layers)
         self.times = [even + (index < rest) for index in range(self.layers)]
         self.saved = _kept_sizes(run.layer.saving)
+        weights = sum(number < -10 for number, _ in run.layer.backward)
+        each = 1 + weights + (0 if run.checkpointed else len(self.saved))
+        self.lump = max(-(-run.depth * each * len(run.scales) // _MOST), 1)
         self.states: set[object] = set()
         self.weights: list[tuple[object, int]] = []
         self.held: set[object] = set()
         self.steps = 0
+
+    def _lumps(self, times: int) -> list[int]:
+        """So many equal tensors, as counts of those that are allocated as one."""
+        whole, rest = divmod(times, self.lump)
+        return [self.lump] * whole + ([rest] if rest else [])
 
     def step(self, scale: float) -> None:
         run, allocator = self.run, self.allocator
@@ -107,8 +116,8 @@ class _Player:
         extra = self.times[index] - 1
         if run.checkpointed:
             if not run.offloaded:
-                for copy in range(extra):
-                    allocator.allocate(("x", index, copy), int(run.input * scale))
+                for copy, count in enumerate(self._lumps(extra)):
+                    allocator.allocate(("x", index, copy), count * int(run.input * scale))
             self._events(run.layer.plain, index, scale)
             if run.offloaded:
                 allocator.release(("x", index))
@@ -116,11 +125,11 @@ class _Player:
         self._events(run.layer.saving, index, scale)
         if not run.input_kept:
             allocator.release(("x", index))
-        for copy in range(extra):
+        for copy, count in enumerate(self._lumps(extra)):
             for position, size in enumerate(self.saved):
-                allocator.allocate(("saved", index, copy, position), int(size * scale))
+                allocator.allocate(("saved", index, copy, position), count * int(size * scale))
             if run.input_kept:
-                allocator.allocate(("x", index, copy), int(run.input * scale))
+                allocator.allocate(("x", index, copy), count * int(run.input * scale))
 
     def _backward(self, index: int, scale: float) -> None:
         run, allocator = self.run, self.allocator
@@ -134,11 +143,11 @@ class _Player:
             self._events(run.layer.saving, index, scale)
             allocator.release(("x", index + 1))
         self._events(run.layer.backward, index, scale)
-        for copy in range(self.times[index] - 1):
+        for copy, count in enumerate(self._lumps(self.times[index] - 1)):
             if not run.leak:
                 allocator.release(("x", index, copy))
             else:
-                allocator.allocate(("leak", index, copy), int(run.input * scale))
+                allocator.allocate(("leak", index, copy), count * int(run.input * scale))
             if not run.checkpointed:
                 for position in range(len(self.saved)):
                     allocator.release(("saved", index, copy, position))
@@ -170,9 +179,9 @@ class _Player:
         self.held = set()
 
     def _weight(self, key: tuple[object, ...], size: int, times: int) -> None:
-        for copy in range(times):
+        for copy, count in enumerate(self._lumps(times)):
             name = (*key, copy)
-            bytes_ = int(size * self.run.gradients)
+            bytes_ = count * int(size * self.run.gradients)
             if name in self.held:
                 # A further micro-batch: the new gradient is added to the one that is there.
                 self.allocator.allocate(("added", name), bytes_)
@@ -180,7 +189,7 @@ class _Player:
                 continue
             self.held.add(name)
             self.allocator.allocate(name, bytes_)
-            self.weights.append((name, size))
+            self.weights.append((name, count * size))
 
     def _events(self, events: Sequence[tuple[int, int]], index: int, scale: float) -> None:
         allocator = self.allocator

@@ -6,6 +6,7 @@ number rests on settings that are given or on assumptions that are listed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -140,6 +141,13 @@ _COUNTS = (
 )
 _FLAGS = ("packed", "compile", "autocast", "evaluation", "shared_prompt", "reference_model")
 _MAPPINGS = ("sharding_options", "versions", "generation")
+_NUMBERS = (
+    "reduce_bucket_size",
+    "stage3_max_live_parameters",
+    "vllm_gpu_memory_utilization",
+    "steps_per_generation",
+)
+_MOST = 10**9  # tokens, rows or GPUs of no run
 _NESTED: dict[str, type[Plain]] = {"lora": Lora, "quantization": Quantization}
 
 
@@ -241,12 +249,23 @@ def _value(key: str, value: Any) -> Any:
     if key in _MAPPINGS:
         if not isinstance(value, Mapping):
             raise SettingsError(f"{key} is an object, not {value!r}")
+        _plain_values(key, value)
         return dict(value) if key != "versions" else {str(k): str(v) for k, v in value.items()}
     if key in _NESTED:
         return _nested(key, value)
     if not isinstance(value, str):
         raise SettingsError(f"{key} is a string, not {value!r}")
     return value
+
+
+def _plain_values(key: str, value: Mapping[Any, Any]) -> None:
+    """Options of other libraries are taken as they are; numbers must be ones that can be."""
+    for name, inner in value.items():
+        wrong = isinstance(inner, (int, float)) and not isinstance(inner, bool)
+        if wrong and not 0 <= inner < 2**63:
+            raise SettingsError(f"{key}.{name} is a number from 0, not {inner!r}")
+        if name in _NUMBERS and not isinstance(inner, (int, float, type(None))) and inner != "auto":
+            raise SettingsError(f"{key}.{name} is a number, not {inner!r}")
 
 
 def _model(value: Any) -> str | Mapping[str, Any]:
@@ -280,10 +299,14 @@ def _dtype(key: str, value: Any) -> str:
 
 
 def _count(key: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value != int(value):
         raise SettingsError(f"{key} is a whole number, not {value!r}")
-    if value < 1 and key != "prompt_len":
-        raise SettingsError(f"{key} is at least 1, not {value!r}")
+    least = 0 if key == "prompt_len" else 1
+    if value < least:
+        raise SettingsError(f"{key} is at least {least}, not {value!r}")
+    if value > _MOST:
+        raise SettingsError(f"{key} is at most {_MOST:,}, not {value!r}")
     return int(value)
 
 

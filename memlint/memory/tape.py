@@ -122,6 +122,7 @@ class Replay(Plain):
     saved: bytes kept between the two, the input included where it is kept.
     weight_gradients: bytes of gradients of the block's own weights, as autograd makes them.
     output: bytes of the block's output.
+    stashed: bytes of ``saved`` that live as long as the graph does, not until backward used them.
     """
 
     forward: Moment
@@ -130,6 +131,7 @@ class Replay(Plain):
     saved_tensors: tuple[Tensor, ...]
     weight_gradients: int
     output: int
+    stashed: int = 0
 
 
 class Trace(Plain):
@@ -152,6 +154,7 @@ class Tape:
         self._inputs: list[Value] = []
         self._held: list[Storage] = []
         self._repeat_from = 0
+        self._stashed: dict[int, Storage] = {}
 
     def input(self, name: str, elements: int, width: int, *, grad: bool = True) -> Value:
         """A tensor that exists before the block."""
@@ -225,6 +228,10 @@ class Tape:
         extra = Storage(name, size, kind)
         extra.last = len(self._operations) - 1
         operation.saves = (*operation.saves, extra)
+
+    def stash(self, value: Value) -> None:
+        """The last operation keeps this as an attribute of its node, which dies with the graph."""
+        self._stashed[id(value.storage)] = value.storage
 
     def start_repeat(self) -> None:
         """What follows, up to ``repeat``, happens several times in a row."""
@@ -314,6 +321,7 @@ class Tape:
             saved_tensors=saved,
             weight_gradients=weights,
             output=output.storage.bytes,
+            stashed=sum(storage.bytes for storage in self._stashed.values()),
         )
 
     def allocations(self) -> tuple[Tensor, ...]:

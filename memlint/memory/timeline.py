@@ -115,7 +115,7 @@ def estimate(settings: Settings | Mapping[str, Any]) -> Estimate:
         SettingsError: a setting is unknown or impossible, or the model is not known.
     """
     given = settings if isinstance(settings, Settings) else read_settings(settings)
-    architecture = find_architecture(given.model)
+    architecture = _as_run(given)
     known = assume(given, architecture)
     return _Run(known.settings, architecture, known.assumptions).estimate()
 
@@ -127,9 +127,19 @@ def single_tensors(settings: Settings | Mapping[str, Any]) -> tuple[tuple[str, T
     states and step temporaries, gathered layers and the key/value cache of one layer.
     """
     given = settings if isinstance(settings, Settings) else read_settings(settings)
-    architecture = find_architecture(given.model)
+    architecture = _as_run(given)
     known = assume(given, architecture)
     return _Run(known.settings, architecture, known.assumptions).single_tensors()
+
+
+def _as_run(settings: Settings) -> Architecture:
+    """The model as the run's library builds it."""
+    architecture = find_architecture(settings.model)
+    if facts.uses_litgpt(settings.versions):
+        # Its RMS norm multiplies by the weight in float32, as Gemma's does.
+        norm = "gemma" if architecture.norm == "rms" else architecture.norm
+        return architecture._replace(tied=False, norm=norm)
+    return architecture
 
 
 class Stack(Plain):
@@ -189,6 +199,7 @@ class _Run:
         autocast = bool(settings.autocast)
         padded = not settings.packed and self.rows > 1
         trainer = settings.trainer or "loop"
+        litgpt = facts.uses_litgpt(settings.versions)
         return Work(
             batch=self.rows,
             length=self.length,
@@ -199,7 +210,8 @@ class _Run:
             gated_kernel=liger or bool(settings.compile),
             rotary_kernel=liger,
             mask=padded and settings.attention == "sdpa" and trainer != "loop",
-            repeat_keys=not facts.reaches(settings.versions, facts.SDPA_GROUPS),
+            repeat_keys=litgpt or not facts.reaches(settings.versions, facts.SDPA_GROUPS),
+            joined_projections=litgpt,
             norm_trainable=self.holding.full,
             norm_width=self.holding.other_width
             if not autocast or self.holding.prepared
@@ -309,6 +321,7 @@ class _Run:
                 softcap=architecture.logit_softcap,
                 scaled=architecture.logit_scale,
                 tiled_by_trl=trainer.startswith("trl."),
+                widened=facts.widens_outputs(settings.versions, trainer),
             ),
             self.holding.head_weight(),
             self.work,
@@ -359,10 +372,11 @@ class _Run:
         scale = share * master_width / full_width if self.holding.full else share
         if sharding.parameter_offload:
             if sharding.gathered_layers == 0:
-                tensors.append(Tensor("embeddings", embedding.base, "weights"))
-                tensors.append(Tensor("output matrix", head.base, "weights"))
+                tensors.append(Tensor("embeddings", int(embedding.base * share), "weights"))
+                tensors.append(Tensor("output matrix", int(head.base * share), "weights"))
                 largest = max(stack.stock.base for stack in self.stacks)
-                tensors.append(Tensor("layers in turn", 2 * largest, "weights"))
+                turn = min(2 * largest, layers)
+                tensors.append(Tensor("layers in turn", int(turn * share), "weights"))
         else:
             if codes:
                 tensors.append(Tensor("quantized layers", int(codes * share), "weights"))
@@ -472,6 +486,7 @@ class _Run:
                     rows=rows,
                     columns=columns,
                     embedding=table,
+                    head=not table,
                 )
             if stock.adapter:
                 total += state_bytes(optimizer, stock.adapter, self._adapter_state_width())
@@ -510,17 +525,25 @@ class _Run:
         sharding = self.sharding
         if not sharding.name.startswith("fsdp") or sharding.gradients == 1:
             return self._gradients()
+        if (self.settings.gradient_accumulation or 1) == 1:
+            return self._gradients()
         base, adapter = self._trained()
         if not self.holding.full and self.own_loop:
             base = self.architecture.parameters
         whole = base * max(self.compute, 2) + adapter * self.holding.adapter_width
         return int(whole / sharding.split / sharding.tensor)
 
+    def _keeps_gradients(self) -> bool:
+        """Whether gradients stand while the next forward pass runs."""
+        if (self.settings.gradient_accumulation or 1) > 1:
+            return True
+        return not facts.reaches(self.settings.versions, facts.FREES_GRADIENTS)
+
     # Phases
 
     def phases(self) -> tuple[Phase, ...]:
         resident = self.resident()
-        accumulating = (self.settings.gradient_accumulation or 1) > 1
+        accumulating = self._keeps_gradients()
         held = (
             [Tensor("gradients", self._accumulated(), "gradients")]
             if (accumulating and not self.optimizer.in_backward)
@@ -630,7 +653,8 @@ class _Run:
             for name, (size, kind) in names.items()
         )
         if self._offloads() and self.stacks:
-            stash = 5 * self.stacks[0].input
+            whole = sum(self._kept(stack) * stack.count for stack in self.stacks)
+            stash = min(5 * self.stacks[0].input, int(whole / self.sharding.split))
             tensors.append(Tensor("offload stash", stash, "activations"))
         return tensors
 
@@ -665,18 +689,49 @@ class _Run:
             saved.append(tensor._replace(name=f"{tensor.name} (layer at work)"))
         kept = self._kept(last)
         extra = -min(kept, sum(t.bytes for t in saved))
-        moment = list(base) + self._towers_saved() + self._gather(False) + self._cast_cache()
+        moment = list(base) + self._towers_saved() + self._gather(False) + self._forward_only()
         moment += _less(saved, -extra)
         return Phase("forward", tuple(moment))
 
     def _loss(self, base: list[Tensor]) -> Phase:
         forward, backward = self.head_replay.forward, self.head_replay.backward
-        fullest = forward if forward.bytes >= backward.bytes else backward
+        only = self._forward_only()
+        before = forward.bytes + sum(tensor.bytes for tensor in only)
         moment = list(base) + self._saved() + self._towers_saved() + self._gather(False)
-        if fullest is forward:
-            moment += self._cast_cache()
-        moment += list(fullest.tensors)
+        moment += [*only, *forward.tensors] if before >= backward.bytes else backward.tensors
         return Phase("loss", tuple(moment))
+
+    def _forward_only(self) -> list[Tensor]:
+        """What stands until the model's forward pass is over."""
+        return [*self._cast_cache(), *self._key_value_cache(), *self._last_graph()]
+
+    def _last_graph(self) -> list[Tensor]:
+        """What the last step's graph still holds in a loop whose ``loss`` lives until the next.
+
+        Quantized matmuls keep their input as an attribute, which backward does not free.
+        """
+        settings = self.settings
+        if settings.trainer != "loop" or settings.checkpointing != "none":
+            return []
+        size = sum(stack.replay.stashed * stack.count for stack in self.stacks)
+        return [Tensor("inputs kept by the last step's graph", size, "activations")] if size else []
+
+    def _key_value_cache(self) -> list[Tensor]:
+        """The cache that a family builds while it checkpoints: whole fused projections."""
+        architecture, settings = self.architecture, self.settings
+        if architecture.family not in facts.CACHE_KEEPING_FAMILIES or facts.reaches(
+            settings.versions, facts.CHECKPOINTS_WITHOUT_CACHE
+        ):
+            return []
+        if settings.checkpointing not in ("full", "reentrant"):
+            return []
+        quantized = self.holding.quantization is not None
+        width = self._hidden_width() if quantized or not settings.autocast else self.compute
+        size = sum(
+            stack.layer.attention.projections[0].outputs * stack.count for stack in self.stacks
+        )
+        total = size * self.rows * self.length * width
+        return [Tensor("key/value cache (whole projections)", total, "kv cache")]
 
     def _cast_cache(self) -> list[Tensor]:
         """Autocast's copies of float32 weights, held until the forward pass is over.
@@ -839,17 +894,13 @@ class _Run:
                 )
             )
         if optimizer.single and not self._states_offloaded():
-            largest = max(
-                [stack.stock.largest for stack in self.stacks]
-                + [self.holding.embedding().largest, self.holding.head().largest]
-            )
-            moment.append(
-                Tensor(
-                    f"{optimizer.name} temporary",
-                    int(optimizer.single * 4 * largest),
-                    "optimizer temporaries",
-                )
-            )
+            table = max(self.holding.embedding().largest, self.holding.head().largest)
+            largest = max(stack.stock.largest for stack in self.stacks)
+            size = optimizer.single * 4 * max(largest, 0 if optimizer.rank else table)
+            if optimizer.rank:
+                # Tables get the plain step: a root and a quotient of their own dtype.
+                size = max(size, 2 * self._state_width() * table)
+            moment.append(Tensor(f"{optimizer.name} temporary", int(size), "optimizer temporaries"))
         return Phase("optimizer step", tuple(moment))
 
     def _evaluation(self, resident: list[Tensor]) -> Phase:
@@ -954,9 +1005,9 @@ class _Run:
         base, adapter = self._trained()
         whole = max(base * self.holding.working + adapter * self.holding.adapter_width, 1)
         share = 0.0 if optimizer.in_backward else self._gradients() / whole
-        if (settings.gradient_accumulation or 1) > 1:
+        accumulating = self._keeps_gradients()
+        if accumulating:
             fixed += max(self._accumulated() - self._gradients(), 0)
-        accumulating = (settings.gradient_accumulation or 1) > 1
         return reserved_over_allocated(
             Play(
                 layer=stack.trace,

@@ -119,10 +119,30 @@ class Holding:
         # PEFT's preparation casts every 16-bit parameter that is not quantized to float32.
         self.other_width = 4 if prepared else self.width
         self.adapter_width = dtype_width((self.lora.dtype if self.lora else None) or "float32")
-        self.keeps_input = not facts.reaches(settings.versions, facts.KEEPS_INPUT)
+        self.keeps_input = not facts.reaches(settings.versions, facts.DROPS_INPUT)
+        twice = settings.compute_dtype == "bfloat16" and not facts.reaches(
+            settings.versions, facts.QUANTIZES_ANY_DTYPE
+        )
+        self.dequantized = self.compute + (2 if twice else 0)
+        self.transposes = not facts.reaches(settings.versions, facts.NO_TRANSPOSED_CODES)
+        self.quantizes_head = self._quantizes_head()
         saved = self.lora.modules_to_save if self.lora else ()
         self.saves_embedding = any(matches("embed_tokens", (name,)) for name in saved)
         self.saves_head = any(matches("lm_head", (name,)) for name in saved)
+
+    def _quantizes_head(self) -> bool:
+        """Whether bitsandbytes quantizes the output matrix, which transformers leaves out.
+
+        A list of skipped modules replaces transformers' own, which has the output matrix.
+        """
+        quantization = self.quantization
+        if quantization is None or quantization.type not in ("nf4", "fp4", "int8"):
+            return False
+        if self.architecture.tied or self.architecture.head != "lm":
+            return False
+        if quantization.skip_modules:
+            return not any(matches("lm_head", (name,)) for name in quantization.skip_modules)
+        return facts.uses_litgpt(self.settings.versions)
 
     def hold(self, linear: Linear) -> Held:
         """How one linear map is held."""
@@ -145,13 +165,16 @@ class Holding:
         adapter = rank * (linear.inputs + linear.outputs) * linear.experts
         if quantization and not skipped and not experts_whole:
             kernel = quantization.type in ("gptq", "awq")
+            eight = quantization.type == "int8"
             weight = Weight(
                 trainable=False,
                 stored=0,
                 quantized=True,
-                dequantized=0 if kernel else self.compute,
+                dequantized=0 if kernel else self.compute if eight else self.dequantized,
+                eight_bit=eight,
                 rank=rank,
-                keeps_input=not kernel and self.keeps_input,
+                keeps_input=eight or (not kernel and self.keeps_input),
+                keeps_codes=eight and self.transposes,
                 adapter_width=self.adapter_width,
                 adapter_dropout=(self.lora.dropout or 0.0) if self.lora else 0.0,
             )
@@ -240,6 +263,9 @@ class Holding:
         if self.prepared and self.quantization is not None:
             width = 4
         base = numel * width
+        if self.quantizes_head and self.quantization is not None:
+            matrix = Linear("lm_head", self.architecture.hidden, self.architecture.vocabulary)
+            base = quantized_bytes(matrix, self.quantization)
         trainable = numel if self.full or (self.architecture.head == "classes") else 0
         if self.saves_head and not self.architecture.tied:
             trainable = numel
@@ -272,6 +298,16 @@ class Holding:
             and matches("lm_head", lora.target_modules or ())
         ):
             rank = lora.r or 8
+        if self.quantizes_head:
+            return Weight(
+                trainable=trainable,
+                stored=0,
+                quantized=True,
+                dequantized=self.dequantized,
+                rank=rank,
+                adapter_width=self.adapter_width,
+                adapter_dropout=(lora.dropout or 0.0) if lora else 0.0,
+            )
         stored = 4 if self.prepared else self.working
         return Weight(
             trainable=trainable,

@@ -26,6 +26,7 @@ class Settings(NamedTuple):
     """What the configuration says. Patterns are relative to ``root``, an absolute folder.
 
     per_file_ignores: (pattern, codes) in the order of the file; all that match count.
+    gpu, assume: what findings are priced for, as the options of these names; prices: whether.
     """
 
     root: str = ""
@@ -38,6 +39,9 @@ class Settings(NamedTuple):
     target: str = ""
     unsafe_fixes: bool = False
     runtime: bool = True
+    gpu: str = ""
+    assume: tuple[str, ...] = ()
+    prices: bool = True
 
     def excluded(self) -> Patterns:
         return Patterns(self.exclude)
@@ -121,6 +125,9 @@ def _settings(path: str, section: Mapping[str, Any]) -> Settings:
         "target": _target,
         "unsafe-fixes": _flag,
         "runtime": _flag,
+        "gpu": _string,
+        "assume": _assumptions,
+        "prices": _flag,
     }
     for key, value in section.items():
         reader = readers.get(key)
@@ -138,14 +145,23 @@ def override(
     target: str | None = None,
     unsafe_fixes: bool | None = None,
     runtime: bool | None = None,
+    gpu: str | None = None,
+    assume: tuple[str, ...] = (),
+    prices: bool | None = None,
 ) -> Settings:
-    """``settings`` with what the command line said."""
+    """``settings`` with what the command line said; its assumptions go over those there."""
     if target is not None:
         settings = settings._replace(target=target)
     if unsafe_fixes is not None:
         settings = settings._replace(unsafe_fixes=unsafe_fixes)
     if runtime is not None:
         settings = settings._replace(runtime=runtime)
+    if gpu is not None:
+        settings = settings._replace(gpu=gpu)
+    if assume:
+        settings = settings._replace(assume=(*settings.assume, *assume))
+    if prices is not None:
+        settings = settings._replace(prices=prices)
     return settings
 
 
@@ -153,6 +169,23 @@ def _strings(path: str, key: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ConfigError(f"{path}: '{key}' must be a list of strings, not {value!r}")
     return tuple(value)
+
+
+def _string(path: str, key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{path}: '{key}' must be a string, not {value!r}")
+    return value
+
+
+def _assumptions(path: str, key: str, value: Any) -> tuple[str, ...]:
+    """``{seq_len = 4096}`` or ``["seq_len=4096"]`` as the option's words."""
+    if isinstance(value, dict) and all(
+        isinstance(item, str | int | float) for item in value.values()
+    ):
+        return tuple(f"{name}={item}" for name, item in value.items())
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise ConfigError(f"{path}: '{key}' must be a table as in {{seq_len = 4096}}, not {value!r}")
 
 
 def _per_file(path: str, key: str, value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -1,4 +1,4 @@
-"""Which files to check: scripts and notebooks under the given paths.
+"""Which files to check: scripts, notebooks and what may be a recipe under the given paths.
 
 What git ignores, virtual environments, build folders, the configuration's ``exclude`` and copies of
 the libraries themselves are passed over. A file named on the command line is always taken, unless
@@ -18,11 +18,14 @@ from typing import NamedTuple
 from memlint.project.config import CONFIG_NAMES, Settings, in_folder, nearest
 from memlint.project.ignores import Patterns
 from memlint.project.vendored import is_vendored
+from memlint.recipes.document import SUFFIXES as DOCUMENTS
+from memlint.recipes.files import is_recipe_file
+from memlint.recipes.launch_kinds import is_launch_file
 from memlint.source.bounded import read_regular_text
 from memlint.source.diagnostics import FileError
 
-SUFFIXES = (".py", ".ipynb")
-_OTHER_FORMATS = (".cfg", ".ini", ".json", ".md", ".rst", ".sh", ".toml", ".yaml", ".yml")
+SUFFIXES = (".py", ".ipynb", *DOCUMENTS)
+_OTHER_FORMATS = (".cfg", ".ini", ".md", ".rst", ".toml")
 
 # Bytes of a file of patterns; git itself gets slow before.
 _MAX_PATTERNS = 1 << 20
@@ -96,12 +99,14 @@ def discover(
             shown = "" if os.path.normpath(path) == "." else path
             found = _walk(folder._replace(shown=shown), config is None)
         elif path.endswith(_OTHER_FORMATS):
-            yield FileError(path, "is neither a Python file nor a notebook")
+            yield FileError(path, "is neither a Python file, a notebook nor a recipe")
             continue
         elif force_exclude and _excluded(folder, absolute):
             continue
         else:
-            found = iter((Found(path, settings, True, absolute),))
+            # A hook names every YAML file: that says nothing of what is in it.
+            named = not (force_exclude and is_recipe_file(path))
+            found = iter((Found(path, settings, named, absolute),))
         for each in found:
             if isinstance(each, Found):
                 if each.absolute in seen:
@@ -137,7 +142,7 @@ def _in_folder(
     for entry in ordered:
         name = entry.name
         is_link = entry.is_symlink()
-        is_script = name.endswith(SUFFIXES)
+        is_script = name.endswith(SUFFIXES) or is_launch_file(name)
         if not is_script and not is_link and not entry.is_dir(follow_symlinks=False):
             continue
         shown = f"{before}{name}"

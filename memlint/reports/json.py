@@ -2,8 +2,9 @@
 
 A list of objects: ``code``, ``name``, ``message``, ``filename`` (absolute), ``cell``, ``location``
 and ``end_location`` (1-based row and column), ``fix`` with its edits and the command that installs
-what it ``requires``, ``level``, ``url``; ``assumed_versions`` that nothing names. What
-could not be read has ``code`` null.
+what it ``requires``, ``level``, ``url``; ``assumed_versions`` that nothing names; ``saving``: the
+bytes ``low`` and ``high`` that a fix saves in ``phase``, and whether the peak falls (``of_peak``).
+What could not be read has ``code`` null.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def _finding(finding: Shown, assumed: tuple[str, ...]) -> dict[str, Any]:
         "message": finding.message,
         "name": finding.name,
         "noqa_row": finding.start.row,
+        "saving": None if finding.saving is None else finding.saving._asdict(),
         "url": finding.url,
     }
 
@@ -73,6 +75,7 @@ def _diagnostic(diagnostic: FileError) -> dict[str, Any]:
         "message": diagnostic.message,
         "name": "unreadable",
         "noqa_row": None,
+        "saving": None,
         "url": None,
     }
 

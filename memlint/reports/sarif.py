@@ -13,7 +13,7 @@ from typing import Any
 import memlint
 from memlint.reports import Report
 from memlint.reports.paths import Fingerprints, uri
-from memlint.run.results import Shown, TextEdit
+from memlint.run.results import FileResult, Shown, TextEdit
 from memlint.source import Location
 from memlint.source.diagnostics import FileError
 
@@ -45,9 +45,17 @@ def render(report: Report) -> Iterator[str]:
         ],
     }
     assumed = dict.fromkeys(each for result in report.results for each in result.assumed)
-    if assumed:
-        run["properties"] = {"assumedVersions": list(assumed)}
+    properties: dict[str, Any] = {"assumedVersions": list(assumed)} if assumed else {}
+    if footprints := [_footprint(result) for result in report.results if result.footprint]:
+        properties["footprints"] = footprints
+    if properties:
+        run["properties"] = properties
     yield json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _footprint(result: FileResult) -> dict[str, Any]:
+    assert result.footprint is not None
+    return {"uri": uri(result.path), **result.footprint._asdict()}
 
 
 def _rule(code: str, report: Report) -> dict[str, Any]:
@@ -94,6 +102,8 @@ def _result(finding: Shown, codes: list[str], fingerprints: Fingerprints) -> dic
         "locations": [location],
         "partialFingerprints": {"memlint/v1": fingerprints.of(finding)},
     }
+    if finding.saving is not None:
+        result["properties"] = {"saving": finding.saving._asdict()}
     if finding.fix is not None and finding.fix.edits and finding.start.cell is None:
         change = {
             "artifactLocation": {"uri": uri(finding.path)},

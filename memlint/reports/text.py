@@ -8,8 +8,22 @@ from collections.abc import Iterator, Sequence
 
 from memlint.reports import Report
 from memlint.reports.style import LEVEL_COLOURS, Style, visible
+from memlint.rule.savings import Footprint, Saving
 from memlint.run.results import Shown
 from memlint.source.diagnostics import FileError
+
+_GIB = 2**30
+_FOOTPRINTS = 3  # scripts that the summary shows
+# Phases of the memory model in a sentence.
+_AT = {
+    "load": "while loading",
+    "generation": "in generation",
+    "forward": "in the forward pass",
+    "loss": "at the loss",
+    "backward": "in the backward pass",
+    "optimizer step": "in the optimizer's step",
+    "evaluation": "in evaluation",
+}
 
 
 def place(path: str, row: int | None, column: int | None, cell: int | None) -> str:
@@ -29,7 +43,67 @@ def headline(finding: Shown, style: Style) -> str:
         parts.append(f"[{style('*', 'cyan')}]")
     if not finding.counts:
         parts.append(style(f"({finding.level})", "dim"))
-    return " ".join([*parts, visible(finding.message)])
+    text = " ".join([*parts, visible(finding.message)])
+    return (
+        text if finding.saving is None else f"{text}; {style(saving_words(finding.saving), 'bold')}"
+    )
+
+
+def saving_words(saving: Saving) -> str:
+    """``saves 3.1-3.4 GiB at the loss``."""
+    where = f"{_interval(saving)} {_AT.get(saving.phase, saving.phase)}"
+    return f"saves {where}" if saving.of_peak else f"saves {where}, not yet the peak"
+
+
+def _interval(saving: Saving) -> str:
+    low, high = saving.low / _GIB, saving.high / _GIB
+    digits = 1 if high >= 1 else 2
+    first, last = f"{low:.{digits}f}", f"{high:.{digits}f}"
+    if first == last:
+        return f"{last} GiB"
+    return f"up to {last} GiB" if float(first) == 0 else f"{first}-{last} GiB"
+
+
+def footprint_line(path: str, footprint: Footprint) -> str:
+    """The peak of a script as it is, with its safe fixes and with everything."""
+    peak = f"{footprint.peak / _GIB:.1f} GiB"
+    if footprint.high > 1.2 * footprint.low:
+        peak = f"{footprint.low / _GIB:.1f}-{footprint.high / _GIB:.1f} GiB"
+    parts = [f"{visible(path)}: peak {peak} {_AT.get(footprint.phase, footprint.phase)}"]
+    parts[0] += _verdict(footprint, footprint.peak)
+    for words, size in (("safe fixes", footprint.safe), ("everything", footprint.every)):
+        if size is not None:
+            parts.append(f"{words}: {size / _GIB:.1f} GiB{_verdict(footprint, size)}")
+    line = "; ".join(parts) + "."
+    if footprint.assumed:
+        line += f" Assumed {', '.join(footprint.assumed[:4])} (`--assume {footprint.assumed[0]}`"
+        line += ")." if footprint.gpu else "; `--gpu` says whether it fits)."
+    elif not footprint.gpu:
+        line += " `--gpu` says whether it fits."
+    return line
+
+
+def _verdict(footprint: Footprint, size: int) -> str:
+    if not footprint.gpu:
+        return ""
+    return (
+        f" (fits {footprint.gpu})" if size <= footprint.room else f" (does not fit {footprint.gpu})"
+    )
+
+
+def footprint_lines(report: Report) -> Iterator[str]:
+    """A line for each script whose run is known and has findings; the largest of many."""
+    known = [
+        (result.path, result.footprint)
+        for result in report.results
+        if result.footprint is not None and any(each.saving for each in result.findings)
+    ]
+    known.sort(key=lambda pair: -pair[1].peak)
+    for path, footprint in known[:_FOOTPRINTS]:
+        yield footprint_line(path, footprint)
+    if len(known) > _FOOTPRINTS:
+        more = plural(len(known) - _FOOTPRINTS, "more script")
+        yield f"{more} with smaller peaks (`memlint check FILE` shows each)."
 
 
 def diagnostic_line(diagnostic: FileError, style: Style) -> str:
@@ -48,6 +122,8 @@ def summary(report: Report) -> Iterator[str]:
         yield from _fixable(report)
     elif not unread:
         yield f"Nothing found in {files}.\n"
+    for line in footprint_lines(report):
+        yield f"{line}\n"
     if line := assumed_line(report):
         yield f"{line}\n"
     if unread:

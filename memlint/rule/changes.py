@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from memlint.rule.edits import Edit, ReplaceExpression, SetItem, SetKeyword
 from memlint.script.calls import Call, Config
+from memlint.script.project import is_elsewhere
 from memlint.script.settings import Setting
 from memlint.script.values import How, Object, Origin
 
@@ -24,6 +25,8 @@ def set_option(script: Script, call: Call, name: str, source: str) -> tuple[Edit
     None where it cannot be done surely: an unknown value is never overwritten.
     """
     setting = call.setting(name)
+    if setting.from_launch:
+        return _set_default(script, setting, source)
     if setting.given is None or (isinstance(call, Config) and call.fed_by_parser):
         return _set_default(script, setting, source) if setting.by_default else None
     if call.subclass is not None and call.open_ended:
@@ -73,7 +76,8 @@ def _set_given(
     script: Script, call: Call, setting: Setting, source: str
 ) -> tuple[Edit, ...] | None:
     owner = setting.owner
-    if owner is None:
+    if owner is None or is_elsewhere(getattr(setting.raw, "node", None)):
+        # What lives in another file is not overwritten here.
         return None
     if setting.how is How.KEYWORD and owner is call.node:
         keyword = call.keyword_node(setting.name)

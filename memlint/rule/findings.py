@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from memlint.rule.edits import Edit
+from memlint.rule.savings import Saving
 from memlint.source import Span
 from memlint.source.record import Plain
 
@@ -35,11 +36,16 @@ class Applicability(StrEnum):
 
 
 class Fix(Plain):
-    """``message`` says in the imperative what the edits do; advice alone has no edits."""
+    """``message`` says in the imperative what the edits do; advice alone has no edits.
+
+    effect: settings of the memory model that change with it, as ``(("checkpointing", "full"),)``;
+    empty: what the edits and the rule's code say.
+    """
 
     message: str
     edits: tuple[Edit, ...] = ()
     applicability: Applicability = Applicability.SAFE
+    effect: tuple[tuple[str, object], ...] = ()
 
 
 class Finding(Plain):
@@ -56,7 +62,10 @@ class Finding(Plain):
 
 
 class Violation(Plain):
-    """A finding with the rule it came from: what reports show and caches keep."""
+    """A finding with the rule it came from: what reports show and caches keep.
+
+    saving: what its fix saves, where the memory model can say.
+    """
 
     code: str
     name: str
@@ -64,3 +73,4 @@ class Violation(Plain):
     span: Span
     message: str
     fix: Fix | None = None
+    saving: Saving | None = None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
 
 from memlint.api.refusals import Refusal
 from memlint.api.signatures import History
@@ -18,6 +21,11 @@ from memlint.api.successors import (
     Runtime,
     Successor,
 )
+from memlint.recipes.keys import KeyProblem, component_takes, key_problems
+from memlint.recipes.keys import Status as KeyStatus
+from memlint.recipes.kinds import Kind as RecipeKind
+from memlint.recipes.recipe import Option as RecipeOption
+from memlint.recipes.recipe import Recipe, names_quantized
 from memlint.rule.causal_loss import fuse_trainers_loss
 from memlint.rule.changes import add_option, set_item, set_option
 from memlint.rule.edits import (
@@ -41,6 +49,7 @@ from memlint.rule.edits import (
     SetKeyword,
     WrapStatements,
 )
+from memlint.rule.engines import colocated_engines, colocates_vllm
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.kit import (
     DEEPSPEED,
@@ -57,8 +66,18 @@ from memlint.rule.kit import (
     call_beside,
     fix,
     is_switched_off,
+    method_of,
     together,
     unless_switched_off,
+)
+from memlint.rule.loops import (
+    float32_loads,
+    frozen_models_with_autograd,
+    full_precision_loops,
+    larger_evaluation_loops,
+    references_of_loops,
+    unchecked_loops,
+    upcast_models,
 )
 from memlint.rule.padding import (
     PADDING_COLLATORS,
@@ -67,6 +86,8 @@ from memlint.rule.padding import (
     padding_advice,
     share_of_padding,
 )
+from memlint.rule.page import Example, Page, read_page
+from memlint.rule.recipe_changes import remove_key, rename_key, set_key
 from memlint.rule.references import Reference, reference_to
 from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
 from memlint.rule.triggers import COMPARED, LIBRARIES, PACKAGES
@@ -88,14 +109,18 @@ from memlint.script import (
     Evaluation,
     Event,
     EventKind,
+    Fate,
     Flow,
     Forward,
     Function,
+    Graph,
     Held,
+    Hoard,
     How,
     Kept,
     Lengths,
     Loop,
+    LoopModel,
     LossForm,
     LossOwner,
     ModelFacts,
@@ -110,10 +135,12 @@ from memlint.script import (
     Script,
     Setting,
     Step,
+    Sum,
     Symbol,
     Tensor,
     Tokenization,
     TokenLoss,
+    Trained,
     Trainer,
     Width,
 )
@@ -158,20 +185,26 @@ __all__ = [
     "Event",
     "EventKind",
     "Example",
+    "Fate",
     "Finding",
     "Fix",
     "Flow",
     "Forward",
     "Function",
+    "Graph",
     "Held",
     "History",
+    "Hoard",
     "How",
     "Inline",
     "InsertStatement",
     "Kept",
+    "KeyProblem",
+    "KeyStatus",
     "Lengths",
     "Level",
     "Loop",
+    "LoopModel",
     "LossForm",
     "LossOwner",
     "ModelFacts",
@@ -180,9 +213,13 @@ __all__ = [
     "Origin",
     "Output",
     "Owner",
+    "Page",
     "Positions",
     "Preparation",
     "Purpose",
+    "Recipe",
+    "RecipeKind",
+    "RecipeOption",
     "Reference",
     "Refusal",
     "Remove",
@@ -210,10 +247,12 @@ __all__ = [
     "Span",
     "Step",
     "Successor",
+    "Sum",
     "Symbol",
     "Tensor",
     "TokenLoss",
     "Tokenization",
+    "Trained",
     "Trainer",
     "Width",
     "WrapStatements",
@@ -222,39 +261,40 @@ __all__ = [
     "call_after_load",
     "call_after_trainer",
     "call_beside",
+    "colocated_engines",
+    "colocates_vllm",
+    "component_takes",
     "fix",
+    "float32_loads",
+    "frozen_models_with_autograd",
+    "full_precision_loops",
     "fuse_trainers_loss",
     "fuse_trl_loss",
     "is_guarded",
     "is_switched_off",
+    "key_problems",
+    "larger_evaluation_loops",
     "leave_padding_to_collator",
     "makes_own_mask",
+    "method_of",
     "names_looked_up",
+    "names_quantized",
     "padding_advice",
     "prompt_sharing_trainer",
     "reference_to",
+    "references_of_loops",
+    "remove_key",
+    "rename_key",
     "set_item",
+    "set_key",
     "set_option",
     "share_of_padding",
     "share_prompts",
     "together",
+    "unchecked_loops",
     "unless_switched_off",
+    "upcast_models",
 ]
-
-
-class Example(Plain):
-    """A faulty script and what ``memlint fix`` makes of it: a test and a documentation section.
-
-    bad: a script in which the rule finds exactly ``findings`` faults.
-    good: the script after the rule's fixes, unsafe ones included; None where it has none to apply.
-    target: versions other than the newest, as ``--target`` takes them.
-    """
-
-    bad: str
-    good: str | None = None
-    findings: int = 1
-    target: str = ""
-    title: str = ""
 
 
 class Rule(Plain):
@@ -262,28 +302,56 @@ class Rule(Plain):
 
     code, name: ``MEM301``, ``unchecked-activations``; the name names the fault, not the cure.
     summary: one line for tables.
-    why: what it costs and why, in a paragraph or two.
-    fix_safety: what the fix changes and when it is withheld.
     triggers: the file must contain a word of each of these sets for the rule to be asked; a tuple
         of words is searched in its order.
-    references: documentation or papers.
     skips: scripts that the rule says nothing of, whatever is in them.
+    written: what people read of it; by default the Markdown file beside the check's.
+    on_request: whether it is asked only where its code or name is selected: a hint that would
+        concern nearly every script.
     """
 
     code: str
     name: str
     level: Level
     summary: str
-    why: str
     check: Callable[[Script], Iterable[Finding]]
     triggers: tuple[frozenset[str] | tuple[str, ...], ...]
-    examples: tuple[Example, ...]
-    fix_safety: str = ""
-    references: tuple[str, ...] = ()
     skips: tuple[Skip, ...] = ()
+    written: Page | None = None
+    on_request: bool = False
 
     def findings(self, script: Script) -> Iterable[Finding]:
         """What the rule finds in ``script``; nothing in scripts that it skips."""
         if any(skip.holds(script) for skip in self.skips):
             return ()
         return self.check(script)
+
+    @property
+    def page(self) -> Page:
+        """What people read of it. Raises ValueError where that is missing or malformed."""
+        return self.written or _page_beside(self.check.__module__)
+
+    @property
+    def why(self) -> str:
+        """What it costs and why."""
+        return self.page.why
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """Faulty scripts and what the fixes make of them."""
+        return self.page.examples
+
+    @property
+    def fix_safety(self) -> str:
+        """What the fix changes and when it is withheld."""
+        return self.page.fix_safety
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Documentation or papers."""
+        return self.page.references
+
+
+@cache
+def _page_beside(module: str) -> Page:
+    return read_page(Path(sys.modules[module].__file__ or module).with_suffix(".md"))

@@ -7,7 +7,7 @@ script one that it says nothing of (Unsloth, no GPU, images)? They are answered 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 from memlint.rule.edits import Edit, InsertStatement
@@ -16,19 +16,31 @@ from memlint.rule.references import reference_to
 from memlint.script import Call, Script, Setting, Trainer
 
 
-def advise(message: str) -> Fix:
-    """Advice: shown, never applied. ``message`` is in the imperative."""
-    return Fix(message, (), Applicability.DISPLAY)
+def advise(message: str, effect: Mapping[str, object] | None = None) -> Fix:
+    """Advice: shown, never applied. ``message`` is in the imperative.
+
+    effect: settings of the memory model that change with it (``{"checkpointing": "full"}``), where
+    neither the rule's code nor the edits say so: they give the finding its price.
+    """
+    return Fix(message, (), Applicability.DISPLAY, tuple((effect or {}).items()))
 
 
-def fix(message: str, edits: tuple[Edit, ...] | None, *, unsafe: bool = False) -> Fix:
+def fix(
+    message: str,
+    edits: tuple[Edit, ...] | None,
+    *,
+    unsafe: bool = False,
+    effect: Mapping[str, object] | None = None,
+) -> Fix:
     """A fix, safe unless ``unsafe``; advice where ``edits`` is None or empty.
 
     Edits are None where a value cannot be changed where it lives: it is unknown, or others read it.
+    effect: as for ``advise``.
     """
     if not edits:
-        return advise(message)
-    return Fix(message, edits, Applicability.UNSAFE if unsafe else Applicability.SAFE)
+        return advise(message, effect)
+    applicability = Applicability.UNSAFE if unsafe else Applicability.SAFE
+    return Fix(message, edits, applicability, tuple((effect or {}).items()))
 
 
 def together(*parts: tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
@@ -51,6 +63,13 @@ def unless_switched_off(setting: Setting, proposed: Fix) -> Fix:
     if not is_switched_off(setting):
         return proposed
     return proposed._replace(edits=(), applicability=Applicability.DISPLAY)
+
+
+def method_of(script: Script, node: ast.expr, method: str) -> str:
+    """``expression.method()``, in parentheses where it must be."""
+    text = script.text(node)
+    closed = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    return f"{text}.{method}()" if closed else f"({text}).{method}()"
 
 
 class Skip(NamedTuple):

@@ -18,13 +18,15 @@ from memlint.source.record import Plain
 _GROUPS = (
     (
         "What a rule is made of",
-        "memlint.rule.interface memlint.rule.findings memlint.rule.kit memlint.rule.changes "
-        "memlint.rule.references memlint.rule.causal_loss "
-        "memlint.rule.trl_losses memlint.rule.shared_prompts",
+        "memlint.rule.interface memlint.rule.page memlint.rule.findings memlint.rule.kit "
+        "memlint.rule.changes memlint.rule.references memlint.rule.causal_loss "
+        "memlint.rule.trl_losses memlint.rule.shared_prompts memlint.rule.engines",
     ),
     ("What padding costs and who pads", "memlint.rule.padding"),
+    ("Findings in hand-written loops", "memlint.rule.loops"),
     ("Words for triggers", "memlint.rule.triggers"),
     ("What a script says", "memlint.script"),
+    ("What a recipe says, and its edits", "memlint.recipes memlint.rule.recipe_changes"),
     ("Edits", "memlint.rule.edits"),
     ("What replaced a lost name or option", "memlint.api.successors"),
     ("Versions", "memlint.api"),

@@ -1,7 +1,7 @@
 """Begin a rule: ``python -m memlint.rule.new MEM799 unpinned-loader``.
 
-Writes the rule's file and two cases, a faulty and a clean one, into the checkout that one stands
-in. The tests of the new rule fail until its check is written.
+Writes the rule's file, its page and two cases, a faulty and a clean one, into the checkout that
+one stands in. The tests of the new rule fail until its check is written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, Example, Finding, Level, Rule, Script, advise
+from memlint.rule import LIBRARIES, Finding, Level, Rule, Script, advise
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -34,21 +34,22 @@ RULE = Rule(
     name="{name}",
     level=Level.WASTE,
     summary="TODO: one line for the table of rules",
-    why="TODO: what it costs and why.",
     check=check,
     triggers=(LIBRARIES, frozenset({{"TODO: a word that every faulty script contains"}})),
-    examples=(
-        Example(
-            title="TODO: what the example shows",
-            bad="""\\
+)
+'''
+_PAGE = """## Why it matters
+
+TODO: what it costs and why.
+
+## Example: TODO: what the example shows
+
+```python
 from transformers import Trainer
 
 Trainer(model, args, train_dataset=dataset).train()
-""",
-        ),
-    ),
-)
-'''
+```
+"""
 _FAULTY = """from transformers import Trainer
 
 Trainer(model, args, train_dataset=dataset).train()  # expect: {code}
@@ -75,14 +76,16 @@ def begin(root: Path, code: str, name: str) -> list[Path]:
     if taken:
         raise ValueError(f"taken already: {taken[0].relative_to(root)}")
     cases = root / "tests" / "cases" / code
+    rule = rules / GROUPS[code[3]] / f"{code.lower()}_{_snake(name)}.py"
     texts = {
-        rules / GROUPS[code[3]] / f"{code.lower()}_{_snake(name)}.py": _RULE,
+        rule: _RULE,
+        rule.with_suffix(".md"): _PAGE,
         cases / "faulty.py": _FAULTY,
         cases / "clean.py": _CLEAN,
     }
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.format(code=code, name=name) if text != _CLEAN else text)
+        path.write_text(text.format(code=code, name=name))
     package = rules / GROUPS[code[3]] / "__init__.py"
     if not package.exists():
         package.write_text('"""Rules of one topic."""\n')

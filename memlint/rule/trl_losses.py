@@ -20,7 +20,22 @@ _LIGER = ("DPOTrainer", "GRPOTrainer", "KTOTrainer")
 
 def fuse_trl_loss(script: Script, trainer: Trainer) -> Fix | None:
     """The runtime's loss where it is tested with the target, else the version's own option."""
-    return _by_runtime(script, trainer) or _by_option(script, trainer)
+    return (
+        _by_runtime(script, trainer) or _by_option(script, trainer) or _by_upgrade(script, trainer)
+    )
+
+
+def _by_upgrade(script: Script, trainer: Trainer) -> Fix | None:
+    """Advice for releases with neither, by what later ones have."""
+    if trainer.is_kind(*_LIGER):
+        option = script.api.behaviour("liger-rl-loss")
+        by_liger = f"take `{option}=True` (needs liger-kernel), and then " if option else ""
+        return advise(f"Upgrade TRL: later releases {by_liger}compute this loss in chunks")
+    if trainer.is_kind(*_DEFERRABLE):
+        return advise(
+            "Upgrade TRL and transformers, and call `fuse_trl_losses(trainer)` of memlint_runtime"
+        )
+    return None
 
 
 def _by_option(script: Script, trainer: Trainer) -> Fix | None:

@@ -12,16 +12,14 @@ one, the oldest; one that every version agrees to takes some hundred.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.rule.edits import AddDecorator, AddImport, Edit, InsertStatement, WrapStatements
 from memlint.rule.findings import Applicability, Fix, Violation
-from memlint.run.engine import check_source
 
 if TYPE_CHECKING:
     from memlint.api import Api
-    from memlint.rule import Rule
     from memlint.source import Source
 
 # What PyTorch has had for as long as anybody trained with it.
@@ -36,26 +34,20 @@ _Key = tuple[str, Fix]
 def right_everywhere(
     source: Source,
     violations: Sequence[Violation],
-    rules: Sequence[Rule],
     others: Iterable[Api],
+    check: Callable[[frozenset[str], Api], list[Violation]],
 ) -> tuple[list[Violation], list[Violation]]:
     """``violations`` with advice in the place of fixes that depend on the version, and those.
 
     others: the tables of all other versions that may be meant; empty where the versions are known.
+    check: what the rules of some codes find in the source at other versions.
     """
     doubtful = {_key(each) for each in violations if _is_doubtful(each)}
     if not doubtful:
         return list(violations), []
     left = set(doubtful) if len(source.data) <= _LARGEST_BYTES else set()
     for api in others if left else ():
-        codes = {code for code, _ in left}
-        found = check_source(
-            source,
-            [rule for rule in rules if rule.code in codes],
-            api,
-            unused_suppressions=False,
-            on_error=lambda rule, error: None,
-        )
+        found = check(frozenset(code for code, _ in left), api)
         left &= {_key(each) for each in found}
         if not left:
             break
@@ -83,7 +75,7 @@ def _is_plain(edit: Edit) -> bool:
 def _key(violation: Violation) -> _Key:
     """What must come out the same: the words may name versions, the edits decide."""
     fix = violation.fix or Fix("")
-    return violation.code, fix._replace(message="")
+    return violation.code, fix._replace(message="", effect=())
 
 
 def _as_advice(violation: Violation) -> Violation:

@@ -27,6 +27,8 @@ from memlint.source.digests import digest_of
 
 if TYPE_CHECKING:
     from hashlib import blake2b
+
+    from memlint.rule.savings import Pricing
 else:
     try:
         from _blake2 import blake2b  # hashlib's own, without loading OpenSSL for it (3 ms)
@@ -64,9 +66,14 @@ class Cache:
 
     @staticmethod
     def conditions(
-        codes: frozenset[str], by_code: frozenset[str], named: bool, runtime: bool
+        codes: frozenset[str],
+        by_code: frozenset[str],
+        named: bool,
+        runtime: bool,
+        pricing: Pricing | None = None,
     ) -> bytes:
-        text = f"{sorted(codes)} {sorted(by_code & codes)} {named} {runtime}"
+        priced = None if pricing is None else tuple(pricing)
+        text = f"{sorted(codes)} {sorted(by_code & codes)} {named} {runtime} {priced}"
         return blake2b(text.encode(), digest_size=32).digest()
 
     def get(

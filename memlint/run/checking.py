@@ -11,12 +11,14 @@ files); below that starting it costs more than it saves.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from memlint.project.targets import Targets
+from memlint.recipes.document import MAX_BYTES
+from memlint.recipes.files import is_recipe_file, may_hold_recipe
 from memlint.rule import registry as rule_files
 from memlint.run.cache import Cache
 from memlint.run.engine import Prefilter
@@ -57,7 +59,9 @@ def check_jobs(
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> list[FileResult]:
-    """The result of every job, in their order. ``processes`` of None: as many as pay."""
+    """The result of every job whose file is a script or may be a recipe, in their order.
+
+    ``processes`` of None: as many as pay."""
     files = _Files(jobs, cache, render)
     pending = _Pending(files, processes, 1, progress or Progress())
     results: dict[int, FileResult] = {}
@@ -71,7 +75,11 @@ def check_jobs(
         pending.done(number)
         results[files.selected[number]] = result
     files.keep(results)
-    return [files.known[n] if n in files.known else results[n] for n in range(len(jobs))]
+    return [
+        files.known[n] if n in files.known else results[n]
+        for n in range(len(jobs))
+        if n not in files.passed_over
+    ]
 
 
 def fix_jobs(
@@ -95,14 +103,18 @@ def fix_jobs(
     for number, result in enumerate(found):
         pending.done(number)
         index = files.selected[number]
-        for each in range(following, index):
-            yield not_fixed(files.known[each])
+        yield from _untouched(files, range(following, index))
         following = index + 1
         checked[index] = result.checked
         yield result._replace(stamp=files.stamps[index])
-    for each in range(following, len(jobs)):
-        yield not_fixed(files.known[each])
+    yield from _untouched(files, range(following, len(jobs)))
     files.keep(checked)
+
+
+def _untouched(files: _Files, numbers: Iterable[int]) -> Iterator[FixResult]:
+    for number in numbers:
+        if number not in files.passed_over:
+            yield not_fixed(files.known[number])
 
 
 class _Pending:
@@ -163,7 +175,8 @@ class _Files:
     """Which files are known from the last run, which select no rule, and which are to be worked on.
 
     known: results by the job's number, as they become known. selected: the numbers of the jobs
-    that ``pending`` gave out, in their order. taken: how many jobs were looked at.
+    that ``pending`` gave out, in their order. passed_over: those of files that are no recipes.
+    taken: how many jobs were looked at.
     fixing: a known result with a fix to be applied is no result.
     """
 
@@ -178,6 +191,7 @@ class _Files:
         self._keys: dict[int, str] = {}
         self.known: dict[int, FileResult] = {}
         self.selected: list[int] = []
+        self.passed_over: set[int] = set()
         self.stamps: dict[int, Stamp] = {}
         self.taken = 0
 
@@ -187,18 +201,22 @@ class _Files:
 
     def pending(self, on_read: Callable[[], None]) -> Iterator[Work]:
         """The files that are to be worked on; reads every file once."""
-        conditions: dict[tuple[frozenset[str], frozenset[str], bool, bool], bytes] = {}
+        conditions: dict[tuple[Any, ...], bytes] = {}
         filters: dict[frozenset[str], Prefilter] = {}
         for index, job in enumerate(self.jobs):
             self.taken = index + 1
             on_read()
+            is_recipe = is_recipe_file(job.path)
             try:
+                if is_recipe and not job.named and not is_maybe_recipe(job.path):
+                    self.passed_over.add(index)
+                    continue
                 data, stamp = read_file(job.path)
             except ReadError as error:
                 self.known[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
                 continue
             if self._cache is not None:
-                what = (job.codes, job.by_code, job.named, job.runtime)
+                what = (job.codes, job.by_code, job.named, job.runtime, job.pricing)
                 if what not in conditions:
                     conditions[what] = Cache.conditions(*what)
                 if self._is_known(self._cache, index, Cache.key(data, conditions[what])):
@@ -206,7 +224,7 @@ class _Files:
             prefilter = filters.get(job.codes)
             if prefilter is None:
                 prefilter = filters[job.codes] = Prefilter(rule_files.load(job.codes))
-            if job.named or b"memlint:" in data or prefilter.any_asked(data):
+            if is_recipe or job.named or b"memlint:" in data or prefilter.any_asked(data):
                 self.selected.append(index)
                 if self._fixing:
                     self.stamps[index] = stamp
@@ -241,6 +259,17 @@ class _Files:
                 target = self._targets.key(job.place, job.target) if index in results else None
                 self._cache.put(job.place, key, self._render, target, result)
         self._cache.save()
+
+
+def is_maybe_recipe(path: str) -> bool:
+    """Whether a YAML or JSON file may be a recipe; most are data or configure something else."""
+    try:
+        if os.stat(path).st_size > MAX_BYTES:
+            return False
+        with open(path, "rb", buffering=0) as file:
+            return may_hold_recipe(path, file.read())
+    except OSError:
+        return False
 
 
 def usable_processes(parsed_bytes: int) -> int:

@@ -13,17 +13,20 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memlint.rule.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
 from memlint.rule.findings import Applicability, Finding, Fix, Level, Violation
 from memlint.rule.registry import UNUSED_SUPPRESSION
+from memlint.rule.savings import Footprint, Pricing
 from memlint.run.results import FileResult, Shown, ShownFix
 from memlint.source.diagnostics import FileError
 
 if TYPE_CHECKING:
     from memlint.api import Api
     from memlint.rule import Rule
+    from memlint.run.command_lines import CommandSettings
+    from memlint.script import Script
     from memlint.script.project import Project
     from memlint.source import Source, Span
 
@@ -98,17 +101,60 @@ def check_source(
     by_code: frozenset[str] | None = None,
     runtime: bool = True,
     project: Project | None = None,
+    launched: bool = False,
+    command_line: CommandSettings | None = None,
 ) -> list[Violation]:
+    """What ``rules`` find in ``source``, in order of place: ``examine`` without prices."""
+    return examine(
+        source,
+        rules,
+        api,
+        unused_suppressions=unused_suppressions,
+        on_error=on_error,
+        prefilter=prefilter,
+        by_code=by_code,
+        runtime=runtime,
+        project=project,
+        launched=launched,
+        command_line=command_line,
+    ).violations
+
+
+def examine(
+    source: Source,
+    rules: Sequence[Rule],
+    api: Api,
+    *,
+    unused_suppressions: bool = True,
+    on_error: OnError | None = None,
+    prefilter: Prefilter | None = None,
+    by_code: frozenset[str] | None = None,
+    runtime: bool = True,
+    project: Project | None = None,
+    launched: bool = False,
+    command_line: CommandSettings | None = None,
+    pricing: Pricing | None = None,
+) -> Examined:
     """What ``rules`` find in ``source``, in order of place, suppressed findings left out.
 
     Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError. on_error takes a rule that
     failed; without it the exception goes through. prefilter: that of ``rules``, where it is at
     hand. by_code: the rules that the user selected by code or name; None: all. A hint of another
-    rule is advice: its fix is a trade that nobody asked for. runtime: whether fixes may import the
+    rule is advice: its fix is a trade that nobody asked for; and a rule on request is asked only
+    if it is one of them. runtime: whether fixes may import the
     runtime package. project: the files around the script, where what it calls there is followed.
+    pricing: what prices are computed for; without it there are none.
+    launched: the text ends with what a launch command gives to the script. command_line: what all
+    launch commands of the project give to it; what is found at one of these settings belongs to
+    them.
     """
     violations: list[Violation] = []
-    chosen = (prefilter or Prefilter(rules)).asked(source.data)
+    run: Mapping[str, Any] | None = None
+    asked = (prefilter or Prefilter(rules)).asked(source.data)
+    chosen = [
+        rule for rule in asked if not rule.on_request or by_code is None or rule.code in by_code
+    ]
+    waiting = [rule for rule in asked if rule not in chosen]
     if chosen:
         from memlint.script import build_script
 
@@ -117,34 +163,144 @@ def check_source(
             warnings.simplefilter("ignore", SyntaxWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
             around = () if project is None else (project,)
-            script = build_script(source, api, *around)
-        for rule in chosen:
-            try:
-                violations += [_violation(rule, finding) for finding in rule.findings(script)]
-            except (RecursionError, MemoryError):
-                raise
-            except Exception as error:
-                if on_error is None:
-                    raise
-                on_error(rule, error)
+            read = source
+            if command_line is not None and command_line.text:
+                from memlint.run.command_lines import appended
+
+                read = appended(source, command_line.text)
+            if launched or read is not source:
+                script = build_script(read, api, *around, launched=True)
+            else:
+                script = build_script(read, api, *around)
+        violations += _found(chosen, script, on_error)
+        if pricing is not None and (violations or (waiting and pricing.gpu)):
+            run = _run_of(script)
+            if run is not None and waiting and _is_too_large(run, pricing):
+                violations += _found(waiting, script, on_error)
         script.forget()
-    violations = _once(violations)
-    if by_code is not None:
-        violations = [_advice(each) if _is_advice(each, by_code) else each for each in violations]
+    if command_line is not None and command_line.text:
+        from memlint.run.command_lines import in_script
+
+        violations = in_script(violations, len(source.data))
+    violations = once(violations)
+    violations = hints_as_advice(violations, by_code)
     if any(violation.fix is not None for violation in violations):
         from memlint.run.runtime_fixes import without_runtime
 
         violations = without_runtime(violations, api.target, wanted=runtime)
     if violations and api.target.too_old:
         violations = _of_old_targets(violations, api.target.too_old)
-    if b"memlint:" not in source.data:
-        return violations
-    from memlint.run.suppressions import apply
+    if b"memlint:" in source.data:
+        from memlint.run.suppressions import apply
 
-    codes = {rule.code for rule in rules}
-    if unused_suppressions:
-        codes.add(UNUSED_SUPPRESSION)
-    return apply(source, violations, codes)
+        codes = {rule.code for rule in rules}
+        if unused_suppressions:
+            codes.add(UNUSED_SUPPRESSION)
+        violations = apply(source, violations, codes)
+    if run is None or pricing is None:
+        return Examined(violations)
+    return _priced(run, violations, pricing, frozenset(rule.code for rule in waiting))
+
+
+def _found(rules: Sequence[Rule], script: Script, on_error: OnError | None) -> list[Violation]:
+    violations: list[Violation] = []
+    for rule in rules:
+        try:
+            violations += [violation_of(rule, finding) for finding in rule.findings(script)]
+        except (RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            if on_error is None:
+                raise
+            on_error(rule, error)
+    return violations
+
+
+def _is_too_large(run: Mapping[str, Any], pricing: Pricing) -> bool:
+    """Whether a run does not fit the GPU that the user names."""
+    from memlint.memory.prices import read_run
+
+    if not pricing.gpu:
+        return False
+    try:
+        read = read_run(run, pricing)
+        return read is not None and not read.is_guess and read.peak() > read.room
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:
+        return False
+
+
+class Examined(NamedTuple):
+    """What is found in a source, and what its run needs where that is known."""
+
+    violations: list[Violation]
+    footprint: Footprint | None = None
+
+
+def _run_of(script: Script) -> Mapping[str, Any] | None:
+    """The settings of the script's training where its model is known by name.
+
+    A price is something more: whatever the memory model cannot read leaves findings as they are.
+    """
+    from memlint.memory.from_script import settings_of
+
+    try:
+        values = settings_of(script)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:
+        return None
+    return values if values and values.get("model") else None
+
+
+def _priced(
+    run: Mapping[str, Any],
+    violations: list[Violation],
+    pricing: Pricing,
+    uncalled: frozenset[str],
+) -> Examined:
+    """The findings with their savings, those that break first, then by what they save.
+
+    uncalled: codes of rules on request that nobody selected: shown where they lower the peak.
+    """
+    from memlint.memory.prices import price
+
+    try:
+        priced, footprint = price(run, violations, pricing)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:
+        priced, footprint = violations, None
+    priced = [
+        each
+        for each in priced
+        if each.code not in uncalled or (each.saving is not None and each.saving.of_peak)
+    ]
+    if footprint is None:
+        return Examined(priced)
+    fits = footprint.fits is not False
+    return Examined(sorted(priced, key=lambda each: _rank(each, fits)), footprint)
+
+
+def _rank(violation: Violation, fits: bool) -> tuple[int, int, Span, str]:
+    """Errors first, then by the peak's fall. Hints come last, unless the run does not fit."""
+    saving = violation.saving
+    saved = saving.high if saving is not None and saving.of_peak else 0
+    if violation.level is Level.ERROR:
+        group = 0
+    elif saved and (violation.level is Level.WASTE or not fits):
+        group = 1
+    else:
+        group = 2 if violation.level is Level.WASTE else 3
+    return group, -saved, violation.span, violation.code
+
+
+def hints_as_advice(violations: list[Violation], by_code: frozenset[str] | None) -> list[Violation]:
+    """``violations`` with advice in the place of fixes of hints that the user did not choose."""
+    if by_code is None:
+        return violations
+    return [_advice(each) if _is_advice(each, by_code) else each for each in violations]
 
 
 def _is_advice(violation: Violation, by_code: frozenset[str]) -> bool:
@@ -182,7 +338,7 @@ def _of_old_targets(violations: list[Violation], versions: Sequence[str]) -> lis
     return found
 
 
-def _once(violations: list[Violation]) -> list[Violation]:
+def once(violations: list[Violation]) -> list[Violation]:
     """In order of place, each thing said once: calls may share a dict of options, and its keys."""
     said: dict[tuple[Span, str, str], Violation] = {}
     for violation in violations:
@@ -202,6 +358,7 @@ class Checked(NamedTuple):
     assumed: tuple[str, ...] = ()
     naming: str = ""
     relied_on: tuple[tuple[str, str], ...] = ()
+    footprint: Footprint | None = None
 
     def result(self, rules: Iterable[Rule] = (), *, render: bool = False) -> FileResult:
         """As reports show it; ``rules``, ``render``: as for ``shown_violations``."""
@@ -214,9 +371,15 @@ class Checked(NamedTuple):
         except RecursionError:
             raise
         except Exception as error:
-            diagnostics = (*diagnostics, _defect(self.path, "showing what was found", error))
+            diagnostics = (*diagnostics, defect(self.path, "showing what was found", error))
         return FileResult(
-            self.path, tuple(shown), diagnostics, self.assumed, self.naming, self.relied_on
+            self.path,
+            tuple(shown),
+            diagnostics,
+            self.assumed,
+            self.naming,
+            self.relied_on,
+            self.footprint,
         )
 
 
@@ -233,13 +396,15 @@ def check_file(
     by_code: frozenset[str] | None = None,
     runtime: bool = True,
     project: Project | None = None,
+    pricing: Pricing | None = None,
+    command_line: CommandSettings | None = None,
 ) -> FileResult:
     """All that is found in the file at ``path`` (or in ``data``); never raises for bad input.
 
     named: the user named this file, so it is parsed even if no rule is selected by its words.
     api: the tables for a source, which may name versions itself.
     render: fixes are shown as text, which takes libcst.
-    by_code, runtime, project: as for ``check_source``.
+    by_code, runtime, project, pricing, command_line: as for ``examine``.
     """
 
     def work() -> FileResult:
@@ -254,6 +419,8 @@ def check_file(
             by_code=by_code,
             runtime=runtime,
             project=project,
+            pricing=pricing,
+            command_line=command_line,
         )
         return checked.result(rules, render=render)
 
@@ -275,7 +442,7 @@ def guarded(work: Callable[[], Result], failed: Callable[[FileError], Result], p
     except (RecursionError, MemoryError):
         return failed(FileError(path, "is nested too deeply to be read"))
     except Exception as error:
-        return failed(_defect(path, "memlint", error))
+        return failed(defect(path, "memlint", error))
 
 
 def check_data(
@@ -290,6 +457,8 @@ def check_data(
     by_code: frozenset[str] | None = None,
     runtime: bool = True,
     project: Project | None = None,
+    pricing: Pricing | None = None,
+    command_line: CommandSettings | None = None,
 ) -> Checked:
     """As ``check_file``, before it is shown. Raises RecursionError and MemoryError."""
     from memlint.source.diagnostics import ReadError
@@ -304,16 +473,17 @@ def check_data(
     diagnostics = list(left_out)
 
     def failed(rule: Rule, error: Exception) -> None:
-        diagnostics.append(_defect(path, f"rule {rule.code}", error))
+        diagnostics.append(defect(path, f"rule {rule.code}", error))
 
     violations: list[Violation] = []
+    footprint: Footprint | None = None
     assumed: tuple[str, ...] = ()
     naming = ""
     try:
         if named:
             _parse(source)
         tables = api(source)
-        violations = check_source(
+        violations, footprint = examine(
             source,
             rules,
             tables,
@@ -323,6 +493,8 @@ def check_data(
             by_code=by_code,
             runtime=runtime,
             project=project,
+            pricing=pricing,
+            command_line=command_line,
         )
         assumed, naming = _assumed(source, violations, tables)
     except SyntaxError as error:
@@ -330,9 +502,12 @@ def check_data(
     except (RecursionError, MemoryError):
         raise
     except Exception as error:
-        diagnostics.append(_defect(path, "the script model", error))
+        diagnostics.append(defect(path, "the script model", error))
     relied_on = project.digests() if project is not None else ()
-    return Checked(path, source, violations, tuple(diagnostics), assumed, naming, relied_on)
+    relied_on += command_line.digests() if command_line is not None else ()
+    return Checked(
+        path, source, violations, tuple(diagnostics), assumed, naming, relied_on, footprint
+    )
 
 
 def _assumed(
@@ -382,6 +557,7 @@ def shown_violations(
             source.line_text(source.line(violation.span.start)),
             fix,
             *words[violation.code],
+            violation.saving,
         )
         for violation, fix in zip(violations, fixes, strict=True)
     ]
@@ -463,7 +639,7 @@ def _deepest(text: str) -> int:
     return deepest
 
 
-def _violation(rule: Rule, finding: Finding) -> Violation:
+def violation_of(rule: Rule, finding: Finding) -> Violation:
     level = finding.level or rule.level
     return Violation(rule.code, rule.name, level, finding.span, finding.message, finding.fix)
 
@@ -491,7 +667,7 @@ def _with_requirement(shown: ShownFix | None, fix: Fix | None) -> ShownFix | Non
     return shown._replace(requires=requires(fix))
 
 
-def _defect(path: str, what: str, error: Exception) -> FileError:
+def defect(path: str, what: str, error: Exception) -> FileError:
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)

@@ -10,6 +10,7 @@ from memlint.project.discover import Found
 from memlint.project.ignores import Patterns
 from memlint.rule import registry as rule_files
 from memlint.rule.registry import Choice
+from memlint.rule.savings import Pricing
 
 if TYPE_CHECKING:
     from memlint.project.config import Settings
@@ -21,6 +22,8 @@ class Job(NamedTuple):
     by_code: the rules that the user selected by code or name: the fixes of their hints are applied.
     absolute: its path from the root, where it is at hand.
     runtime: whether fixes may import the runtime package.
+    pricing: what findings are priced for; None: they are not.
+    only: (code, message) of the fixes that are applied; None: all.
     """
 
     path: str
@@ -31,6 +34,8 @@ class Job(NamedTuple):
     absolute: str = ""
     by_code: frozenset[str] = frozenset()
     runtime: bool = True
+    pricing: Pricing | None = None
+    only: frozenset[tuple[str, str]] | None = None
 
     @property
     def place(self) -> str:
@@ -63,6 +68,7 @@ def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
                 file.absolute,
                 by_code,
                 settings.runtime,
+                Pricing(settings.gpu, settings.assume) if settings.prices else None,
             )
         )
     return jobs

@@ -10,10 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.fix import previews
+from memlint.recipes.document import is_document
+from memlint.recipes.files import is_recipe_file
 from memlint.run.results import DiffLine, ShownFix, TextEdit
 
 if TYPE_CHECKING:
     from memlint.fix import TextEdit as Splice
+    from memlint.fix.fixpoint import Apply
     from memlint.rule.findings import Fix
     from memlint.source import Source
 
@@ -22,7 +25,12 @@ def preview(source: Source, fixes: Sequence[Fix | None]) -> list[ShownFix | None
     """Each fix alone, as it would change ``source``; one that cannot be applied becomes advice."""
     as_shown = _unmasked(source)
     wanted = [fix for fix in fixes if fix is not None and fix.edits]
-    alone = iter(previews(source.text, [fix.edits for fix in wanted]))
+    changes = [fix.edits for fix in wanted]
+    if is_recipe_file(source.path):
+        apply = applier(source.path)
+        alone = iter([apply(source, [edits]) for edits in changes])
+    else:
+        alone = iter(previews(source.text, changes))
     shown: list[ShownFix | None] = []
     for fix in fixes:
         if fix is None:
@@ -43,6 +51,17 @@ def preview(source: Source, fixes: Sequence[Fix | None]) -> list[ShownFix | None
         diff = diff_lines(source, splices, as_shown)
         shown.append(ShownFix(fix.message, fix.applicability.value, edits, diff))
     return shown
+
+
+def applier(path: str) -> Apply:
+    """What carries out edits on a recipe, or on a file of launch commands."""
+    if is_document(path):
+        from memlint.fix.recipes import apply_recipe_edits
+
+        return apply_recipe_edits
+    from memlint.fix.commands import apply_command_edits
+
+    return apply_command_edits
 
 
 def diff_lines(

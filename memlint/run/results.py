@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from memlint.rule.findings import Level
+from memlint.rule.savings import Footprint, Saving
 from memlint.source import Location
 from memlint.source.diagnostics import FileError
 from memlint.source.reading import Stamp
@@ -50,6 +51,7 @@ class Shown(NamedTuple):
 
     line: the source line that it begins on. why: a sentence on what the fault costs. url: where to
     read on. Both are the rule's, kept here so that a report from the cache imports no rule.
+    saving: what its fix saves, where the memory model can say.
     """
 
     path: str
@@ -63,6 +65,7 @@ class Shown(NamedTuple):
     fix: ShownFix | None = None
     why: str = ""
     url: str | None = None
+    saving: Saving | None = None
 
     @property
     def counts(self) -> bool:
@@ -110,6 +113,7 @@ class FileResult(NamedTuple):
     naming: what ``--target`` must be given to name the versions that it was checked for.
     relied_on: other files of the project that it depends on, each with a digest of its content,
         which is empty for a file that was looked for in vain.
+    footprint: what the script's run needs, where the memory model knows it.
     """
 
     path: str
@@ -118,6 +122,7 @@ class FileResult(NamedTuple):
     assumed: tuple[str, ...] = ()
     naming: str = ""
     relied_on: tuple[tuple[str, str], ...] = ()
+    footprint: Footprint | None = None
 
     def to_json(self) -> list[Any]:
         """Lists and plain values; the path is the cache's key and left out."""
@@ -127,26 +132,34 @@ class FileResult(NamedTuple):
             self.assumed,
             self.naming,
             self.relied_on,
+            self.footprint,
         ]
 
     @staticmethod
     def from_json(path: str, value: list[Any]) -> FileResult:
         """The inverse of ``to_json``; raises ``TypeError`` or ``ValueError`` on anything else."""
-        findings, diagnostics, assumed, naming, relied_on = value
+        findings, diagnostics, assumed, naming, relied_on, footprint = value
         return FileResult(
             path,
             tuple(
                 Shown(
                     path, code, name, level, message, Location(*start), Location(*end), line,
                     None if fix is None else _fix(*fix), why, url,
+                    None if saving is None else Saving(*saving),
                 )
-                for code, name, level, message, start, end, line, fix, why, url in findings
+                for code, name, level, message, start, end, line, fix, why, url, saving in findings
             ),
             tuple(FileError(path, *each) for each in diagnostics),
             tuple(map(str, assumed)),
             str(naming),
             tuple((str(path), str(digest)) for path, digest in relied_on),
+            None if footprint is None else _footprint(*footprint),
         )  # fmt: skip
+
+
+def _footprint(*values: Any) -> Footprint:
+    footprint = Footprint(*values)
+    return footprint._replace(assumed=tuple(map(str, footprint.assumed)))
 
 
 def _fix(

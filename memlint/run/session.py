@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.project.targets import Targets
+from memlint.recipes.files import is_recipe_file
 from memlint.rule import registry as rule_files
 from memlint.rule.findings import Applicability
 from memlint.run.engine import (
@@ -28,10 +29,14 @@ from memlint.source.diagnostics import FileError
 from memlint.source.reading import encode, read_source
 
 if TYPE_CHECKING:
+    from memlint.api import Api
     from memlint.fix import Fixed
+    from memlint.fix.fixpoint import Apply
     from memlint.rule import Rule
     from memlint.rule.findings import Violation
+    from memlint.run.command_lines import CommandSettings, Launches
     from memlint.run.jobs import Job
+    from memlint.run.runs import Runs
     from memlint.script.project import Modules, Project
     from memlint.source import Source
 
@@ -62,6 +67,8 @@ class Session:
         self._rules: dict[frozenset[str], _Rules] = {}
         self._targets = Targets()
         self._modules: Modules | None = None
+        self._launches: Launches | None = None
+        self._runs: Runs | None = None
 
     def check_all(self, work: Iterable[Work]) -> Iterator[FileResult]:
         """A result a file, in order.
@@ -89,6 +96,12 @@ class Session:
     def check(self, job: Job, data: bytes) -> FileResult:
         """What is found in ``data``; never raises for bad input."""
         rules = self._selected(job)
+        if is_recipe_file(job.path):
+            return guarded(
+                lambda: self._checked(job, data, rules).result(rules.rules, render=self._render),
+                lambda error: FileResult(job.path, diagnostics=(error,)),
+                job.path,
+            )
         return check_file(
             job.path,
             data,
@@ -101,6 +114,8 @@ class Session:
             by_code=job.by_code,
             runtime=job.runtime,
             project=self._project(job, data),
+            pricing=job.pricing,
+            command_line=self._command_line(job, data),
         )
 
     def fix(self, job: Job, data: bytes) -> FixResult:
@@ -111,18 +126,7 @@ class Session:
 
     def _fix(self, job: Job, data: bytes) -> FixResult:
         rules = self._selected(job)
-        checked = check_data(
-            job.path,
-            data,
-            rules.rules,
-            partial(self._targets.api, job.place, job.target),
-            named=job.named,
-            unused_suppressions=rules.unused_suppressions,
-            prefilter=rules.prefilter,
-            by_code=job.by_code,
-            runtime=job.runtime,
-            project=self._project(job, data),
-        )
+        checked = self._checked(job, data, rules)
         result = checked.result(rules.rules)
         source = checked.source
         if source is None or not any(is_wanted(each, job.unsafe_fixes) for each in result.findings):
@@ -142,6 +146,73 @@ class Session:
         fix_result = _fix_result(result, source, fixed, checked.violations)
         return fix_result._replace(withheld=withheld)
 
+    def _checked(self, job: Job, data: bytes, rules: _Rules) -> Checked:
+        """What is found in a script or a recipe."""
+        api = partial(self._targets.api, job.place, job.target)
+        if is_recipe_file(job.path):
+            from memlint.run.recipes import check_recipe_data
+
+            return check_recipe_data(
+                job.path,
+                data,
+                rules.rules,
+                api,
+                named=job.named,
+                unused_suppressions=rules.unused_suppressions,
+                prefilter=rules.prefilter,
+                by_code=job.by_code,
+                runs=self._runs_around(job),
+            )
+        return check_data(
+            job.path,
+            data,
+            rules.rules,
+            api,
+            named=job.named,
+            unused_suppressions=rules.unused_suppressions,
+            prefilter=rules.prefilter,
+            by_code=job.by_code,
+            runtime=job.runtime,
+            project=self._project(job, data),
+            command_line=self._command_line(job, data),
+            pricing=job.pricing,
+        )
+
+    def _violations(
+        self, job: Job, rules: _Rules, source: Source, codes: frozenset[str] | None, api: Api
+    ) -> list[Violation]:
+        """What the rules (those of ``codes``) find in a version of a job's file."""
+        chosen = [each for each in rules.rules if codes is None or each.code in codes]
+        unused = rules.unused_suppressions and codes is None
+        prefilter = rules.prefilter if codes is None else None
+        if is_recipe_file(job.path):
+            from memlint.run.recipes import check_recipe_source, recipes_of
+
+            runs = self._runs_around(job)
+            return check_recipe_source(
+                source,
+                recipes_of(source, runs),
+                chosen,
+                api,
+                unused_suppressions=unused,
+                on_error=lambda rule, error: None,
+                prefilter=prefilter,
+                by_code=job.by_code if codes is None else None,
+                runs=runs,
+            )
+        return check_source(
+            source,
+            chosen,
+            api,
+            unused_suppressions=unused,
+            on_error=lambda rule, error: None,
+            prefilter=prefilter,
+            by_code=job.by_code if codes is None else None,
+            runtime=job.runtime if codes is None else True,
+            project=self._project(job, source.data) if codes is None else None,
+            command_line=self._command_line(job, source.data),
+        )
+
     def _fixed(
         self, job: Job, rules: _Rules, checked: Checked, source: Source
     ) -> tuple[Fixed, int]:
@@ -156,25 +227,15 @@ class Session:
             nonlocal withheld
             violations = list(checked.violations)
             if changed is not source:
-                violations = check_source(
-                    changed,
-                    rules.rules,
-                    api,
-                    unused_suppressions=rules.unused_suppressions,
-                    on_error=lambda rule, error: None,
-                    prefilter=rules.prefilter,
-                    by_code=job.by_code,
-                    runtime=job.runtime,
-                    project=self._project(job, changed.data),
-                )
+                violations = self._violations(job, rules, changed, None, api)
             if checked.assumed:
                 from memlint.run.assumptions import right_everywhere
-                from memlint.run.runtime_fixes import libraries_of
 
-                libraries = libraries_of(changed, violations)
+                libraries = _libraries(changed, violations)
                 others = self._targets.others(job.place, job.target, changed, libraries)
-                violations, withheld = right_everywhere(changed, violations, rules.rules, others)
-            return violations
+                again = partial(self._violations, job, rules, changed)
+                violations, withheld = right_everywhere(changed, violations, others, again)
+            return violations if job.only is None else _only(violations, job.only)
 
         def reread(text: str) -> Source:
             # Bytes follow from pass to pass.
@@ -182,7 +243,12 @@ class Session:
             latest = read_source(source.path, encode(latest, text))
             return latest
 
-        fixed = fix_source(source, unsafe=job.unsafe_fixes, check=check, reread=reread)
+        apply: Apply | None = None
+        if is_recipe_file(job.path):
+            from memlint.run.preview import applier
+
+            apply = applier(job.path)
+        fixed = fix_source(source, unsafe=job.unsafe_fixes, check=check, reread=reread, apply=apply)
         count = sum(
             each.fix is not None and is_selected(each.fix.applicability, job.unsafe_fixes)
             for each in withheld
@@ -197,6 +263,24 @@ class Session:
             self._modules = Modules()
         return project_of(job.place, data, self._modules)
 
+    def _command_line(self, job: Job, data: bytes) -> CommandSettings | None:
+        """What the launch commands of the project give to a script that reads a command line."""
+        if not (job.place.endswith(".py") and b"arse" in data):
+            return None
+        from memlint.run.command_lines import Launches
+
+        if self._launches is None:
+            self._launches = Launches()
+        return self._launches.of(job.place, data)
+
+    def _runs_around(self, job: Job) -> Runs:
+        """The runs that the files around a recipe start."""
+        from memlint.run.runs import Runs
+
+        if self._runs is None:
+            self._runs = Runs()
+        return self._runs.at(job.place)
+
     def _selected(self, job: Job) -> _Rules:
         known = self._rules.get(job.codes)
         if known is None:
@@ -204,6 +288,16 @@ class Session:
             unused = rule_files.UNUSED_SUPPRESSION in job.codes
             known = self._rules[job.codes] = _Rules(loaded, Prefilter(loaded), unused)
         return known
+
+
+def _only(violations: Sequence[Violation], wanted: frozenset[tuple[str, str]]) -> list[Violation]:
+    """The violations, those with another fix as advice."""
+    return [
+        each
+        if each.fix is None or (each.code, each.fix.message) in wanted
+        else each._replace(fix=each.fix._replace(edits=(), applicability=Applicability.DISPLAY))
+        for each in violations
+    ]
 
 
 class CheckWork:
@@ -245,6 +339,17 @@ def not_fixed(checked: FileResult, error: FileError | None = None) -> FixResult:
 def failed_fix(path: str, error: FileError) -> FixResult:
     """A file that could not even be checked."""
     return not_fixed(FileResult(path, diagnostics=(error,)))
+
+
+def _libraries(source: Source, violations: Sequence[Violation]) -> frozenset[str]:
+    """The libraries on whose versions the findings depend."""
+    if is_recipe_file(source.path):
+        from memlint.run.launches import LIBRARIES
+
+        return LIBRARIES
+    from memlint.run.runtime_fixes import libraries_of
+
+    return libraries_of(source, violations)
 
 
 def _fix_result(

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from memlint.recipes.files import is_recipe_file
 from memlint.rule.findings import Applicability, Fix, Level, Violation
 from memlint.rule.registry import UNUSED_NAME, UNUSED_SUPPRESSION, check_specifiers, matches
 from memlint.source import Source, Span
@@ -129,6 +130,11 @@ def _next_code_line(source: Source, line: int) -> int:
 
 def _comments(source: Source) -> Iterator[tuple[int, str]]:
     """(byte offset, text) of every comment that speaks to memlint."""
+    if is_recipe_file(source.path):
+        # A mark of a YAML comment stands behind white space or begins the line.
+        for found in re.finditer(rb"(?m)(?:^|(?<=[ \t]))#[^\r\n]*memlint:[^\r\n]*", source.data):
+            yield found.start(), found[0].decode("utf-8", "surrogatepass")
+        return
     import io
     import tokenize
 

@@ -8,14 +8,18 @@ from memlint.script.datasets import Dataset, Preparation
 from memlint.script.evaluation import Evaluation
 from memlint.script.flow import Flow
 from memlint.script.forwards import Certainty
+from memlint.script.graphs import Graph, Hoard, Sum
 from memlint.script.lengths import Effect, Lengths
+from memlint.script.loop_models import LoopModel
 from memlint.script.losses import LossForm, TokenLoss
 from memlint.script.model import Loop, Script, build_script
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
 from memlint.script.purpose import Purpose
+from memlint.script.restoring import Fate
 from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.tensors import MEASURES, Output, Positions, Role, Tensor, Width
 from memlint.script.tokenization import Tokenization
+from memlint.script.trained import Trained
 from memlint.script.training import Event, EventKind, Forward, Held, Kept, Step
 from memlint.script.values import Function, How, Object, Origin, Symbol
 
@@ -36,14 +40,18 @@ __all__ = [
     "Evaluation",
     "Event",
     "EventKind",
+    "Fate",
     "Flow",
     "Forward",
     "Function",
+    "Graph",
     "Held",
+    "Hoard",
     "How",
     "Kept",
     "Lengths",
     "Loop",
+    "LoopModel",
     "LossForm",
     "LossOwner",
     "ModelFacts",
@@ -58,10 +66,12 @@ __all__ = [
     "Script",
     "Setting",
     "Step",
+    "Sum",
     "Symbol",
     "Tensor",
     "TokenLoss",
     "Tokenization",
+    "Trained",
     "Trainer",
     "Width",
     "build_script",

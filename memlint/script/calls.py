@@ -330,9 +330,14 @@ class Trainer(Call):
     def config(self) -> Config | None:
         """Its configuration, where the script makes it in one place; None where that is unknown."""
         made = self.args.value
-        if not isinstance(made, Object):
-            return None
-        return self.script.config_of(made)
+        if isinstance(made, Object):
+            return self.script.config_of(made)
+        # ``parse_json_file()`` on one path, ``parse_args_into_dataclasses()`` on another.
+        found = options(self.args.raw)
+        configs = [self.script.config_of(one) for one in found if isinstance(one, Object)]
+        known = [one for one in configs if one is not None and one.fed_by_parser]
+        alike = len(known) == len(found) and len({one.kind for one in known}) == 1
+        return known[-1] if alike else None
 
     @cached_property
     def model(self) -> ModelFacts:
@@ -451,6 +456,20 @@ class ModelFacts(NamedTuple):
     def checkpoint(self) -> str:
         """Its checkpoint in lower case; empty where that is not known."""
         return self.name.lower() if isinstance(self.name, str) else ""
+
+    @property
+    def billions(self) -> float | None:
+        """Billions of parameters, by the checkpoint's name; None where it does not say them."""
+        from memlint.api.knowledge.sizes import billions
+
+        return billions(self.checkpoint) if self.checkpoint else None
+
+    @property
+    def words(self) -> int | None:
+        """Words in its vocabulary, by the checkpoint's name; None where it does not say them."""
+        from memlint.api.knowledge.sizes import words
+
+        return words(self.checkpoint) if self.checkpoint else None
 
     @property
     def is_decoder(self) -> bool:

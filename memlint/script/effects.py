@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 
+from memlint.script.command_line import CommandLine, kind_of_annotation
 from memlint.script.functions import call_function, library_base
 from memlint.script.interpreter import Handler, Interpreter
 from memlint.script.invocations import Record
@@ -246,10 +247,37 @@ def _add_argument(run: Interpreter, record: Record) -> Value | None:
     else:
         long = [flag for flag in flags if flag.startswith("--")] or flags
         name = long[0].lstrip("-").replace("-", "_")
-    run.set_slot(
-        _parser_root(parser), name, Slot(_parsed(record, flags), How.ARGPARSE, record.node)
-    )
+    value = _launched(run, record, flags) or _parsed(record, flags)
+    run.set_slot(_parser_root(parser), name, Slot(value, How.ARGPARSE, record.node))
     return UNKNOWN
+
+
+def _launched(run: Interpreter, record: Record, flags: list[str]) -> Value | None:
+    """What the launch command gives for an argument; None where it does not."""
+    given = run.command_line
+    names = [flag.lstrip("-").replace("-", "_") for flag in flags if flag.startswith("-")]
+    name = next((one for one in names if given is not None and one in given.names), None)
+    if given is None or name is None:
+        return None
+    action = record.keywords.get("action")
+    kind = record.keywords.get("type")
+    if record.open_keywords or "nargs" in record.keywords:
+        return UNKNOWN
+    if action is not None:
+        switch = action.value.value if isinstance(action.value, Constant) else None
+        value = given.value(name, "bool")
+        if switch == "store_true":
+            return value
+        if switch == "store_false" and isinstance(value, Constant):
+            return Constant(value.value is not True, None, Origin.COMMAND_LINE)
+        return UNKNOWN
+    if kind is None:
+        return given.value(name, "str")
+    known = kind.value.name if isinstance(kind.value, Symbol) else ""
+    if known == "bool":
+        # Every text but the empty one is true.
+        return Constant(True, None, Origin.COMMAND_LINE)
+    return given.value(name, known) if known in ("int", "float", "str") else UNKNOWN
 
 
 def _parsed(record: Record, flags: list[str]) -> Value:
@@ -348,15 +376,23 @@ def _parse_dataclasses(run: Interpreter, record: Record) -> Value | None:
     classes = given.items if isinstance(given, Sequence) else (given,)
     if isinstance(given, Sequence) and given.open:
         return UNKNOWN
-    made = tuple(_fed_by_parser(run, record, cls) for cls in classes)
+    declared = {name for cls in classes if isinstance(cls, Class) for name, _ in run.fields(cls)}
     wants_rest = record.keywords.get("return_remaining_strings")
+    strict = wants_rest is None
+    made = tuple(_fed_by_parser(run, record, cls, declared, strict) for cls in classes)
     if wants_rest is not None:
         return Sequence((*made, UNKNOWN), "tuple")
     return Sequence(made, "tuple")
 
 
-def _fed_by_parser(run: Interpreter, record: Record, cls: Value) -> Value:
-    """An instance whose fields a command line or a file may set; their defaults are a default."""
+def _fed_by_parser(
+    run: Interpreter, record: Record, cls: Value, declared: set[str], strict: bool
+) -> Value:
+    """An instance whose fields a command line or a file may set; their defaults are a default.
+
+    declared: the fields of all classes of the script that the parser fills. strict: what no class
+    takes stops the script.
+    """
     if isinstance(cls, Class):
         made = run.new_object(
             type=library_base(cls), made_by=record, cls=cls, node=record.node, fed_by_parser=True
@@ -367,7 +403,38 @@ def _fed_by_parser(run: Interpreter, record: Record, cls: Value) -> Value:
     else:
         return UNKNOWN
     made.open = True
+    if run.command_line is not None:
+        _launched_fields(run, run.command_line, made, declared if strict else None)
     return made
+
+
+def _launched_fields(
+    run: Interpreter, given: CommandLine, made: Object, declared: set[str] | None
+) -> None:
+    """Give an instance what the launch command sets.
+
+    declared: fields of the script's classes, which are no options of a library's; None: an option
+    that the class no longer has would be passed over, and is left out.
+    """
+    own = dict(run.fields(made.cls)) if made.cls is not None else {}
+    for option in given.names:
+        if option in own:
+            kind = kind_of_annotation(ast.unparse(own[option].annotation))
+            value = given.value(option, kind)
+            if value is not None:
+                # No place of the name: what the script declares itself, no release renames.
+                run.set_slot(made, option, Slot(value, How.FIELD))
+            continue
+        if (
+            declared is None
+            or option in declared
+            or made.type is None
+            or not given.takes(made.type, option)
+        ):
+            continue
+        value = given.value(option, "")
+        if value is not None:
+            run.set_slot(made, option, Slot(value, How.ITEM, given.node))
 
 
 def _fire(run: Interpreter, record: Record) -> Value | None:

@@ -64,6 +64,8 @@ def _name(run: Interpreter, node: ast.Name) -> Value:
     slot = run.lookup(node.id)
     if slot is not None:
         value = slot.value
+        if isinstance(value, Symbol):
+            return run.project_constant(value)
         if not isinstance(value, Choice):
             return UNKNOWN if value is ABSENT else value
         # Where some path leaves the name unbound, using it there would be a NameError.
@@ -269,6 +271,8 @@ def _comprehension(run: Interpreter, node: Any) -> Value:
         iterated = run.eval(generator.iter)
         known = isinstance(iterated, Sequence) and not iterated.open and iterated.items
         item = merge(iterated.items) if known and isinstance(iterated, Sequence) else UNKNOWN
+        if run.has_tensors:
+            item = tensors.rows_of(run, generator.iter, item)
         assign(run, generator.target, item, node)
         for condition in generator.ifs:
             run.eval(condition)

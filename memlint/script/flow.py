@@ -18,6 +18,7 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SCOPES = (*_FUNCTIONS, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_BRANCHES = (ast.If, ast.IfExp, ast.BoolOp, ast.ExceptHandler, ast.match_case)
 _BLOCKS = ("body", "orelse", "finalbody")
 
 
@@ -120,6 +121,16 @@ class Flow:
 
     # -- loops -----------------------------------------------------------------------------------
 
+    def is_run_each_turn(self, loop: ast.AST, node: ast.AST) -> bool:
+        """Whether a turn of a loop runs a node of its own function whatever it meets: no branch, no
+        handler and no inner loop is around it. An early ``continue`` is not looked at."""
+        for around in self._tree.ancestors(node):
+            if around is loop:
+                return True
+            if isinstance(around, (*_SCOPES, *_LOOPS, *_BRANCHES)):
+                return False
+        return False
+
     def last_use(self, loop: ast.AST, names: Iterable[str]) -> ast.stmt | None:
         """The last statement of a loop's body that mentions one of the names.
 
@@ -141,6 +152,19 @@ class Flow:
         """Whether a turn of a loop may read what the turn before it left under a name."""
         assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
         return _head(loop, name).reads
+
+    def carried(self, loop: ast.AST) -> frozenset[str]:
+        """The names that a loop binds, by more than ``n += 1``, and of which a turn may read what
+        the turn before it left."""
+        assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
+        bound = {
+            node.id
+            for node in walk(loop.body)
+            if isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Store)
+            and not isinstance(self._tree.parent(node), ast.AugAssign)
+        }
+        return frozenset(name for name in bound if self.is_carried(loop, name))
 
     def is_read_after(self, loop: ast.AST, name: str) -> bool:
         """Whether anything outside a loop may read what the loop left under a name."""

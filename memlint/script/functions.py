@@ -420,6 +420,9 @@ def _bind_parameters(run: Interpreter, function: Function, record: Record | None
             value = run.values.get(default, UNKNOWN) if default is not None else UNKNOWN
             if isinstance(value, Constant):
                 value = Constant(value.value, value.node, Origin.PARAMETER)
+        if "logits" in parameter.arg:
+            graph = modes.gradients(run) if record else None
+            value = tensors.parameter(run, parameter.arg, value, graph)
         run.bind(parameter.arg, value)
     if arguments.vararg:
         run.bind(arguments.vararg.arg, UNKNOWN)

@@ -14,15 +14,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 
+from memlint.script.command_line import CommandLine
 from memlint.script.expressions import EXPRESSIONS
 from memlint.script.forwards import ForwardRun, is_module
-from memlint.script.functions import call_function
+from memlint.script.functions import call_function, library_base
 from memlint.script.invocations import Record
 from memlint.script.modes import is_known_module
 from memlint.script.project import MAX_DEPTH, MAX_MODULES, Module, Project
 from memlint.script.state import State
 from memlint.script.statements import STATEMENTS
-from memlint.script.tensors import FIELDS, Tensor, Use, field_of, note
+from memlint.script.tensors import FIELDS, Tensor, Use, detached, field_of, note
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
@@ -33,6 +34,7 @@ from memlint.script.values import (
     How,
     Object,
     Origin,
+    Sequence,
     Slot,
     Symbol,
     Unknown,
@@ -40,6 +42,13 @@ from memlint.script.values import (
     merge,
     merge_slots,
 )
+
+
+def _is_argument_or_trainer(cls: Class) -> bool:
+    """Whether a class holds settings, or is derived from a library's configuration or trainer."""
+    library = library_base(cls) or ""
+    return library.startswith(("transformers.", "trl.")) or (cls.is_dataclass and not library)
+
 
 # handler(interpreter, record) -> the call's value, or None where the handler has nothing to say
 Handler = Callable[["Interpreter", Record], Value | None]
@@ -49,11 +58,18 @@ class Interpreter:
     """One abstract run over one module.
 
     handlers: what known callables do, by qualified name, or by ``.method`` for methods of objects.
+    command_line: what a launch command gives to the script's parsers.
     """
 
-    def __init__(self, handlers: dict[str, Handler], project: Project | None = None) -> None:
+    def __init__(
+        self,
+        handlers: dict[str, Handler],
+        project: Project | None = None,
+        command_line: CommandLine | None = None,
+    ) -> None:
         self.handlers = handlers
         self.project = project
+        self.command_line = command_line
         # The scopes of the project's modules, None while one runs; and the file of each scope.
         self.module_scopes: dict[str, int | None] = {}
         self.homes: dict[int, str] = {}
@@ -125,8 +141,31 @@ class Interpreter:
 
     # -- other files of the project --------------------------------------------------------------
 
-    def project_value(self, name: str, depth: int = 3) -> Value | None:
+    def project_value(self, name: str) -> Value | None:
         """The function or class that a name of another file of the project stands for."""
+        value = self._value_elsewhere(name)
+        return value if isinstance(value, Function | Class) else None
+
+    def project_constant(self, symbol: Symbol) -> Value:
+        """What a name of another file stands for where that is plain data; else the name.
+
+        ``from config import BATCH_SIZE``, ``config.SFT_OPTIONS``: numbers, strings, lists, dicts,
+        instances of data classes; and classes of arguments and trainers.
+        """
+        if self.project is None or "." not in symbol.name:
+            return symbol
+        value = self._value_elsewhere(symbol.name)
+        if isinstance(value, Constant | Sequence):
+            return value
+        if isinstance(value, Class) and _is_argument_or_trainer(value):
+            return value
+        if isinstance(value, Object) and (
+            value.type == "dict" or (value.cls is not None and value.cls.is_dataclass)
+        ):
+            return value
+        return symbol
+
+    def _value_elsewhere(self, name: str, depth: int = 3) -> Value | None:
         if self.project is None:
             return None
         found = self.project.find(name, self.homes.get(self.root_scope()))
@@ -141,15 +180,15 @@ class Interpreter:
         if isinstance(value, Symbol) and depth:
             # Imported there from a third file.
             before, self.scope = self.scope, scope
-            value = self.project_value(
+            value = self._value_elsewhere(
                 ".".join([value.name, *rest.split(".")[: bool(rest)]]), depth - 1
             )
             self.scope = before
             return value
         if isinstance(value, Class) and rest:
             method = self.class_slot(value, rest)
-            value = method.value if method is not None else None
-        return value if isinstance(value, Function | Class) else None
+            return method.value if method is not None else None
+        return value if not rest else None
 
     def root_scope(self) -> int:
         """The scope of the module that runs."""
@@ -367,7 +406,7 @@ class Interpreter:
             # One value a place: the same again is no news.
             if isinstance(before, Symbol) and before.name == name:
                 return before
-            return Symbol(name, node)
+            return self.project_constant(Symbol(name, node))
         if isinstance(value, Object):
             found = self.attribute(value, node.attr)
             if found is UNKNOWN and node.attr in FIELDS and value.type is None:
@@ -378,7 +417,7 @@ class Interpreter:
             return slot.value if slot is not None else UNKNOWN
         if isinstance(value, Tensor):
             note(self, value, node.attr, node)
-            return value if node.attr == "data" else UNKNOWN
+            return detached(value, node) if node.attr == "data" else UNKNOWN
         if node.attr in FIELDS and isinstance(value, Unknown):
             return field_of(self, value, node.attr, node) or UNKNOWN
         return UNKNOWN

@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
 from memlint.script.project import is_elsewhere
-from memlint.script.tensors import MEASURES, Positions, Role, Tensor, Use, Width
-from memlint.script.values import options
+from memlint.script.tensors import (
+    MEASURES,
+    TOKEN_LOGPROBS,
+    Positions,
+    Role,
+    Tensor,
+    Use,
+    Width,
+)
+from memlint.script.values import Object, options
 from memlint.source import Span
 
 if TYPE_CHECKING:
@@ -89,7 +97,24 @@ class TokenLoss:
         answers = {self.script.is_vocabulary_wide(tensor) for tensor in self.logits}
         if False in answers or self.script.loads_classifier:
             return False
-        return True in answers or self.shifted
+        if True in answers:
+            return True
+        # Of logits by their name alone, only next-token prediction says what they are over.
+        named = all(tensor.passes("parameter") for tensor in self.logits)
+        return self.shifted and (not named or self.script.imports_package(*_LANGUAGE))
+
+    @cached_property
+    def unreduced(self) -> bool:
+        """Whether a cross entropy gives one number a token: minus its log-probability."""
+        if self.form is not LossForm.CROSS_ENTROPY:
+            return False
+        call = self.script.call_at(self.node)
+        if call is None:
+            return False
+        made = call.receiver.made_by if isinstance(call.receiver, Object) else None
+        by_module = self.script.call_at(made.node) if made is not None else None
+        holders = [one for one in (call, by_module) if one is not None]
+        return any(one.setting("reduction").value == "none" for one in holders)
 
     @property
     def loads(self) -> tuple[Call, ...] | None:
@@ -117,17 +142,23 @@ class TokenLoss:
 def token_losses(script: Script, uses: list[Use]) -> tuple[TokenLoss, ...]:
     """The losses over logits of many positions that the script computes itself, in source order."""
     given: dict[tuple[ast.Call, LossForm], list[Tensor]] = defaultdict(list)
+    direct: set[ast.Call] = set()
     for tensor, operation, node in uses:
-        form = _FORMS.get(operation.rpartition(".")[2])
+        short = operation.rpartition(".")[2]
+        form = _FORMS.get(short)
         call = _call(script, node)
         if form is None or call is None or is_elsewhere(call):
             continue
+        if short in TOKEN_LOGPROBS:
+            direct.add(call)
         if tensor.as_large_as_logits and tensor.role is Role.LOGITS:
             given[call, form].append(tensor)
     found = []
     for (call, form), logits in given.items():
         gathers: list[bool | None] = [True]
-        if form is LossForm.GATHERED:
+        if form is LossForm.GATHERED and call in direct:
+            gathers = [False]
+        elif form is LossForm.GATHERED:
             gathers = list(_picks(script, call)) if _is_over_words(script, call) else []
         if gathers and any(one is not None for one in gathers):
             only = form is LossForm.GATHERED and all(one is True for one in gathers)
@@ -135,7 +166,13 @@ def token_losses(script: Script, uses: list[Use]) -> tuple[TokenLoss, ...]:
     return tuple(sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset)))
 
 
-_FORMS = {"cross_entropy": LossForm.CROSS_ENTROPY, "log_softmax": LossForm.GATHERED}
+_FORMS = {
+    "cross_entropy": LossForm.CROSS_ENTROPY,
+    "log_softmax": LossForm.GATHERED,
+    **dict.fromkeys(TOKEN_LOGPROBS, LossForm.GATHERED),
+}
+# Libraries of language models.
+_LANGUAGE = ("transformers", "trl", "peft", "deepspeed", "vllm", "tokenizers", "tiktoken")
 # What hands a tensor on, whole or in part, and reads none of its numbers by itself.
 _PASSING = frozenset(
     {
@@ -180,6 +217,9 @@ def _is_one_a_token(script: Script, gather: ast.Call | None) -> bool:
     """Whether a ``gather`` makes one number a position in some run."""
     if gather is None:
         return False
+    if any(operation == "squeeze" for _, operation, _ in script.uses_at(gather)):
+        # An index of several columns would leave nothing to squeeze.
+        return True
     made = [one for one in options(script.value(gather)) if isinstance(one, Tensor)]
     made += [use[0] for use in script.uses_at(gather)]
     return any(tensor.width is Width.ONE for tensor in made)

@@ -19,28 +19,43 @@ from memlint.script.branches import is_off_by_default
 from memlint.script.calls import Call, Config, ModelFacts, Trainer, is_language_model
 from memlint.script.checkpointing import deciding_call
 from memlint.script.checkpoints import chain_of, is_quantized, model_facts
+from memlint.script.command_line import CommandLine
 from memlint.script.datasets import Dataset, datasets_of, may_shorten_rows
 from memlint.script.effects import handlers
 from memlint.script.evaluation import Evaluation, evaluations_of, frozen_modules_of
 from memlint.script.flow import Flow
+from memlint.script.forwards import ForwardRun
+from memlint.script.frozen import FrozenPass, frozen_passes
 from memlint.script.gradients import (
     accumulation_of,
     calls_step,
     needs_gradients_in_place,
     reads_gradients_unchecked,
 )
+from memlint.script.graphs import (
+    Graph,
+    Hoard,
+    Sum,
+    comes_from,
+    graph_of,
+    hoards_of,
+    starts_of,
+    sums_of,
+)
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Record
 from memlint.script.lengths import joins_and_cuts
+from memlint.script.loop_models import LoopModel, loop_models
 from memlint.script.losses import TokenLoss, are_only_gathered, token_losses
 from memlint.script.metrics import Metric, metric_of
-from memlint.script.modes import is_off_around
+from memlint.script.modes import is_off_around, module_root
 from memlint.script.outputs import ConfigAssignment, config_assignments, may_read_output
 from memlint.script.owners import (
     AttentionOwner,
     CheckpointingOwner,
     LossOwner,
     avoids_logits,
+    overrides,
     owner_of_attention,
     owner_of_checkpointing,
     owner_of_loss,
@@ -49,11 +64,28 @@ from memlint.script.owners import (
 from memlint.script.packing import learns_prompts, sets_attention
 from memlint.script.parameters import takes_parameter
 from memlint.script.project import Project, is_elsewhere
-from memlint.script.prompts import completions_together, prompt_limit, repeating_trainers
+from memlint.script.prompts import (
+    Group,
+    completions_together,
+    prompt_limit,
+    repeating_trainers,
+    scored_elsewhere,
+)
 from memlint.script.purpose import Purpose
+from memlint.script.reads import fields_read, fillers_of_cache, gets_cache, positions_read
+from memlint.script.restoring import Fate, device_names, fates_of
 from memlint.script.settings import Setting, python_value, setting_of, unified
-from memlint.script.tensors import Tensor, Use, Width
+from memlint.script.tensors import Positions, Tensor, Use, Width
 from memlint.script.tokenization import Tokenization, tokenizations_of
+from memlint.script.trained import (
+    Trained,
+    are_exclusive,
+    is_sharded,
+    last_training,
+    lets_go_between,
+    step_bodies,
+    trained_models,
+)
 from memlint.script.trainers import TrainerUse, uses_by_trainer
 from memlint.script.training import (
     CLASSIFIERS,
@@ -78,9 +110,11 @@ from memlint.script.values import (
     options,
 )
 from memlint.script.weights import (
+    casts_of,
     dtype_name,
     dtype_option,
     given_dtype,
+    holds_float32,
     is_trained,
     loads_float32,
     trains_language_model,
@@ -341,8 +375,17 @@ class Script(Tree):
 
     @cached_property
     def may_train(self) -> bool:
-        """``trains``, or a backward pass out of a loop: its loop may be elsewhere."""
-        return self.trains or bool(self.method_calls("backward", "manual_backward"))
+        """``trains``, or a backward pass out of a loop, or a trainer's subclass: the loop or the
+        trainer may be made elsewhere."""
+        if self.trains or self.method_calls("backward", "manual_backward"):
+            return True
+        return self.says("Trainer") and any(
+            self._is_trainer(self.api.canonical(base.name))
+            for one in self.classes
+            for node in one.bases
+            for base in options(self.value(node))
+            if isinstance(base, Symbol)
+        )
 
     @property
     def records(self) -> list[Record]:
@@ -369,6 +412,10 @@ class Script(Tree):
         made = value.made_by if isinstance(value, Object) else None
         node = made.node if made is not None else None
         return next((one for one in self.trainers if one.node is node), None)
+
+    def overrides(self, trainer: Trainer, *methods: str) -> bool:
+        """Whether a trainer is of a class of the script that defines one of the methods."""
+        return trainer.subclass is not None and overrides(self, trainer.subclass, *methods)
 
     def trainers_with(self, config: Config) -> tuple[Trainer, ...]:
         """The trainers that get a configuration."""
@@ -438,6 +485,22 @@ class Script(Tree):
         """Whether a trainer's weights are definitely loaded in float32."""
         return loads_float32(self, trainer)
 
+    def holds_float32(self, facts: ModelFacts) -> bool:
+        """Whether a loaded model definitely holds float32 weights, by its checkpoint too."""
+        return holds_float32(self, facts)
+
+    def casts_of(self, facts: ModelFacts) -> list[str]:
+        """The dtypes that methods cast a model's weights to (``torch.float32``)."""
+        return casts_of(self, facts)
+
+    def copy_of(self, value: Value) -> Call | None:
+        """The call that copies one model to another (``deepcopy``), where a model is a copy."""
+        for one in options(value):
+            root = module_root(one)
+            if isinstance(root, Object) and root.base is not None and root.made_by is not None:
+                return self.call_at(root.made_by.node)
+        return None
+
     def is_quantized(self, load: Call) -> bool | None:
         """Whether a ``from_pretrained`` call loads quantized weights."""
         return is_quantized(load)
@@ -478,6 +541,48 @@ class Script(Tree):
             and call.receiver.made_by is not None
             and call.receiver.made_by.node in nodes
         )
+
+    @cached_property
+    def loop_models(self) -> tuple[LoopModel, ...]:
+        """The language models that the script's own loops train."""
+        return loop_models(self)
+
+    @cached_property
+    def trained(self) -> tuple[Trained, ...]:
+        """The language models that trainers and hand-written loops definitely train."""
+        return trained_models(self)
+
+    @cached_property
+    def is_sharded(self) -> bool:
+        """Whether the script says that several GPUs share a model's state, or may."""
+        return is_sharded(self)
+
+    def lets_go_between(self, first: ast.AST, last: ast.AST) -> bool:
+        """Whether a name or an attribute is deleted, or bound to None, between two places."""
+        return lets_go_between(self, first, last)
+
+    def are_exclusive(self, one: ast.AST, other: ast.AST) -> bool:
+        """Whether two nodes stand in different arms of one ``if``: a run reaches one of them."""
+        return are_exclusive(self, one, other)
+
+    def device_names(self, call: Call, option: str) -> tuple[str, ...]:
+        """The names that a device may have: ``cuda`` and ``cpu`` of ``torch.device("cuda" if
+        torch.cuda.is_available() else "cpu")``."""
+        return device_names(self, call, option)
+
+    @property
+    def step_bodies(self) -> tuple[ast.AST, ...]:
+        """What every training step runs: loops that step an optimizer, and methods of trainers and
+        callbacks."""
+        return step_bodies(self)
+
+    def last_training(self, trained: Trained) -> Event | None:
+        """The last call that trains a model, in the order of the run."""
+        return last_training(self, trained)
+
+    def fates_of(self, call: Call) -> set[Fate]:
+        """What becomes of what ``torch.load`` reads, over all its uses."""
+        return fates_of(self, call)
 
     # -- loops -----------------------------------------------------------------------------------
 
@@ -569,6 +674,30 @@ class Script(Tree):
     def kept_tensors(self) -> tuple[Kept, ...]:
         """Tensors that a loop appends to a list that outlives its turn."""
         return kept_of(self)
+
+    @cached_property
+    def sums(self) -> tuple[Sum, ...]:
+        """What loops add up over their turns: ``total += loss``."""
+        return sums_of(self)
+
+    @cached_property
+    def hoards(self) -> tuple[Hoard, ...]:
+        """What loops append to lists that outlive their turns: ``losses.append(loss)``."""
+        return hoards_of(self)
+
+    def graph_of(self, node: ast.expr, loop: ast.AST) -> Graph | None:
+        """What of an expression's graph is there when a turn of ``loop`` ends; None for none, or
+        where that is not known."""
+        assert isinstance(loop, ast.For | ast.AsyncFor | ast.While | ast.FunctionDef)
+        return graph_of(self, node, loop)
+
+    def starts_of(self, backward: Call) -> tuple[ast.expr, ...]:
+        """What a backward pass starts from: ``loss`` of ``loss.backward()``."""
+        return starts_of(backward)
+
+    def comes_from(self, step: Step, node: ast.expr) -> bool:
+        """Whether all of a tensor's graph certainly is of the forward passes of one turn."""
+        return comes_from(self, step, node)
 
     @cached_property
     def flow(self) -> Flow:
@@ -722,9 +851,33 @@ class Script(Tree):
         return prompt_limit(self, trainer)
 
     @cached_property
-    def completions_together(self) -> int | None:
-        """How many completions ``generate`` draws for a prompt; None where one or unknown."""
+    def completions_together(self) -> Group | None:
+        """The completions that a loop draws for each prompt; None where one or unknown."""
         return completions_together(self)
+
+    @cached_property
+    def scored_elsewhere(self) -> tuple[Call, ...]:
+        """Calls that score tokens, with a gradient, in another file of the project."""
+        return scored_elsewhere(self, self._run.tensor_uses)
+
+    def call_leading_to(self, run: ForwardRun) -> Call | None:
+        """The call of this file by which a forward pass in a helper or another file is reached."""
+        for function, extents in self._run.extents.items():
+            name = getattr(function, "name", "")
+            if function is not run.function and not is_elsewhere(function):
+                continue
+            for first, last in extents:
+                if not first <= run.order <= last:
+                    continue
+                for record in reversed(self.records_between(0, first)):
+                    if record.name.rpartition(".")[2] == name and not is_elsewhere(record.node):
+                        return self.call_at(record.node)
+        return None
+
+    @cached_property
+    def frozen_passes(self) -> tuple[FrozenPass, ...]:
+        """Forward passes of models that a training step runs and nothing trains."""
+        return frozen_passes(self)
 
     # -- tensors ---------------------------------------------------------------------------------
 
@@ -775,6 +928,29 @@ class Script(Tree):
     def loads_classifier(self) -> bool:
         """Whether a model with labels instead of a vocabulary is loaded."""
         return any(part in load.name for load in self.model_loads for part in CLASSIFIERS)
+
+    def fields_read(self, forward: Forward) -> frozenset[str] | None:
+        """The fields that the script reads of what a forward pass returns; None where it may go
+        out of sight. Empty where nothing reads it."""
+        return fields_read(self, forward)
+
+    def positions_read(self, forward: Forward) -> Positions:
+        """The positions whose logits the script reads: LAST, SOME from a computed one on, else
+        UNKNOWN."""
+        return positions_read(self, forward)
+
+    def gets_cache(self, forward: Forward) -> bool:
+        """Whether a forward pass gets keys and values of other tokens."""
+        return gets_cache(forward)
+
+    def fillers_of_cache(self, forward: Forward) -> tuple[Forward, ...]:
+        """The forward passes that made the keys and values that another one gets."""
+        return fillers_of_cache(self, forward)
+
+    def are_of_one_model(self, first: Forward, second: Forward) -> bool:
+        """Whether two forward passes certainly run the same model."""
+        objects = set(map(id, first.facts.objects))
+        return any(id(one) in objects for one in second.facts.objects)
 
     # -- facts -----------------------------------------------------------------------------------
 
@@ -920,8 +1096,13 @@ def _sees(name: str) -> bool:
     )
 
 
-def build_script(source: Source, api: Api, project: Project | None = None) -> Script:
+def build_script(
+    source: Source, api: Api, project: Project | None = None, *, launched: bool = False
+) -> Script:
     """Read a script; with ``project``, what it calls of the files around it as well.
+
+    launched: the text ends with an assignment of the dict that a launch command gives to the
+    script (``memlint.script.command_line``).
 
     Raises SyntaxError as ``ast.parse`` does, and RecursionError where it is nested too deeply.
     """
@@ -933,7 +1114,15 @@ def build_script(source: Source, api: Api, project: Project | None = None) -> Sc
         dont_inherit=True,
     )
     assert isinstance(tree, ast.Module)
-    run = Interpreter(_HANDLERS, project)
+    command_line: CommandLine | None = None
+    if launched:
+        given = tree.body[-1]
+        assert isinstance(given, ast.Assign)
+        assert isinstance(given.value, ast.Dict)
+        command_line = CommandLine(
+            given.value, lambda name, option: api.history(api.canonical(name), option) is not None
+        )
+    run = Interpreter(_HANDLERS, project, command_line)
     run.run(tree)
     return Script(source, tree, api, run)
 

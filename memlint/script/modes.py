@@ -52,6 +52,7 @@ _NEUTRAL_DECORATORS = frozenset(
         *("argument", "main", "record", "lru_cache", "cache", "cached_property", "overload"),
         *("override", "jit", "task", "flow", "profile", "fixture", "abstractmethod", "script"),
         *("find_executable_batch_size", "callback", "group", "pass_context", "typechecked"),
+        *("function", "local_entrypoint", "remote"),
     }
 )
 # Methods that ``Trainer`` and Lightning call to evaluate.

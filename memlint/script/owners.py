@@ -91,7 +91,7 @@ def owner_of_loss(script: Script, of: Trainer | ModelFacts | Value) -> LossOwner
 def _of_trainer(script: Script, trainer: Trainer) -> LossOwner:
     if trainer.setting("compute_loss_func").given is not False:
         return LossOwner(Owner.SCRIPT, None)
-    if trainer.subclass is not None and _overrides(script, trainer.subclass, "compute_loss"):
+    if trainer.subclass is not None and overrides(script, trainer.subclass, "compute_loss"):
         return LossOwner(Owner.SCRIPT, None)
     patched = _patched(script, trainer.model, trainer)
     if patched is not None:
@@ -218,8 +218,8 @@ def _liger_option(trainer: Trainer) -> LossOwner | None:
     return None
 
 
-def _overrides(script: Script, cls: ast.ClassDef, method: str) -> bool:
-    """Whether a class of the script, or a base of it there, defines a method."""
+def overrides(script: Script, cls: ast.ClassDef, *methods: str) -> bool:
+    """Whether a class of the script, or a base of it there, defines one of the methods."""
     by_name = {one.name: one for one in script.classes}
     pending, seen = [cls], set()
     for one in pending:  # grows meanwhile
@@ -227,7 +227,7 @@ def _overrides(script: Script, cls: ast.ClassDef, method: str) -> bool:
             continue
         seen.add(one.name)
         if any(
-            isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and part.name == method
+            isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and part.name in methods
             for part in one.body
         ):
             return True

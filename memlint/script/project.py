@@ -187,10 +187,12 @@ def project_of(path: str, data: bytes, modules: Modules) -> Project | None:
     name = os.path.basename(path)
     if not any(word in data for word in _TRAINS) or not any(word in data for word in _IMPORTS):
         return None
-    if not name.endswith(".py") or name.startswith(("test_", "conftest")):
+    if not name.endswith((".py", ".ipynb")) or name.startswith(("test_", "conftest")):
         return None
-    if b"__main__" not in data and os.path.isfile(
-        os.path.join(os.path.dirname(path), "__init__.py")
+    if (
+        name.endswith(".py")
+        and b"__main__" not in data
+        and os.path.isfile(os.path.join(os.path.dirname(path), "__init__.py"))
     ):
         return None
     return Project(path, modules) if os.path.isfile(path) else None

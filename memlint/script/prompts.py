@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from memlint.script.calls import Trainer
+from memlint.script.calls import Call, Trainer
+from memlint.script.project import is_elsewhere
+from memlint.script.settings import UNSURE, Setting
+from memlint.script.tensors import Positions, Role, Use
 from memlint.script.values import Object, Symbol
 
 if TYPE_CHECKING:
@@ -65,12 +69,108 @@ def _limit_in_data(script: Script) -> int | None:
     return None
 
 
-def completions_together(script: Script) -> int | None:
-    """How many completions ``generate`` draws for one prompt; None where that is one or unknown."""
-    found = {
-        value
-        for call in script.method_calls("generate", "GenerationConfig")
-        for value in (call.setting("num_return_sequences").value,)
-        if type(value) is int and value > 1
-    }
-    return found.pop() if len(found) == 1 else None
+class Group(NamedTuple):
+    """Completions of one prompt. size: how many, None where the script does not say."""
+
+    size: int | None
+
+
+def completions_together(script: Script) -> Group | None:
+    """The completions that a hand-written loop draws for each prompt; None where that is one or
+    nothing says that it is more."""
+    counts = [*_drawn_together(script)]
+    if script.method_calls("generate"):
+        counts += [*_repeated_tensors(script), *_repeated_lists(script)]
+    if not counts:
+        return None
+    known = set(counts)
+    return Group(known.pop() if len(known) == 1 else None)
+
+
+def _drawn_together(script: Script) -> Iterator[int | None]:
+    """What ``generate`` and vLLM's sampling parameters are given."""
+    for call in script.method_calls("generate", "GenerationConfig"):
+        yield from _more_than_one(script, call.setting("num_return_sequences"))
+    for call in script.calls_to("vllm.SamplingParams"):
+        yield from _more_than_one(script, call.setting("n"))
+
+
+def _more_than_one(script: Script, setting: Setting) -> Iterator[int | None]:
+    if setting.given is True:
+        if type(setting.value) is int and setting.value > 1:
+            yield setting.value
+        elif (
+            setting.value is UNSURE
+            and setting.node is not None
+            and re.search(_COUNTS, script.text(setting.node))
+        ):
+            # ``num_return_sequences=args.group_size``
+            yield None
+
+
+def _repeated_tensors(script: Script) -> Iterator[int | None]:
+    """Prompts' ids that ``repeat_interleave``, ``repeat`` or ``expand`` repeat row by row."""
+    for call in script.method_calls("repeat_interleave", "repeat", "expand"):
+        func, given = call.node.func, list(call.node.args)
+        if not isinstance(func, ast.Attribute):
+            continue
+        subject: ast.expr = func.value
+        if call.name.startswith("torch."):
+            subject, given = (given[0], given[1:]) if given else (subject, [])
+        if func.attr != "repeat_interleave" and not _repeats_rows(func.attr, given):
+            continue
+        keyword = call.keyword_node("repeats")
+        times = given[0] if given else keyword.value if keyword is not None else None
+        if times is not None and re.search(_PROMPTS, script.text(subject)):
+            yield from _count(script, times)
+
+
+def _repeats_rows(method: str, given: list[ast.expr]) -> bool:
+    """``repeat(G, 1)``, ``expand(G, -1)``: the rows alone become more."""
+    kept = "1" if method == "repeat" else "-1"
+    return len(given) > 1 and all(ast.unparse(one) in (kept, "1") for one in given[1:])
+
+
+def _repeated_lists(script: Script) -> Iterator[int | None]:
+    """``[prompt] * G``, ``prompts * G``, ``[p for p in prompts for _ in range(G)]``."""
+    for product in script.nodes(ast.BinOp):
+        left = product.left
+        if not isinstance(product.op, ast.Mult) or not isinstance(left, ast.List | ast.Name):
+            continue
+        names = script.text(script.statement(product))
+        if "prompt" in (script.text(left) if isinstance(left, ast.Name) else names):
+            yield from _count(script, product.right)
+    for made in script.nodes(ast.ListComp):
+        match made.generators:
+            case [ast.comprehension(iter=prompts), ast.comprehension(iter=ast.Call() as turns)]:
+                if "prompt" in script.text(prompts) and script.text(turns.func) == "range":
+                    yield from _count(script, turns.args[-1])
+
+
+def _count(script: Script, times: ast.expr) -> Iterator[int | None]:
+    value = script.python(times)
+    if type(value) is int and value > 1:
+        yield value
+    elif type(value) is not int and re.search(_COUNTS, script.text(times)):
+        yield None
+
+
+# How prompts and the numbers of their completions are called.
+_PROMPTS = r"prompt|input_ids|inputs?\b|\bids\b|question|quer(y|ies)"
+_COUNTS = r"group|num_gen|num_return|num_comp|num_samples|n_samples|rollouts|completions|\bG\b"
+
+
+def scored_elsewhere(script: Script, uses: list[Use]) -> tuple[Call, ...]:
+    """Calls that score tokens in another file of the project: logits of shifted positions become
+    log-probabilities there, with a gradient."""
+    found: dict[ast.AST, Call] = {}
+    for tensor, operation, node in uses:
+        if operation.rpartition(".")[2] != "gather" or not is_elsewhere(node):
+            continue
+        shifted = any(one.positions is Positions.SHIFTED for one in tensor.history())
+        if tensor.role is not Role.LOG_PROBABILITIES or not tensor.graph or not shifted:
+            continue
+        call = script.call_leading_to(tensor.forward) if tensor.forward is not None else None
+        if call is not None:
+            found[call.node] = call
+    return tuple(found.values())

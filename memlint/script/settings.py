@@ -79,9 +79,14 @@ class Setting(NamedTuple):
         return self.value.name if isinstance(self.value, Symbol) else None
 
     @property
+    def from_launch(self) -> bool:
+        """Whether a launch command gives it, whose settings are all known."""
+        return self.origin is Origin.COMMAND_LINE
+
+    @property
     def by_default(self) -> bool:
         """Whether it is the default of a command line, a parameter or a dataclass field."""
-        return self.origin not in (Origin.LITERAL, Origin.LIBRARY)
+        return self.origin not in (Origin.LITERAL, Origin.LIBRARY, Origin.COMMAND_LINE)
 
 
 def setting_of(name: str, slot: Slot | None, *, open_ended: bool) -> Setting:

@@ -11,7 +11,7 @@ from memlint.script.binding import assign
 from memlint.script.expressions import binary
 from memlint.script.project import is_elsewhere
 from memlint.script.state import State
-from memlint.script.tensors import Output, Tensor
+from memlint.script.tensors import Output, Tensor, rows_of
 from memlint.script.tree import walk
 from memlint.script.values import (
     ABSENT,
@@ -55,7 +55,11 @@ def _aug_assign(run: Interpreter, node: ast.AugAssign) -> None:
     if isinstance(left, Object) and left.type == "dict" and isinstance(node.op, ast.BitOr):
         run.update_dict(left, right)
         return
-    assign(run, node.target, binary(run, node.op, left, right, None), node)
+    value = binary(run, node.op, left, right, None)
+    if isinstance(value, Tensor):
+        # A sum over the turns of a loop, which is told from what it adds up.
+        value.operation, value.node = "+=", node.target
+    assign(run, node.target, value, node)
 
 
 def _delete(run: Interpreter, node: ast.Delete) -> None:
@@ -138,7 +142,10 @@ def _loop(run: Interpreter, node: ast.For | ast.AsyncFor | ast.While) -> None:
     nest, run.loop_nest = run.loop_nest, (*run.loop_nest, node)
     if not isinstance(node, ast.While):
         item = iterated.items if isinstance(iterated, Sequence) and not iterated.open else ()
-        assign(run, node.target, merge(item) if item else UNKNOWN, node)
+        value = merge(item) if item else UNKNOWN
+        if run.has_tensors:
+            value = rows_of(run, node.iter, value)
+        assign(run, node.target, value, node)
     run.block(node.body)
     run.loops -= 1
     run.branches -= 1

@@ -276,6 +276,61 @@ def _item(run: Interpreter, value: Value, key: Value, node: ast.Subscript) -> Va
     return _unknown_field(run, value, node)
 
 
+def rows_of(run: Interpreter, node: ast.expr, default: Value) -> Value:
+    """What a loop over an expression binds: the rows of a tensor, or of several by ``zip``.
+
+    default: what it binds where no tensor takes part.
+    """
+    match node:
+        case ast.Call(func=ast.Name(id="zip"), args=given):
+            rows = [rows_of(run, one, UNKNOWN) for one in given]
+            known = any(isinstance(one, Tensor) for row in rows for one in options(row))
+            return Sequence(tuple(rows), "tuple") if known else default
+        case ast.Call(func=ast.Name(id="enumerate"), args=[first, *_]):
+            row = rows_of(run, first, UNKNOWN)
+            return default if row is UNKNOWN else Sequence((UNKNOWN, row), "tuple")
+    found = options(run.values.get(node, UNKNOWN))
+    given_tensors = [one for one in found if isinstance(one, Tensor)]
+    if not given_tensors or len(given_tensors) < len(found):
+        return default
+    return merge([_row(one, node) for one in given_tensors])
+
+
+def _row(tensor: Tensor, node: ast.expr) -> Tensor:
+    layers = tensor.operation in ("hidden_states", "attentions", "past_key_values")
+    return _from(tensor, "[]" if layers else _ROW, node, copy=False)
+
+
+# A turn's share of a tensor: (positions, width) of (rows, positions, width).
+_ROW = "row"
+
+
+def parameter(run: Interpreter, name: str, value: Value, graph: bool | None) -> Value:
+    """A parameter that is called logits and of which nothing else is known: it is believed."""
+    positions = _NAMED_LOGITS.get(name)
+    if positions is None or not isinstance(value, Unknown):
+        return value
+    if isinstance(value, Tensor):
+        if value.role is not Role.UNKNOWN or value.width is not Width.UNKNOWN:
+            return value
+        return _from(
+            value, "parameter", value.node,
+            role=Role.LOGITS, width=Width.LOGITS, positions=positions,
+        )  # fmt: skip
+    run.has_tensors = True
+    return Tensor(Role.LOGITS, Width.LOGITS, positions, graph=graph, operation="parameter")
+
+
+_NAMED_LOGITS = {
+    "logits": Positions.ALL,
+    "lm_logits": Positions.ALL,
+    "policy_logits": Positions.ALL,
+    "all_logits": Positions.ALL,
+    "shift_logits": Positions.SHIFTED,
+    "shifted_logits": Positions.SHIFTED,
+}
+
+
 def _indexed(tensor: Tensor, node: ast.Subscript) -> Tensor:
     positions, width = positions_kept(tensor, node.slice)
     plain = all(
@@ -296,6 +351,8 @@ def _parts(index: ast.expr) -> list[ast.expr]:
 def positions_kept(tensor: Tensor, index: ast.expr) -> tuple[Positions, Width]:
     """What a subscript keeps of a tensor with dimensions (rows, positions, width)."""
     parts = _parts(index)
+    if tensor.operation == _ROW:
+        parts = [ast.Slice(), *parts]
     if any(isinstance(part, ast.Constant) and part.value is None for part in parts):
         parts = [p for p in parts if not (isinstance(p, ast.Constant) and p.value is None)]
     dots = [i for i, part in enumerate(parts) if _is_dots(part)]
@@ -389,6 +446,8 @@ _REDUCTIONS = frozenset(
 _NO_GRADIENT = frozenset({"argmax", "argmin", "any", "all"})
 _PICKS = frozenset({"gather", "take_along_dim"})
 _SOFTMAX = {"softmax": Role.PROBABILITIES, "log_softmax": Role.LOG_PROBABILITIES}
+# Functions of libraries from logits and tokens to the log-probability of each token.
+TOKEN_LOGPROBS = frozenset({"selective_log_softmax", "logprobs_from_logits"})
 _NUMBERS = frozenset({"item", "tolist"})
 # What reads no values of a tensor.
 MEASURES = frozenset(
@@ -438,6 +497,9 @@ def called(run: Interpreter, record: Record, name: str) -> Value | None:
     for tensor in given:
         note(run, tensor, name, record.node)
     package, _, short = name.rpartition(".")
+    if short in TOKEN_LOGPROBS and isinstance(first := _input(record, "logits"), Tensor):
+        role = Role.LOG_PROBABILITIES
+        return _from(first, short, record.node, role=role, width=Width.ONE, copy=True)
     if f"{package}." in _FUNCTION_PACKAGES:
         if short in _JOINS:
             return _joined(given, short, record)
@@ -511,16 +573,21 @@ def note(run: Interpreter, tensor: Tensor, operation: str, node: ast.expr) -> No
     run.tensor_uses.append(Use((tensor, operation, node)))
 
 
+def detached(tensor: Tensor, node: ast.expr) -> Tensor:
+    """``tensor.data``: the same memory without the graph."""
+    return _from(tensor, "data", node, graph=False)
+
+
 def _choice(record: Record, name: str, value: Value) -> Value:
     if isinstance(value, Tensor):
         return _operation(record, name, value, record.arguments[1:])
     return UNKNOWN
 
 
-def _input(record: Record) -> Value:
+def _input(record: Record, name: str = "input") -> Value:
     if record.arguments:
         return record.arguments[0]
-    slot = record.keywords.get("input")
+    slot = record.keywords.get(name)
     return slot.value if slot is not None else UNKNOWN
 
 
@@ -623,7 +690,8 @@ def _is_last(dimension: object, tensor: Tensor) -> bool | None:
 
 def _is_flat(tensor: Tensor) -> bool:
     """Whether rows and positions were folded into one dimension: ``logits.view(-1, words)``."""
-    return tensor.passes("view", "flatten", "reshape") or tensor.positions is Positions.LAST
+    folded = tensor.passes("view", "flatten", "reshape", _ROW)
+    return folded or tensor.positions is Positions.LAST
 
 
 def _softmax(record: Record, name: str, tensor: Tensor, arguments: tuple[Value, ...]) -> Tensor:

@@ -96,6 +96,12 @@ class Forward:
         return agreed(run.gradients for run in self.runs)
 
     @property
+    def records_gradients(self) -> bool:
+        """Whether autograd records it, by way of some caller at least, and no run is unsure."""
+        answers = {run.gradients for run in self.runs}
+        return True in answers and None not in answers
+
+    @property
     def training(self) -> bool | None:
         return agreed(run.training for run in self.runs)
 
@@ -315,10 +321,10 @@ class Step:
         return tuple(
             forward
             for forward in self.script.all_forwards
-            if any(self._runs(run) for run in forward.runs)
+            if any(self.runs_it(run) for run in forward.runs)
         )
 
-    def _runs(self, run: ForwardRun) -> bool:
+    def runs_it(self, run: ForwardRun) -> bool:
         """Whether a step runs it itself, or in an inner loop that is not evaluation."""
         loops = _loops(run.record)
         if self.node not in loops:

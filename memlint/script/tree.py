@@ -7,6 +7,7 @@ lines. Most files of a repository never need it.
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -77,6 +78,10 @@ class Tree:
         """Whether one of ``words`` stands anywhere in the file: answered without a walk."""
         return any(word.encode() in self.source.data for word in words)
 
+    def matches(self, pattern: re.Pattern[str]) -> bool:
+        """Whether a pattern is found anywhere in the file, comments included."""
+        return pattern.search(self.source.text) is not None
+
     def text(self, node: ast.AST) -> str:
         """The source of a node, as it is written; of another file's, as Python would write it."""
         if is_elsewhere(node):
@@ -121,6 +126,10 @@ class Tree:
         found = self.enclosing(node, ast.stmt)
         assert isinstance(found, ast.stmt), "an expression stands in a statement"
         return found
+
+    def is_statement(self, node: ast.expr) -> bool:
+        """Whether an expression is a statement of its own, whose value nothing reads."""
+        return isinstance(self.parent(node), ast.Expr)
 
     def is_simple(self, statement: ast.stmt) -> bool:
         """Whether a statement is an assignment, an expression or a return: one beside it runs as

@@ -26,6 +26,7 @@ class Origin(StrEnum):
     FIELD = "dataclass field"
     PARSED_FIELD = "dataclass field that a command line can set"
     LIBRARY = "library default"
+    COMMAND_LINE = "launch command"
 
 
 class Value:

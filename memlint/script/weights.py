@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlint.script.calls import Call, Trainer, is_language_model
+from memlint.script.calls import Call, ModelFacts, Trainer, is_language_model
 from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.values import Object, Symbol
 
@@ -26,7 +26,7 @@ _CASTS = ("to", "half", "float", "bfloat16")
 _FLOAT32_CHECKPOINTS = (
     *("gpt2", "distilgpt2", "openai-community/gpt2", "distilbert/distilgpt2", "t5-"),
     *("google-t5/", "google/flan-t5", "google/mt5", "facebook/bart", "sshleifer/distilbart"),
-    *("EleutherAI/gpt-neo-", "Salesforce/codet5", "google/pegasus"),
+    *("EleutherAI/gpt-neo-", "Salesforce/codet5-", "google/pegasus"),
 )
 
 
@@ -76,20 +76,29 @@ def is_trained(script: Script, load: Call) -> bool:
 
 def weights_dtype(script: Script, trainer: Trainer) -> str | None:
     """``torch.float32`` and its like, in which a trainer's weights certainly are; else None."""
-    model = trainer.model
-    if model.by_name:
+    if trainer.model.by_name:
         return _dtype_by_name(script, trainer)
+    return loaded_dtype(script, trainer.model)
+
+
+def loaded_dtype(script: Script, model: ModelFacts) -> str | None:
+    """The dtype in which a model that a call loads certainly is when it trains; else None."""
     load = model.load
     if load is None or script.is_quantized(load) is not False:
         return None
-    casts = [_cast(script, call) for call in script.calls_on(model, *_CASTS)]
+    calls = script.calls_on(model, *_CASTS)
+    casts = [_cast(script, call) for call in calls]
+    if any(call.conditional and name for call, name in zip(calls, casts, strict=True)):
+        return None
     if any(casts):
         return casts[0] if len(casts) == 1 else None
     setting = given_dtype(load)
     if setting is not None and not setting.is_none:
         return _certain(dtype_name(setting))
-    unseen = load.open_ended or script.api.behaviour("load-dtype") != "float32"
-    return None if unseen else FLOAT32
+    if load.open_ended:
+        return None
+    stored = isinstance(model.name, str) and model.name.startswith(_FLOAT32_CHECKPOINTS)
+    return FLOAT32 if stored or script.api.behaviour("load-dtype") == "float32" else None
 
 
 def loads_float32(script: Script, trainer: Trainer) -> bool:
@@ -97,7 +106,20 @@ def loads_float32(script: Script, trainer: Trainer) -> bool:
     model = trainer.model
     if model.by_name:
         return weights_dtype(script, trainer) == FLOAT32
+    return holds_float32(script, model)
+
+
+def casts_of(script: Script, model: ModelFacts) -> list[str]:
+    """The dtypes that methods cast a model's weights to."""
+    casts = [_cast(script, call) for call in script.calls_on(model, *_CASTS)]
+    return [name for name in casts if name is not None]
+
+
+def holds_float32(script: Script, model: ModelFacts) -> bool:
+    """Whether a loaded model definitely holds float32 weights, by its checkpoint too."""
     load = model.load
+    if any(name != FLOAT32 for name in casts_of(script, model)):
+        return False
     if load is None or not is_language_model(load) or script.is_quantized(load) is not False:
         return False
     stored = isinstance(model.name, str) and model.name.startswith(_FLOAT32_CHECKPOINTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from memlint.source.bounded import read_regular
@@ -16,8 +17,21 @@ else:
 
 
 def digest_of(path: str) -> str:
-    """A digest of a file's content; empty where there is no such file, or none that can be read."""
+    """A digest of a file's content, of a folder's names; empty for what cannot be read.
+
+    Hidden names of a folder do not count: memlint's own cache is one.
+    """
     try:
         return blake2b(read_regular(path), digest_size=16).hexdigest()
+    except IsADirectoryError:
+        return _digest_of_names(path)
     except OSError:
         return ""
+
+
+def _digest_of_names(folder: str) -> str:
+    try:
+        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    except OSError:
+        return ""
+    return blake2b("\0".join(names).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

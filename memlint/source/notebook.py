@@ -110,7 +110,7 @@ def write_notebook(source: Source, new_text: str) -> bytes:
         raise ValueError(
             f"{source.path}: the edit crosses the border between two cells; nothing was written"
         )
-    spans = _source_spans(raw)
+    spans = source_spans(raw)
     for (number, old), (_, new) in reversed(list(zip(before, after, strict=True))):
         if old != new:
             start, end = spans[number]
@@ -220,7 +220,7 @@ def _split(text: str, marks: _Marks) -> list[tuple[int, str]]:
     ]
 
 
-def _source_spans(raw: str) -> dict[int, tuple[int, int]]:
+def source_spans(raw: str) -> dict[int, tuple[int, int]]:
     """Where in the JSON text the ``source`` value of every cell is, by the cell's number.
 
     A pass over the tokens with the depth counted: ``cells`` is a key at depth 1, a cell an object

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from memlint.api import Target
-from memlint.rule import Rule
+from memlint.rule import Page, Rule
 from memlint.rule.edits import ReplaceExpression
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.registry import RuleId
@@ -49,11 +49,12 @@ def word_rule(
         name=f"{word}-used",
         level=level,
         summary=f"{word} is used",
-        why=f"Each {word} costs 2 GiB. There is more to say, e.g. this.",
         check=check,
         triggers=(frozenset({word}),),
-        examples=(),
-        references=(f"https://example.org/{word}",),
+        written=Page(
+            f"Each {word} costs 2 GiB. There is more to say, e.g. this.",
+            references=(f"https://example.org/{word}",),
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from memlint.api import Api, parse_target
 from memlint.api.tables import table
 from memlint.cli.main import run
 from memlint.project.targets import Targets, named_in
+from memlint.rule import Rule
+from memlint.rule.findings import Violation
 from memlint.run.assumptions import right_everywhere
 from memlint.run.engine import check_source
 from memlint.source.reading import read_source
@@ -182,9 +185,13 @@ def test_a_fix_stays_if_every_version_comes_to_the_same_edits(
     api = Api(parse_target("trl=1.16"))
     violations = check_source(source, [rule], api)
     others = [Api(parse_target(f"trl=0.{minor}")) for minor in (8, 12)]
-    assert right_everywhere(source, violations, [rule], others) == (violations, [])
+
+    def check(rule: Rule) -> Callable[[frozenset[str], Api], list[Violation]]:
+        return lambda codes, api: check_source(source, [rule], api)
+
+    assert right_everywhere(source, violations, others, check(rule)) == (violations, [])
     other = word_rule("MEM301", "alpha", replacement="psi")
-    kept, withheld = right_everywhere(source, violations, [other], others)
+    kept, withheld = right_everywhere(source, violations, others, check(other))
     assert withheld == violations
     assert [each.fix and each.fix.edits for each in kept] == [()]
 
@@ -197,7 +204,8 @@ def test_a_file_too_large_to_be_checked_so_often_keeps_its_fixes(
     api = Api(parse_target("trl=1.16"))
     monkeypatch.setattr("memlint.script.build_script", build_script)
     violations = check_source(source, [rule], api)
-    assert right_everywhere(source, violations, [rule], [api])[1] == violations
+    _, withheld = right_everywhere(source, violations, [api], lambda codes, api: violations)
+    assert withheld == violations
 
 
 @pytest.mark.parametrize("name", ["memlint.toml", "pyproject.toml"])

@@ -164,7 +164,7 @@ def test_configuration_is_honoured(capsys: pytest.CaptureFixture[str]) -> None:
 def test_nothing_to_check_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     Path("empty").mkdir()
     assert run(["check", "empty"]) == 0
-    assert "no Python files or notebooks found under empty" in capsys.readouterr().err
+    assert "no Python files, notebooks or recipes found under empty" in capsys.readouterr().err
 
 
 def test_standard_input(

@@ -145,8 +145,8 @@ def test_unreadable_folder_is_told(here: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_other_formats_are_refused_when_named(here: Path) -> None:
-    make(here, "a.yaml", "script")
-    assert told("a.yaml") == ["a.yaml is neither a Python file nor a notebook"]
+    make(here, "a.toml", "script")
+    assert told("a.toml") == ["a.toml is neither a Python file, a notebook nor a recipe"]
     assert taken("script") == ["script"]
 
 

@@ -10,12 +10,14 @@ from memlint.rule import registry as rules
 from tests.memlint.fakes import ALPHA, BETA
 
 RULE = ALPHA._replace(
-    why="It costs.\n\n    And more.",
-    fix_safety="Nothing changes.",
-    examples=(
-        Example("alpha\n", "omega\n"),
-        Example("alpha(1)\n", title="called", target="trl=0.29"),
-    ),
+    written=ALPHA.page._replace(
+        why="It costs.\n\n    And more.",
+        fix_safety="Nothing changes.",
+        examples=(
+            Example("alpha\n", "omega\n"),
+            Example("alpha(1)\n", title="called", target="trl=0.29"),
+        ),
+    )
 )
 
 

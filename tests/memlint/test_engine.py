@@ -188,3 +188,15 @@ def test_findings_that_cannot_be_shown_are_one_diagnostic(monkeypatch: pytest.Mo
     assert result.findings == ()
     (diagnostic,) = result.diagnostics
     assert "showing what was found failed (ZeroDivisionError" in diagnostic.message
+
+
+def test_a_rule_on_request_is_asked_where_it_is_selected_by_code() -> None:
+    rules = [ALPHA._replace(on_request=True)]
+
+    def found(by_code: frozenset[str] | None) -> list[str]:
+        result = check_file("a.py", b"alpha\n", rules, lambda source: TABLES, by_code=by_code)
+        return [each.code for each in result.findings]
+
+    assert found(frozenset()) == []
+    assert found(frozenset({"MEM301"})) == ["MEM301"]
+    assert found(None) == ["MEM301"]

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from memlint.api import Api, newest
-from memlint.rule import Applicability, Finding, Level, Rule, Script, Span, advise, fix, together
+from memlint.rule import (
+    Applicability,
+    Finding,
+    Level,
+    Page,
+    Rule,
+    Script,
+    Span,
+    advise,
+    fix,
+    together,
+)
 from memlint.rule.docs import page
 from memlint.rule.edits import RemoveKeyword
 from memlint.rule.kit import UNSLOTH, Skip
@@ -30,8 +41,8 @@ def _rule(*skips: Skip) -> Rule:
         return [Finding(Span(0, 6), "found")]
 
     return Rule(
-        "MEM301", "name-of-it", Level.WASTE, "summary", "Why.", check, (frozenset({"import"}),), (),
-        skips=skips,
+        "MEM301", "name-of-it", Level.WASTE, "summary", check, (frozenset({"import"}),), skips,
+        Page("Why."),
     )  # fmt: skip
 
 

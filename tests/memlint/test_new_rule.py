@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memlint.rule.new import begin
+from memlint.rule.page import parse_page
 from tests.rules.cases import parse
 
 
@@ -17,17 +18,19 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_writes_a_rule_and_two_cases(checkout: Path) -> None:
+def test_writes_a_rule_its_page_and_two_cases(checkout: Path) -> None:
     written = begin(checkout, "MEM899", "unpinned-loader")
     assert [str(path.relative_to(checkout)) for path in written] == [
         "rules/memlint_rules/feeding/mem899_unpinned_loader.py",
+        "rules/memlint_rules/feeding/mem899_unpinned_loader.md",
         "tests/cases/MEM899/faulty.py",
         "tests/cases/MEM899/clean.py",
     ]
-    rule, faulty, clean = (path.read_text() for path in written)
+    rule, page, faulty, clean = (path.read_text() for path in written)
     ast.parse(rule)
     assert 'code="MEM899"' in rule
     assert 'name="unpinned-loader"' in rule
+    assert len(parse_page(page).examples) == 1
     assert len(parse("MEM899", "faulty", faulty, None).expected) == 1
     assert parse("MEM899", "clean", clean, None).expected == ()
 

@@ -185,6 +185,7 @@ def test_json_has_the_shape_of_ruffs() -> None:
         "message": "no checkpointing: 30 %",
         "name": "unchecked-activations",
         "noqa_row": 2,
+        "saving": None,
         "url": "https://example.org/c",
     }
     assert (hint["cell"], hint["level"]) == (3, "hint")

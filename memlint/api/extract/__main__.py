@@ -10,6 +10,8 @@ from pathlib import Path
 
 from memlint.api.extract.build import Reading, encode, read
 from memlint.api.extract.releases import FLOORS, fetch, released, releases, update
+from memlint.api.extract.schemas import PACKAGES as SCHEMA_PACKAGES
+from memlint.api.extract.schemas import Schema, encode_schemas, read_schema
 from memlint.api.extract.values import encode_values, values
 
 
@@ -36,12 +38,7 @@ def main() -> int:
         for package in given.packages or FLOORS:
             versions = list(listed[package])
             with ProcessPoolExecutor(given.jobs) as pool:
-                readings = list(pool.map(_read, [(package, v, folder) for v in versions]))
-            days = [day for day, _, _ in readings]
-            tables = encode(package, versions, days, [reading for _, reading, _ in readings])
-            if any(found for _, _, found in readings):
-                read_values = [found for _, _, found in readings]
-                tables[f"{package}_values.table"] = encode_values(versions, days, read_values)
+                tables = _tables(package, versions, folder, pool)
             for name, data in tables.items():
                 path = Path(__file__).parent.parent / "data" / name
                 same = path.is_file() and path.read_bytes() == data
@@ -53,6 +50,31 @@ def main() -> int:
                     if not given.check:
                         path.write_bytes(data)
     return 1 if given.check and differing else 0
+
+
+def _tables(
+    package: str, versions: list[str], folder: Path, pool: ProcessPoolExecutor
+) -> dict[str, bytes]:
+    """File name -> content of the tables of one package."""
+    works = [(package, version, folder) for version in versions]
+    if package in SCHEMA_PACKAGES:
+        schemas = list(pool.map(_read_schema, works))
+        days = [day for day, _ in schemas]
+        found = encode_schemas(versions, days, [schema for _, schema in schemas])
+        return {f"{package}.table": found}
+    readings = list(pool.map(_read, works))
+    days = [day for day, _, _ in readings]
+    tables = encode(package, versions, days, [reading for _, reading, _ in readings])
+    if any(found for _, _, found in readings):
+        read_values = [found for _, _, found in readings]
+        tables[f"{package}_values.table"] = encode_values(versions, days, read_values)
+    return tables
+
+
+def _read_schema(work: tuple[str, str, Path]) -> tuple[str, Schema]:
+    package, version, folder = work
+    release = fetch(package, version, folder)
+    return released(release), read_schema(package, version, release)
 
 
 def _read(work: tuple[str, str, Path]) -> tuple[str, Reading, dict[str, tuple[str, ...]]]:

@@ -285,9 +285,9 @@ def encode(
             continue
         record["at"] = ranges(own, newest)
         record["same"] = encoder.spread(dict(meant), own)
-    tables = {f"{package}.table": _lines(main)}
+    tables = {f"{package}.table": lines(main)}
     if len(outlined) > 1:
-        tables[f"{package}_models.table"] = _lines(outlined)
+        tables[f"{package}_models.table"] = lines(outlined)
     return tables
 
 
@@ -306,7 +306,8 @@ def _homed(
     return record
 
 
-def _lines(records: Mapping[str, Any]) -> bytes:
+def lines(records: Mapping[str, Any]) -> bytes:
+    """A table: one line a record, sorted."""
     return b"".join(
         f"{name}\t{json.dumps(records[name], separators=(',', ':'))}\n".encode()
         for name in sorted(records, key=str.encode)

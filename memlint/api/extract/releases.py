@@ -1,7 +1,8 @@
 """Which releases are read, and how their wheels are fetched.
 
 ``releases.json`` lists the last patch of every minor release from the oldest that scripts still
-use, each with the SHA-256 of its wheel: the same wheels give the same tables. torch is read from
+use, each with the SHA-256 of its wheel, or of its source distribution where it has none: the same
+files give the same tables. torch is read from
 its macOS wheels, whose Python modules are those of every platform at a tenth of the download.
 """
 
@@ -12,8 +13,10 @@ import json
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from memlint.api.versions import parse_version
@@ -25,7 +28,14 @@ FLOORS: Mapping[str, tuple[int, int]] = {
     "accelerate": (0, 25),
     "datasets": (2, 14),
     "torch": (2, 1),
+    "torchtune": (0, 1),
+    "llamafactory": (0, 7),
+    "axolotl": (0, 5),
 }
+# Their keys change from patch to patch.
+_EVERY_PATCH = frozenset({"llamafactory"})
+# Their older releases have no wheel.
+_SOURCES = frozenset({"axolotl"})
 
 _LIST = Path(__file__).with_name("releases.json")
 
@@ -54,9 +64,13 @@ def fetch(package: str, version: str, folder: Path) -> Path:
         platform = _MACOS if package == "torch" else _ANY_PLATFORM
         command = (
             *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"),
-            *("--only-binary=:all:", *platform, "--dest", str(home), f"{package}=={version}"),
+            *("--dest", str(home), f"{package}=={version}"),
         )
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        binary = ("--only-binary=:all:", *platform)
+        done = subprocess.run((*command, *binary), capture_output=True, text=True, check=False)
+        if done.returncode and package in _SOURCES:
+            source = (*command, "--no-binary=:all:")
+            done = subprocess.run(source, capture_output=True, text=True, check=False)
         wheel = _wheel(home, package, version)
         if wheel is None:
             raise RuntimeError(f"pip could not download {package} {version}:\n{done.stderr}")
@@ -73,15 +87,16 @@ def update(folder: Path) -> dict[str, dict[str, str]]:
     """List the last patch of every minor release that pip offers, and write ``releases.json``."""
     listed: dict[str, dict[str, str]] = {}
     for package, floor in FLOORS.items():
-        last: dict[tuple[int, int], str] = {}
+        last: dict[tuple[int, ...], str] = {}
         for version in _offered(package):
             minor = parse_version(version).minor
-            if minor >= floor and (
-                minor not in last or parse_version(version) > parse_version(last[minor])
-            ):
-                last[minor] = version
+            if minor < floor:
+                continue
+            own = parse_version(version).numbers if package in _EVERY_PATCH else minor
+            if own not in last or parse_version(version) > parse_version(last[own]):
+                last[own] = version
         listed[package] = {
-            last[minor]: digest(fetch(package, last[minor], folder)) for minor in sorted(last)
+            last[own]: digest(fetch(package, last[own], folder)) for own in sorted(last)
         }
     _LIST.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
     return listed
@@ -89,6 +104,10 @@ def update(folder: Path) -> dict[str, dict[str, str]]:
 
 def released(wheel: Path) -> str:
     """The day on which the wheel was packed (``2026-10-15``): that of its newest member."""
+    if wheel.suffix != ".whl":
+        with tarfile.open(wheel) as tar:
+            newest = max(member.mtime for member in tar)
+        return datetime.fromtimestamp(newest, UTC).date().isoformat()
     with zipfile.ZipFile(wheel) as archive:
         year, month, day = max(member.date_time[:3] for member in archive.infolist())
     return f"{year:04}-{month:02}-{day:02}"
@@ -101,7 +120,8 @@ def digest(path: Path) -> str:
 
 
 def _wheel(home: Path, package: str, version: str) -> Path | None:
-    return next(iter(sorted(home.glob(f"{package}-{version}-*.whl"))), None)
+    wheels = sorted(home.glob(f"{package}-{version}-*.whl"))
+    return next(iter((*wheels, *home.glob(f"{package}-{version}.tar.gz"))), None)
 
 
 def _offered(package: str) -> list[str]:

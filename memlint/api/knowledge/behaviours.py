@@ -50,6 +50,19 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     # Whether activation checkpointing is reentrant when nothing is said.
     Behaviour("checkpointing", "transformers", "", "reentrant", "modeling_utils.py"),
     Behaviour("checkpointing", "transformers", "5.0", "non-reentrant", "modeling_utils.py"),
+    # What limits the positions whose logits a causal model computes, and which models take it.
+    Behaviour("logits-to-keep", "transformers", "", "", "modeling_llama.py, forward"),
+    Behaviour(
+        "logits-to-keep", "transformers", "4.45", "num_logits_to_keep", "modeling_llama.py, forward"
+    ),
+    Behaviour(
+        "logits-to-keep", "transformers", "4.49", "logits_to_keep", "modeling_llama.py, forward"
+    ),
+    Behaviour("logits-to-keep-models", "transformers", "", "some", "modeling_gpt2.py, forward"),
+    Behaviour(
+        "logits-to-keep-models", "transformers", "4.53", "decoders", "modeling_gpt2.py, forward"
+    ),
+    Behaviour("logits-to-keep-models", "transformers", "5.0", "all", "modeling_opt.py, forward"),
     # Whether flex_attention takes Gemma 2, whose soft-capped scores sdpa cannot.
     Behaviour("gemma-2-flex", "transformers", "", "missing", "modeling_gemma2.py"),
     Behaviour("gemma-2-flex", "transformers", "4.48", "supported", "_supports_flex_attn"),

@@ -152,6 +152,22 @@ LINES: tuple[Line, ...] = (
             ),
         )
     ),
+    # Deprecated without a name of its own that does the same.
+    *(
+        Line(
+            owner,
+            "use_liger_kernel",
+            (
+                Advice(
+                    "Leave it out: the loss keeps no logits by itself; kernels of the Hub replace "
+                    "the layers' (`use_kernels=True` where the model is loaded)",
+                    origin="trl/trainer/base_config.py, 1.15",
+                ),
+            ),
+            since="1.15",
+        )
+        for owner in (_SFT, _DPO, _GRPO)
+    ),
     # Limits of prompt and completion apart: DPO has one limit for both since 0.29.
     Line(
         _DPO,

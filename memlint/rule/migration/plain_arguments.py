@@ -22,6 +22,7 @@ from memlint.rule.references import reference_to
 # Where the two classes' defaults differ, these keep what the script trained with. Checkpointing and
 # how often something is logged are left to TRL's defaults: they change no number.
 _KEPT = ("learning_rate", "bf16", "max_length")
+_CHECKPOINTING = "gradient_checkpointing"
 
 
 def config_class(script: Script, trainer: Trainer) -> str | None:
@@ -53,7 +54,17 @@ def own_arguments(script: Script, trainer: Trainer, config: Config, wanted: str)
     return fix(
         f"Use `{name}`, with what `TrainingArguments` meant by default written out",
         (ReplaceCallee(config.span, reference.text), *kept, *reference.edits),
+        effect=_turned_on(script, config, wanted),
     )
+
+
+def _turned_on(script: Script, config: Config, wanted: str) -> dict[str, object]:
+    """What the class's own default turns on where nobody decided."""
+    signature = script.api.signature(wanted)
+    parameter = signature.parameters.get(_CHECKPOINTING) if signature is not None else None
+    if parameter is None or parameter.default is not True or config.setting(_CHECKPOINTING).given:
+        return {}
+    return {"checkpointing": "full"}
 
 
 def _is_extended(script: Script, config: Config) -> bool:

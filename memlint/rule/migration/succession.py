@@ -133,7 +133,8 @@ def _rename(script: Script, call: Call, setting: Setting, new: str, source: str)
         return None
     present = call.setting(new)
     unseen = call.open_ended and new not in call.keywords
-    if present.given is not False and not (unseen and setting.how in (How.KEYWORD, How.ATTRIBUTE)):
+    beside = setting.how in (How.KEYWORD, How.ATTRIBUTE) or setting.from_launch
+    if present.given is not False and not (unseen and beside):
         # (What ``**`` or a command line may bring in beside the old name is no new name of the
         # same thing; what is assigned after it counts.)
         gone = without_option(script, call, setting)

@@ -19,7 +19,6 @@ from memlint.rule import (
     OFF_CUDA,
     UNSLOTH,
     Config,
-    Example,
     Finding,
     Fix,
     Level,
@@ -30,6 +29,7 @@ from memlint.rule import (
     fix,
     set_option,
     together,
+    unchecked_loops,
     unless_switched_off,
 )
 
@@ -47,6 +47,7 @@ def check(script: Script) -> Iterator[Finding]:
             and (_is_written(config) or not _waits_for_its_class(script, config, trainers))
         ):
             yield _finding(script, config, trainers)
+    yield from unchecked_loops(script)
 
 
 def _is_written(config: Config) -> bool:
@@ -129,45 +130,7 @@ RULE = Rule(
     name="unchecked-activations",
     level=Level.WASTE,
     summary="no activation checkpointing",
-    why=(
-        "Without activation checkpointing every layer's intermediate results stay on the GPU from "
-        "the forward pass to the backward pass: some 34 bytes per token and hidden unit and layer "
-        "in bf16, against 2 with checkpointing. It costs about a third more compute and changes no "
-        "number. TRL's configurations have it on since 0.22; plain `TrainingArguments` do not."
-    ),
-    fix_safety=(
-        "Safe: recomputed activations are the same activations. Where the version checkpoints "
-        "reentrantly, which a frozen base starves of gradients, the other kind is selected. "
-        "Advice only where the script writes `False`, which is a decision. Withheld where the "
-        "script turns checkpointing on by another way, uses Unsloth, or sets the option from "
-        "outside."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config"})),
-    references=(
-        "https://arxiv.org/abs/2205.05198",
-        "https://huggingface.co/docs/transformers/perf_train_gpu_one",
-    ),
-    examples=(
-        Example(
-            title="plain TrainingArguments",
-            bad="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-args = TrainingArguments(output_dir="out", bf16=True)
-trainer = Trainer(model=model, args=args, train_dataset=dataset)
-trainer.train()
-""",
-            good="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-args = TrainingArguments(output_dir="out", bf16=True, activation_checkpointing=True)
-trainer = Trainer(model=model, args=args, train_dataset=dataset)
-trainer.train()
-""",
-        ),
-    ),
+    triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config", "backward("})),
 )

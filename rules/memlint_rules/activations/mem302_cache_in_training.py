@@ -1,7 +1,8 @@
 """A hand-written training loop whose forward passes fill a key-value cache.
 
-``use_cache`` is on by default, in training too (``Trainer`` turns it off, a loop has to). Autograd keeps the keys and values until backward has used them anyway; the cache keeps
-them after that, for as long as the loop's ``outputs`` live: through the optimizer step and, since
+``use_cache`` is on by default, in training too (``Trainer`` turns it off, a loop has to).
+Autograd keeps the keys and values until backward has used them anyway; the cache keeps them
+after that, for as long as the loop's ``outputs`` live: through the optimizer step and, since
 the name is bound again only when the next forward has returned, into the next step's peak.
 2 x layers x kv width x 2 bytes per token in bf16: 128 KiB for Llama 3 8B, 4 GiB for 32k tokens.
 A forward without gradients (a reference model's) keeps them for nothing. It also lets packed
@@ -19,7 +20,6 @@ from memlint.rule import (
     TESTS,
     UNSLOTH,
     VISION,
-    Example,
     Finding,
     Forward,
     Level,
@@ -80,48 +80,7 @@ RULE = Rule(
     name="cache-in-training",
     level=Level.WASTE,
     summary="a training loop's forward passes build a key-value cache",
-    why=(
-        "`use_cache` is on by default, in training too. `Trainer` turns it off; a hand-written "
-        "loop has to. The cache holds the keys and values of every layer for as long as the "
-        "loop's outputs live: through backward and the optimizer step and, unless they are "
-        "deleted, into the next forward pass, where memory peaks. That is 2 x layers x kv width x "
-        "2 bytes per token in bf16, 128 KiB for Llama 3 8B. Packed sequences are hurt more: where "
-        "a cache is built, no mask keeps documents apart. Silent where the script decides about "
-        "`use_cache` anywhere, checkpoints activations (which turns the cache off), reads "
-        "`past_key_values`, or keeps nothing of the outputs but the loss or the logits until "
-        "backward."
-    ),
-    fix_safety=(
-        "Safe: the logits do not change. The call gets `use_cache=False`; batches of a data "
-        "loader, unpacked into it, do not hold that name."
-    ),
     check=check,
     skips=(UNSLOTH, VISION, TESTS),
     triggers=(LIBRARIES, frozenset({"backward("})),
-    references=("https://huggingface.co/docs/transformers/kv_cache",),
-    examples=(
-        Example(
-            title="a causal language model",
-            bad="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").to("cuda")
-for batch in loader:
-    outputs = model(**batch)
-    outputs.loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-            good="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").to("cuda")
-for batch in loader:
-    outputs = model(use_cache=False, **batch)
-    outputs.loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-        ),
-    ),
 )

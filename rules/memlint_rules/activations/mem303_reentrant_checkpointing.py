@@ -18,7 +18,6 @@ from memlint.rule import (
     UNSLOTH,
     Call,
     Config,
-    Example,
     Finding,
     Level,
     Object,
@@ -126,52 +125,10 @@ RULE = Rule(
     name="reentrant-checkpointing",
     level=Level.WASTE,
     summary="activation checkpointing of the reentrant kind",
-    why=(
-        "Reentrant checkpointing runs a layer again as a small training step of its own. It holds "
-        "one layer's output more at the peak, recomputes the layer to its end, ignores "
-        "saved-tensor hooks, so that offloading and selective checkpointing have no effect inside, "
-        "and gives no gradients where no input of a layer wants one. transformers 5 and TRL's "
-        "trainers since 0.27 use the other kind by default. `prepare_model_for_kbit_training` "
-        "turns the reentrant kind on; a trainer or a later call may decide otherwise. ZeRO-3 of "
-        "DeepSpeed needs the reentrant kind."
-    ),
-    fix_safety=(
-        "Safe: the recomputed numbers are the same. Advice only where the value comes from outside "
-        "the script, or where the version takes no keyword for it."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA, DEEPSPEED),
     triggers=(
         frozenset({"checkpoint", "prepare_model_for_kbit_training", "Config", "Arguments"}),
         (*LIBRARIES, "utils.checkpoint", "utils import checkpoint"),
-    ),
-    references=(
-        "https://docs.pytorch.org/docs/stable/checkpoint.html",
-        "https://github.com/huggingface/trl/pull/4811",
-    ),
-    examples=(
-        Example(
-            title="in a configuration",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(
-    "out",
-    gradient_checkpointing=True,
-    gradient_checkpointing_kwargs={"use_reentrant": True},
-)
-SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(
-    "out",
-    gradient_checkpointing=True,
-    gradient_checkpointing_kwargs={"use_reentrant": False},
-)
-SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
-""",
-        ),
     ),
 )

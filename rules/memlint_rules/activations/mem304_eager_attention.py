@@ -20,7 +20,6 @@ from memlint.rule import (
     UNSLOTH,
     Config,
     Edit,
-    Example,
     Finding,
     Level,
     ModelFacts,
@@ -107,44 +106,7 @@ RULE = Rule(
     name="eager-attention",
     level=Level.WASTE,
     summary="attention that writes out the score of every pair of tokens",
-    why=(
-        "Eager attention computes and keeps a score for every head and pair of tokens: about 6 "
-        "bytes each until backward, which is 3 GiB a row and layer for 32 heads and 4,096 tokens, "
-        "four times that at twice the length. Under activation checkpointing it is one layer's at a "
-        "time. PyTorch's fused attention keeps a number per head and token, is faster, and is the "
-        "default wherever a model supports it. Silent where the script reads attention weights or "
-        "differentiates twice, for both of which eager attention is needed. For Gemma it is "
-        "a hint: transformers recommended eager attention for training Gemma 2 and 3 until 4.56, "
-        "and the soft cap of Gemma 2 needs eager or flex attention."
-    ),
-    fix_safety=(
-        "Safe: the same attention up to rounding. Advice only where the model is not one that is "
-        "known to support sdpa, or brings its own code (`trust_remote_code`)."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"eager"})),
-    references=(
-        "https://arxiv.org/abs/2205.14135",
-        "https://huggingface.co/docs/transformers/attention_interface",
-    ),
-    examples=(
-        Example(
-            title="a loaded model",
-            bad="""\
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", attn_implementation="eager")
-SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset).train()
-""",
-            good="""\
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", attn_implementation="sdpa")
-SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset).train()
-""",
-        ),
-    ),
 )

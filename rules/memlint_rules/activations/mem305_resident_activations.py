@@ -18,7 +18,6 @@ from memlint.rule import (
     UNSLOTH,
     VISION,
     Config,
-    Example,
     Finding,
     Fix,
     Level,
@@ -49,8 +48,8 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         yield Finding(
             script.span(config.node.func),
-            f"rows of up to {tokens:,} tokens keep every layer's input on the GPU: 2 bytes x layers "
-            f"x hidden size a token, {tokens * 256 / 2**20:,.0f} GiB a row for Llama 3 8B",
+            f"rows of up to {tokens:,} tokens keep every layer's input on the GPU: 2 bytes x "
+            f"layers x hidden size a token, {tokens * 256 / 2**20:,.0f} GiB a row for Llama 3 8B",
             _fix(script, trainer, config),
         )
 
@@ -88,55 +87,7 @@ RULE = Rule(
     name="resident-activations",
     level=Level.HINT,
     summary="long contexts whose checkpointed activations stay on the GPU",
-    why=(
-        "With activation checkpointing each layer's input stays until backward: 2 bytes x layers x "
-        "hidden size a token in bf16, 8 GiB for Llama 3 8B at 32,768 tokens. They are needed one "
-        "at a time and can wait in the host's memory. A hint, since it pays only where a run does "
-        "not fit: given only where rows of 16,384 tokens or more are written in the script, and "
-        "silent where it decides about offloading, uses Liger's kernels or shards."
-    ),
-    fix_safety=(
-        "Safe: what comes back is what went. By TRL's own option where the configuration has it, "
-        "else by the runtime's adapter (`pip install 'torch-memlint[runtime]'`)."
-    ),
     check=check,
     skips=(UNSLOTH, VISION, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"max_length", "max_seq_length", "max_completion_length"})),
-    references=("https://huggingface.co/docs/trl/reducing_memory_usage",),
-    examples=(
-        Example(
-            title="TRL's option",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", max_length=32768, packing=True)
-trainer = SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset)
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", max_length=32768, packing=True, activation_offloading=True)
-trainer = SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset)
-""",
-        ),
-        Example(
-            title="a trainer without the option",
-            bad="""\
-from trl import GRPOConfig, GRPOTrainer
-
-args = GRPOConfig("out", max_completion_length=16384)
-trainer = GRPOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset)
-trainer.train()
-""",
-            good="""\
-from trl import GRPOConfig, GRPOTrainer
-from memlint_runtime import offload_trainer_activations
-
-args = GRPOConfig("out", max_completion_length=16384)
-trainer = GRPOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset)
-offload_trainer_activations(trainer)
-trainer.train()
-""",
-        ),
-    ),
 )

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from memlint.rule import (
     LIBRARIES,
     Call,
-    Example,
     Finding,
     Forward,
     Level,
@@ -105,39 +104,6 @@ RULE = Rule(
     name="unused-model-outputs",
     level=Level.WASTE,
     summary="hidden states or attention weights asked for in training and never read",
-    why=(
-        "`output_hidden_states=True` keeps the hidden states of every layer with the outputs: 2 x "
-        "(layers + 1) x hidden size bytes per token in bf16, 264 KiB for Llama 3 8B, 1 GiB at "
-        "4,096 tokens. Backward needs them anyway; they cost where the outputs outlive it, as in a "
-        "loop that names them, and in evaluation. Elsewhere it is a hint. "
-        "`output_attentions=True` is worse: attention "
-        "becomes eager, and every layer's weights, heads x tokens x tokens, are kept. Silent where "
-        "the script mentions hidden states or attentions, reads outputs by place, or hands them on "
-        "whole."
-    ),
-    fix_safety="Safe: loss and gradients do not change; what is taken out is not read anywhere.",
     check=check,
     triggers=(LIBRARIES, frozenset(f"output_{field}" for field in _FIELDS)),
-    references=("https://huggingface.co/docs/transformers/main_classes/output",),
-    examples=(
-        Example(
-            title="in a loop's forward pass",
-            bad="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    outputs = model(**batch, output_hidden_states=True)
-    outputs.loss.backward()
-""",
-            good="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    outputs = model(**batch)
-    outputs.loss.backward()
-""",
-        ),
-    ),
 )

@@ -18,7 +18,6 @@ from memlint.rule import (
     TESTS,
     UNSLOTH,
     VISION,
-    Example,
     Finding,
     Fix,
     Held,
@@ -82,51 +81,7 @@ RULE = Rule(
     name="outputs-outlive-step",
     level=Level.WASTE,
     summary="the last step's logits are alive while the next forward pass runs",
-    why=(
-        "`outputs = model(**batch)` lets go of the old outputs only when the new ones are there. "
-        "Until then the last step's logits stay: 2 bytes for every token and word of the "
-        "vocabulary in bf16, 4 in float32. They raise the peak of the whole step by that much: "
-        "0.98 GiB of 9.5 for a 1B model with activation checkpointing, 2 x 2,048 tokens and "
-        "128,256 words. A name for the logits, or for their shifted copy, keeps them as well; all "
-        "have to go. A surviving `loss` costs nothing: it is one number, and its graph went with "
-        "the backward pass. Seen for causal and encoder-decoder language models only; silent where "
-        "a fused loss leaves no logits, and where a step reads the outputs of the one before."
-    ),
-    fix_safety=(
-        "Safe: the names are deleted after their last use, before backward where they are not used "
-        "after it, so that backward may have the memory, too. Advice only where a name is not bound "
-        "in every step, or is read after the loop or by another function."
-    ),
     check=check,
     skips=(UNSLOTH, VISION, OFF_CUDA, TESTS),
     triggers=(LIBRARIES, frozenset({"backward"})),
-    references=("https://docs.pytorch.org/docs/stable/notes/faq.html",),
-    examples=(
-        Example(
-            title="outputs",
-            bad="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    outputs = model(**batch)
-    loss = outputs.loss
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-            good="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in loader:
-    outputs = model(**batch)
-    loss = outputs.loss
-    del outputs
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
-        ),
-    ),
 )

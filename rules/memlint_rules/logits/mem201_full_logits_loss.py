@@ -17,7 +17,6 @@ from memlint.rule import (
     OFF_CUDA,
     TESTS,
     UNSLOTH,
-    Example,
     Finding,
     Forward,
     Level,
@@ -30,7 +29,10 @@ from memlint.rule import (
     fuse_trainers_loss,
 )
 
-_COST = "computes the loss from the full logits: some 14 bytes for every token and word of the vocabulary"
+_COST = (
+    "computes the loss from the full logits: some 14 bytes for every token and word of the "
+    "vocabulary"
+)
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -57,13 +59,13 @@ def _is_training_loss(forward: Forward) -> bool:
 
 
 def _cross_entropies(script: Script) -> Iterator[Finding]:
-    """Cross entropies over logits, float32 copies left out: ``MEM204`` reports those."""
+    """Cross entropies over logits. ``MEM204`` reports float32 copies and log-probabilities."""
     if script.avoids_logits or not script.may_train:
         return
     for loss in script.token_losses:
-        if loss.form is not LossForm.CROSS_ENTROPY or loss.upcast or not loss.gradients:
+        if loss.form is not LossForm.CROSS_ENTROPY or loss.upcast or loss.unreduced:
             continue
-        if loss.over_vocabulary:
+        if loss.gradients and loss.over_vocabulary:
             yield Finding(
                 loss.span,
                 "a cross entropy over the logits of all positions: a number for every token and "
@@ -95,7 +97,8 @@ def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
 def _is_off(trainer: Trainer, option: str) -> bool:
     assert trainer.config is not None
     setting = trainer.config.setting(option)
-    return setting.given is False or setting.is_value(0, 0.0)
+    by_default = setting.given is None and trainer.config.fed_by_parser
+    return by_default or setting.given is False or setting.is_value(0, 0.0)
 
 
 RULE = Rule(
@@ -103,47 +106,7 @@ RULE = Rule(
     name="full-logits-loss",
     level=Level.WASTE,
     summary="causal LM loss over the full logits",
-    why=(
-        "The loss of a causal LM is computed from logits of tokens times vocabulary: in bf16, then "
-        "in a float32 copy, then their log-softmax and gradient, some 14 bytes each. With today's "
-        "vocabularies they are the largest tensors of the step. A fused loss computes them tile by "
-        "tile and keeps none. TRL's SFT, DPO, KTO, GRPO and RLOO trainers do so since 1.15; "
-        "`transformers.Trainer` does not."
-    ),
-    fix_safety=(
-        "Safe: the same loss and gradients up to rounding. Unsafe where the runtime may refuse "
-        "the model, which stops the script: code of its own, several devices, a checkpoint of "
-        "unknown kind. `fuse_causal_lm_loss` comes with "
-        "`pip install 'torch-memlint[runtime]'`: advice only for versions that it is not tested "
-        "with, and for `SFTTrainer` before TRL 1.15, which reads the logits for its metrics. Silent "
-        "where the script brings a loss of its own."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA, TESTS),
     triggers=(LIBRARIES, frozenset({"Trainer", "backward"})),
-    references=(
-        "https://arxiv.org/abs/2411.09009",
-        "https://arxiv.org/abs/2410.10989",
-    ),
-    examples=(
-        Example(
-            title="transformers.Trainer",
-            bad="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-args = TrainingArguments("out", bf16=True, activation_checkpointing=True)
-trainer = Trainer(model=model, args=args, train_dataset=dataset)
-""",
-            good="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-from memlint_runtime import fuse_causal_lm_loss
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-args = TrainingArguments("out", bf16=True, activation_checkpointing=True)
-fuse_causal_lm_loss(model)
-trainer = Trainer(model=model, args=args, train_dataset=dataset)
-""",
-        ),
-    ),
 )

@@ -16,7 +16,6 @@ from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
     UNSLOTH,
-    Example,
     Finding,
     Level,
     Rule,
@@ -48,54 +47,7 @@ RULE = Rule(
     name="full-logits-preference-loss",
     level=Level.WASTE,
     summary="preference loss over the full logits",
-    why=(
-        "Preference losses compare the log-probabilities of answers. One number a token is all "
-        "that they need, and a row of logits as wide as the vocabulary is what was computed for "
-        "it, for chosen and rejected answers together: with 151,936 words, pairs of 1,024 tokens "
-        "and a batch of 8, 4.6 GiB in bf16, and as much again for each of gradient and copies. "
-        "TRL's DPO and KTO trainers compute them in chunks by now; older versions do not, nor do "
-        "CPO (with it SimPO), ORPO and TPO."
-    ),
-    fix_safety=(
-        "Safe: the same losses and gradients up to rounding. One call after the trainer is made "
-        "(`pip install 'torch-memlint[runtime]'`), which refuses a layout that it does not know. "
-        "For releases with which it is not tested, their own option for Liger's loss is advised."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset(_KINDS)),
-    references=(
-        "https://arxiv.org/abs/2305.18290",
-        "https://arxiv.org/abs/2403.07691",
-        "https://arxiv.org/abs/2411.09009",
-    ),
-    examples=(
-        Example(
-            title="ORPO",
-            bad="""\
-from trl.experimental.orpo import ORPOConfig, ORPOTrainer
-
-args = ORPOConfig("out", beta=0.1)
-trainer = ORPOTrainer(model, args=args, train_dataset=pairs, processing_class=tokenizer)
-trainer.train()
-""",
-            good="""\
-from trl.experimental.orpo import ORPOConfig, ORPOTrainer
-from memlint_runtime.losses import fuse_trl_losses
-
-args = ORPOConfig("out", beta=0.1)
-trainer = ORPOTrainer(model, args=args, train_dataset=pairs, processing_class=tokenizer)
-fuse_trl_losses(trainer)
-trainer.train()
-""",
-        ),
-        Example(
-            title="SimPO without a name for its trainer",
-            bad="""\
-from trl.experimental.cpo import CPOConfig, CPOTrainer
-
-CPOTrainer(model, args=CPOConfig("out", loss_type="simpo"), train_dataset=pairs).train()
-""",
-        ),
-    ),
 )

@@ -15,7 +15,6 @@ from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
     UNSLOTH,
-    Example,
     Finding,
     Level,
     Rule,
@@ -51,42 +50,7 @@ RULE = Rule(
     name="full-logits-policy-loss",
     level=Level.WASTE,
     summary="policy-gradient loss over the full logits",
-    why=(
-        "Policy-gradient losses are made of the log-probabilities of completion tokens, one number "
-        "each. Computed from full logits, 8 completions of 1,024 tokens and a vocabulary of "
-        "151,936 words cost 2.3 GiB in bf16 for the logits, as much for their gradient, and float32 "
-        "copies where an entropy or a temperature is computed; and again, without a gradient, for "
-        "the old and the reference policy. TRL's GRPO and RLOO trainers compute them in chunks by "
-        "now; older versions, PPO and online DPO do not."
-    ),
-    fix_safety=(
-        "Safe: the same losses and gradients up to rounding. One call after the trainer is made "
-        "(`pip install 'torch-memlint[runtime]'`), which refuses a layout that it does not know. "
-        "For releases with which it is not tested, their own option for Liger's loss is advised."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset(_KINDS)),
-    references=("https://arxiv.org/abs/2402.03300", "https://arxiv.org/abs/2411.09009"),
-    examples=(
-        Example(
-            title="GRPO before its chunks",
-            bad="""\
-from trl import GRPOConfig, GRPOTrainer
-
-trainer = GRPOTrainer("Qwen/Qwen3-4B", reward, args=GRPOConfig("out"), train_dataset=rows)
-trainer.train()
-""",
-            target="trl=0.19",
-        ),
-        Example(
-            title="online DPO",
-            bad="""\
-from trl.experimental.online_dpo import OnlineDPOConfig, OnlineDPOTrainer
-
-trainer = OnlineDPOTrainer(model, reward_funcs=reward, args=OnlineDPOConfig("out"))
-trainer.train()
-""",
-        ),
-    ),
 )

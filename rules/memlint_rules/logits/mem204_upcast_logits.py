@@ -14,7 +14,6 @@ from memlint.rule import (
     OFF_CUDA,
     UNSLOTH,
     Edit,
-    Example,
     Finding,
     Fix,
     Level,
@@ -44,6 +43,8 @@ def check(script: Script) -> Iterator[Finding]:
         if loss.form is LossForm.GATHERED:
             yield _gathered(loss, edits)
             edits = None if edits is None else ()
+        elif loss.unreduced:
+            yield _unreduced(loss)
         elif loss.upcast:
             yield _upcast(loss)
 
@@ -54,6 +55,15 @@ def _gathered(loss: TokenLoss, edits: tuple[Edit, ...] | None) -> Finding:
         "a log-softmax over every token and word, of which one entry a token is gathered: as "
         "large as the logits, kept for backward, and its gradient as large again",
         _fix(edits),
+    )
+
+
+def _unreduced(loss: TokenLoss) -> Finding:
+    return Finding(
+        loss.span,
+        "log-probabilities by a cross entropy over the logits of all positions: a log-softmax as "
+        "large as the logits, and their gradient, for one number a token",
+        _fix(None),
     )
 
 
@@ -102,50 +112,11 @@ RULE = Rule(
     name="upcast-logits",
     level=Level.WASTE,
     summary="copies of all logits in a hand-written loss",
-    why=(
-        "Preference and policy losses written by hand take the log-softmax of all logits and "
-        "gather one entry a token. The log-softmax is as large as the logits, autograd keeps it, "
-        "and its gradient is as large again: with 151,936 words and 8,192 tokens 2.3 GiB each in "
-        "bf16, 4.6 GiB each in float32. The log-probability of a token needs its hidden state and "
-        "the head, tile by tile. Reported only where the logits are certainly a language model's, "
-        "of all positions, and a gradient flows."
-    ),
-    fix_safety=(
-        "Safe: the same values and gradients up to rounding. `defer_logits` makes the model's head "
-        "return an object that computes log-softmax and gather together; all else that is done to "
-        "logits computes them first, as before. Applied only where every use of the logits is such "
-        "a gather, and the script loads the models itself; advice elsewhere, and where models are "
-        "copied, compiled or sharded."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(
         frozenset({"logits"}),
         frozenset({"log_softmax", "cross_entropy", "CrossEntropyLoss"}),
         frozenset({".backward", "Trainer"}),
-    ),
-    references=("https://arxiv.org/abs/2411.09009",),
-    examples=(
-        Example(
-            title="log-probabilities in a loop",
-            bad="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for ids in loader:
-    logprobs = model(ids).logits[:, :-1].log_softmax(-1)
-    (-logprobs.gather(-1, ids[:, 1:, None]).mean()).backward()
-""",
-            good="""\
-from transformers import AutoModelForCausalLM
-from memlint_runtime.losses import defer_logits
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-defer_logits(model)
-for ids in loader:
-    logprobs = model(ids).logits[:, :-1].log_softmax(-1)
-    (-logprobs.gather(-1, ids[:, 1:, None]).mean()).backward()
-""",
-        ),
     ),
 )

@@ -13,7 +13,6 @@ from memlint.rule import (
     LIBRARIES,
     Config,
     Edit,
-    Example,
     Finding,
     Fix,
     Level,
@@ -124,51 +123,6 @@ RULE = Rule(
     name="hoarded-eval-logits",
     level=Level.WASTE,
     summary="evaluation keeps the logits of the whole evaluation set on the GPU",
-    why=(
-        "With `compute_metrics` the trainer keeps every prediction of the evaluation set on the "
-        "GPU until the set is done, and a language model's predictions are its logits: tokens x "
-        "vocabulary for each sequence. 1,000 sequences of 512 tokens with a vocabulary of 150,000 "
-        "are 143 GiB in bf16. `preprocess_logits_for_metrics` reduces each batch before it is "
-        "kept; `eval_accumulation_steps` moves it to host memory. Silent where only losses or "
-        "generated ids are kept."
-    ),
-    fix_safety=(
-        "Safe: the argmax moves from the metric to the batch, and training does not see it. Done "
-        "only where the metric reads nothing but the argmax of the logits and decodes nothing; "
-        "elsewhere it is advice."
-    ),
     check=check,
     triggers=(LIBRARIES, frozenset({"compute_metrics"})),
-    references=("https://github.com/huggingface/transformers/issues/7158",),
-    examples=(
-        Example(
-            title="a metric over the argmax",
-            bad="""\
-import numpy as np
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-
-def accuracy(pair):
-    return {"accuracy": (np.argmax(pair.predictions, axis=-1) == pair.label_ids).mean()}
-
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-args = TrainingArguments("out", eval_strategy="epoch")
-trainer = Trainer(model, args, eval_dataset=test, compute_metrics=accuracy)
-""",
-            good="""\
-import numpy as np
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-
-def accuracy(pair):
-    return {"accuracy": (pair.predictions == pair.label_ids).mean()}
-
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-args = TrainingArguments("out", eval_strategy="epoch")
-trainer = Trainer(model, args, eval_dataset=test, compute_metrics=accuracy, preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(dim=-1))
-""",
-        ),
-    ),
 )

@@ -16,7 +16,6 @@ from memlint.rule import (
     Call,
     Config,
     Edit,
-    Example,
     Finding,
     Level,
     Object,
@@ -102,44 +101,6 @@ RULE = Rule(
     name="in-place-loss-under-offload",
     level=Level.ERROR,
     summary="Liger's in-place cross entropy with activation offloading",
-    why=(
-        "Activation offloading hooks into what autograd saves and copies it to host memory while "
-        "the GPU goes on. Liger's cross entropy replaces its saved logits by their gradient, in "
-        "place and unseen by autograd. Which of the two is copied depends on timing, so that "
-        "gradients can be wrong without an error. TRL asks to leave Liger's cross entropy off "
-        "where `activation_offloading=True`; the trainers of recent releases do so unless the "
-        "configuration turns it on."
-    ),
-    fix_safety=(
-        "Safe: the loss is the same function, computed without writing over its input. It needs "
-        "the logits then; `memlint_runtime.fuse_causal_lm_loss(model)` does not, and is built to "
-        "run under offloading."
-    ),
     check=check,
     triggers=(frozenset({"liger"}), frozenset({"offload", "save_on_cpu"})),
-    references=(
-        "https://huggingface.co/docs/trl/reducing_memory_usage",
-        "https://arxiv.org/abs/2410.10989",
-    ),
-    examples=(
-        Example(
-            title="kernels asked for by hand",
-            bad="""\
-from liger_kernel.transformers import apply_liger_kernel_to_llama
-from trl import SFTConfig, SFTTrainer
-
-apply_liger_kernel_to_llama(cross_entropy=True, fused_linear_cross_entropy=False)
-args = SFTConfig("out", activation_offloading=True)
-SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from liger_kernel.transformers import apply_liger_kernel_to_llama
-from trl import SFTConfig, SFTTrainer
-
-apply_liger_kernel_to_llama(cross_entropy=False, fused_linear_cross_entropy=False)
-args = SFTConfig("out", activation_offloading=True)
-SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset).train()
-""",
-        ),
-    ),
 )

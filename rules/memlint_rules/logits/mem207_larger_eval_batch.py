@@ -16,13 +16,13 @@ from memlint.rule import (
     OFF_CUDA,
     UNSLOTH,
     Config,
-    Example,
     Finding,
     Level,
     Rule,
     Script,
     Trainer,
     fix,
+    larger_evaluation_loops,
     set_option,
 )
 
@@ -46,6 +46,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         seen.add(config.node)
         yield _finding(script, config, evaluation, training)
+    yield from larger_evaluation_loops(script)
 
 
 def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
@@ -90,50 +91,7 @@ RULE = Rule(
     name="larger-eval-batch",
     level=Level.WASTE,
     summary="evaluation batch larger than the training batch, over full logits",
-    why=(
-        "Who trains with a batch of 1 or 2 does so because more does not fit. Evaluation keeps its "
-        "own batch size, 8 unless something is said. It saves no activations for a backward pass, "
-        "but a loss over the logits holds them all at once, some 10 bytes for every token and word "
-        "of the vocabulary: 8 rows of 2,048 tokens and 151,936 words are 23 GiB. The run then "
-        "fails in its first evaluation. Silent where the loss needs no full logits, where "
-        "training's take more (14 bytes, with the gradient), and where nothing is evaluated."
-    ),
-    fix_safety=(
-        "Safe: what is learned does not depend on it. The evaluation loss is a mean over batches, "
-        "so its last digits may."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"Trainer"})),
-    references=("https://huggingface.co/docs/transformers/main_classes/trainer",),
-    examples=(
-        Example(
-            title="by the default",
-            bad="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-args = TrainingArguments(
-    "out",
-    per_device_train_batch_size=1,
-    eval_strategy="epoch",
-)
-trainer = Trainer(model, args, train_dataset=train, eval_dataset=test)
-trainer.train()
-""",
-            good="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-args = TrainingArguments(
-    "out",
-    per_device_train_batch_size=1,
-    eval_strategy="epoch",
-    per_device_eval_batch_size=1,
-)
-trainer = Trainer(model, args, train_dataset=train, eval_dataset=test)
-trainer.train()
-""",
-        ),
-    ),
+    triggers=(LIBRARIES, frozenset({"Trainer", "backward("})),
 )

@@ -14,7 +14,6 @@ from memlint.rule import (
     TESTS,
     AddDecorator,
     Evaluation,
-    Example,
     Finding,
     Fix,
     Level,
@@ -24,6 +23,7 @@ from memlint.rule import (
     WrapStatements,
     advise,
     fix,
+    frozen_models_with_autograd,
     reference_to,
 )
 
@@ -32,17 +32,17 @@ def check(script: Script) -> Iterator[Finding]:
     if not script.imports_package("torch", "transformers", "accelerate"):
         return
     for evaluation in script.evaluations:
-        first = evaluation.forwards[0]
-        if any(forward.gradients is not True for forward in evaluation.forwards):
+        if not all(forward.records_gradients for forward in evaluation.forwards):
             continue
         if not (evaluation.sets_mode or evaluation.called):
             continue
         yield Finding(
-            first.span,
-            f"`{first.called_as}` runs in evaluation with autograd on: the activations of all "
-            "layers are kept for a backward pass that never comes",
+            evaluation.forwards[0].span,
+            f"`{evaluation.forwards[0].called_as}` runs in evaluation with autograd on: the "
+            "activations of all layers are kept for a backward pass that never comes",
             _fix(script, evaluation),
         )
+    yield from frozen_models_with_autograd(script)
 
 
 def _fix(script: Script, evaluation: Evaluation) -> Fix:
@@ -69,81 +69,7 @@ RULE = Rule(
     name="autograd-in-evaluation",
     level=Level.WASTE,
     summary="evaluation without no_grad or inference_mode",
-    why=(
-        "`model.eval()` switches dropout and batch statistics, not autograd. Without "
-        "`torch.no_grad()` or `torch.inference_mode()` every forward pass of an evaluation keeps "
-        "the activations of all layers until its outputs are released: as much as training, on "
-        "batches that are often larger. `generate` of transformers and the evaluation of "
-        "`Trainer` and Lightning turn autograd off by themselves. Silent where anything between "
-        "`eval()` and `train()` asks for a gradient, where the model is frozen, and under contexts "
-        "and decorators that are not known, and in tests, whose models are small."
-    ),
-    fix_safety=(
-        "Safe: the numbers are the same. A function that only evaluates is decorated; elsewhere "
-        "the statements that run the model are put under `with torch.no_grad():`."
-    ),
     check=check,
     skips=(TESTS,),
-    triggers=(frozenset({".eval()", ".train(False)"}),),
-    references=("https://docs.pytorch.org/docs/stable/notes/autograd.html",),
-    examples=(
-        Example(
-            title="a function that evaluates",
-            bad="""\
-import torch
-
-
-def evaluate(model, loader):
-    model.eval()
-    total = 0.0
-    for batch in loader:
-        total += model(**batch).loss.item()
-    return total / len(loader)
-""",
-            good="""\
-import torch
-
-
-@torch.no_grad()
-def evaluate(model, loader):
-    model.eval()
-    total = 0.0
-    for batch in loader:
-        total += model(**batch).loss.item()
-    return total / len(loader)
-""",
-        ),
-        Example(
-            title="within the training loop",
-            bad="""\
-import torch
-
-for epoch in range(3):
-    model.train()
-    for batch in loader:
-        model(**batch).loss.backward()
-        optimizer.step()
-    model.eval()
-    losses = []
-    for batch in test_loader:
-        losses.append(model(**batch).loss.item())
-    print(sum(losses))
-""",
-            good="""\
-import torch
-
-for epoch in range(3):
-    model.train()
-    for batch in loader:
-        model(**batch).loss.backward()
-        optimizer.step()
-    model.eval()
-    losses = []
-    with torch.no_grad():
-        for batch in test_loader:
-            losses.append(model(**batch).loss.item())
-    print(sum(losses))
-""",
-        ),
-    ),
+    triggers=(frozenset({".eval()", ".train(False)", "backward("}),),
 )

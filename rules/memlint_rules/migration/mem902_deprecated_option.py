@@ -13,7 +13,6 @@ from memlint.rule import (
     PACKAGES,
     UNSURE,
     Call,
-    Example,
     Finding,
     How,
     Level,
@@ -77,47 +76,6 @@ RULE = Rule(
     name="deprecated-option",
     level=Level.NOTICE,
     summary="an option that warns of its end in the target version",
-    why=(
-        "It works today and is a TypeError after one of the next releases. `torch_dtype` became "
-        "`dtype`, `gradient_checkpointing` became `activation_checkpointing`. Only what the script "
-        'itself writes is reported, and only where that warns: `torch_dtype="auto"` and '
-        "`torch_dtype` beside `config=` do not, nor do model classes that are called by their own "
-        "name."
-    ),
-    fix_safety="Safe: the new name of the same thing. Advice where there is none.",
     check=check,
     triggers=(LIBRARIES,),
-    references=("https://github.com/huggingface/transformers/releases",),
-    examples=(
-        Example(
-            title="in a dict of options",
-            bad="""\
-from transformers import AutoModelForCausalLM
-
-options = {"torch_dtype": "bfloat16", "device_map": "auto"}
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", **options)
-""",
-            good="""\
-from transformers import AutoModelForCausalLM
-
-options = {"dtype": "bfloat16", "device_map": "auto"}
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", **options)
-""",
-        ),
-        Example(
-            title="a method",
-            bad="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
-model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-""",
-            good="""\
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
-model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
-""",
-        ),
-    ),
 )

@@ -13,7 +13,6 @@ from memlint.rule import (
     Applicability,
     Call,
     Config,
-    Example,
     Finding,
     Fix,
     Level,
@@ -97,40 +96,6 @@ RULE = Rule(
     name="conflicting-options",
     level=Level.ERROR,
     summary="a combination of options that the library refuses",
-    why=(
-        "The library raises an error, often only after the model has been loaded and the data "
-        "prepared. Reported where every part of the combination is certain."
-    ),
-    fix_safety="Safe or unsafe where one of the options surely has to go; advice elsewhere.",
     check=check,
     triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config", "Trainer"})),
-    references=("https://huggingface.co/docs/trl",),
-    examples=(
-        Example(
-            title="two precisions",
-            bad="""\
-from transformers import TrainingArguments
-
-args = TrainingArguments("out", fp16=True, bf16=True)
-""",
-            good="""\
-from transformers import TrainingArguments
-
-args = TrainingArguments("out", bf16=True)
-""",
-        ),
-        Example(
-            title="rows that nothing cuts",
-            bad="""\
-from trl import SFTConfig
-
-args = SFTConfig("out", padding_free=True)
-""",
-            good="""\
-from trl import SFTConfig
-
-args = SFTConfig("out", padding_free=True, packing=True)
-""",
-        ),
-    ),
 )

@@ -14,7 +14,6 @@ from memlint.rule import (
     PACKAGES,
     UNSURE,
     Call,
-    Example,
     Finding,
     Level,
     Object,
@@ -79,45 +78,6 @@ RULE = Rule(
     name="ignored-option",
     level=Level.ERROR,
     summary="an option that is accepted and has no effect",
-    why=(
-        "The target version takes the option and throws it away, or the script assigns it after the "
-        "configuration was made, when it has been read. The memory that it seems to save is not "
-        "saved. Leftovers that never saved any are hints."
-    ),
-    fix_safety=(
-        "Safe: removing what does nothing changes nothing; an option assigned too late moves into "
-        "the call, where it does what it says."
-    ),
     check=check,
     triggers=(LIBRARIES,),
-    references=("https://huggingface.co/docs/transformers/main_classes/trainer",),
-    examples=(
-        Example(
-            title="accepted and disabled",
-            bad="""\
-from trl import DPOConfig
-
-args = DPOConfig("out", padding_free=True, max_length=2048)
-""",
-            good="""\
-from trl import DPOConfig
-
-args = DPOConfig("out", max_length=2048)
-""",
-        ),
-        Example(
-            title="assigned too late",
-            bad="""\
-from transformers import TrainingArguments
-
-args = TrainingArguments("out")
-args.activation_checkpointing = True
-""",
-            good="""\
-from transformers import TrainingArguments
-
-args = TrainingArguments("out", activation_checkpointing=True)
-""",
-        ),
-    ),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, UNSLOTH, Config, Example, Finding, Level, Rule, Script, Trainer
+from memlint.rule import LIBRARIES, UNSLOTH, Config, Finding, Level, Rule, Script, Trainer
 from memlint.rule.migration.plain_arguments import config_class, own_arguments
 
 _CHECKPOINTING = "activation checkpointing"
@@ -54,9 +54,14 @@ def _why(script: Script, trainer: Trainer, config: Config, wanted: str) -> str:
     ]
     if homeless:
         return f"there is no place in them for `{homeless[0]}`, an option of `{name}`"
-    cancelled = " and ".join(_cancelled(script, trainer, config, wanted, sure=False))
-    if cancelled:
-        return f"where nothing turns them on, {cancelled} are off, against the defaults of `{name}`"
+    doubtful = list(_cancelled(script, trainer, config, wanted, sure=False))
+    if doubtful:
+        cancelled = " and ".join(doubtful)
+        them, are = ("them", "are") if len(doubtful) > 1 else ("it", "is")
+        return (
+            f"where nothing turns {them} on, {cancelled} {are} off, "
+            f"against the defaults of `{name}`"
+        )
     return ""
 
 
@@ -88,53 +93,7 @@ RULE = Rule(
     name="plain-arguments-for-trl-trainer",
     level=Level.ERROR,
     summary="a TRL trainer given plain TrainingArguments",
-    why=(
-        "A TRL trainer turns plain `TrainingArguments` into its own configuration by passing every "
-        "value on, defaults included. `bf16=False` and `gradient_checkpointing=False`, which nobody "
-        "wrote, then cancel TRL's defaults, and the options that save most (packing, length limits) "
-        "cannot be set at all."
-    ),
-    fix_safety=(
-        "Safe: values that the script set stay; defaults that differ and change training (learning "
-        "rate, precision) are written out as they were. Activation checkpointing is left to TRL's "
-        "default, on: it changes memory, not numbers."
-    ),
     check=check,
     triggers=(LIBRARIES, frozenset({"TrainingArguments"})),
     skips=(UNSLOTH,),  # its shim turns plain arguments into the trainer's own
-    references=("https://huggingface.co/docs/trl/sft_trainer",),
-    examples=(
-        Example(
-            title="defaults that differ",
-            bad="""\
-import trl
-from transformers import TrainingArguments
-
-trainer = trl.DPOTrainer(model, args=TrainingArguments("out"), train_dataset=dataset)
-""",
-            good="""\
-import trl
-from transformers import TrainingArguments
-
-trainer = trl.DPOTrainer(model, args=trl.DPOConfig("out", learning_rate=5e-05, bf16=False), train_dataset=dataset)
-""",
-        ),
-        Example(
-            title="options in a dictionary",
-            bad="""\
-from transformers import TrainingArguments
-from trl import SFTTrainer
-
-options = {"output_dir": "out", "bf16": True}
-trainer = SFTTrainer(model, args=TrainingArguments(**options), train_dataset=dataset)
-""",
-            good="""\
-from transformers import TrainingArguments
-from trl import SFTConfig, SFTTrainer
-
-options = {"output_dir": "out", "bf16": True}
-trainer = SFTTrainer(model, args=SFTConfig(learning_rate=5e-05, **options), train_dataset=dataset)
-""",
-        ),
-    ),
 )

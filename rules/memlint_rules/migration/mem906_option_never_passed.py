@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from memlint.rule import (
     LIBRARIES,
     Config,
-    Example,
     Finding,
     Level,
     Rename,
@@ -89,25 +88,6 @@ RULE = Rule(
     name="option-never-passed",
     level=Level.WASTE,
     summary="a memory option assigned to a variable that never reaches the configuration",
-    why=(
-        "The script says `packing = True`, and nothing reads it: the configuration is made without "
-        "it, and the memory that it would save is spent."
-    ),
-    fix_safety="Advice: whether the option was meant is for the author to say.",
     check=check,
     triggers=(LIBRARIES, frozenset(_OPTIONS), frozenset({"Config", "Arguments"})),
-    references=("https://huggingface.co/docs/trl/reducing_memory_usage",),
-    examples=(
-        Example(
-            title="a notebook's constants",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-packing = True
-max_length = 2048
-args = SFTConfig("out", max_length=max_length)
-trainer = SFTTrainer(model, args=args, train_dataset=dataset)
-""",
-        ),
-    ),
 )

@@ -16,7 +16,6 @@ from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
     UNSLOTH,
-    Example,
     Finding,
     Fix,
     Level,
@@ -70,20 +69,22 @@ def _own_loops(script: Script) -> Iterator[Finding]:
     group = script.completions_together
     if group is None or not script.trains or script.method_calls("shared_prompt_logprobs"):
         return
-    seen = set()
-    for loss in script.token_losses:
-        if loss.form is not LossForm.GATHERED or not loss.shifted or loss.source in seen:
-            continue
-        seen.add(loss.source)
-        if loss.gradients:
-            yield Finding(
-                script.span(loss.source),
-                f"forwards {group} completions with the prompt that they share, {group} times over",
-                advise(
-                    "Take the log-probabilities from `memlint_runtime.shared_prompt_logprobs`, "
-                    "which forwards each prompt once"
-                ),
-            )
+    many = f"{group.size} completions" if group.size else "the completions of a group"
+    times = f", {group.size} times over" if group.size else " again and again"
+    places = dict.fromkeys(
+        loss.source
+        for loss in script.token_losses
+        if loss.shifted and loss.gradients and (loss.form is LossForm.GATHERED or loss.unreduced)
+    )
+    for place in [*places, *(call.node for call in script.scored_elsewhere)]:
+        yield Finding(
+            script.span(place),
+            f"forwards {many} with the prompt that they share{times}",
+            advise(
+                "Take the log-probabilities from `memlint_runtime.shared_prompt_logprobs`, "
+                "which forwards each prompt once"
+            ),
+        )
 
 
 def _fix(script: Script, trainer: Trainer, group: int | None) -> Fix:
@@ -110,44 +111,7 @@ RULE = Rule(
     name="repeated-prompt-forward",
     level=Level.WASTE,
     summary="a prompt forwarded once for every completion of its group",
-    why=(
-        "GRPO and RLOO compare G completions of the same prompt, and forward the prompt with each "
-        "of them: G (P + C) tokens through the model, where P + G C carry the same information. "
-        "With prompts of 4,096 tokens, completions of 256 and groups of 8 that is 5.7 times the "
-        "tokens, and as many times the activations, for policy, old and reference model alike. "
-        "The runtime's trainers pack each group as a prefix tree and let the gradient flow "
-        "through the shared prompt. "
-        "A hint where the limits of the configuration say that little would be gained."
-    ),
-    fix_safety=(
-        "Safe: log-probabilities and gradients are those of the repeated prompt, up to rounding; "
-        "one import changes. Unsafe where an adapter's dropout has to become 0 for it: completions "
-        "that share a prompt share the draw, so the runtime refuses dropout. Advice only for "
-        "releases of TRL that the runtime's trainers are not made for, for the script's own "
-        "subclasses, compiled models, layers that are not attention, and micro-batches of one row, "
-        "which have nothing to share; and for loops written by hand. The trainers come with "
-        "`pip install 'torch-memlint[runtime]'`."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer", "num_return_sequences"})),
-    references=("https://github.com/huggingface/trl/pull/2669",),
-    examples=(
-        Example(
-            title="through the module, for RLOO",
-            bad="""\
-import trl
-
-trainer = trl.RLOOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, train_dataset=dataset)
-trainer.train()
-""",
-            good="""\
-import trl
-from memlint_runtime.trl import RLOOTrainer
-
-trainer = RLOOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, train_dataset=dataset)
-trainer.train()
-""",
-        ),
-    ),
+    triggers=(LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer", "generate("})),
 )

@@ -16,7 +16,6 @@ from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
     Config,
-    Example,
     Finding,
     Level,
     Object,
@@ -91,47 +90,7 @@ RULE = Rule(
     name="gathered-weights-for-generation",
     level=Level.WASTE,
     summary="ZeRO-3 weights gathered whole on every GPU to generate",
-    why=(
-        "Under ZeRO-3 every GPU holds its share of the weights only. GRPO, RLOO, Online DPO and "
-        "PPO generate completions while they train, and with `ds3_gather_for_generation` (the "
-        "default) the trainer first gathers the whole policy on every GPU: 2 bytes per parameter "
-        "in bf16, so 14 GiB for 7B parameters, on top of what training holds. A policy that only "
-        "fits in shards cannot be trained that way at all. Silent with vLLM, which is handed the "
-        "gathered weights, and where nothing says that the run is ZeRO-3."
-    ),
-    fix_safety=(
-        "Safe: the same tokens come from the same weights. Generation gathers one layer at a time "
-        "for every new token and gets slower; where the policy fits on one GPU beside its "
-        "training state, leaving the option on is the better trade."
-    ),
     check=check,
     skips=(OFF_CUDA,),
     triggers=(LIBRARIES, frozenset({"deepspeed", "DeepSpeedPlugin"})),
-    references=("https://huggingface.co/docs/trl/reducing_memory_usage",),
-    examples=(
-        Example(
-            title="a ZeRO-3 file and the default",
-            bad="""\
-from trl import GRPOConfig, GRPOTrainer
-
-args = GRPOConfig(
-    output_dir="out",
-    deepspeed="configs/ds_zero3.json",
-    num_generations=8,
-)
-GRPOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import GRPOConfig, GRPOTrainer
-
-args = GRPOConfig(
-    output_dir="out",
-    deepspeed="configs/ds_zero3.json",
-    num_generations=8,
-    ds3_gather_for_generation=False,
-)
-GRPOTrainer("Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-        ),
-    ),
 )

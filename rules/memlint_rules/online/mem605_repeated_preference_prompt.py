@@ -14,7 +14,6 @@ from memlint.rule import (
     OFF_CUDA,
     UNSLOTH,
     Config,
-    Example,
     Finding,
     Level,
     Rule,
@@ -79,53 +78,7 @@ RULE = Rule(
     name="repeated-preference-prompt",
     level=Level.HINT,
     summary="a prompt forwarded for the chosen and the rejected answer",
-    why=(
-        "A preference pair is two answers to one prompt. DPO forwards it as two rows: 2 (P + C) "
-        "tokens through the policy, and again through the reference, where P + 2 C carry the same "
-        "information. With prompts three times as long as answers that is 1.6 times the tokens and "
-        "the activations. Since every DPO script does so, this is said only where the script's "
-        "own limits for prompts and answers tell that sharing pays."
-    ),
-    fix_safety=(
-        "Safe: log-probabilities and gradients are those of the repeated prompt, up to rounding; "
-        "one import changes. Unsafe, or advice only, on the terms of `MEM601`."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"DPOTrainer"})),
-    references=("https://arxiv.org/abs/2410.20305", "https://arxiv.org/abs/2305.18290"),
-    examples=(
-        Example(
-            title="long prompts, short answers",
-            bad="""\
-from memlint_runtime import truncate_text
-from trl import DPOConfig, DPOTrainer
-
-limit = {"tokenizer": tokenizer, "max_length": 3072}
-dataset = dataset.map(truncate_text, fn_kwargs=limit)
-args = DPOConfig("out", max_length=4096)
-DPOTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from memlint_runtime import truncate_text
-from trl import DPOConfig
-from memlint_runtime.trl import DPOTrainer
-
-limit = {"tokenizer": tokenizer, "max_length": 3072}
-dataset = dataset.map(truncate_text, fn_kwargs=limit)
-args = DPOConfig("out", max_length=4096)
-DPOTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
-""",
-        ),
-        Example(
-            title="a release that the runtime is not made for",
-            bad="""\
-from trl import DPOConfig, DPOTrainer
-
-args = DPOConfig("out", max_length=2048, max_prompt_length=1536)
-DPOTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
-""",
-            target="trl=0.19",
-        ),
-    ),
 )

@@ -9,7 +9,6 @@ the optimizer step into the backward pass".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -18,7 +17,6 @@ from memlint.rule import (
     OFF_CUDA,
     UNSLOTH,
     Config,
-    Example,
     Finding,
     Fix,
     Level,
@@ -33,8 +31,7 @@ from memlint.rule import (
 )
 
 _CALL = "memlint_runtime.step_trainer_in_backward"
-# Billions of parameters, as checkpoints write them: ``Llama-3.1-8B``, not ``8x7B`` or ``A3B``.
-_BILLIONS = r"(?<![\dxa.])(\d+(?:\.\d+)?)b(?![a-z])"
+# Billions of parameters.
 _LARGE = 6.0
 
 
@@ -45,8 +42,13 @@ def check(script: Script) -> Iterator[Finding]:
         config = trainer.config
         if config is None or trainer.setting("optimizers").given is not False:
             continue
-        billions = _billions(trainer)
-        if billions is None or not _trains_all(trainer) or not _one_batch_a_step(config):
+        billions = trainer.model.billions
+        if (
+            billions is None
+            or billions < _LARGE
+            or not _trains_all(trainer)
+            or not _one_batch_a_step(config)
+        ):
             continue
         yield Finding(
             script.span(trainer.node.func),
@@ -62,12 +64,6 @@ def _size(billions: float, dtype: str | None) -> str:
     width = 4 if dtype == "torch.float32" else 2
     words = f"in {dtype.removeprefix('torch.')}" if dtype is not None else f"at {width} bytes each"
     return f"{billions * width * 1e9 / 2**30:.0f} GiB {words}"
-
-
-def _billions(trainer: Trainer) -> float | None:
-    """The size that the checkpoint's name gives, where it is a large one."""
-    found = [float(one) for one in re.findall(_BILLIONS, trainer.model.checkpoint)]
-    return found[0] if len(found) == 1 and found[0] >= _LARGE else None
 
 
 def _trains_all(trainer: Trainer) -> bool:
@@ -100,43 +96,7 @@ RULE = Rule(
     name="resident-gradients",
     level=Level.HINT,
     summary="a full fine-tune that keeps all gradients until the optimizer's step",
-    why=(
-        "When the optimizer steps, the gradients of all weights are there: 2 bytes each in bf16, 15 "
-        "GiB for 8 billion, and twice that for float32 weights. Without accumulation an optimizer can step inside backward instead, "
-        "and free each gradient as it is complete. A hint, since it gives up clipping by the "
-        "global norm: given only where the name of the checkpoint says 6 billion parameters or "
-        "more and all are certainly trained, by one process as far as the script says."
-    ),
-    fix_safety=(
-        "Unsafe: gradients are not clipped any more (`max_norm_per_parameter=` clips each by "
-        "itself). `step_trainer_in_backward` comes with `pip install 'torch-memlint[runtime]'`; "
-        "advice only where the trainer has no name."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA, DEEPSPEED),
     triggers=(LIBRARIES, frozenset({"Trainer"})),
-    references=(
-        "https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html",
-    ),
-    examples=(
-        Example(
-            title="all weights of an 8B model",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", per_device_train_batch_size=1, gradient_accumulation_steps=1)
-trainer = SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset)
-trainer.train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-from memlint_runtime import step_trainer_in_backward
-
-args = SFTConfig("out", per_device_train_batch_size=1, gradient_accumulation_steps=1, max_grad_norm=0)
-trainer = SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=dataset)
-step_trainer_in_backward(trainer)
-trainer.train()
-""",
-        ),
-    ),
 )

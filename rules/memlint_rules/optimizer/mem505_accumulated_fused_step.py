@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Call, Example, Finding, Level, Rule, Script, advise
+from memlint.rule import Call, Finding, Level, Rule, Script, advise
 
 _STEPS = "gradient_accumulation_steps"
 _HOOK = "register_post_accumulate_grad_hook"
@@ -56,40 +56,6 @@ RULE = Rule(
     name="accumulated-fused-step",
     level=Level.ERROR,
     summary="gradient accumulation with an optimizer that steps inside backward",
-    why=(
-        "An optimizer that steps inside backward uses each gradient as soon as it is complete and "
-        "frees it. Accumulation wants the opposite: gradients that stay and are added to. Together "
-        "every micro-batch makes a step of its own, with the loss divided by the number of "
-        "micro-batches: training that looks right and is not. Some libraries refuse it (the "
-        "runtime's `OptimizerInBackward` and `step_trainer_in_backward`, the layer-wise optimizers of "
-        "transformers); LOMO and a hook written by hand do not."
-    ),
-    fix_safety="",
     check=check,
     triggers=(frozenset({"in_backward", "InBackward", _HOOK, "layerwise", "lomo"}),),
-    references=(
-        "https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html",
-    ),
-    examples=(
-        Example(
-            title="a trainer",
-            bad="""\
-from memlint_runtime import step_trainer_in_backward
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", gradient_accumulation_steps=8, max_grad_norm=0)
-trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
-step_trainer_in_backward(trainer)
-trainer.train()
-""",
-        ),
-        Example(
-            title="a layer-wise optimizer of transformers",
-            bad="""\
-from transformers import TrainingArguments
-
-args = TrainingArguments("out", optim="galore_adamw_layerwise", gradient_accumulation_steps=4)
-""",
-        ),
-    ),
 )

@@ -15,7 +15,6 @@ from memlint.rule import (
     OFF_CUDA,
     UNSLOTH,
     Call,
-    Example,
     Finding,
     Fix,
     Level,
@@ -23,8 +22,10 @@ from memlint.rule import (
     Script,
     Trainer,
     fix,
+    float32_loads,
     reference_to,
     set_option,
+    upcast_models,
 )
 
 _FLOAT32 = "torch.float32"
@@ -38,6 +39,10 @@ def check(script: Script) -> Iterator[Finding]:
     for trainer in script.training:
         if _loads_by_name(script, trainer):
             yield _by_name(script, trainer)
+    for model, frozen in float32_loads(script):
+        if not script.is_trained(model.load):
+            yield from _check_load(script, model.load, frozen)
+    yield from upcast_models(script)
 
 
 def _scales_losses(trainer: Trainer) -> bool:
@@ -49,7 +54,7 @@ def _scales_losses(trainer: Trainer) -> bool:
     return fp16.given is not False and fp16.value is not False
 
 
-def _check_load(script: Script, load: Call) -> Iterator[Finding]:
+def _check_load(script: Script, load: Call, frozen: bool = False) -> Iterator[Finding]:
     trainers = [
         one
         for one in script.training
@@ -57,7 +62,7 @@ def _check_load(script: Script, load: Call) -> Iterator[Finding]:
     ]
     if script.is_quantized(load) is not False or any(map(_scales_losses, trainers)):
         return
-    frozen = bool(trainers) and all(trainer.peft for trainer in trainers)
+    frozen = all(trainer.peft for trainer in trainers) if trainers else frozen
     setting = script.given_dtype(load)
     if setting is None:
         if script.api.behaviour("load-dtype") == "float32" and not load.open_ended:
@@ -116,36 +121,7 @@ RULE = Rule(
     name="fp32-weights",
     level=Level.WASTE,
     summary="weights loaded in float32",
-    why=(
-        "A parameter costs 4 bytes in float32 and 2 in bfloat16, and its gradient and optimizer "
-        "states follow its dtype. Under an adapter the base is frozen and needs no float32 at all. "
-        "Reported only where float32 is certain: it is written, it is the target version's default, "
-        "or a TRL trainer loads the model by name. Silent for a full fine-tune with fp16, whose "
-        "scaled gradients want float32 weights."
-    ),
-    fix_safety=(
-        "Safe for a frozen base under PEFT. Unsafe for a full fine-tune: without float32 master "
-        "weights small updates can be rounded away."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"Trainer"})),
-    references=("https://huggingface.co/docs/transformers/models#model-data-type",),
-    examples=(
-        Example(
-            title="a model given by name",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(packing=True)
-trainer = SFTTrainer(model="Qwen/Qwen3-8B", args=args, train_dataset=dataset)
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(packing=True, model_init_kwargs={"dtype": "bfloat16"})
-trainer = SFTTrainer(model="Qwen/Qwen3-8B", args=args, train_dataset=dataset)
-""",
-        ),
-    ),
+    triggers=(LIBRARIES, frozenset({"Trainer", "backward("})),
 )

@@ -15,7 +15,6 @@ from memlint.rule import (
     OFF_CUDA,
     UNSLOTH,
     Config,
-    Example,
     Finding,
     Fix,
     Level,
@@ -23,6 +22,7 @@ from memlint.rule import (
     Script,
     advise,
     fix,
+    full_precision_loops,
     set_option,
 )
 
@@ -36,6 +36,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if all(script.loads_float32(one) for one in trainers):
             yield _finding(script, config)
+    yield from full_precision_loops(script)
 
 
 def _neither(config: Config) -> bool:
@@ -75,54 +76,7 @@ RULE = Rule(
     name="full-precision-training",
     level=Level.WASTE,
     summary="neither bf16 nor fp16",
-    why=(
-        "With neither `bf16` nor `fp16` a trainer computes in the weights' own dtype. Where they "
-        "are float32, activations and logits take twice the memory of mixed precision and the "
-        "tensor cores stand idle. Silent where the weights may be half precision already."
-    ),
-    fix_safety=(
-        "Unsafe: training runs in bfloat16, which needs an Ampere GPU or newer. Advice only where a "
-        "command line may ask for fp16: both at once are refused."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"Trainer"})),
-    references=(
-        "https://arxiv.org/abs/1710.03740",
-        "https://huggingface.co/docs/transformers/perf_train_gpu_one",
-    ),
-    examples=(
-        Example(
-            title="a checkpoint stored in float32",
-            bad="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("gpt2")
-args = TrainingArguments("out", per_device_train_batch_size=4)
-Trainer(model=model, args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("gpt2")
-args = TrainingArguments("out", per_device_train_batch_size=4, bf16=True)
-Trainer(model=model, args=args, train_dataset=dataset).train()
-""",
-        ),
-        Example(
-            title="turned off by name",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", packing=True, bf16=False)
-SFTTrainer("Qwen/Qwen3-8B", args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", packing=True, bf16=True)
-SFTTrainer("Qwen/Qwen3-8B", args=args, train_dataset=dataset).train()
-""",
-        ),
-    ),
+    triggers=(LIBRARIES, frozenset({"Trainer", "backward("})),
 )

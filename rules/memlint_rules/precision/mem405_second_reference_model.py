@@ -16,7 +16,6 @@ from memlint.rule import (
     LIBRARIES,
     Config,
     Edit,
-    Example,
     Finding,
     Level,
     Object,
@@ -26,6 +25,7 @@ from memlint.rule import (
     Script,
     Trainer,
     fix,
+    references_of_loops,
     set_option,
 )
 
@@ -41,6 +41,7 @@ def check(script: Script) -> Iterator[Finding]:
             yield from _beside_adapter(script, trainer)
         elif trainer.kind in _PREFERENCE and trainer.peft is False:
             yield from _not_precomputed(script, trainer)
+    yield from references_of_loops(script)
 
 
 def _beside_adapter(script: Script, trainer: Trainer) -> Iterator[Finding]:
@@ -83,9 +84,9 @@ def _drop(script: Script, trainer: Trainer, keyword: ast.keyword | None) -> tupl
 def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
     """A full fine-tune that keeps its reference model for the whole run."""
     config = trainer.config
-    if config is None or config.fed_by_parser or script.uses_vision:
+    if config is None or config.fed_by_parser or script.uses_vision or trainer.subclass is not None:
         return
-    if not config.has_option("precompute_ref_log_probs") or trainer.subclass is not None:
+    if not config.has_option("precompute_ref_log_probs"):
         return
     if config.effective("precompute_ref_log_probs").value is not False:
         return
@@ -103,8 +104,7 @@ def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
 
 
 def _reference_free(config: Config) -> bool:
-    setting = config.setting("reference_free")
-    return setting.given is not False and setting.value is not False
+    return (free := config.setting("reference_free")).given is not False and free.value is not False
 
 
 RULE = Rule(
@@ -112,39 +112,6 @@ RULE = Rule(
     name="second-reference-model",
     level=Level.WASTE,
     summary="a reference model held beside the policy for nothing",
-    why=(
-        "The reference of DPO and its kin is the policy before training. Under PEFT it is there "
-        "already: the base with the adapter off. In a full fine-tune its log-probabilities never "
-        "change, so that they can be computed once and the copy freed before training starts. "
-        "Either way a whole set of weights leaves the GPU."
-    ),
-    fix_safety=(
-        "Unsafe. With an SFT adapter loaded, what counts as the adapter-free policy depends on the "
-        "TRL version; precomputing walks the data once more before training. Withheld for streamed "
-        "data, images and synchronized references, with which TRL refuses to precompute."
-    ),
     check=check,
-    triggers=(LIBRARIES, frozenset({"Trainer"})),
-    references=("https://huggingface.co/docs/trl/dpo_trainer",),
-    examples=(
-        Example(
-            title="kept during a full fine-tune",
-            bad="""\
-from transformers import AutoModelForCausalLM
-from trl import DPOConfig, DPOTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
-args = DPOConfig("out", beta=0.1)
-trainer = DPOTrainer(model, args=args, train_dataset=dataset)
-""",
-            good="""\
-from transformers import AutoModelForCausalLM
-from trl import DPOConfig, DPOTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")
-args = DPOConfig("out", beta=0.1, precompute_ref_log_probs=True)
-trainer = DPOTrainer(model, args=args, train_dataset=dataset)
-""",
-        ),
-    ),
+    triggers=(LIBRARIES, frozenset({"Trainer", "backward("})),
 )

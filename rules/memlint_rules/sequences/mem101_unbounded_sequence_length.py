@@ -15,7 +15,6 @@ from memlint.rule import (
     VISION,
     Config,
     Edit,
-    Example,
     Finding,
     Level,
     Rule,
@@ -112,40 +111,7 @@ RULE = Rule(
     name="unbounded-sequence-length",
     level=Level.WASTE,
     summary="training examples are not truncated",
-    why=(
-        "Memory follows the longest example of a batch: its activations grow with its length, its "
-        "logits with its length times the vocabulary, and every other row is padded to it. One long "
-        "document ends the run. TRL truncates to 1,024 tokens unless `max_length=None` or "
-        "`skip_prepare_dataset` is set. A tokenizer truncates only with `truncation=True`, without "
-        "`max_length` to its own limit, for recent models the whole context. Silent where examples "
-        "may be cut, split or dropped elsewhere."
-    ),
-    fix_safety=(
-        "Unsafe: what is longer than the limit, TRL's own of 1,024 tokens, is not learned: set one "
-        "that fits your data. Advice for padding-free batches, which TRL does not truncate."
-    ),
     check=check,
     triggers=(LIBRARIES, frozenset({"Config", "Trainer", ".backward("})),
-    references=("https://huggingface.co/docs/trl/reducing_memory_usage",),
     skips=(VISION, DIFFUSION),
-    examples=(
-        Example(
-            bad="""\
-from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer
-
-tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-train = dataset.map(lambda row: tokenizer(row["text"]))
-Trainer(model, args, train_dataset=train).train()
-""",
-            good="""\
-from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer
-
-tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-train = dataset.map(lambda row: tokenizer(row["text"], truncation=True, max_length=1024))
-Trainer(model, args, train_dataset=train).train()
-""",
-        ),
-    ),
 )

@@ -17,7 +17,6 @@ from memlint.rule import (
     PADDING_COLLATORS,
     VISION,
     Call,
-    Example,
     Finding,
     Level,
     ReplaceExpression,
@@ -104,45 +103,7 @@ RULE = Rule(
     name="fixed-length-padding",
     level=Level.WASTE,
     summary="training examples padded to a fixed length",
-    why=(
-        '`padding="max_length"` makes every example of the training set as long as the longest '
-        "allowed, and activations, logits and time grow with the padded length. Padded by the "
-        "collator, a batch is as long as its own longest example: with a mean of 200 tokens and a "
-        "maximum of 512 that is about half. Under `SFTTrainer` it is an error besides: its "
-        "collator makes its own attention mask, all ones, so the padding is attended to and "
-        "trained on. Silent where shapes are compiled or captured."
-    ),
-    fix_safety=(
-        "Unsafe: batches have other shapes, and another collator may mask other labels. Made only "
-        "where a padding collator follows, or can be put there: without one, examples of different "
-        "lengths crash the run. Advice for a data loader or collator of the script's own."
-    ),
     check=check,
     triggers=(LIBRARIES, frozenset({"max_length"})),
-    references=(
-        "https://huggingface.co/docs/transformers/pad_truncation",
-        "https://huggingface.co/docs/transformers/main_classes/data_collator",
-    ),
     skips=(OFF_CUDA, DIFFUSION, VISION),
-    examples=(
-        Example(
-            title="a collator that pads follows",
-            bad="""\
-from transformers import AutoTokenizer, DataCollatorWithPadding, Trainer
-
-tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")
-train = dataset.map(lambda row: tokenizer(row["text"], padding="max_length", max_length=512))
-collator = DataCollatorWithPadding(tokenizer)
-Trainer(model, args, train_dataset=train, data_collator=collator).train()
-""",
-            good="""\
-from transformers import AutoTokenizer, DataCollatorWithPadding, Trainer
-
-tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")
-train = dataset.map(lambda row: tokenizer(row["text"], max_length=512))
-collator = DataCollatorWithPadding(tokenizer)
-Trainer(model, args, train_dataset=train, data_collator=collator).train()
-""",
-        ),
-    ),
 )

@@ -17,7 +17,6 @@ from memlint.rule import (
     VISION,
     Call,
     Config,
-    Example,
     Finding,
     Fix,
     Level,
@@ -112,39 +111,7 @@ RULE = Rule(
     name="unpacked-short-sequences",
     level=Level.WASTE,
     summary="supervised fine-tuning with neither packing nor padding-free",
-    why=(
-        "Without packing every sequence of a micro-batch is padded to the longest one, and padding "
-        "costs what real tokens cost: activations, logits and time. With many short and few long "
-        "sequences (exponentially distributed lengths) a third of a batch of 2 is padding, half of "
-        "a batch of 4, 63 % of a batch of 8. Packing fills each row with whole examples up to "
-        "`max_length`. A hint for a micro-batch of one sequence or of unknown size. Silent for "
-        "collators of the script's own, for data that the trainer does not prepare, and where the "
-        "making of the data is out of sight or makes rows equally long."
-    ),
-    fix_safety=(
-        "Unsafe: batches change and an epoch has fewer optimizer steps, so check learning rate and "
-        "batch size. Documents stay apart only under attention that reads their positions. "
-        "Withheld where `max_length` is None, which packing refuses."
-    ),
     check=check,
     triggers=(LIBRARIES, frozenset({"SFTTrainer"})),
-    references=("https://arxiv.org/abs/2107.02027",),
     skips=(UNSLOTH, VISION, OFF_CUDA, LEARNED_PROMPTS),
-    examples=(
-        Example(
-            title="the defaults",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(output_dir="out", max_length=2048)
-SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig(output_dir="out", max_length=2048, packing=True)
-SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset).train()
-""",
-        ),
-    ),
 )

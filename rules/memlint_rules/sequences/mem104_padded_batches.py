@@ -17,7 +17,6 @@ from memlint.rule import (
     VISION,
     Applicability,
     Call,
-    Example,
     Finding,
     Fix,
     Level,
@@ -105,46 +104,7 @@ RULE = Rule(
     name="padded-batches",
     level=Level.WASTE,
     summary="batches padded to their longest row where the model could do without",
-    why=(
-        "A padding collator fills every row of a batch up to the longest, and padding costs what "
-        "tokens cost, in every layer. With many short and few long rows (exponentially distributed "
-        "lengths) a third of a batch of 2 is padding, half of one of 4, 63 % of one of 8. "
-        "Preference trainers put two sequences for each row into a batch. Without padding the rows "
-        "lie end to end in one, and attention keeps within their bounds. Silent where rows are cut "
-        "into blocks or padded to a fixed length, where their making is out of sight, and with "
-        "`compute_metrics`, which expects a row for each example."
-    ),
-    fix_safety=(
-        "Safe where the data bring their labels, and for TRL's trainers: loss and gradients are "
-        "equal up to rounding. Unsafe after `DataCollatorForLanguageModeling`, which takes padding "
-        "tokens out of the labels: end tokens that serve as padding are learned afterwards. Needs "
-        "`pip install 'torch-memlint[runtime]'`. Advice for versions that it is not tested with, "
-        "for models that are not known to keep documents apart or that drop attention weights "
-        "(GPT-2), and where the trainer has no name."
-    ),
     check=check,
     triggers=(LIBRARIES, frozenset({"DataCollator", "DPOTrainer", "RewardTrainer"})),
-    references=("https://arxiv.org/abs/2107.02027",),
     skips=(UNSLOTH, VISION, OFF_CUDA, LEARNED_PROMPTS),
-    examples=(
-        Example(
-            title="preference pairs",
-            bad="""\
-from trl import DPOConfig, DPOTrainer
-
-args = DPOConfig("out", per_device_train_batch_size=2)
-trainer = DPOTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
-trainer.train()
-""",
-            good="""\
-from trl import DPOConfig, DPOTrainer
-from memlint_runtime import train_without_padding
-
-args = DPOConfig("out", per_device_train_batch_size=2)
-trainer = DPOTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
-train_without_padding(trainer)
-trainer.train()
-""",
-        ),
-    ),
 )

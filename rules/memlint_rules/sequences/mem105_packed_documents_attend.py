@@ -15,7 +15,6 @@ from memlint.rule import (
     PADDING_COLLATORS,
     UNSLOTH,
     Config,
-    Example,
     Finding,
     Level,
     Rule,
@@ -112,40 +111,7 @@ RULE = Rule(
     name="packed-documents-attend",
     level=Level.ERROR,
     summary="packed or flattened documents attend to each other",
-    why=(
-        "Packing and padding-free batches put several documents in one row, and only positions "
-        "that begin again at 0 tell them apart. transformers before 4.53 reads them with flash "
-        "attention only. Later versions read them with any attention, but not where a key-value "
-        "cache is built (the default in a hand-written loop without activation checkpointing) or "
-        "where the collator drops them. Then each document attends to those before it. `wrapped` "
-        "packing and run_clm's `group_texts` mix documents by design: a hint."
-    ),
-    fix_safety=(
-        "Safe for `use_cache=False`: documents stay apart, as intended. Another packing strategy is "
-        "unsafe, since batches change. Advice where the attention or the collator has to change."
-    ),
     check=check,
     triggers=(LIBRARIES, frozenset({"packing", "padding_free", "Flattening", "group_texts"})),
-    references=("https://arxiv.org/abs/2402.13991",),
     skips=(UNSLOTH, OFF_CUDA),
-    examples=(
-        Example(
-            bad="""\
-from torch.utils.data import DataLoader
-from transformers import AutoModelForCausalLM, DataCollatorWithFlattening
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in DataLoader(dataset, collate_fn=DataCollatorWithFlattening()):
-    model(**batch).loss.backward()
-""",
-            good="""\
-from torch.utils.data import DataLoader
-from transformers import AutoModelForCausalLM, DataCollatorWithFlattening
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-for batch in DataLoader(dataset, collate_fn=DataCollatorWithFlattening()):
-    model(use_cache=False, **batch).loss.backward()
-""",
-        ),
-    ),
 )

@@ -17,7 +17,6 @@ from memlint.rule import (
     UNSLOTH,
     VISION,
     Config,
-    Example,
     Finding,
     Level,
     Rule,
@@ -63,58 +62,7 @@ RULE = Rule(
     name="dense-packing-mask",
     level=Level.WASTE,
     summary="packed or padding-free rows on attention that needs a T x T mask",
-    why=(
-        "Packing and padding-free batches lay documents end to end in one row of T tokens. PyTorch's "
-        "sdpa, the default, keeps them apart by a boolean mask of T x T: 64 MiB for 8 x 1,024 "
-        "tokens, 1 GiB for 4 x 8,192. With a mask the flash kernels cannot be used, so that packing "
-        "may be slower than padding, and the models' grouped keys and values are repeated for every "
-        "head. TRL before 1.16 warned of it. Attention over documents of given lengths needs no "
-        "mask: an installed flash implementation, or the runtime's, which needs no package beside "
-        "PyTorch."
-    ),
-    fix_safety=(
-        "Safe: the same attention up to rounding. `use_variable_length_attention` comes with "
-        "`pip install 'torch-memlint[runtime]'`, and refuses models whose layers mix documents by "
-        "other means. Advice only for versions that it is not tested with, and where the trainer "
-        "has no name."
-    ),
     check=check,
     triggers=(LIBRARIES, frozenset({"packing", "padding_free"})),
-    references=(
-        "https://huggingface.co/docs/trl/reducing_memory_usage",
-        "https://docs.pytorch.org/docs/stable/nn.attention.varlen.html",
-    ),
     skips=(UNSLOTH, VISION, OFF_CUDA),
-    examples=(
-        Example(
-            title="packed on the default attention",
-            bad="""\
-from trl import SFTConfig, SFTTrainer
-
-args = SFTConfig("out", max_length=8192, packing=True, per_device_train_batch_size=4)
-trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
-trainer.train()
-""",
-            good="""\
-from trl import SFTConfig, SFTTrainer
-from memlint_runtime import use_variable_length_attention
-
-args = SFTConfig("out", max_length=8192, packing=True, per_device_train_batch_size=4)
-trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=dataset)
-use_variable_length_attention(trainer.model)
-trainer.train()
-""",
-        ),
-        Example(
-            title="advice where the trainer has no name",
-            bad="""\
-from transformers import AutoModelForCausalLM
-from trl import SFTConfig, SFTTrainer
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", attn_implementation="sdpa")
-args = SFTConfig("out", padding_free=True, max_length=None)
-SFTTrainer(model, args=args, train_dataset=dataset).train()
-""",
-        ),
-    ),
 )

@@ -14,7 +14,6 @@ from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
     VISION,
-    Example,
     Finding,
     Level,
     Rule,
@@ -74,62 +73,7 @@ RULE = Rule(
     name="mixed-length-batches",
     level=Level.HINT,
     summary="padded batches of an encoder-decoder that mix short and long rows",
-    why=(
-        "Rows of a batch are padded to its longest. Causal language models can do without padding "
-        "(MEM103, MEM104); encoder-decoder models cannot, but rows of like length can be taken "
-        "together. With exponentially distributed lengths 63 % of a random batch of 8 is padding. "
-        "The largest batch, and so the peak, stays as large as it may be: what is won is time, and "
-        "memory on average. A hint, given only for batches of 8 or more whose rows are cut at 1,024 "
-        "tokens or later, both written in the script."
-    ),
-    fix_safety="Unsafe: batches are less random, and come in another order.",
     check=check,
     triggers=(LIBRARIES, frozenset({"DataCollatorForSeq2Seq"})),
-    references=("https://huggingface.co/docs/transformers/main_classes/trainer",),
     skips=(OFF_CUDA, VISION),
-    examples=(
-        Example(
-            title="summaries of long texts",
-            bad="""\
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    DataCollatorForSeq2Seq,
-    Seq2SeqTrainer,
-    Seq2SeqTrainingArguments,
-)
-
-
-def tokenize(rows):
-    return tokenizer(rows["text"], max_length=4096, truncation=True)
-
-
-model = AutoModelForSeq2SeqLM.from_pretrained("google/long-t5-tglobal-base")
-args = Seq2SeqTrainingArguments("out", per_device_train_batch_size=8)
-collator = DataCollatorForSeq2Seq(tokenizer, model)
-trainer = Seq2SeqTrainer(model, args, train_dataset=dataset, data_collator=collator)
-""",
-            good="""\
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    DataCollatorForSeq2Seq,
-    Seq2SeqTrainer,
-    Seq2SeqTrainingArguments,
-)
-
-
-def tokenize(rows):
-    return tokenizer(rows["text"], max_length=4096, truncation=True)
-
-
-model = AutoModelForSeq2SeqLM.from_pretrained("google/long-t5-tglobal-base")
-args = Seq2SeqTrainingArguments(
-    "out",
-    per_device_train_batch_size=8,
-    train_sampling_strategy="group_by_length",
-)
-collator = DataCollatorForSeq2Seq(tokenizer, model)
-trainer = Seq2SeqTrainer(model, args, train_dataset=dataset, data_collator=collator)
-""",
-        ),
-    ),
 )

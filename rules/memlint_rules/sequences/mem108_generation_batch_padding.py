@@ -14,7 +14,6 @@ from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
     UNSLOTH,
-    Example,
     Finding,
     Level,
     Rule,
@@ -57,58 +56,7 @@ RULE = Rule(
     name="generation-batch-padding",
     level=Level.WASTE,
     summary="micro-batches padded to the longest row of the generation batch",
-    why=(
-        "GRPO and RLOO generate completions for all micro-batches of an optimizer step (or of "
-        "several) together. TRL pads that batch to its longest prompt and its longest completion, "
-        "then cuts it into micro-batches and leaves the padding in. Completions differ in length "
-        "more than most data, so a micro-batch of short answers costs the activations and logits "
-        "of the longest one. The runtime's trainers trim each micro-batch to its own rows, and "
-        "forward each prompt once."
-    ),
-    fix_safety=(
-        "Safe: padding is masked, so that the loss stays what it was up to rounding; one import "
-        "changes. Unsafe, or advice only, on the terms of `MEM601`, whose fix is the same. Silent "
-        "where a generation batch is one micro-batch, and where the number of devices decides."
-    ),
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer"})),
-    references=(
-        "https://github.com/huggingface/trl/issues/7179",
-        "https://huggingface.co/docs/trl/grpo_trainer",
-    ),
-    examples=(
-        Example(
-            title="accumulation",
-            bad="""\
-from trl import GRPOConfig, GRPOTrainer
-
-args = GRPOConfig("out", gradient_accumulation_steps=4)
-GRPOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import GRPOConfig
-from memlint_runtime.trl import GRPOTrainer
-
-args = GRPOConfig("out", gradient_accumulation_steps=4)
-GRPOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-        ),
-        Example(
-            title="several steps of one generation",
-            bad="""\
-from trl import RLOOConfig, RLOOTrainer
-
-args = RLOOConfig("out", steps_per_generation=8)
-RLOOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-            good="""\
-from trl import RLOOConfig
-from memlint_runtime.trl import RLOOTrainer
-
-args = RLOOConfig("out", steps_per_generation=8)
-RLOOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, train_dataset=dataset).train()
-""",
-        ),
-    ),
 )

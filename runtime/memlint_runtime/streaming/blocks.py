@@ -14,19 +14,21 @@ Named hazards, each with a test that breaks without its guard:
 - A weight changed in place on the device would be lost: its version counter is compared when it
   goes home, and the host's bytes are renewed.
 - Memory freed under a copy: a copy under way is waited for before its target is freed.
+- Memory made in `torch.inference_mode` could not be written later: it is made as if outside.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from memlint_runtime.device_copies import Copies
-from memlint_runtime.streaming.slots import Slot, from_bytes
+from memlint_runtime.streaming.slots import Slot, from_bytes, outside_inference
 
-__all__ = ["ALIGNMENT", "Block"]
+__all__ = ["ALIGNMENT", "Block", "resident_parameters"]
 
 ALIGNMENT = 256
 
@@ -51,9 +53,9 @@ class Block:
         self._under_way = False
         self._flat: Tensor | None = None
         self._versions: list[int] = []
-        self._anchor = _anchor(module, slots)
         self.pack()
 
+    @outside_inference
     def pack(self) -> None:
         """Gather what the holders hold now in one piece of host memory."""
         offset = 0
@@ -75,11 +77,23 @@ class Block:
         return torch.empty(self.num_bytes, dtype=torch.uint8, device="cpu")
 
     def device(self, default: torch.device) -> torch.device:
-        """Where the block computes: with those of its own tensors that stay there."""
-        return default if self._anchor is None else self._anchor.device
+        """Where the block computes: with those of its own parameters that stay there.
+
+        Raises RuntimeError if these are on several devices.
+        """
+        places = {parameter.device for parameter in resident_parameters(self.module, self.slots)}
+        if len(places) > 1:
+            names = ", ".join(sorted(map(str, places)))
+            raise RuntimeError(
+                f"{self.label or type(self.module).__name__} streams its frozen weights, and its "
+                f"other parameters are on {names}: move the model to one device, "
+                "model.to(device), after the adapters are added"
+            )
+        return places.pop() if places else default
 
     # -- the device's memory -----------------------------------------------------------------
 
+    @outside_inference
     def fetch(self, device: torch.device, copies: Copies) -> None:
         """Start to copy the weights to `device`."""
         self.refresh()
@@ -159,14 +173,15 @@ class Block:
             self.pack()
 
 
-def _anchor(module: nn.Module, slots: list[Slot]) -> Tensor | None:
-    """A parameter of the module that stays on the device, if there is one."""
+def resident_parameters(root: nn.Module, slots: Iterable[Slot]) -> Iterator[Tensor]:
+    """The parameters of `root` that no slot holds, on a real device.
+
+    They are looked up each time: adapters come and go, and a conversion may replace parameters.
+    """
     streamed = {id(slot.parameter) for slot in slots if slot.parameter is not None}
-    for parameter in module.parameters():
-        # Buffers are replaced by others when a model moves, parameters are not.
+    for parameter in root.parameters():
         if id(parameter) not in streamed and parameter.device.type != "meta":
-            return parameter
-    return None
+            yield parameter
 
 
 def _version(slot: Slot) -> int:

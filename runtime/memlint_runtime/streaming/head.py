@@ -61,6 +61,11 @@ class HeadTiles:
         self.block.refresh()
         return self._whole.index_select(0, entries.to(self._whole.device)).to(device)
 
+    def release(self) -> None:
+        """Drop the tile that is on its way: a sweep that failed leaves one."""
+        ahead, self._ahead = self._ahead, None
+        self._drop(ahead)
+
     @property
     def _whole(self) -> Tensor:
         return self.block.slots[0].home

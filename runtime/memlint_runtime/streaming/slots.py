@@ -8,16 +8,21 @@ trained parameters and adapters get no slot: they stay on the device.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-__all__ = ["Slot", "adapter_parameters", "as_bytes", "from_bytes", "slots_of"]
+__all__ = ["Slot", "adapter_parameters", "as_bytes", "from_bytes", "outside_inference", "slots_of"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 @dataclass(eq=False)
@@ -83,6 +88,19 @@ class Slot:
                 "unfrozen, but streamed weights get no gradient: undo() the streaming, unfreeze, "
                 "and stream what stays frozen"
             )
+
+
+def outside_inference(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Make tensors that outlive `torch.inference_mode`, and may be written in place after it."""
+
+    @wraps(function)
+    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if not torch.is_inference_mode_enabled():
+            return function(*args, **kwargs)
+        with torch.inference_mode(False), torch.no_grad():
+            return function(*args, **kwargs)
+
+    return wrapped
 
 
 def as_bytes(tensor: Tensor) -> Tensor:
@@ -185,6 +203,12 @@ def _int8_slots(module: Any, name: str, parameter: Any, state: Any) -> Iterator[
 
 
 def _is_dense(tensor: Tensor) -> bool:
-    if tensor.layout != torch.strided or tensor.numel() == 0:
+    if _is_opaque(tensor) or tensor.layout != torch.strided or tensor.numel() == 0:
         return False
     return bool(torch.ops.aten.is_non_overlapping_and_dense.default(tensor))
+
+
+def _is_opaque(tensor: Tensor) -> bool:
+    """Whether a tensor may have no memory of its own: it computes by itself, and is no fake."""
+    own: Any = type(tensor).__torch_dispatch__
+    return own != Tensor.__torch_dispatch__ and not isinstance(tensor, FakeTensor)

@@ -42,13 +42,19 @@ from torch.utils._pytree import tree_leaves, tree_map
 from memlint_runtime.device_copies import Copies
 from memlint_runtime.integrations import Patch, unwrap
 from memlint_runtime.integrations.patching import bound_to
-from memlint_runtime.streaming.blocks import Block
+from memlint_runtime.streaming.blocks import Block, resident_parameters
 from memlint_runtime.streaming.embedding import stream_embedding
 from memlint_runtime.streaming.head import HeadTiles, is_tiled_now
 from memlint_runtime.streaming.order import Phase
 from memlint_runtime.streaming.page_lock import PageLock
+from memlint_runtime.streaming.passes import Passes
 from memlint_runtime.streaming.ring import Ring
-from memlint_runtime.streaming.slots import Slot, adapter_parameters, slots_of
+from memlint_runtime.streaming.slots import (
+    Slot,
+    adapter_parameters,
+    outside_inference,
+    slots_of,
+)
 
 __all__ = ["StreamedWeights", "stream_frozen_weights", "streamed_weights_of"]
 
@@ -147,10 +153,9 @@ class StreamedWeights(Patch):
         self.ring = Ring([], 0, self.device, None, self._prepare)
         self.ends: _Ends | None = None
         self.head_tiles: HeadTiles | None = None
-        self._depth = 0
+        self._passes = Passes()
         self._backwards: set[int] = set()
         self._home_device = next(iter(model.parameters())).device
-        self._anchor: Tensor | None = None
         self.on_undo(self._restore)
 
     @property
@@ -160,7 +165,8 @@ class StreamedWeights(Patch):
 
     def device(self) -> torch.device:
         """Where what is not streamed lives now, and so where blocks compute."""
-        return self._home_device if self._anchor is None else self._anchor.device
+        found = next(resident_parameters(self.owner, self._slots()), None)
+        return self._home_device if found is None else found.device
 
     def install(self, capacity_bytes: int, copies: Copies | None, ends: _Ends) -> None:
         """Put the hooks in place."""
@@ -169,7 +175,6 @@ class StreamedWeights(Patch):
             slot = Slot(ends.head, "weight", ends.head._parameters["weight"])
             name = "the output head"
             self.blocks.append(Block(len(self.blocks), name, ends.head, [slot]))
-        self._anchor = _resident_parameter(self.owner, list(self._slots()), ends.parameters)
         self.ring = Ring(self.blocks, capacity_bytes, self.device, copies, self._prepare)
         if ends.head is not None:
             self.head_tiles = HeadTiles(self.blocks[-1], self.ring, self.owner)
@@ -252,20 +257,19 @@ class StreamedWeights(Patch):
     def _begin_pass(self, module: Any, args: Any, kwargs: Any) -> Any:
         if torch._C._current_graph_task_id() != -1:
             return None
-        self._depth += 1
-        if self._depth > 1:
+        if not self._passes.begin(module):
             return None
         self._backwards.clear()
-        self.ring.release_all()
+        self._release_all()
         self.ring.fetch_ahead()
         return _moved((args, kwargs), self.device())
 
     def _end_pass(self, module: Any, args: Any, outputs: Any) -> None:
         if torch._C._current_graph_task_id() != -1:
             return
-        self._depth = max(self._depth - 1, 0)
-        if self._depth == 0:
+        if self._passes.end(module):
             self.ring.leave()
+            self._drop_tiles()
             if not torch.is_grad_enabled():
                 self.ring.release_all()
 
@@ -273,7 +277,16 @@ class StreamedWeights(Patch):
         self._backwards.discard(backward)
         # A reentrant checkpoint's backward ends within another.
         if not self._backwards:
-            self.ring.release_all()
+            self._release_all()
+
+    def _release_all(self) -> None:
+        """Give all memory on the device back."""
+        self.ring.release_all()
+        self._drop_tiles()
+
+    def _drop_tiles(self) -> None:
+        if self.head_tiles is not None:
+            self.head_tiles.release()
 
     # -- what others do with the model -------------------------------------------------------
 
@@ -340,7 +353,7 @@ class StreamedWeights(Patch):
 
     def _restore(self) -> None:
         """Bring all weights to the device, for good."""
-        self.ring.release_all()
+        self._release_all()
         for block in self.blocks:
             device = block.device(self.device())
             block.settle(device, self.ring.copies_on(device))
@@ -422,19 +435,12 @@ def _shared(root: nn.Module, blocks: Sequence[nn.Module]) -> set[int]:
     return shared.union(*({id(p) for p in module.parameters()} for module in twice))
 
 
-def _resident_parameter(root: nn.Module, slots: list[Slot], ends: set[int]) -> Tensor | None:
-    streamed = ends | {id(slot.parameter) for slot in slots}
-    for parameter in root.parameters():
-        if id(parameter) not in streamed and parameter.device.type != "meta":
-            return parameter
-    return None
-
-
 def _home_of_block(block: Block) -> Tensor:
     block.refresh()
     return block.slots[0].home
 
 
+@outside_inference
 def _home_of_slot(slot: Slot) -> Tensor:
     present = slot.present()
     if present is not slot.home:

@@ -12,6 +12,7 @@ import pytest
 
 from memlint.api.extract.build import encode, read
 from memlint.api.extract.releases import FLOORS, fetch, released, releases
+from memlint.api.extract.schemas import PACKAGES as SCHEMA_PACKAGES
 from memlint.api.records import parameters
 from memlint.api.tables import PACKAGES, Table, table
 
@@ -219,7 +220,7 @@ def test_another_wheel_than_the_listed_one_is_refused(tmp_path: Path) -> None:
 
 def test_the_tables_hold_the_listed_releases() -> None:
     listed = releases()
-    assert tuple(listed) == tuple(FLOORS) == PACKAGES
+    assert tuple(listed) == tuple(FLOORS) == (*PACKAGES, *SCHEMA_PACKAGES)
     for package, versions in listed.items():
         assert table(package).releases == tuple(versions)
     assert json.dumps(listed)

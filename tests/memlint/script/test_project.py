@@ -269,7 +269,7 @@ def test_settings_of_another_file_have_no_place_here(tmp_path: Path) -> None:
     assert set_option(script, script.configs[0], "packing", "True") is None
 
 
-def test_trainers_derived_in_another_file_are_known_by_name_alone(tmp_path: Path) -> None:
+def test_trainers_derived_in_another_file_are_trainers(tmp_path: Path) -> None:
     script = read_in(
         tmp_path,
         {
@@ -277,7 +277,89 @@ def test_trainers_derived_in_another_file_are_known_by_name_alone(tmp_path: Path
             "train.py": "from own import Own\nOwn(model)\n",
         },
     )
-    assert not script.trainers
+    (trainer,) = script.trainers
+    assert trainer.kind == "transformers.Trainer"
+    assert trainer.subclass is not None
+    assert not script.classes
+
+
+@pytest.mark.parametrize(
+    ("imported", "batch"),
+    [
+        ("from options import BATCH", "BATCH"),
+        ("import options", "options.BATCH"),
+        ("import options", "options.SFT['rows']"),
+        ("from options import Options\noptions = Options()", "options.rows"),
+        ("from options import ready", "ready.rows"),
+    ],
+)
+def test_data_of_another_file_are_values(tmp_path: Path, imported: str, batch: str) -> None:
+    script = read_in(
+        tmp_path,
+        {
+            "options.py": """
+                from dataclasses import dataclass
+                BATCH = 4
+                SFT = {"rows": BATCH}
+                @dataclass
+                class Options:
+                    rows: int = 4
+                ready = Options()
+            """,
+            "train.py": f"""
+                {imported.replace(chr(10), chr(10) + " " * 16)}
+                from trl import SFTConfig
+                config = SFTConfig("out", per_device_train_batch_size={batch})
+            """,
+        },
+    )
+    (config,) = script.configs
+    assert config.setting("per_device_train_batch_size").value == 4
+    assert set_option(script, config, "per_device_train_batch_size", "2") is None
+
+
+def test_arguments_of_another_file_are_parsed(tmp_path: Path) -> None:
+    script = read_in(
+        tmp_path,
+        {
+            "arguments.py": """
+                from dataclasses import dataclass, field
+                import transformers
+                @dataclass
+                class Arguments(transformers.TrainingArguments):
+                    cache_dir: str = field(default="cache")
+            """,
+            "train.py": """
+                from arguments import Arguments
+                from transformers import HfArgumentParser, Trainer
+                (args,) = HfArgumentParser(Arguments).parse_args_into_dataclasses()
+                Trainer(model, args).train()
+            """,
+        },
+    )
+    (trainer,) = script.trainers
+    assert trainer.config is not None
+    assert trainer.config.fed_by_parser
+
+
+def test_arguments_of_two_ways_to_parse_are_one_configuration(tmp_path: Path) -> None:
+    script = read_in(
+        tmp_path,
+        {
+            "train.py": """
+                import sys
+                from transformers import HfArgumentParser, Trainer, TrainingArguments
+                parser = HfArgumentParser(TrainingArguments)
+                if sys.argv[1].endswith(".json"):
+                    (args,) = parser.parse_json_file(sys.argv[1])
+                else:
+                    (args,) = parser.parse_args_into_dataclasses()
+                Trainer(model, args).train()
+            """,
+        },
+    )
+    (trainer,) = script.trainers
+    assert trainer.config is not None
 
 
 def test_circles_are_cut(tmp_path: Path) -> None:

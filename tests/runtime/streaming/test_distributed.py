@@ -28,6 +28,8 @@ def _work(rank: int, folder: str) -> None:
         generator = torch.Generator().manual_seed(rank)
         optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
         for _ in range(3):
+            with parallel.no_sync():
+                parallel(**batch(generator), use_cache=False).loss.backward()
             parallel(**batch(generator), use_cache=False).loss.backward()
             optimizer.step()
             optimizer.zero_grad()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import Any
+import dataclasses
 
 import pytest
 import torch
-from accelerate import init_empty_weights
 from memlint_runtime import fuse_causal_lm_loss, stream_frozen_weights
-from peft import LoraConfig, get_peft_model
-from transformers import LlamaConfig, LlamaForCausalLM
-from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+from memlint_runtime.streaming.blocks import Block
 
+from tests import streaming_exact
 from tests.runtime.streaming.schedulers import SCHEDULERS
 from tests.runtime.streaming.training import (
     FAMILIES,
@@ -29,43 +26,52 @@ pytestmark = [
     pytest.mark.usefixtures("poisoned"),
 ]
 
-# Each adapter with each checkpointing, every copy late or at once in turn.
-WAYS = [
-    (dora, checkpointing, list(SCHEDULERS)[number % 2])
-    for number, (dora, checkpointing) in enumerate(
-        itertools.product([False, True], ["none", "reentrant", "non-reentrant"])
-    )
-]
 
-
-@pytest.mark.parametrize(("dora", "checkpointing", "scheduler"), WAYS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_ten_steps_of_each_architecture(
-    family: str, dora: bool, checkpointing: str, scheduler: str
-) -> None:
-    case = Case(family, dora=dora, checkpointing=checkpointing)
-    streamed = compare(case, SCHEDULERS[scheduler]())
+def test_ten_steps_of_each_architecture(family: str) -> None:
+    """With each adapter, checkpointing and scheduler in turn."""
+    number = list(FAMILIES).index(family)
+    case = Case(
+        family,
+        dora=number % 2 == 0,
+        checkpointing=streaming_exact.CHECKPOINTING[number % 3],
+    )
+    streamed = compare(case, list(SCHEDULERS.values())[number // 2 % 2]())
     assert streamed.ring.peak_bytes <= max(
         streamed.ring.capacity_bytes, *(block.num_bytes for block in streamed.blocks)
     )
 
 
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
-@pytest.mark.parametrize("checkpointing", ["none", "reentrant", "non-reentrant"])
-@pytest.mark.parametrize("offload", [False, True])
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("tied", [False, True])
-def test_everything_together(
-    tied: bool, fused: bool, offload: bool, checkpointing: str, scheduler: str
+@pytest.mark.parametrize("cell", streaming_exact.sample(36, seed=0), ids=str)
+def test_a_share_of_all_combinations(cell: streaming_exact.Cell) -> None:
+    """The whole product is `python -m tests.streaming_exact`."""
+    refusal = streaming_exact.compare(cell, steps=2)
+    assert refusal is None or cell.objective == "grpo"
+
+
+def test_the_share_has_each_value_of_each_axis() -> None:
+    cells = streaming_exact.sample(36, seed=0)
+    for axis in dataclasses.fields(streaming_exact.Cell):
+        wanted = {getattr(cell, axis.name) for cell in streaming_exact.CELLS}
+        assert {getattr(cell, axis.name) for cell in cells} == wanted
+
+
+def test_the_comparison_notices_a_wrong_byte(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    case = Case(
-        checkpointing=checkpointing,
-        accumulate=2,
-        offload=offload,
-        fused=fused,
-        changes={"tie_word_embeddings": tied},
-    )
-    compare(case, SCHEDULERS[scheduler](), steps=3)
+    use = Block.use
+
+    def wrong(self: Block) -> None:
+        use(self)
+        if self.index == 2 and self._flat is not None:
+            self._flat[0] ^= 1
+
+    monkeypatch.setattr(Block, "use", wrong)
+    cells = [cell for cell in streaming_exact.CELLS if cell.family == "llama"][:1]
+    assert streaming_exact.run_cells(cells, steps=1) == 1
+    printed = capsys.readouterr().out
+    assert "DIFFERS llama logits LoRA none x1 untied" in printed
+    assert "0 equal, 0 refused, 1 failed" in printed
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -112,51 +118,7 @@ def test_a_fused_loss_reads_the_head_in_tiles(
     assert streamed.ring.peak_bytes <= 2 * largest
 
 
-WIDTHS = {
-    "8B": {"hidden_size": 4096, "intermediate_size": 14336, "heads": 32},
-    "70B": {"hidden_size": 8192, "intermediate_size": 28672, "heads": 64},
-}
-
-
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", streaming_exact.WIDTHS)
 def test_blocks_of_real_size(width: str) -> None:
-    """Two layers in bf16: buffers of 0.4 and 1.7 GB, reused while their views are in use."""
-    sizes = WIDTHS[width]
-    config = LlamaConfig(
-        hidden_size=sizes["hidden_size"], intermediate_size=sizes["intermediate_size"],
-        num_hidden_layers=2, num_attention_heads=sizes["heads"], num_key_value_heads=8,
-        vocab_size=256,
-    )  # fmt: skip
-    previous = torch.get_default_dtype()
-    torch.set_default_dtype(torch.bfloat16)
-    try:
-        torch.manual_seed(0)
-        with init_empty_weights():
-            model: Any = LlamaForCausalLM(config)
-        model.to_empty(device="cpu")
-        # Drawing normal numbers takes longer than the test: a short row of them, repeated.
-        draw = torch.randn(65521) * 0.02
-        for parameter in model.parameters():
-            count = parameter.numel()
-            repeated = draw.repeat(-(-count // draw.numel()))[:count].view(parameter.shape)
-            parameter.data.copy_(repeated if parameter.dim() > 1 else torch.ones(count))
-        model.model.rotary_emb = LlamaRotaryEmbedding(config)
-    finally:
-        torch.set_default_dtype(previous)
-    lora = LoraConfig(r=8, target_modules=["q_proj", "down_proj"], init_lora_weights=False)
-    model = get_peft_model(model, lora)
-    ids = torch.arange(8)[None]
-
-    def gradients() -> list[torch.Tensor]:
-        model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
-        found = [p.grad.clone() for p in model.parameters() if p.grad is not None]
-        model.zero_grad()
-        return found
-
-    expected = gradients()
-    # One buffer: each block takes the other's place, forward and backward.
-    streamed = stream_frozen_weights(model, copies=SCHEDULERS["at the last moment"](), buffers=1)
-    for _ in range(2):
-        for one, other in zip(expected, gradients(), strict=True):
-            assert torch.equal(one, other)
-    assert streamed.ring.fetches >= 6
+    """Buffers of 0.4 and 1.7 GB, reused while their views are in use; more steps by command."""
+    assert streaming_exact.compare_size(width, "at the last moment", steps=2, tokens=4) >= 6

@@ -12,10 +12,10 @@ import pytest
 import torch
 from memlint_runtime import load_streamed, stream_frozen_weights
 from memlint_runtime.streaming import streamed_weights_of
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from tests.runtime.shared_prompt.training import saved_model
+from tests.runtime.shared_prompt.training import saved_model, tokenizer
 from tests.runtime.streaming.schedulers import DelayedCopies
 from tests.runtime.streaming.training import Case, assert_same, base, train
 
@@ -119,21 +119,38 @@ def test_peak_of_host_memory_is_the_store(tmp_path: Path) -> None:
     assert peak < 1.4 * store
 
 
-def test_the_recipe_of_the_docs_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("quantization", ["nf4", None])
+def test_the_recipe_of_the_docs_runs(quantization: str | None, tmp_path: Path) -> None:
     """With a tiny model in place of the one that does not fit."""
     text = (ROOT / "docs" / "streaming.md").read_text(encoding="utf-8")
     code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
     model = saved_model(tmp_path / "model")
-    assert '"meta-llama/Llama-3.3-70B-Instruct"' in code
-    code = code.replace('"meta-llama/Llama-3.3-70B-Instruct"', repr(model))
-    code = code.replace('quantization="nf4"', 'quantization="nf4", min_bytes=0')
-    rows = "Dataset.from_dict({'text': ['w1 w2 w3 w4', 'w5 w6 w7'] * 8})"
-    code = re.sub(r"load_dataset\(.*?\)", rows, code)
-    code = code.replace("from datasets import load_dataset", "from datasets import Dataset")
-    code = code.replace("bf16=True", "bf16=False, use_cpu=True, report_to=[], max_steps=3")
-    code = code.replace('"adapter"', repr(str(tmp_path / "adapter")))
-    code = code.replace('"out"', repr(str(tmp_path / "out")))
-    namespace: dict[str, Any] = {}
+    for stands, instead in [
+        ('"meta-llama/Llama-3.3-70B-Instruct"', repr(model)),
+        ('quantization="nf4"', f"quantization={quantization!r}, min_bytes=0"),
+        ("from datasets import load_dataset", "from datasets import Dataset"),
+        (
+            'load_dataset("trl-lib/Capybara", split="train")',
+            "Dataset.from_dict({'text': ['w1 w2 w3 w4', 'w5 w6 w7'] * 8})",
+        ),
+        (
+            "bf16=True",
+            "bf16=False, use_cpu=True, report_to=[], max_steps=3, disable_tqdm=True",
+        ),
+        # A tokenizer of words: its name in the folder's configuration would bring another.
+        ("AutoTokenizer.from_pretrained(name)", "tokenizer()"),
+        ('"adapter"', repr(str(tmp_path / "adapter"))),
+        ('"out"', repr(str(tmp_path / "out"))),
+    ]:
+        assert stands in code
+        code = code.replace(stands, instead)
+    namespace: dict[str, Any] = {"tokenizer": tokenizer}
     exec(compile(code, "docs/streaming.md", "exec"), namespace)
-    assert (tmp_path / "adapter" / "adapter_model.safetensors").is_file()
-    assert streamed_weights_of(namespace["model"]) is not None
+    streamed = streamed_weights_of(namespace["model"])
+    assert streamed is not None
+    assert streamed.ring.fetches > 10
+    losses = [e["train_loss"] for e in namespace["trainer"].state.log_history if "train_loss" in e]
+    assert losses[0] > 1
+    base = AutoModelForCausalLM.from_pretrained(model)
+    again = PeftModel.from_pretrained(base, tmp_path / "adapter")
+    assert any(p.abs().sum() > 0 for n, p in again.named_parameters() if "lora_B" in n)

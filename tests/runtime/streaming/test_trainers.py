@@ -65,7 +65,10 @@ TRAINERS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 }
 
 
-def curve(kind: str, path: str, folder: Path, *, scheduler: str | None, fused: bool) -> Any:
+def curve(
+    kind: str, path: str, folder: Path, *, scheduler: str | None, fused: bool, rounds: int = 1
+) -> Any:
+    """Losses and trained weights; `rounds` trainers one after another over one model."""
     set_seed(0)
     trainer_type, config, options = TRAINERS[kind]
     model = AutoModelForCausalLM.from_pretrained(path)
@@ -80,17 +83,19 @@ def curve(kind: str, path: str, folder: Path, *, scheduler: str | None, fused: b
         disable_tqdm=True, **options,
     )  # fmt: skip
     more = {"reward_funcs": reward} if kind == "grpo" else {}
-    trainer = trainer_type(
-        model=model, args=args, train_dataset=_data(kind), processing_class=tokenizer(), **more
-    )
-    if fused:
-        fuse_trl_losses(trainer)
-    trainer.train()
+    losses = []
+    for _ in range(rounds):
+        trainer = trainer_type(
+            model=model, args=args, train_dataset=_data(kind), processing_class=tokenizer(), **more
+        )
+        if fused:
+            fuse_trl_losses(trainer)
+        trainer.train()
+        losses += [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     if streamed is not None:
         assert streamed.ring.fetches > 10
         assert streamed.ring.resident_bytes == 0
     weights = [p.detach().clone() for p in model.parameters() if p.requires_grad]
-    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     return losses, weights
 
 
@@ -104,3 +109,14 @@ def test_trainers(kind: str, fused: bool, model_path: str, tmp_path: Path) -> No
         losses, weights = curve(kind, model_path, tmp_path, scheduler=scheduler, fused=fused)
         assert losses == expected
         assert all(torch.equal(one, other) for one, other in zip(weights, wanted, strict=True))
+
+
+def test_two_trainers_over_one_model(model_path: str, tmp_path: Path) -> None:
+    runs = [
+        curve("sft", model_path, tmp_path, scheduler=scheduler, fused=False, rounds=2)
+        for scheduler in (None, "at the last moment")
+    ]
+    (expected, wanted), (losses, weights) = runs
+    assert len(losses) == 6
+    assert losses == expected
+    assert all(torch.equal(one, other) for one, other in zip(weights, wanted, strict=True))

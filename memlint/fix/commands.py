@@ -1,0 +1,126 @@
+"""Edits of launch commands: a flag's value where it is a plain word, its name, the flag itself.
+
+Quotes, continued lines and all other words stay. The file is read again: its commands must be the
+old ones but for what the edits say, else the new text is thrown away.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from memlint.fix.apply import Applied
+from memlint.fix.draft import Splice
+from memlint.fix.spans import FixError
+from memlint.fix.splicing import TextEdit, spliced
+from memlint.recipes.commands import document_of, kind_of_command
+from memlint.recipes.document import MappingNode
+from memlint.recipes.launch import Command, Flag, kind_of, read_commands
+from memlint.rule.edits import Edit, RemoveItem, RenameItem, ReplaceExpression, SetItem
+from memlint.source import Source, Span
+
+_WORD = re.compile(r"[\w./:+-]+")
+_BEFORE = re.compile(rb"(?:[ \t]|\\\r?\n)+\Z")
+_ADVICE = "the value is no plain word of the command"
+
+
+def apply_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Applied:
+    """Carry out ``fixes`` on a file of launch commands, each as a whole or not at all."""
+    commands = read_commands(source.text, kind_of(source.path) or "shell")
+    taken: list[Splice] = []
+    accepted: list[int] = []
+    postponed: list[int] = []
+    refused: dict[int, str] = {}
+    for number, edits in enumerate(fixes):
+        try:
+            wanted = [_splice(source, commands, edit) for edit in edits]
+        except FixError as error:
+            refused[number] = str(error)
+            continue
+        if any(one.span.overlaps(other.span) for one in wanted for other in taken):
+            postponed.append(number)
+            continue
+        taken += [one for one in wanted if one not in taken]
+        accepted.append(number)
+    taken.sort(key=lambda one: one.span)
+    text = spliced(source.data, taken).decode("utf-8", "surrogatepass")
+    if not _has_same_shape(commands, read_commands(text, kind_of(source.path) or "shell")):
+        reason = "memlint's fix went wrong and was thrown away, please report this"
+        return Applied(source.text, refused=dict.fromkeys(range(len(fixes)), reason))
+    changes = tuple(TextEdit(one.span, one.text) for one in taken)
+    return Applied(text, tuple(accepted), tuple(postponed), refused, changes)
+
+
+def _has_same_shape(before: Sequence[Command], after: Sequence[Command]) -> bool:
+    return [(one.program, one.target and one.target.text) for one in before] == [
+        (one.program, one.target and one.target.text) for one in after
+    ]
+
+
+def _splice(source: Source, commands: Sequence[Command], edit: Edit) -> Splice:
+    match edit:
+        case ReplaceExpression(span=span, source=text):
+            return Splice(span, text)
+        case SetItem(mapping=span, key=key, source=text):
+            flag = _flag(commands, span, key)
+            if not flag.is_plain_word or not isinstance(flag.value, str):
+                raise FixError(_ADVICE)
+            return Splice(flag.span, _word(text, flag.value))
+        case RemoveItem(mapping=span, key=key):
+            flag = _flag(commands, span, key)
+            end = max(flag.span.end, flag.option_span.end)
+            if flag.span.start < flag.option_span.start or (
+                not flag.is_plain_word and flag.value is not True
+            ):
+                raise FixError(_ADVICE)
+            before = _BEFORE.search(source.data[: flag.option_span.start])
+            start = before.start() if before else flag.option_span.start
+            return Splice(Span(start, end), "")
+        case RenameItem(mapping=span, old=old, new=new):
+            flag = _flag(commands, span, old)
+            written = source.slice(flag.option_span)
+            name = re.search(r"[\w-]+=?\Z", written)
+            if name is None:
+                raise FixError(_ADVICE)
+            equals = "=" if written.endswith("=") else ""
+            dashed = "-" in name[0].strip("-") and "_" not in name[0]
+            lead = "-" * (len(name[0]) - len(name[0].lstrip("-")))
+            text = lead + (new.replace("_", "-") if dashed else new) + equals
+            return Splice(flag.option_span, written[: name.start()] + text)
+    raise FixError("a command cannot be changed that way")
+
+
+def _flag(commands: Sequence[Command], span: Span, key: str) -> Flag:
+    """The flag that an edit names; raises FixError where the command does not give it."""
+    for command in commands:
+        kind = kind_of_command(command)
+        if kind is None or not command.span.contains(span):
+            continue
+        for mapping in _mappings(document_of(command, kind).root):
+            entry = mapping.entry(key) if mapping.span == span else None
+            if entry is not None:
+                for flag in command.settings:
+                    if flag.option_span == entry.key.span:
+                        return flag
+    raise FixError("the command does not give the option")
+
+
+def _mappings(root: MappingNode) -> Iterator[MappingNode]:
+    yield root
+    yield from (value for _, value in root.entries if isinstance(value, MappingNode))
+
+
+def _word(source: str, old: str) -> str:
+    """A Python literal as a word of the shell; raises FixError where it is none."""
+    dotted = re.fullmatch(r"torch\.(\w+)", source.strip())
+    try:
+        value = dotted[1] if dotted else ast.literal_eval(source)
+    except (ValueError, SyntaxError):
+        raise FixError(_ADVICE) from None
+    text = "null" if value is None else str(value)
+    if isinstance(value, bool) and old in ("true", "false"):
+        text = text.lower()
+    if not _WORD.fullmatch(text):
+        raise FixError(_ADVICE)
+    return text

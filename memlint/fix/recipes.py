@@ -1,0 +1,378 @@
+"""Edits of recipes: keys set, removed and renamed by splices into the file's own bytes.
+
+What no edit names is copied: comments, order, quotes, anchors, indentation, line ends. The new
+text is read again, and its values must be the old ones with the edits made, else it is thrown away.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from memlint.fix.apply import Applied
+from memlint.fix.draft import Splice
+from memlint.fix.spans import FixError
+from memlint.fix.splicing import TextEdit, spliced
+from memlint.recipes.document import (
+    Document,
+    DocumentError,
+    Entry,
+    MappingNode,
+    Node,
+    Scalar,
+    SequenceNode,
+    read_document,
+    values,
+)
+from memlint.rule.edits import Edit, RemoveItem, RenameItem, ReplaceExpression, SetItem
+from memlint.source import Source, Span
+
+_WRONG = "memlint's fix went wrong and was thrown away, please report this"
+# Plain scalars that mean the string they show, in block and in flow.
+_BARE = re.compile(r"[A-Za-z_./][\w./-]*")
+
+_COMMENT = re.compile(rb"(?m)(?:^|(?<=\s))#")
+
+
+class _Recipe:
+    """A recipe that edits are made to."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        try:
+            self.document: Document = read_document(source)
+        except DocumentError as error:
+            raise FixError(f"the file cannot be rewritten: {error}") from None
+        self.newline = "\r\n" if b"\r\n" in source.data else "\n"
+        self.capitals = _writes_capitals(source, self.document.root)
+
+    def mapping(self, span: Span) -> MappingNode:
+        """The mapping at ``span``; raises FixError."""
+        for node in _nodes(self.document.root):
+            if isinstance(node, MappingNode) and node.span == span:
+                return node
+        raise FixError("there is no mapping at the place of the fix")
+
+    def entry(self, span: Span, key: str) -> Entry:
+        """The entry of ``key``; raises FixError."""
+        entry = self.mapping(span).entry(key)
+        if entry is None:
+            raise FixError(f"there is no key {key!r} at the place of the fix")
+        return entry
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def written(self, value: object, *, flow: bool) -> str:
+        """``value`` on one line."""
+        if self.document.json:
+            return json.dumps(value)
+        match value:
+            case bool():
+                text = "true" if value else "false"
+                return text.capitalize() if self.capitals else text
+            case None:
+                return "null"
+            case int() | float():
+                return _number(value)
+            case str():
+                return self._string(value)
+            case list() | tuple():
+                return f"[{', '.join(self.written(one, flow=True) for one in value)}]"
+            case dict():
+                inner = ", ".join(
+                    f"{self._string(str(key))}: {self.written(one, flow=True)}"
+                    for key, one in value.items()
+                )
+                return f"{{{inner}}}"
+        raise FixError("the value cannot be written into a recipe")
+
+    def _string(self, value: str) -> str:
+        if _BARE.fullmatch(value):
+            import yaml
+
+            if yaml.safe_load(value) == value:
+                return value
+        return json.dumps(value, ensure_ascii=False)
+
+    def entry_text(self, key: str, value: object, indent: str) -> str:
+        """``key: value`` of a block mapping; mappings stand below their key."""
+        name = self._string(key)
+        if isinstance(value, dict) and value:
+            below = indent + "  "
+            inner = [below + self.entry_text(str(k), one, below) for k, one in value.items()]
+            return self.newline.join([f"{name}:", *inner])
+        return f"{name}: {self.written(value, flow=False)}"
+
+    # -- edits -----------------------------------------------------------------------------------
+
+    def splices(self, edit: Edit) -> list[Splice]:
+        """What one edit replaces; raises FixError."""
+        match edit:
+            case SetItem(mapping=span, key=key, source=source):
+                return [self._set(self.mapping(span), key, _literal(source))]
+            case ReplaceExpression(span=span, source=source):
+                return [self._replace(self._node(span), _literal(source))]
+            case RemoveItem(mapping=span, key=key):
+                return [self._remove(self.mapping(span), self.entry(span, key))]
+            case RenameItem(mapping=span, old=old, new=new):
+                if self.mapping(span).entry(new) is not None:
+                    raise FixError(f"the key {new!r} is there already")
+                name = self.entry(span, old).key
+                return [Splice(name.span, self._quoted_like(name, new))]
+        raise FixError("a recipe cannot be changed that way")
+
+    def _node(self, span: Span) -> Node:
+        for node in _nodes(self.document.root):
+            if node.span == span:
+                return node
+        raise FixError("there is no value at the place of the fix")
+
+    def _quoted_like(self, name: Scalar, text: str) -> str:
+        old = self.source.slice(name.span)
+        return f"{old[0]}{text}{old[0]}" if old[:1] in ("'", '"') else self._string(text)
+
+    def _set(self, mapping: MappingNode, key: str, value: object) -> Splice:
+        entry = mapping.entry(key)
+        if entry is not None:
+            return self._replace(entry.value, value, entry.key)
+        if mapping.anchored:
+            raise FixError("other places refer to the mapping")
+        if mapping.flow:
+            return self._insert_in_flow(mapping, key, value)
+        return self._insert_in_block(mapping, key, value)
+
+    def _replace(self, node: Node, value: object, key: Scalar | None = None) -> Splice:
+        if getattr(node, "anchored", False):
+            raise FixError("other places refer to the value")
+        if isinstance(node, MappingNode | SequenceNode) and not node.flow:
+            raise FixError("a block stands at the place of the fix")
+        if isinstance(node, Scalar) and (node.block or node.tagged):
+            raise FixError("a block or a tagged value stands at the place of the fix")
+        text = self.written(value, flow=True)
+        if node.span.start == node.span.end and key is not None:
+            text = f" {text}"  # ``key:`` without a value
+            colon = self.source.data.index(b":", key.span.end) + 1
+            return Splice(Span(colon, colon), text)
+        return Splice(node.span, text)
+
+    def _insert_in_flow(self, mapping: MappingNode, key: str, value: object) -> Splice:
+        name = json.dumps(key) if self.document.json else self._string(key)
+        item = f"{name}: {self.written(value, flow=True)}"
+        if not mapping.entries:
+            return Splice(Span(mapping.span.start + 1, mapping.span.start + 1), item)
+        after = _neighbour(mapping, key)
+        line = self.source.line_starts[self.source.line(after.key.span.start)]
+        before = self.source.data[line : after.key.span.start].decode("utf-8", "replace")
+        lead = f",{self.newline}{before}" if not before.strip() else ", "
+        return Splice(Span(after.value.span.end, after.value.span.end), f"{lead}{item}", rank=1)
+
+    def _insert_in_block(self, mapping: MappingNode, key: str, value: object) -> Splice:
+        after = _neighbour(mapping, key)
+        data = self.source.data
+        first = mapping.entries[0].key.span.start
+        line_start = self.source.line_starts[self.source.line(first)]
+        indent = " " * len(data[line_start:first].decode("utf-8", "replace"))
+        end = after.key.span.start + len(
+            data[after.key.span.start : max(after.value.span.end, after.key.span.end)].rstrip()
+        )
+        if isinstance(after.value, Scalar) and after.value.block:
+            header = data[after.value.span.start : after.value.span.start + 3]
+            if b"+" in header:
+                raise FixError("the text before the new key keeps its line ends")
+        line_end = _line_end(data, end)
+        text = self.entry_text(key, value, indent)
+        return Splice(Span(line_end, line_end), f"{self.newline}{indent}{text}", rank=1)
+
+    def _remove(self, mapping: MappingNode, entry: Entry) -> Splice:
+        if _is_anchored(entry.value):
+            raise FixError("other places refer to the value")
+        if len(mapping.entries) == 1:
+            raise FixError("the mapping would be left without a value")
+        data = self.source.data
+        end = max(entry.value.span.end, entry.key.span.end)
+        if mapping.flow:
+            return Splice(self._flow_item(mapping, entry), "")
+        start = self.source.line_starts[self.source.line(entry.key.span.start)]
+        if data[start : entry.key.span.start].strip():
+            raise FixError("the key shares its line with another value")
+        end = entry.key.span.start + len(data[entry.key.span.start : end].rstrip())
+        if _COMMENT.search(data, entry.key.span.end, end) and _is_block(entry.value):
+            raise FixError("comments stand in the value")
+        line_end = _line_end(data, end)
+        comment = data.find(b"#", end, line_end)
+        if comment >= 0:
+            return Splice(Span(entry.key.span.start, comment), "")
+        following = re.compile(rb"\r\n|\r|\n").match(data, line_end)
+        return Splice(Span(start, following.end() if following else line_end), "")
+
+    def _flow_item(self, mapping: MappingNode, entry: Entry) -> Span:
+        """An item of a flow mapping with the comma and the space that go with it."""
+        at = mapping.entries.index(entry)
+        if at + 1 < len(mapping.entries):
+            return Span(entry.key.span.start, mapping.entries[at + 1].key.span.start)
+        return Span(mapping.entries[at - 1].value.span.end, entry.value.span.end)
+
+
+def apply_recipe_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Applied:
+    """Carry out ``fixes`` on a recipe, each as a whole or not at all; fixes that touch the same
+    bytes are postponed."""
+    text = source.text
+    try:
+        recipe = _Recipe(source)
+    except FixError as error:
+        return Applied(text, refused=dict.fromkeys(range(len(fixes)), str(error)))
+    taken: list[Splice] = []
+    accepted: list[int] = []
+    postponed: list[int] = []
+    refused: dict[int, str] = {}
+    for number, edits in enumerate(fixes):
+        try:
+            wanted = [splice for edit in edits for splice in recipe.splices(edit)]
+            _checked(recipe, edits, wanted)
+        except FixError as error:
+            refused[number] = str(error)
+            continue
+        if any(_touch(one, other) for one in wanted for other in taken if one != other):
+            postponed.append(number)
+            continue
+        taken += [one for one in wanted if one not in taken]
+        accepted.append(number)
+    taken.sort(key=lambda one: (one.span, one.rank))
+    done = spliced(source.data, taken).decode("utf-8", "surrogatepass")
+    changes = tuple(TextEdit(one.span, one.text) for one in taken)
+    return Applied(done, tuple(accepted), tuple(postponed), refused, changes)
+
+
+def _touch(one: Splice, other: Splice) -> bool:
+    return one.span.overlaps(other.span) or one.span.start == other.span.start
+
+
+def _checked(recipe: _Recipe, edits: Sequence[Edit], splices: list[Splice]) -> None:
+    """Raises FixError unless the new text says what the edits say, and nothing else."""
+    ordered = sorted(splices, key=lambda one: (one.span, one.rank))
+    if any(a.span.end > b.span.start for a, b in pairwise(ordered)):
+        raise FixError("its edits overlap each other")
+    data = spliced(recipe.source.data, ordered)
+    changed = Source(recipe.source.path, data.decode("utf-8", "surrogatepass"))
+    try:
+        after = values(read_document(changed).root)
+        expected = _expected(recipe, edits)
+    except (DocumentError, ValueError, KeyError) as error:
+        raise FixError(f"{_WRONG}: {error}") from None
+    if after != expected:
+        raise FixError(_WRONG)
+
+
+def _expected(recipe: _Recipe, edits: Sequence[Edit]) -> Any:
+    """The values of the recipe with the edits made, by path."""
+    data = values(recipe.document.root)
+    for edit in edits:
+        span = edit.span if isinstance(edit, ReplaceExpression) else getattr(edit, "mapping", None)
+        assert span is not None
+        path = _path(recipe.document.root, span)
+        if isinstance(edit, ReplaceExpression):
+            around: Any = data
+            for step in path[:-1]:
+                around = around[step]
+            around[path[-1]] = _as_data(_literal(edit.source))
+            continue
+        inner: Any = data
+        for step in path:
+            inner = inner[step]
+        match edit:
+            case SetItem(key=key, source=source):
+                inner[key] = _as_data(_literal(source))
+            case RemoveItem(key=key):
+                del inner[key]
+            case RenameItem(old=old, new=new):
+                inner[new] = inner.pop(old)
+    return data
+
+
+def _as_data(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _path(root: Node, span: Span) -> list[Any]:
+    """The keys and positions that lead to the node at ``span``."""
+    waiting: list[tuple[Node, list[Any]]] = [(root, [])]
+    while waiting:
+        node, path = waiting.pop()
+        if node.span == span:
+            return path
+        if isinstance(node, MappingNode):
+            waiting += [(value, [*path, key.value]) for key, value in node.entries]
+        elif isinstance(node, SequenceNode):
+            waiting += [(item, [*path, at]) for at, item in enumerate(node.items)]
+    raise FixError("there is no value at the place of the fix")
+
+
+def _nodes(root: Node) -> list[Node]:
+    """``root`` and all nodes below it; aliases are not followed."""
+    nodes: list[Node] = [root]
+    for node in nodes:  # grows meanwhile
+        if isinstance(node, MappingNode):
+            nodes += [value for _, value in node.entries]
+        elif isinstance(node, SequenceNode):
+            nodes += node.items
+    return nodes
+
+
+def _is_block(value: Node) -> bool:
+    return isinstance(value, MappingNode | SequenceNode)
+
+
+def _is_anchored(root: Node) -> bool:
+    return any(getattr(node, "anchored", False) for node in _nodes(root))
+
+
+def _neighbour(mapping: MappingNode, key: str) -> Entry:
+    """The entry behind which ``key`` belongs: that of the most alike beginning, else the last."""
+    best, most = mapping.entries[-1], 3
+    for entry in mapping.entries:
+        name = str(entry.key.value)
+        shared = 0
+        for left, right in zip(name.split("_"), key.split("_"), strict=False):
+            if left != right:
+                break
+            shared += len(left) + 1
+        if shared > most:
+            best, most = entry, shared
+    return best
+
+
+def _line_end(data: bytes, offset: int) -> int:
+    found = re.compile(rb"[\r\n]").search(data, offset)
+    return found.start() if found else len(data)
+
+
+def _literal(source: str) -> object:
+    """The value of an edit's Python expression; a name of torch is its last word."""
+    dotted = re.fullmatch(r"torch\.(\w+)", source.strip())
+    if dotted:
+        return dotted[1]
+    try:
+        return ast.literal_eval(source)
+    except (ValueError, SyntaxError):
+        raise FixError("the value cannot be written into a recipe") from None
+
+
+def _number(value: float) -> str:
+    text = repr(value)
+    # YAML 1.1 reads ``1e-05`` as a word.
+    return re.sub(r"^(-?\d+)e", r"\1.0e", text)
+
+
+def _writes_capitals(source: Source, root: MappingNode) -> bool:
+    """Whether the recipe writes ``True`` and not ``true``."""
+    booleans = [
+        source.slice(node.span)
+        for node in _nodes(root)
+        if isinstance(node, Scalar) and isinstance(node.value, bool) and node.plain
+    ]
+    words = [text for text in booleans if text.lower() in ("true", "false")]
+    return sum(text[:1].isupper() for text in words) * 2 > len(words)

@@ -1,0 +1,275 @@
+"""What makes a run fit: the smallest set of changes, safe ones first, then the cheapest in time.
+
+Candidates are the fixes of what the rules found in the script. Where they do not suffice, changes
+that are made by hand follow: an optimizer of 8 bits, adapters, a quantized base, streamed weights.
+Sets are tried in order: fewest by hand, fewest unsafe, fewest in all, least time. Each is one run
+of the memory model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from memlint.memory.effects import Changes, effect_of, no_logits
+from memlint.memory.prices import Run, merged
+from memlint.memory.settings import Quantization, Settings, SettingsError
+from memlint.rule.findings import Applicability, Violation
+
+_MOST = 9  # candidates that are combined: 512 sets
+_LONGEST = 1 << 20  # tokens
+_LARGEST = 4096  # rows
+
+# Time that a change costs, as a share of a step. Of the literature and the libraries' own words
+# (a recomputed forward pass is a third); the order counts, not the digits.
+_TIME: dict[str, float] = {
+    "attention": -0.1,
+    "shared_prompt": -0.1,
+    "weights_dtype": -0.05,
+    "compute_dtype": -0.3,
+    "reference_model": 0.0,
+    "loss": 0.02,
+    "optimizer": 0.02,
+    "method": 0.05,
+    "quantization": 0.25,
+    "checkpointing": 0.33,
+    "offload": 0.4,  # unrecomputed activations cross the bus twice
+}
+_NF4: Changes = (("method", "qlora"), ("quantization", Quantization(bits=4, type="nf4")))
+
+
+class Measure(NamedTuple):
+    """A change of the run. codes: of the findings whose fix it is; empty: it is made by hand.
+
+    fixes: (code, message) of these fixes, as the findings have them.
+    """
+
+    message: str
+    changes: Changes
+    kind: Applicability
+    codes: tuple[str, ...] = ()
+    fixes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def time(self) -> float:
+        """Its cost in time, as a share of a step."""
+        return sum(_TIME.get(key, 0.0) for key, _ in self.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "codes": list(self.codes),
+            "message": self.message,
+            "applicability": self.kind.value,
+            "changes": {key: _plain(value) for key, value in self.changes},
+            "time": round(self.time, 2),
+        }
+
+
+class Fitted(NamedTuple):
+    """The set that was chosen. before, after: bytes allocated at the peak, of ``room``.
+
+    micro_batch, seq_len: the largest that fit with the set, each with the other as it is; 0: none.
+    """
+
+    chosen: tuple[Measure, ...]
+    before: int
+    after: int
+    room: int
+    gpu: str
+    micro_batch: int
+    seq_len: int
+
+    @property
+    def fits(self) -> bool:
+        return self.after <= self.room
+
+    @property
+    def applied(self) -> tuple[Measure, ...]:
+        """Those that ``memlint fix`` makes."""
+        return tuple(each for each in self.chosen if each.kind is not Applicability.DISPLAY)
+
+    @property
+    def by_hand(self) -> tuple[Measure, ...]:
+        return tuple(each for each in self.chosen if each.kind is Applicability.DISPLAY)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "gpu": self.gpu,
+            "fits": self.fits,
+            "before": self.before,
+            "after": self.after,
+            "room": self.room,
+            "fixes": [each.to_json() for each in self.applied],
+            "by_hand": [each.to_json() for each in self.by_hand],
+            "micro_batch": self.micro_batch,
+            "seq_len": self.seq_len,
+        }
+
+
+def fit(run: Run, violations: Iterable[Violation]) -> Fitted:
+    """The set of changes with which the run fits its GPU; all that help where none does."""
+    measures = candidates(run, violations)
+    chosen = next((one for one in _sets(measures) if _peak(run, one) <= run.room), None)
+    if chosen is None:
+        chosen = _least(run, measures)
+    changes = merged(each.changes for each in chosen)
+    return Fitted(
+        chosen,
+        run.peak(),
+        run.peak(changes),
+        run.room,
+        run.gpu.name if run.gpu else "",
+        _largest(run, changes, "micro_batch", _LARGEST),
+        _largest(run, changes, length_of(run.known), run.longest or _LONGEST),
+    )
+
+
+def length_of(known: Settings) -> str:
+    """The setting that is the length of the run's sequences."""
+    return "completion_len" if known.trainer == "trl.GRPOTrainer" else "seq_len"
+
+
+def candidates(run: Run, violations: Iterable[Violation]) -> tuple[Measure, ...]:
+    """The changes that may help, those of the same settings together, by the script's fixes first.
+
+    A change that lowers no phase of the run, neither alone nor after all others, is left out.
+    """
+    found: dict[Changes, Measure] = {}
+    for violation in violations:
+        changes = run.settled(effect_of(violation, run.known))
+        if not changes:
+            continue
+        one = _measure(violation, changes)
+        known = found.get(changes)
+        found[changes] = one if known is None else _joined(known, one)
+    keys = {key for changes in found for key, _ in changes}
+    for message, changes in _by_hand(run.known):
+        if changes[0][0] not in keys:
+            found.setdefault(changes, Measure(message, changes, Applicability.DISPLAY))
+    return tuple(each for each in found.values() if _helps(run, each, found.values()))[:_MOST]
+
+
+def _measure(violation: Violation, changes: Changes) -> Measure:
+    made = violation.fix
+    if made is None:
+        return Measure(violation.message, changes, Applicability.DISPLAY, (violation.code,))
+    kind = made.applicability if made.edits else Applicability.DISPLAY
+    pair = ((violation.code, made.message),)
+    return Measure(made.message, changes, kind, (violation.code,), pair)
+
+
+def _joined(one: Measure, other: Measure) -> Measure:
+    """Two fixes with the same effect: both are made, and the safer of them speaks."""
+    order = (Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY)
+    best = min(one, other, key=lambda each: order.index(each.kind))
+    same = [each for each in (one, other) if each.kind is best.kind]
+    return best._replace(
+        codes=tuple(dict.fromkeys(code for each in same for code in each.codes)),
+        fixes=tuple(dict.fromkeys(pair for each in same for pair in each.fixes)),
+    )
+
+
+def _by_hand(known: Settings) -> Iterator[tuple[str, Changes]]:
+    """What a person may do where the rules have nothing left."""
+    if known.checkpointing == "none":
+        yield "Checkpoint activations", (("checkpointing", "full"),)
+    if known.loss == "full_logits":
+        yield (
+            "Compute the loss without the logits: `memlint_runtime.fuse_causal_lm_loss(model)`",
+            tuple(no_logits(known).items()),
+        )
+    if known.offload == "none":
+        yield "Offload activations to the host", (("offload", "activations"),)
+    if known.method == "full":
+        if "adamw_torch" in (known.optimizer or ""):
+            yield "Keep 8-bit optimizer states (`optim`)", (("optimizer", "adamw_8bit"),)
+        yield "Train adapters (LoRA) instead of all weights", (("method", "lora"),)
+        yield "Train adapters over a base of 4 bits (QLoRA)", _NF4
+    if known.method != "full" and known.offload == "none":
+        yield (
+            "Stream the frozen weights: `memlint_runtime.stream_frozen_weights(model)`",
+            (("offload", "parameters"),),
+        )
+    if known.method == "lora":
+        yield "Quantize the frozen base (4 bits, nf4)", _NF4
+
+
+def _helps(run: Run, measure: Measure, others: Iterable[Measure]) -> bool:
+    if run.saving(measure.changes) is not None:
+        return True
+    rest = [each.changes for each in others if each is not measure]
+    changes = merged(rest)
+    return run.peak(changes) > run.peak(merged((*rest, measure.changes)))
+
+
+def _sets(measures: Sequence[Measure]) -> Iterator[tuple[Measure, ...]]:
+    """All sets in the order of preference; two values for one setting are in none."""
+    every = [
+        each
+        for size in range(len(measures) + 1)
+        for each in combinations(measures, size)
+        if _agree(each)
+    ]
+    return iter(sorted(every, key=_cost))
+
+
+def _cost(measures: Sequence[Measure]) -> tuple[int, int, int, float]:
+    kinds = [each.kind for each in measures]
+    return (
+        kinds.count(Applicability.DISPLAY),
+        kinds.count(Applicability.UNSAFE),
+        len(measures),
+        sum(each.time for each in measures),
+    )
+
+
+def _agree(measures: Sequence[Measure]) -> bool:
+    values: dict[str, Any] = {}
+    return all(
+        values.setdefault(key, value) == value for each in measures for key, value in each.changes
+    )
+
+
+def _peak(run: Run, measures: Sequence[Measure]) -> int:
+    return run.peak(merged(each.changes for each in measures))
+
+
+def _least(run: Run, measures: Sequence[Measure]) -> tuple[Measure, ...]:
+    """The set with the lowest peak, the cheapest of those."""
+    return min(_sets(measures), key=lambda each: (_peak(run, each), _cost(each)))
+
+
+def _largest(run: Run, changes: Changes, name: str, limit: int) -> int:
+    """The largest value of a setting with which the run fits; 0 where 1 does not."""
+
+    def fits(value: int) -> bool:
+        try:
+            return run.peak(merged((changes, ((name, value),)))) <= run.room
+        except SettingsError:
+            return False
+
+    return _last(fits, limit)
+
+
+def _last(fits: Callable[[int], bool], limit: int) -> int:
+    """The last number up to ``limit`` for which ``fits`` holds, where it holds up to one."""
+    if not fits(1):
+        return 0
+    low = 1
+    while low < limit and fits(min(2 * low, limit)):
+        low = min(2 * low, limit)
+    high = min(2 * low, limit)
+    while high - low > max(1, low // 64):
+        middle = (low + high) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Quantization):
+        return {key: each for key, each in vars(value).items() if each is not None}
+    return value

@@ -1,0 +1,261 @@
+"""What each finding of a script costs, by two runs of the memory model: with and without its fix.
+
+A price needs the model's shape and enough settings. The shape comes from the shipped table alone,
+not from this machine's hub cache: what is found must not depend on what happens to be downloaded.
+Settings that nobody gave are assumed; where lengths or batches are, the run is computed at half
+and at twice of them as well, and the price is the interval of all.
+Cost: one run of the model takes a millisecond or two; each set of changes is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from memlint.memory.architecture import Architecture
+from memlint.memory.assume import assume
+from memlint.memory.checkpoints import find_config
+from memlint.memory.effects import Changes, effect_of
+from memlint.memory.families import ConfigError, read_config
+from memlint.memory.gpus import Gpu, find_gpu
+from memlint.memory.settings import (
+    Settings,
+    SettingsError,
+    parse_assumption,
+    read_settings,
+    replace,
+    with_assumption,
+)
+from memlint.memory.timeline import Phase, _Run
+from memlint.rule.findings import Applicability, Violation
+from memlint.rule.savings import Footprint, Pricing, Saving
+
+_WIDTH = 0.05  # of a saving: the model's own width over measured runs
+_LEAST = 32 * 2**20  # bytes that are worth a word,
+_SHARE = 0.005  # and their least share of the peak
+_FRAGMENTS = 1.03  # of what is allocated, for what the allocator cannot hand out
+_MEASURES = ("seq_len", "micro_batch", "prompt_len", "completion_len")
+
+
+class Priced(NamedTuple):
+    """The findings with what each saves, and the run's footprint; None where it is unknown."""
+
+    violations: list[Violation]
+    footprint: Footprint | None = None
+
+
+class Run:
+    """The run of a script, as it is and with changes."""
+
+    def __init__(self, settings: Settings, architecture: Architecture) -> None:
+        self._given = settings
+        self._architecture = architecture
+        known = assume(settings, architecture)
+        self.known = known.settings
+        self._open = _open(settings, self.known)
+        self.assumed = tuple(f"{name}={getattr(self.known, name)}" for name in self._open)
+        self.gpu: Gpu | None = find_gpu(settings.gpu) if settings.gpu else None
+        self._scales: tuple[Changes, ...] = ((), *_scales(self._open, self.known, architecture))
+        self._phases: dict[Changes, tuple[Phase, ...]] = {}
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether neither rows nor lengths of its batches are known: numbers would mean nothing."""
+        return {"micro_batch", "seq_len"} <= set(self._open)
+
+    @property
+    def room(self) -> int:
+        """Bytes that may be allocated on the GPU; 0 where none is named."""
+        if self.gpu is None:
+            return 0
+        return int((self.gpu.bytes - self.gpu.context) / _FRAGMENTS)
+
+    @property
+    def depth(self) -> int:
+        """Layers of the model."""
+        return self._architecture.depth
+
+    @property
+    def longest(self) -> int:
+        """Tokens that the model has positions for; 0: unknown."""
+        return self._architecture.max_positions
+
+    def settled(self, changes: Changes) -> Changes:
+        """The changes, less those of settings that are themselves assumed: they save a guess."""
+        return tuple(pair for pair in changes if pair[0] not in self._open)
+
+    def phases(self, changes: Changes = ()) -> tuple[Phase, ...]:
+        """The run's phases with other values for some settings.
+
+        Raises:
+            SettingsError: a value cannot be.
+        """
+        found = self._phases.get(changes)
+        if found is None:
+            found = _Run(self.with_changes(changes), self._architecture, ()).phases()
+            self._phases[changes] = found
+        return found
+
+    def with_changes(self, changes: Changes) -> Settings:
+        """All settings of the run with other values for some."""
+        settings = replace(self._given, **dict(changes)) if changes else self._given
+        return assume(settings, self._architecture).settings
+
+    def peak(self, changes: Changes = ()) -> int:
+        """Bytes allocated at the fullest phase."""
+        return max(phase.total for phase in self.phases(changes))
+
+    def peaks(self) -> tuple[int, int]:
+        """The least and the most that the peak may be, as lengths and batches turn out."""
+        found = [self.peak(scale) for scale in self._scales]
+        return int(min(found) * (1 - _WIDTH)), int(max(found) * (1 + _WIDTH))
+
+    def saving(self, changes: Changes) -> Saving | None:
+        """What the changes save; None where it is nothing, or costs memory."""
+        before, after = self.phases(), self.phases(changes)
+        top = max(before, key=lambda phase: phase.total)
+        least = max(_LEAST, _SHARE * top.total)
+        if top.total - max(phase.total for phase in after) >= least:
+            gains = [self.peak(scale) - self.peak(_both(scale, changes)) for scale in self._scales]
+            return _interval(gains, top.name, True)
+        left = {phase.name: phase.total for phase in after}
+        cut = max(before, key=lambda phase: phase.total - left.get(phase.name, phase.total))
+        if cut.total - left.get(cut.name, cut.total) < least:
+            return None
+        gains = [
+            _of(self.phases(scale), cut.name) - _of(self.phases(_both(scale, changes)), cut.name)
+            for scale in self._scales
+        ]
+        return _interval(gains, cut.name, False)
+
+
+def price(values: Mapping[str, Any], violations: Sequence[Violation], pricing: Pricing) -> Priced:
+    """The findings with their savings. values: the script's settings, as JSON has them."""
+    run = read_run(values, pricing)
+    if run is None or run.is_guess:
+        return Priced(list(violations))
+    try:
+        effects = [run.settled(effect_of(each, run.known)) for each in violations]
+        priced = [
+            each._replace(saving=run.saving(effect)) if effect else each
+            for each, effect in zip(violations, effects, strict=True)
+        ]
+        return Priced(priced, _footprint(run, priced, effects))
+    except SettingsError:
+        return Priced(list(violations))
+
+
+def read_run(values: Mapping[str, Any], pricing: Pricing) -> Run | None:
+    """The run of a script; None where its model's shape or a setting is not known."""
+    try:
+        settings = with_pricing(values, pricing)
+        model = settings.model
+        architecture = read_config(find_config(model) if isinstance(model, str) else model)
+        return Run(settings, architecture)
+    except (KeyError, ConfigError, SettingsError):
+        return None
+
+
+def with_pricing(values: Mapping[str, Any], pricing: Pricing) -> Settings:
+    """The settings of a run with its GPU and what is assumed.
+
+    Raises:
+        SettingsError: a key or a value cannot be.
+    """
+    extra = [parse_assumption(text) for text in pricing.assumptions]
+    given = dict(values)
+    for key, value in extra:
+        if key == "model":
+            given["model"] = value
+    if pricing.gpu:
+        given["gpu"] = pricing.gpu
+    settings = read_settings(given)
+    for key, value in extra:
+        settings = with_assumption(settings, key, value)
+    return settings
+
+
+def check_pricing(pricing: Pricing) -> None:
+    """Raises ``SettingsError`` for a GPU or an assumption that cannot be."""
+    if pricing.gpu:
+        find_gpu(pricing.gpu)
+    with_pricing({"model": "gpt2"}, pricing)
+
+
+def merged(effects: Iterable[Changes]) -> Changes:
+    """Changes together; of two values for one setting the last counts."""
+    changes: dict[str, Any] = {}
+    for effect in effects:
+        changes.update(effect)
+    return tuple(sorted(changes.items()))
+
+
+def _scales(
+    names: Sequence[str], known: Settings, architecture: Architecture
+) -> tuple[Changes, ...]:
+    """Half and twice of the lengths and batches that are assumed."""
+    if not names:
+        return ()
+    half = {name: max(getattr(known, name) // 2, 1) for name in names}
+    twice = {name: 2 * getattr(known, name) for name in names}
+    limit = architecture.max_positions
+    if "seq_len" in twice and 0 < limit < twice["seq_len"]:
+        twice["seq_len"] = max(limit, known.seq_len or 1)
+    return tuple(tuple(sorted(each.items())) for each in (half, twice))
+
+
+def _open(settings: Settings, known: Settings) -> list[str]:
+    """The lengths and batches that nobody gave and no library decides."""
+    return [
+        name
+        for name in _MEASURES
+        if getattr(settings, name) is None and getattr(known, name) and not _is_default(name, known)
+    ]
+
+
+def _is_default(name: str, known: Settings) -> bool:
+    """Whether what is assumed is what the library does where nobody says anything."""
+    trainer = known.trainer or ""
+    if trainer == "trl.GRPOTrainer":
+        return name in ("seq_len", "completion_len")
+    return name == "seq_len" and trainer.startswith("trl.")
+
+
+def _both(scale: Changes, changes: Changes) -> Changes:
+    return merged((scale, changes)) if scale else changes
+
+
+def _of(phases: tuple[Phase, ...], name: str) -> int:
+    return next((phase.total for phase in phases if phase.name == name), 0)
+
+
+def _interval(gains: Sequence[int], phase: str, of_peak: bool) -> Saving:
+    low, high = max(min(gains), 0), max(gains)
+    return Saving(int(low * (1 - _WIDTH)), int(high * (1 + _WIDTH)), phase, of_peak)
+
+
+def _footprint(run: Run, violations: Sequence[Violation], effects: Sequence[Changes]) -> Footprint:
+    top = max(run.phases(), key=lambda phase: phase.total)
+    low, high = run.peaks()
+    useful = [
+        (each, effect)
+        for each, effect in zip(violations, effects, strict=True)
+        if each.saving is not None
+    ]
+    safe = [
+        effect
+        for each, effect in useful
+        if each.fix is not None and each.fix.applicability is Applicability.SAFE
+    ]
+    every = [effect for _, effect in useful]
+    return Footprint(
+        peak=top.total,
+        low=low,
+        high=high,
+        phase=top.name,
+        safe=run.peak(merged(safe)) if safe else None,
+        every=run.peak(merged(every)) if len(every) > len(safe) else None,
+        gpu=run.gpu.name if run.gpu else "",
+        room=run.room,
+        assumed=run.assumed,
+    )

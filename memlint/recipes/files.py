@@ -1,0 +1,36 @@
+"""Which files may hold a recipe or launch commands, by name, and then by a word in them.
+
+Nearly every YAML, JSON and shell file of a repository is none of ours: it is passed over here,
+before anything is parsed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from memlint.recipes.document import MAX_BYTES, is_document
+from memlint.recipes.kinds import may_be_recipe
+from memlint.recipes.launch_kinds import is_launch_file, may_launch
+
+# Programs whose commands are recipes of their own.
+_PROGRAMS = (
+    rb"\b(?:tune\s+run|trl\s+(?:sft|dpo|grpo|kto|orpo|cpo|reward|rloo)|llamafactory-cli|lmf|"
+    rb"axolotl)\b"
+)
+
+
+def is_recipe_file(path: str) -> bool:
+    """Whether a file of this name may hold a recipe, as a document or in a command."""
+    return is_document(path) or is_launch_file(path)
+
+
+def may_hold_recipe(path: str, data: bytes) -> bool:
+    """Whether a file of this name and these bytes may hold a recipe, or start a script."""
+    if is_document(path):
+        return may_be_recipe(data)
+    return len(data) <= MAX_BYTES and (may_launch(data) or may_run_recipe(data))
+
+
+def may_run_recipe(data: bytes) -> bool:
+    """Whether launch commands in ``data`` may start a program that reads recipes."""
+    return re.search(_PROGRAMS, data) is not None

@@ -1,0 +1,141 @@
+"""Keys and components of a recipe that no release of its program takes, or not any more.
+
+The recipe does not say for which release it is. A key is named where the newest release refuses or
+deprecates it, where it went with a release, or where it is none of any release's and nearly one of
+the newest's: a slip of the pen, not a key of a program of the user's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from memlint.recipes.kinds import Kind
+from memlint.recipes.recipe import Option, Recipe
+
+_NAMES = {
+    Kind.TORCHTUNE: "torchtune",
+    Kind.AXOLOTL: "axolotl",
+    Kind.LLAMA_FACTORY: "llamafactory",
+}
+# How alike a key and a known one must be: one or two letters of a usual name apart.
+_ALIKE = 0.88
+
+
+class Status(StrEnum):
+    """What the newest release does with a key.
+
+    refused: it stops. ignored: it reads the recipe without it. deprecated: it warns.
+    """
+
+    REFUSED = "refused"
+    IGNORED = "ignored"
+    DEPRECATED = "deprecated"
+
+
+class KeyProblem(NamedTuple):
+    """A key that is not taken. since: the release that took it out, or "". program: with its
+    version. instead: what to write, as a key or ``key: value``; empty where nothing is known."""
+
+    option: Option
+    status: Status
+    program: str
+    since: str = ""
+    instead: str = ""
+
+
+def key_problems(recipe: Recipe) -> Iterator[KeyProblem]:
+    """The keys at the top, and the components, that the newest release does not take."""
+    from memlint.recipes import schemas
+
+    name = _NAMES.get(recipe.kind)
+    known = schemas.known_keys(name) if name is not None else None
+    if name is None or known is None:
+        return
+    program = f"{recipe.kind.value} {known.version}"
+    unknown = Status.REFUSED if name == "llamafactory" else Status.IGNORED
+    for key in recipe.keys:
+        option = recipe.option(key)
+        if option.value in (None, False, "") or option.value == []:
+            continue  # it asks for nothing
+        if key in known.refused:
+            yield KeyProblem(option, Status.REFUSED, program, "", _instead(name, key))
+        elif key in known.deprecated:
+            yield KeyProblem(option, Status.DEPRECATED, program, "", _instead(name, key))
+        elif key not in known.names and not _is_inherited(known.inherits, key):
+            since = schemas.removed_in(name, None, key)
+            instead = _instead(name, key) or ("" if since else _alike(key, known.names))
+            if since or instead:
+                yield KeyProblem(option, unknown, program, since or "", instead)
+    if recipe.kind is Kind.TORCHTUNE:
+        yield from _components(recipe, program)
+
+
+def component_takes(path: str, name: str = "") -> bool:
+    """Whether torchtune has the component, with a parameter of this name if one is given."""
+    from memlint.recipes import schemas
+
+    keys = schemas.component_keys(path)
+    return keys is not None and (not name or name in keys.names)
+
+
+def _components(recipe: Recipe, program: str) -> Iterator[KeyProblem]:
+    """Components of torchtune that are nearly one it has, and their parameters likewise."""
+    from memlint.recipes import schemas
+
+    for section in recipe.keys:
+        path = recipe.component(section)
+        if not path.startswith("torchtune."):
+            continue
+        option = recipe.option(f"{section}._component_")
+        keys = schemas.component_keys(path)
+        if keys is None:
+            near = schemas.nearest_component(path) or ""
+            if _is_slip(path, near):
+                yield KeyProblem(option, Status.REFUSED, program, "", near)
+            continue
+        given = recipe.option(section).value
+        for key in given if isinstance(given, dict) and not keys.is_open else ():
+            if key != "_component_" and key not in keys.names:
+                near = _alike(str(key), keys.names)
+                if near:
+                    inner = recipe.option(f"{section}.{key}")
+                    yield KeyProblem(inner, Status.REFUSED, program, "", near)
+
+
+def _is_slip(path: str, known: str) -> bool:
+    """Whether a component is one of the same module with a letter wrong; another size of a model is
+    another release's."""
+    return (
+        path.rpartition(".")[0] == known.rpartition(".")[0]
+        and re.findall(r"\d+", path) == re.findall(r"\d+", known)
+        and bool(_alike(path, frozenset({known})))
+    )
+
+
+def _instead(name: str, key: str) -> str:
+    from memlint.recipes import schemas
+
+    found = schemas.replacement(name, None, key)
+    if found is None:
+        return ""
+    return f"{found.key}: {found.value}" if found.value else found.key
+
+
+def _alike(key: str, known: frozenset[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=_ALIKE)
+    return near[0] if near else ""
+
+
+def _is_inherited(classes: tuple[str, ...], key: str) -> bool:
+    """Whether any release of transformers has the option: the program's own says which it takes."""
+    if not classes:
+        return False
+    from memlint.api import Api, newest
+
+    api = Api(newest())
+    return any(api.history(each, key) is not None for each in classes)

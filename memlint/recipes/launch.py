@@ -1,0 +1,200 @@
+"""Launch commands in shell scripts, Makefiles, justfiles, Dockerfiles and notebooks.
+
+``read_commands`` says what each command starts and with which settings, and where each value is
+written. Nothing is run; what the text does not decide is unknown.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+
+from memlint.recipes.launch_files import READERS, Place
+from memlint.recipes.launch_kinds import PROGRAMS, STARTS, kind_of
+from memlint.recipes.programs import Argument, launch_of
+from memlint.recipes.words import Word
+from memlint.source.record import Plain
+from memlint.source.text import Span
+
+# The metadata of all notebooks name Python.
+_NOTEBOOK_STARTS = re.compile(rf"![^\n!]*{PROGRAMS}|%%\s*(?:bash|sh|shell|script)\b")
+# A longer text is no script that a person wrote.
+_LONGEST = 2_000_000
+_LONGEST_NOTEBOOK = 64_000_000
+
+
+__all__ = ["Command", "Flag", "Target", "kind_of", "read_commands"]
+
+
+class Flag(Plain):
+    """One setting of a command: an option, an override (``key=value``) or an environment variable.
+
+    name: without dashes, with underscores: as parsers call it. option: as it is written.
+    value: its text; a tuple of texts where several follow; True for an option without a value;
+    None where it is unknown.
+    span: bytes of the value where it is written, maybe where a variable is set; of the option
+    where there is no value.
+    is_plain_word: another plain word may be written at ``span``, and changes this setting alone.
+    form: ``option``, ``override`` or ``removal`` (``~key``).
+    """
+
+    name: str
+    value: str | tuple[str, ...] | bool | None
+    span: Span
+    is_plain_word: bool
+    option: str = ""
+    option_span: Span = Span(0, 0)
+    form: str = "option"
+
+
+class Target(Plain):
+    """What a command starts.
+
+    kind: ``script`` (a path), ``module`` (a dotted name), ``recipe`` (the path of a recipe),
+    ``name`` (of one that the program knows: ``sft``, ``lora_finetune_single_device``).
+    text: None where it is unknown. name: the last part of a path, known even if the folder is not.
+    """
+
+    kind: str
+    text: str | None
+    name: str | None
+    span: Span
+
+
+class Command(Plain):
+    """One launch command.
+
+    program: ``accelerate``, ``torchrun``, ``deepspeed``, ``python``, ``trl``, ``tune``,
+    ``llamafactory`` or ``axolotl``.
+    launcher: settings of the launcher. settings: those of what it starts, in their order; of
+    equal names the last one holds. positionals: other words, None where unknown.
+    folder: the one that it changes into first, from where the file runs; None where unknown.
+    has_unknown_arguments: there may be settings that are not listed.
+    """
+
+    program: str
+    target: Target | None
+    launcher: tuple[Flag, ...]
+    settings: tuple[Flag, ...]
+    positionals: tuple[str | None, ...]
+    environment: tuple[Flag, ...]
+    folder: str | None
+    has_unknown_arguments: bool
+    span: Span
+
+    def setting(self, name: str) -> Flag | None:
+        """The last setting of this name."""
+        return _last(self.settings, name)
+
+    def launcher_setting(self, *names: str) -> Flag | None:
+        """The last setting of the launcher that has one of these names."""
+        return _last(self.launcher, *names)
+
+    @property
+    def recipe(self) -> str | None:
+        """Path or name of the recipe that it is given; None without one, or where unknown."""
+        if self.target is not None and self.target.kind == "recipe":
+            return self.target.text
+        flag = self.setting("config")
+        return flag.value if flag is not None and isinstance(flag.value, str) else None
+
+    @property
+    def config_file(self) -> str | None:
+        """Path of the configuration of accelerate."""
+        return _text(self.launcher_setting("config_file", "accelerate_config"))
+
+    @property
+    def deepspeed_file(self) -> str | None:
+        """Path of the configuration of DeepSpeed."""
+        given = self.launcher_setting("deepspeed_config_file")
+        return _text(given or self.setting("deepspeed") or self.setting("deepspeed_config"))
+
+    @property
+    def mixed_precision(self) -> str | None:
+        """What the launcher is told of mixed precision."""
+        return _text(self.launcher_setting("mixed_precision"))
+
+    @property
+    def num_processes(self) -> int | None:
+        """Processes that it starts on a machine, where a number is given."""
+        names = ("num_processes", "nproc_per_node", "num_gpus")
+        text = _text(self.launcher_setting(*names)) or ""
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None
+
+
+def read_commands(text: str, kind: str) -> tuple[Command, ...]:
+    """The launch commands of a file, in its order.
+
+    kind: ``shell``, ``makefile``, ``justfile``, ``dockerfile`` or ``notebook`` (its JSON text).
+    Spans count bytes of ``text`` in UTF-8. Never raises for what ``text`` holds.
+    """
+    is_notebook = kind == "notebook"
+    starts = _NOTEBOOK_STARTS if is_notebook else STARTS
+    if len(text) > (_LONGEST_NOTEBOOK if is_notebook else _LONGEST) or not starts.search(text):
+        return ()
+    return tuple(_commands(text, kind))
+
+
+def _commands(text: str, kind: str) -> Iterator[Command]:
+    for simple, place in READERS[kind](text):
+        launch = launch_of(simple)
+        if launch is None:
+            continue
+        target = None
+        if launch.target is not None:
+            target = _target(launch.kind, launch.target, place)
+        yield Command(
+            program=launch.program,
+            target=target,
+            launcher=tuple(_flag(one, place) for one in launch.launcher),
+            settings=tuple(_flag(one, place) for one in launch.settings),
+            positionals=tuple(word.text for word in launch.positionals),
+            environment=tuple(_variable(*one, place) for one in launch.environment),
+            folder=simple.folder,
+            has_unknown_arguments=launch.has_unknown_arguments,
+            span=place.span(simple.words[0].start, simple.words[-1].end),
+        )
+
+
+def _target(kind: str, word: Word, place: Place) -> Target:
+    tail = word.pieces[-1].text
+    name = None if tail is None else posixpath.basename(tail)
+    if word.text is None and "/" not in (tail or ""):
+        name = None
+    return Target(kind, word.text, name, place.span(*word.place))
+
+
+def _flag(argument: Argument, place: Place) -> Flag:
+    values = argument.values
+    begin = argument.word.begin
+    option_span = place.span(begin, begin + len(argument.option))
+    value: str | tuple[str, ...] | bool | None
+    span, plain = option_span, False
+    if not values:
+        value = True
+    elif len(values) == 1:
+        value = values[0].text
+        span, plain = place.span(*values[0].place), _is_plain(values[0], place)
+    else:
+        texts = [word.text for word in values]
+        value = None if None in texts else tuple(text for text in texts if text is not None)
+        span = place.span(values[0].start, values[-1].end)
+    return Flag(argument.name, value, span, plain, argument.option, option_span, argument.form)
+
+
+def _variable(name: str, word: Word, place: Place) -> Flag:
+    span = place.span(*word.place)
+    return Flag(name, word.text, span, _is_plain(word, place), name, span, "environment")
+
+
+def _is_plain(word: Word, place: Place) -> bool:
+    return word.is_plain and place.text(*word.place) == word.text
+
+
+def _last(flags: tuple[Flag, ...], *names: str) -> Flag | None:
+    return next((flag for flag in reversed(flags) if flag.name in names), None)
+
+
+def _text(flag: Flag | None) -> str | None:
+    return flag.value if flag is not None and isinstance(flag.value, str) else None

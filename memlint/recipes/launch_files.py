@@ -1,0 +1,298 @@
+"""Where shell commands stand in a file of each kind, and what its variables are.
+
+A reader yields simple commands, each with the place that turns its offsets into bytes of the file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from memlint.recipes.shell import Shell, Simple, Uses, Variable
+from memlint.recipes.words import Piece, Word
+from memlint.source.notebook import source_spans
+from memlint.source.text import Span
+
+_LINE = re.compile(r"(?:[^\\\n]|\\\r?\n|\\)*+(?:\n|$)")
+_MAKE_VARIABLE = re.compile(
+    r"[ ]*(?:(?:export|override)[ ]+)?([A-Za-z_]\w*)[ ]*(\?|\+|:{0,3})=[ \t]*", re.ASCII
+)
+_JUST_VARIABLE = re.compile(
+    r"(?:(export)[ \t]+)?([A-Za-z_][\w-]*)[ \t]*:=[ \t]*(?:'([^'\n]*)'|\"([^\"\\\n]*)\")?[ \t]*"
+    r"(?:\#[^\n]*)?(\r?\n|$)?",
+    re.ASCII,
+)
+_INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]+)(?:[ \t]|\\\r?\n)+")
+_DOCKER_OPTION = re.compile(r"(?:--[\w-]+(?:=\S*)?(?:[ \t]|\\\r?\n)+)*+")
+_DOCKER_SHELL = frozenset({"RUN", "CMD", "ENTRYPOINT"})
+_JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"')
+_JSON_PART = re.compile(r'[^\\"]+|\\u[0-9a-fA-F]{4}|\\.')
+_MAGIC = re.compile(r"[ \t]*(?:!{1,2}|%(?:sx|system|time[ ]+!|timeit[ ]+!)[ ])")
+_ENV_MAGIC = re.compile(
+    r"[ \t]*%(?:env|set_env)[ \t]+([A-Za-z_]\w*)[= \t][ \t]*([^\r\n]*)", re.ASCII
+)
+_SHELL_CELL = re.compile(r"\s*%%\s*(?:bash|sh|shell|script\s+(?:--\S+\s+)*(?:ba)?sh)\b[^\n]*\n?")
+_CELL_LINE = re.compile(r"(?:[^\\\n]|\\\r?\n|\\)*+(?:\n|$)")
+_STEP = 4096
+
+
+class Place:
+    """Turns offsets of characters in a text into spans of bytes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._steps: list[int] | None = None
+        if not text.isascii():
+            self._steps = [0]
+            for at in range(0, len(text), _STEP):
+                size = len(text[at : at + _STEP].encode("utf-8", "surrogatepass"))
+                self._steps.append(self._steps[-1] + size)
+
+    def span(self, start: int, end: int) -> Span:
+        """The bytes of the characters from ``start`` to ``end``."""
+        return Span(self._byte(start), self._byte(end))
+
+    def text(self, start: int, end: int) -> str:
+        """What the file holds there."""
+        return self._text[start:end]
+
+    def _byte(self, at: int) -> int:
+        if self._steps is None:
+            return at
+        step = at // _STEP
+        rest = self._text[step * _STEP : at]
+        return self._steps[step] + len(rest.encode("utf-8", "surrogatepass"))
+
+
+class CellPlace(Place):
+    """The same for a cell of a notebook, whose text is escaped in the file.
+
+    starts: offsets in the cell at which a run of unescaped text begins, with its offset in
+    the file.
+    """
+
+    def __init__(self, inner: Place, starts: Sequence[tuple[int, int]]) -> None:
+        self._inner = inner
+        self._cell = [cell for cell, _ in starts]
+        self._file = [file for _, file in starts]
+
+    def _raw(self, at: int) -> int:
+        index = max(bisect_right(self._cell, at) - 1, 0)
+        return self._file[index] + at - self._cell[index]
+
+    def span(self, start: int, end: int) -> Span:
+        """An end is that of the last character: a line break may lie behind it."""
+        last = self._raw(max(end - 1, start)) + (end > start)
+        return self._inner.span(self._raw(start), max(last, self._raw(start)))
+
+    def text(self, start: int, end: int) -> str:
+        last = self._raw(max(end - 1, start)) + (end > start)
+        return self._inner.text(self._raw(start), last)
+
+
+Reader = Callable[[str], Iterator[tuple[Simple, Place]]]
+
+
+def _shell(text: str) -> Iterator[tuple[Simple, Place]]:
+    place = Place(text)
+    for simple in Shell(text).read():
+        yield simple, place
+
+
+def _makefile(text: str) -> Iterator[tuple[Simple, Place]]:
+    place = Place(text)
+    uses = Uses.of(text)
+    variables: dict[str, Variable] = {}
+    recipes: list[tuple[int, int]] = []
+    for line in _LINE.finditer(text):
+        start, end = line.span()
+        if text.startswith("\t", start):
+            recipes.append((_behind(text, start, end, "\t @-+"), end))
+        elif (match := _MAKE_VARIABLE.match(text, start, end)) is not None:
+            variables[match[1]] = _make_value(text, match, end, uses)
+    # A recipe is expanded when all of the file is read.
+    for start, end in recipes:
+        for simple in Shell(text, start, end, "make", variables, uses=uses).read():
+            yield simple, place
+
+
+def _make_value(text: str, match: re.Match[str], end: int, uses: Uses) -> Variable:
+    if match[2] == "+" or uses.writes[match[1]] > 1:
+        return None
+    value = text[match.end() : end].partition("#")[0].rstrip()
+    if "$" in value or "\\" in value or '"' in value or "'" in value:
+        return None
+    return ((Piece(value, match.end()),),)
+
+
+def _justfile(text: str) -> Iterator[tuple[Simple, Place]]:
+    place = Place(text)
+    uses = Uses.of(text)
+    variables: dict[str, Variable] = {}
+    exported: set[str] = set()
+    bodies: list[tuple[int, int, bool]] = []
+    own_shell = False  # the body begins with ``#!``: it is one script
+    fresh = True
+    for line in _LINE.finditer(text):
+        start, end = line.span()
+        if text.startswith((" ", "\t"), start):
+            begin = _behind(text, start, end, " \t")
+            if fresh:
+                own_shell = text.startswith("#!", begin)
+                bodies.append((begin, end, own_shell))
+            elif own_shell:
+                bodies[-1] = (bodies[-1][0], end, True)
+            else:
+                bodies.append((_behind(text, begin, end, "@-"), end, False))
+            fresh = False
+            continue
+        if line[0].strip():
+            fresh = True
+        match = _JUST_VARIABLE.match(text, start, end)
+        if match is not None:
+            variables[match[2]] = _just_value(match)
+            if match[1]:
+                exported.add(match[2])
+    for start, end, _ in bodies:
+        begin = _behind(text, start, end, "@-")
+        shell = Shell(text, begin, end, "just", variables, frozenset(exported), uses)
+        for simple in shell.read():
+            yield simple, place
+
+
+def _just_value(match: re.Match[str]) -> Variable:
+    for group in (3, 4):
+        if match[group] is not None and match[5] is not None:
+            return ((Piece(match[group], match.start(group)),),)
+    return None
+
+
+def _dockerfile(text: str) -> Iterator[tuple[Simple, Place]]:
+    place = Place(text)
+    uses = Uses.of(text)
+    variables: dict[str, Variable] = {}
+    exported: set[str] = set()
+    for line in _LINE.finditer(text):
+        start, end = line.span()
+        match = _INSTRUCTION.match(text, start, end)
+        if match is None:
+            continue
+        instruction, begin = match[1].upper(), match.end()
+        if instruction in ("ENV", "ARG"):
+            names = _docker_variables(text, begin, end, variables)
+            exported |= names if instruction == "ENV" else set()
+        elif instruction in _DOCKER_SHELL:
+            option = _DOCKER_OPTION.match(text, begin, end)
+            begin = option.end() if option is not None else begin
+            simple = _exec_form(text, begin, end)
+            if simple is not None:
+                environment = tuple(
+                    (name, Word(value[0], begin, begin))
+                    for name in sorted(exported)
+                    if (value := variables.get(name))
+                )
+                yield simple._replace(environment=environment), place
+                continue
+            for simple in Shell(
+                text, begin, end, "shell", variables, frozenset(exported), uses
+            ).read():
+                yield simple, place
+
+
+def _docker_variables(text: str, begin: int, end: int, variables: dict[str, Variable]) -> set[str]:
+    """``ENV A=b C=d`` or ``ENV A b``, read as a shell reads assignments."""
+    body = text[begin:end]
+    if "=" not in body.split(None, 1)[0] if body.split() else True:
+        return set()
+    shell = Shell(text, begin, end, "shell", variables, uses=Uses.of(""))
+    shell.read()
+    names = {name for name in shell.variables if shell.variables[name] is not variables.get(name)}
+    variables.update(shell.variables)
+    return names
+
+
+def _exec_form(text: str, begin: int, end: int) -> Simple | None:
+    """``["torchrun", "train.py"]``: words that no shell reads."""
+    body = text[begin:end].rstrip()
+    if not (body.startswith("[") and body.endswith("]")):
+        return None
+    words = []
+    for match in _JSON_STRING.finditer(text, begin, end):
+        known = None if "\\" in match[1] else match[1]
+        words.append(Word((Piece(known, match.start(1), quoted=True),), *match.span(1)))
+    return Simple(tuple(words), (), "") if words else None
+
+
+def _notebook(text: str) -> Iterator[tuple[Simple, Place]]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    cells = document.get("cells") if isinstance(document, dict) else None
+    if not isinstance(cells, list):
+        return
+    spans = source_spans(text)
+    place = Place(text)
+    environment: dict[str, Variable] = {}
+    for number, cell in enumerate(cells, start=1):
+        if isinstance(cell, dict) and cell.get("cell_type") == "code" and number in spans:
+            source, starts = _cell_text(text, *spans[number])
+            if "!" in source or "%" in source:
+                yield from _cell(source, CellPlace(place, starts), environment)
+
+
+def _cell(
+    source: str, place: Place, environment: dict[str, Variable]
+) -> Iterator[tuple[Simple, Place]]:
+    exported = frozenset(environment)
+    magic = _SHELL_CELL.match(source)
+    if magic is not None:
+        for simple in Shell(source, magic.end(), None, "shell", environment, exported).read():
+            yield simple, place
+        return
+    for line in _CELL_LINE.finditer(source):
+        start, end = line.span()
+        setting = _ENV_MAGIC.match(source, start, end)
+        if setting is not None:
+            known = None if re.search(r"[${]", setting[2]) else setting[2].strip()
+            environment[setting[1]] = ((Piece(known, setting.start(2), shared=True),),)
+        elif (command := _MAGIC.match(source, start, end)) is not None:
+            shell = Shell(
+                source, command.end(), end, "notebook", environment, frozenset(environment), _NONE
+            )
+            for simple in shell.read():
+                yield simple, place
+
+
+_NONE = Uses.of("")
+
+
+def _cell_text(raw: str, start: int, end: int) -> tuple[str, list[tuple[int, int]]]:
+    """The text of a cell, and where each run of it stands in the file."""
+    parts: list[str] = []
+    starts: list[tuple[int, int]] = []
+    length = 0
+    for string in _JSON_STRING.finditer(raw, start, end):
+        for part in _JSON_PART.finditer(raw, string.start(1), string.end(1)):
+            text = part[0] if part[0][0] != "\\" else json.loads(f'"{part[0]}"')
+            starts.append((length, part.start()))
+            parts.append(text)
+            length += len(text)
+    return "".join(parts), starts or [(0, start)]
+
+
+def _behind(text: str, start: int, end: int, marks: str) -> int:
+    while start < end and text[start] in marks:
+        start += 1
+    return start
+
+
+READERS: Mapping[str, Reader] = {
+    "shell": _shell,
+    "makefile": _makefile,
+    "justfile": _justfile,
+    "dockerfile": _dockerfile,
+    "notebook": _notebook,
+}

@@ -1,0 +1,44 @@
+"""Which files hold launch commands, by their names. Imported at every start: light."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+PROGRAMS = (
+    r"\b(?:python[\d.]*|torchrun|accelerate|deepspeed|trl|tune|llamafactory-cli|lmf|axolotl)\b"
+)
+STARTS = re.compile(PROGRAMS)
+_LAUNCHES = re.compile(PROGRAMS.encode())
+_SUFFIXES = {
+    ".sh": "shell",
+    ".bash": "shell",
+    ".zsh": "shell",
+    ".slurm": "shell",
+    ".sbatch": "shell",
+    ".mk": "makefile",
+    ".just": "justfile",
+    ".dockerfile": "dockerfile",
+    ".ipynb": "notebook",
+}
+_NAMES = re.compile(
+    r"(?P<makefile>(?:gnu)?makefile)|(?P<justfile>\.?justfile)"
+    r"|(?P<dockerfile>(?:dockerfile|containerfile)(?:\..*)?)"
+)
+
+
+def kind_of(path: str) -> str | None:
+    """How a file of this name is read; None if it holds no commands."""
+    name = posixpath.basename(path.replace("\\", "/")).lower()
+    match = _NAMES.fullmatch(name)
+    return match.lastgroup if match is not None else _SUFFIXES.get(posixpath.splitext(name)[1])
+
+
+def is_launch_file(path: str) -> bool:
+    """Whether a file of this name holds commands and nothing else."""
+    return kind_of(path) not in (None, "notebook")
+
+
+def may_launch(data: bytes) -> bool:
+    """Whether a file of commands may start a script of Python: most build or install something."""
+    return b".py" in data and _LAUNCHES.search(data) is not None

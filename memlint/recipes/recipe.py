@@ -1,0 +1,210 @@
+"""A recipe as rules see it: settings by the path of their key.
+
+A setting's path is the keys that lead to it, joined by dots: ``optimizer._component_``. What a
+program works out later (``${output_dir}``, a tagged value, a value that an override replaces) is
+unknown: never a fault and never overwritten.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from memlint.recipes.document import (
+    Document,
+    Entry,
+    MappingNode,
+    Node,
+    Scalar,
+    merged,
+    read_document,
+    resolved,
+    values,
+)
+from memlint.recipes.kinds import Kind, kind_of
+from memlint.source import Source, Span
+
+_INTERPOLATED = re.compile(r"\$\{|\{\{")
+
+
+# How people call checkpoints whose weights are quantized already.
+_QUANTIZED = re.compile(
+    r"(?i)(?<![a-z])(awq|gptq|aqlm|eetq|hqq|bnb|nvfp4|mxfp4|fp8|int[48]|w[48]a\d+|[248]bit|q[48])(?![a-z])"
+)
+
+
+def is_interpolated(text: str) -> bool:
+    """Whether another program puts a value in the place of the text, or of a part of it."""
+    return _INTERPOLATED.search(text) is not None
+
+
+def names_quantized(name: object) -> bool:
+    """Whether a checkpoint's name says that its weights are quantized."""
+    return isinstance(name, str) and _QUANTIZED.search(name) is not None
+
+
+class _Unknown:
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+# The value is there and nobody can tell what it will be.
+UNKNOWN: Final = _Unknown()
+
+
+class Option(NamedTuple):
+    """One setting of a recipe.
+
+    path: its keys, joined by dots. given: whether the recipe writes it. value: plain data, or
+    UNKNOWN; None where it is not given. span: its key with its value; where it is not given, the
+    first key of the mapping that would hold it.
+    """
+
+    path: str
+    given: bool
+    value: object
+    span: Span
+
+    @property
+    def key(self) -> str:
+        return self.path.rpartition(".")[2]
+
+    def is_value(self, *values: object) -> bool:
+        """Whether the value is definitely one of ``values`` (``True`` and ``1`` differ)."""
+        return any(type(self.value) is type(one) and self.value == one for one in values)
+
+
+class Recipe:
+    """A recipe that was read, of a known kind.
+
+    base: the recipe below it, for the flags of a command. complete: what neither says is not
+    given; otherwise it is unknown. name: what the command calls what it starts. overridden: paths
+    that every command that is known to run the recipe sets anew.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        document: Document,
+        kind: Kind,
+        *,
+        base: Recipe | None = None,
+        complete: bool = True,
+        name: str = "",
+        overridden: frozenset[str] = frozenset(),
+    ) -> None:
+        self.source = source
+        self.document = document
+        self.kind = kind
+        self.base = base
+        self.name = name
+        self._complete = complete or base is not None
+        self._overridden = overridden
+
+    def run_with(self, overridden: frozenset[str]) -> Recipe:
+        """The same recipe where commands set some paths anew."""
+        return Recipe(self.source, self.document, self.kind, overridden=overridden)
+
+    @property
+    def overridden(self) -> frozenset[str]:
+        return self._overridden
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether what the recipe does not say is not given."""
+        return self._complete
+
+    def option(self, path: str) -> Option:
+        """The setting at ``path``."""
+        holder, entry = self._find(path)
+        if path in self._overridden:
+            span = entry.key.span if entry is not None else self._start(holder)
+            return Option(path, True, UNKNOWN, span)
+        if entry is None and self.base is not None:
+            return self.base.option(path)._replace(span=self._start(holder))
+        if entry is None and not self._complete:
+            return Option(path, True, UNKNOWN, self._start(holder))
+        if entry is None:
+            inherited = merged(holder).get(path.rpartition(".")[2]) if holder else None
+            value = None if inherited is None else _data(inherited)
+            return Option(path, inherited is not None, value, self._start(holder))
+        return Option(path, True, _data(entry.value), _extent(entry))
+
+    def component(self, section: str) -> str:
+        """The dotted path of torchtune's component of a section; empty where there is none."""
+        value = self.option(f"{section}._component_").value
+        return value if isinstance(value, str) else ""
+
+    def has(self, path: str) -> bool:
+        """Whether the recipe writes the setting."""
+        return self.option(path).given
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys at the top, in order."""
+        return tuple(
+            key.value for key, _ in self.document.root.entries if isinstance(key.value, str)
+        )
+
+    @property
+    def is_off_cuda(self) -> bool:
+        """Whether the recipe trains on another device than a GPU of CUDA."""
+        device = self.option("device").value
+        other = isinstance(device, str) and not device.startswith("cuda")
+        return other or self.option("use_cpu").is_value(True)
+
+    def holder(self, path: str) -> Span | None:
+        """The mapping that holds, or would hold, the setting at ``path``; None where there is none
+        in this file, or where the setting's value is unknown."""
+        holder, _ = self._find(path)
+        return None if holder is None or self.option(path).value is UNKNOWN else holder.span
+
+    def is_written(self, path: str) -> bool:
+        """Whether the key stands in its own mapping, and is not inherited from another."""
+        return self._find(path)[1] is not None
+
+    # -- places ----------------------------------------------------------------------------------
+
+    def _find(self, path: str) -> tuple[MappingNode | None, Entry | None]:
+        """The mapping that holds, or would hold, the last key of ``path``, and its entry.
+
+        The mapping is None where a key on the way is missing, or belongs to several places.
+        """
+        holder: MappingNode | None = self.document.root
+        *above, last = path.split(".")
+        for key in above:
+            entry = holder.entry(key) if holder is not None else None
+            node = entry.value if entry is not None else None
+            holder = node if isinstance(node, MappingNode) else None
+        return holder, holder.entry(last) if holder is not None else None
+
+    def _start(self, holder: MappingNode | None) -> Span:
+        mapping = holder if holder is not None and holder.entries else self.document.root
+        return mapping.entries[0].key.span if mapping.entries else mapping.span
+
+
+def read_recipe(source: Source) -> Recipe | None:
+    """The recipe in ``source``; None where it is none. Raises ``DocumentError``."""
+    document = read_document(source)
+    kind = kind_of(document.root)
+    return None if kind is None else Recipe(source, document, kind)
+
+
+def _extent(entry: Entry) -> Span:
+    """A key with its value on the same line; the key alone where a block follows."""
+    value = entry.value
+    if getattr(value, "flow", True) and not getattr(value, "block", False):
+        return Span(entry.key.span.start, max(entry.key.span.end, value.span.end))
+    return entry.key.span
+
+
+def _data(node: Node) -> object:
+    one = resolved(node)
+    if isinstance(one, Scalar):
+        if one.tagged or (isinstance(one.value, str) and is_interpolated(one.value)):
+            return UNKNOWN
+        return one.value
+    try:
+        return values(one)
+    except ValueError:
+        return UNKNOWN

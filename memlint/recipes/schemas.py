@@ -1,0 +1,225 @@
+"""Which keys the recipes of torchtune, LLaMA-Factory and axolotl may have, in each release.
+
+The tables come from ``memlint.api.extract.schemas``. A version stands for the newest release that
+is not newer, or for the oldest one; without a version the newest release holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from memlint.api.tables import Record, Table, holds, table
+from memlint.api.versions import parse_version
+from memlint.source.record import Plain
+
+KINDS = ("torchtune", "llamafactory", "axolotl")
+
+# Names that changed without a word in the release: (first release without it, old name): new name.
+# Source: the help texts of LLaMA-Factory's ``hparams`` before and after say the same.
+_RENAMED = {
+    ("llamafactory", "0.8.0", "dpo_beta"): "pref_beta",
+    ("llamafactory", "0.8.0", "dpo_loss"): "pref_loss",
+    ("llamafactory", "0.8.0", "dpo_ftx"): "pref_ftx",
+    ("llamafactory", "0.9.2", "image_dir"): "media_dir",
+    ("llamafactory", "0.9.2", "image_resolution"): "image_max_pixels",
+    ("llamafactory", "0.9.2", "video_resolution"): "video_max_pixels",
+    ("llamafactory", "0.9.4", "use_cache"): "use_kv_cache",
+}
+
+
+class Keys(Plain):
+    """What one section of a recipe may have.
+
+    version: of the release that was asked. names: its keys. is_open: other keys are taken too.
+    inherits: classes whose options are keys as well, for ``memlint.api``.
+    deprecated: keys that the release warns of. refused: keys that stop the run.
+    """
+
+    kind: str
+    version: str
+    names: frozenset[str]
+    is_open: bool = False
+    inherits: tuple[str, ...] = ()
+    deprecated: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+
+class Replacement(Plain):
+    """What a release says to use instead of a key: another, maybe with this value."""
+
+    key: str
+    value: str | None = None
+
+
+def known_keys(kind: str, version: str | None = None, section: str = "") -> Keys | None:
+    """The keys of a recipe, or of one of its parts (``datasets``, ``trl``); None if there is no
+    such part.
+
+    torchtune: the keys that any of its recipes reads. torchtune and axolotl pass over other keys
+    in silence; LLaMA-Factory stops.
+    """
+    shipped = _table(kind)
+    release = _release(shipped, version)
+    record = shipped.record(f"keys {section}".rstrip())
+    names = _words(record, "keys", release)
+    if record is None or not holds(str(record["at"]), release):
+        return None
+    notes = shipped.record("notes") if not section else None
+    return Keys(
+        kind=package_of(kind),
+        version=shipped.releases[release],
+        names=names - {"**"},
+        is_open=kind == "torchtune" or "**" in names,
+        inherits=tuple(sorted(_words(notes, "inherits", release))),
+        deprecated=_words(notes, "deprecated", release),
+        refused=_words(notes, "refused", release),
+    )
+
+
+def recipe_keys(recipe: str, version: str | None = None) -> frozenset[str] | None:
+    """The keys that a recipe of torchtune reads; None for one that it does not have."""
+    shipped = table("torchtune")
+    release = _release(shipped, version)
+    return _words(shipped.record(f"recipe {recipe}"), "keys", release) or None
+
+
+def component_keys(path: str, version: str | None = None) -> Keys | None:
+    """The parameters of the component of torchtune with this import path; None if it has none.
+
+    A path outside torchtune is not known either.
+    """
+    # What a private module defines, its package offers.
+    path = re.sub(r"\._\w+(?=\.)", "", path)
+    if not path.startswith("torchtune."):
+        return None
+    shipped = table("torchtune")
+    release = _release(shipped, version)
+    record = shipped.record(_canonical(shipped, release, path))
+    if record is None or not holds(str(record["at"]), release):
+        return None
+    names = _words(record, "keys", release)
+    return Keys("torchtune", shipped.releases[release], names - {"**", "*"}, is_open="**" in names)
+
+
+def components(version: str | None = None) -> frozenset[str]:
+    """The import paths of all components of torchtune."""
+    shipped = table("torchtune")
+    release = _release(shipped, version)
+    paths = {name for name in _paths(shipped) if _is_in(shipped, name, release)}
+    return frozenset(paths | _aliases(shipped, release).keys())
+
+
+def nearest(kind: str, version: str | None, key: str, section: str = "") -> str | None:
+    """The known key that looks most like ``key``; None if none does."""
+    known = known_keys(kind, version, section)
+    return _closest(key, known.names) if known is not None else None
+
+
+def nearest_component(path: str, version: str | None = None) -> str | None:
+    """The component of torchtune that is called like ``path``, else looks most like it."""
+    known = components(version)
+    same = sorted(name for name in known if name.endswith("." + path.rpartition(".")[2]))
+    return same[0] if same else _closest(path, known)
+
+
+def removed_in(kind: str, version: str | None, key: str, section: str = "") -> str | None:
+    """The first release without a key that an older one had; None if it was not removed by
+    ``version``."""
+    shipped = _table(kind)
+    release = _release(shipped, version)
+    record = shipped.record(f"keys {section}".rstrip())
+    had = [number for number in range(release + 1) if key in _words(record, "keys", number)]
+    return shipped.releases[had[-1] + 1] if had and had[-1] < release else None
+
+
+def added_in(kind: str, version: str | None, key: str, section: str = "") -> str | None:
+    """The first release with a key that ``version`` does not have yet; None if none does."""
+    shipped = _table(kind)
+    release = _release(shipped, version)
+    record = shipped.record(f"keys {section}".rstrip())
+    if key in _words(record, "keys", release):
+        return None
+    for number in range(release + 1, len(shipped.releases)):
+        if key in _words(record, "keys", number):
+            return shipped.releases[number]
+    return None
+
+
+def replacement(kind: str, version: str | None, key: str) -> Replacement | None:
+    """What to use instead of ``key`` in ``version``; None where no release says it."""
+    gone = removed_in(kind, version, key)
+    renamed = _RENAMED.get((package_of(kind), gone or "", key))
+    if renamed is not None:
+        return Replacement(renamed)
+    shipped = _table(kind)
+    notes = shipped.record("notes")
+    for number in range(_release(shipped, version), -1, -1):
+        for word in _words(notes, "replaced", number):
+            old, _, new = word.partition("=")
+            if old == key:
+                name, _, value = new.partition("=")
+                return Replacement(name, value or None)
+    return None
+
+
+def package_of(kind: str) -> str:
+    """The name of the table of a kind: ``llamafactory`` for ``LLaMA-Factory``."""
+    return kind.lower().replace("-", "")
+
+
+def _table(kind: str) -> Table:
+    return table(package_of(kind))
+
+
+def _release(shipped: Table, version: str | None) -> int:
+    if version is None:
+        return len(shipped.releases) - 1
+    wanted = parse_version(version)
+    known = [number for number, one in enumerate(_versions(shipped.name)) if one <= wanted]
+    return known[-1] if known else 0
+
+
+# Shipped tables do not change while we run.
+@cache
+def _versions(name: str) -> tuple[tuple[object, ...], ...]:
+    return tuple(parse_version(text) for text in table(name).releases)
+
+
+def _words(record: Record | None, name: str, release: int) -> frozenset[str]:
+    """The words of one history that hold in a release."""
+    if record is None or not holds(str(record.get("at", "")), release):
+        return frozenset()
+    histories = record.get(name, {})
+    return frozenset(
+        word for text, words in histories.items() if holds(text, release) for word in words.split()
+    )
+
+
+def _aliases(shipped: Table, release: int) -> dict[str, str]:
+    words = _words(shipped.record("notes"), "aliases", release)
+    return dict(word.split("=", 1) for word in words)
+
+
+def _canonical(shipped: Table, release: int, path: str) -> str:
+    return _aliases(shipped, release).get(path, path)
+
+
+def _paths(shipped: Table) -> Iterator[str]:
+    return (name for name in shipped.names() if re.match(r"torchtune\.", name))
+
+
+def _is_in(shipped: Table, name: str, release: int) -> bool:
+    record = shipped.record(name)
+    return record is not None and holds(str(record["at"]), release)
+
+
+def _closest(word: str, known: frozenset[str]) -> str | None:
+    import difflib
+
+    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.75)
+    return near[0] if near else None

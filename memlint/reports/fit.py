@@ -1,0 +1,58 @@
+"""A set of changes that makes a run fit, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memlint.memory.fit import Fitted, Measure
+
+_GIB = 2**30
+
+
+def lines(fitted: Fitted, script: str | None, assumptions: Sequence[str] = ()) -> Iterator[str]:
+    """The set, what it saves, and what fits then.
+
+    script, assumptions: named in the command that applies it.
+    """
+    before, after = _gib(fitted.before), _gib(fitted.after)
+    room = f"{_gib(fitted.room)} of {fitted.gpu}"
+    if not fitted.chosen:
+        yield f"peak {before}: fits the {room} as it is"
+    elif fitted.fits:
+        yield f"peak {before}, more than the {room}; with {_count(len(fitted.chosen))} {after}:"
+    else:
+        yield f"peak {before}, and {after} with all that helps: more than the {room}"
+    for measure in fitted.chosen:
+        yield f"  {_measure(measure)}"
+    if fitted.applied and script is not None:
+        unsafe = any(each.kind == "unsafe" for each in fitted.applied)
+        remark = " (changes training)" if unsafe else ""
+        more = "".join(f" --assume {each}" for each in assumptions)
+        command = f"memlint fix --fit --gpu {fitted.gpu}{more} {script}"
+        yield f"`{command}` applies the fixes{remark}"
+    if fitted.micro_batch and fitted.seq_len:
+        yield (
+            f"then fit: micro-batches up to {fitted.micro_batch:,}, "
+            f"or sequences up to {fitted.seq_len:,} tokens"
+        )
+    elif fitted.micro_batch:
+        yield f"then fit: micro-batches up to {fitted.micro_batch:,}"
+    else:
+        yield "not even a micro-batch of 1 fits then"
+
+
+def _measure(measure: Measure) -> str:
+    kind = "by hand" if measure.kind == "display" else measure.kind.value
+    codes = ",".join(measure.codes)
+    time = f" ({measure.time:+.0%} time)" if abs(measure.time) >= 0.05 else ""
+    return f"{codes or '-':7} {kind:8} {measure.message}{time}"
+
+
+def _count(number: int) -> str:
+    return f"{number} change" if number == 1 else f"{number} changes"
+
+
+def _gib(size: int) -> str:
+    return f"{size / _GIB:.1f} GiB"

@@ -1,0 +1,235 @@
+"""What rules of trainers say of hand-written loops, which have no configuration to point at.
+
+Each function gives the findings of one rule in loops of plain torch, accelerate and PEFT. They rest
+on models that a step of the script certainly trains (``script.loop_models``).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from memlint.rule.changes import set_option
+from memlint.rule.edits import InsertStatement
+from memlint.rule.findings import Finding, Fix
+from memlint.rule.kit import advise, fix
+from memlint.script import MISSING, Call, Dataset, LoopModel, Purpose, Script
+
+# Ways to turn checkpointing on, newest first: the method and its keyword.
+_ENABLERS = (
+    ("activation_checkpointing_enable", "activation_checkpointing_kwargs"),
+    ("gradient_checkpointing_enable", "gradient_checkpointing_kwargs"),
+)
+# Methods that return the model that they are called on.
+_SAME = ("to", "cuda", "train", "eval", "float", "half", "bfloat16", "requires_grad_")
+FLOAT32 = "torch.float32"
+# Bytes for each logit, in evaluation and in training.
+_EVALUATED, _TRAINED = 10, 14
+
+
+def unchecked_loops(script: Script) -> Iterator[Finding]:
+    """Loops that keep the activations of all layers (MEM301)."""
+    if not _is_on_gpu(script) or script.says("checkpointing", "torch.utils.checkpoint"):
+        return
+    for model in script.loop_models:
+        owner = script.owner_of_checkpointing(model.facts)
+        if owner.on is False and not model.in_evaluation_mode:
+            yield Finding(
+                script.span(model.load.node.func),
+                "a loop trains this model without activation checkpointing: the activations of all "
+                "layers are kept until backward",
+                _checkpoint(script, model),
+            )
+
+
+def _checkpoint(script: Script, model: LoopModel) -> Fix:
+    load = model.load
+    name = _name_of(script, load)
+    method, keyword = next(
+        (
+            pair
+            for pair in _ENABLERS
+            if script.api.signature(f"transformers.PreTrainedModel.{pair[0]}") is not None
+        ),
+        _ENABLERS[-1],
+    )
+    message = f"Call `{name or 'model'}.{method}()` after it is loaded"
+    if script.method_calls("generate"):
+        return advise(f"{message}, and put it in evaluation mode to generate")
+    if name is None or script.mentions("past_key_values"):
+        return advise(message)
+    written = f'{name}.{method}({keyword}={{"use_reentrant": False}})'
+    call = InsertStatement(script.span(script.statement(load.node)), written, "after")
+    own_code = load.open_ended or load.setting("trust_remote_code").value not in (
+        MISSING,
+        None,
+        False,
+    )
+    return fix(message, (call,), unsafe=own_code)
+
+
+def _name_of(script: Script, load: Call) -> str | None:
+    """The name that a load gives its model: ``model = Auto.from_pretrained(...).cuda()``."""
+    match script.statement(load.node):
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            while isinstance(value, ast.Call) and value is not load.node:
+                func = value.func
+                if not isinstance(func, ast.Attribute) or func.attr not in _SAME:
+                    return None
+                value = func.value
+            return name if value is load.node else None
+    return None
+
+
+def full_precision_loops(script: Script) -> Iterator[Finding]:
+    """Loops that compute in float32 (MEM402)."""
+    if not _is_on_gpu(script) or script.imports_package("lightning", "pytorch_lightning"):
+        return
+    accelerators = script.calls_to("accelerate.Accelerator")
+    settings = [one.setting("mixed_precision") for one in accelerators]
+    if any(one.value not in ("no", "NO") for one in settings):
+        # What ``accelerate config`` says decides where nothing is written.
+        return
+    for model in script.loop_models:
+        if script.holds_float32(model.facts) and model.without_autocast:
+            node = settings[0].node if settings else None
+            yield Finding(
+                script.span(node if node is not None else model.forwards[0].node.func),
+                "trains in float32, without autocast: every activation takes 4 bytes where 2 "
+                "would do",
+                advise(
+                    'Set `mixed_precision="bf16"`'
+                    if settings
+                    else "Run the forward pass under `torch.autocast(..., dtype=torch.bfloat16)`"
+                ),
+            )
+
+
+def float32_loads(script: Script) -> Iterator[tuple[LoopModel, bool]]:
+    """Models of loops whose weights may be held in float32 for nothing, and whether they are
+    frozen under an adapter (MEM401)."""
+    if not _is_on_gpu(script) or script.mentions("GradScaler"):
+        return
+    for model in script.loop_models:
+        if not [one for one in script.casts_of(model.facts) if one != FLOAT32]:
+            yield model, model.facts.peft is True
+
+
+def upcast_models(script: Script) -> Iterator[Finding]:
+    """``model.float()`` in a script whose loop trains the model (MEM401)."""
+    for model, _ in float32_loads(script):
+        given = script.given_dtype(model.load)
+        half = given is not None and script.dtype_name(given) in ("torch.bfloat16", "torch.float16")
+        for call in script.calls_on(model.facts, "float"):
+            if half and model.facts.quantized is False and not call.conditional:
+                yield Finding(
+                    call.span,
+                    "casts the weights to float32: 4 bytes a parameter where bfloat16 needs 2",
+                    advise("Leave the weights as they are loaded, and compute under autocast"),
+                )
+
+
+def larger_evaluation_loops(script: Script) -> Iterator[Finding]:
+    """Evaluation loaders with larger batches than training's, over full logits (MEM207)."""
+    if not any(_evaluates_logits(script, model) for model in script.loop_models):
+        return
+    loaders = [one for one in script.datasets if one.loader is not None]
+    training = [_rows(one) for one in loaders if one.purpose is Purpose.TRAINING]
+    if not training or None in training:
+        return
+    most = max(size for size in training if size is not None)
+    for data in loaders:
+        rows = _rows(data)
+        if data.purpose is not Purpose.EVALUATION or rows is None:
+            continue
+        if _EVALUATED * rows <= _TRAINED * most or data.batch_size is None:
+            continue
+        node = data.batch_size.node
+        times = _EVALUATED * rows / (_TRAINED * most)
+        yield Finding(
+            script.span(node) if node is not None else data.span,
+            f"evaluates {rows} rows at a time where it trains on {most}: its full logits take "
+            f"{times:.1f} times those of training ({_EVALUATED} bytes a token and word against "
+            f"{_TRAINED})",
+            fix(
+                f"Set `batch_size={most}`",
+                set_option(script, data.call, "batch_size", str(most)),
+                unsafe=True,
+            ),
+        )
+
+
+def _rows(data: Dataset) -> int | None:
+    setting = data.batch_size
+    return setting.value if setting is not None and type(setting.value) is int else None
+
+
+def _evaluates_logits(script: Script, model: LoopModel) -> bool:
+    """Whether an evaluation of the script runs the model and builds its full logits."""
+    return any(
+        (forward.gradients is False or forward.training is False)
+        and not forward.in_training_step
+        and forward.facts.load is not None
+        and forward.facts.load.node is model.load.node
+        and forward.gives_full_logits is True
+        for forward in script.forwards
+    )
+
+
+def references_of_loops(script: Script) -> Iterator[Finding]:
+    """Frozen copies of the trained model, whose log-probabilities need no second set of weights
+    (MEM405)."""
+    seen = set()
+    for one in script.frozen_passes:
+        facts = script.model_facts(one.run.module)
+        trained = [model for model in script.loop_models if model.step is one.step]
+        copy = script.copy_of(one.run.module)
+        place = copy or facts.load
+        if place is None or place.node in seen or not trained or place.conditional:
+            continue
+        policy = trained[0]
+        same = copy is not None or (
+            isinstance(facts.name, str) and facts.name == policy.facts.name and facts.name
+        )
+        if not same:
+            continue
+        if policy.facts.peft:
+            advice = "Score with `model.disable_adapter()`: the policy's base is the reference"
+        elif not script.method_calls("generate") and not script.imports_package("vllm"):
+            advice = "Compute the reference's log-probabilities once, before training"
+        else:
+            continue
+        seen.add(place.node)
+        yield Finding(
+            script.span(place.node.func),
+            "a second copy of the weights as reference, for the whole run of the loop",
+            advise(advice),
+        )
+
+
+def frozen_models_with_autograd(script: Script) -> Iterator[Finding]:
+    """References, teachers and reward models that a step runs with autograd on (MEM703)."""
+    for one in script.frozen_passes:
+        if one.run.gradients is True:
+            yield Finding(
+                script.span(one.place),
+                "a model that nothing trains runs in the training step with autograd on: its "
+                "activations are kept for a gradient that nobody wants",
+                advise("Run it under `torch.no_grad()`"),
+            )
+
+
+def _is_on_gpu(script: Script) -> bool:
+    """Whether a loop may run on a GPU: a script that never says so trains on the CPU."""
+    return script.says("cuda", "accelerat", "device", "fsdp", "FSDP") and not script.off_cuda
+
+
+__all__ = [
+    "float32_loads",
+    "frozen_models_with_autograd",
+    "full_precision_loops",
+    "larger_evaluation_loops",
+    "references_of_loops",
+    "unchecked_loops",
+    "upcast_models",
+]

@@ -1,0 +1,112 @@
+"""The page of a rule: a Markdown file beside the rule's own, or a ``Page`` that the rule is given.
+
+Its sections are those of the documentation: why it matters, examples before and after, what the
+fix does, sources. The examples are tests as well. A page is read when someone asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from memlint.source.record import Plain
+
+WHY = "Why it matters"
+FIX = "What the fix does"
+SOURCES = "Sources"
+_HEADING = re.compile(r"(?m)^## (?P<title>.+)$")
+_EXAMPLE = re.compile(r"(?:Example|Also)(?:: (?P<title>.+))?")
+_CODE = re.compile(r"(?ms)^```python\n(?P<code>.*?)^```$")
+_FOR = re.compile(r"(?m)^For (?P<target>[^\n]+):$")
+_COUNT = re.compile(r"(?m)^(?P<count>\d+) findings\.$")
+
+
+class Example(Plain):
+    """A faulty script and what ``memlint fix`` makes of it: a test and a documentation section.
+
+    bad: a script in which the rule finds exactly ``findings`` faults.
+    good: the script after the rule's fixes, unsafe ones included; None where it has none to apply.
+    target: versions other than the newest, as ``--target`` takes them.
+    """
+
+    bad: str
+    good: str | None = None
+    findings: int = 1
+    target: str = ""
+    title: str = ""
+
+
+class Page(Plain):
+    """What people read of a rule.
+
+    why: what it costs and why, in a paragraph or two.
+    fix_safety: what the fix changes and when it is withheld.
+    references: documentation or papers.
+    """
+
+    why: str
+    examples: tuple[Example, ...] = ()
+    fix_safety: str = ""
+    references: tuple[str, ...] = ()
+
+
+def read_page(path: Path) -> Page:
+    """The page in a file. Raises ValueError where it is missing or lacks a section."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"a rule's page is expected at {path}: {error}") from None
+    try:
+        return parse_page(text)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def parse_page(text: str) -> Page:
+    """A page from its Markdown. Raises ValueError for an unknown section, or without a why."""
+    parts = _HEADING.split(text)
+    sections = list(zip(parts[1::2], parts[2::2], strict=True))
+    words = {title: _paragraphs(body) for title, body in sections if title in (WHY, FIX)}
+    if WHY not in words:
+        raise ValueError(f"expected a section '## {WHY}'")
+    examples: list[Example] = []
+    references: tuple[str, ...] = ()
+    for title, body in sections:
+        match = _EXAMPLE.fullmatch(title)
+        if match is not None:
+            examples.append(_example(match["title"] or "", body))
+        elif title == SOURCES:
+            references = tuple(_items(body))
+        elif title not in words:
+            known = f"{WHY}, Example, Also, {FIX}, {SOURCES}"
+            raise ValueError(f"expected sections among {known}; got {title!r}")
+    return Page(words[WHY], tuple(examples), words.get(FIX, ""), references)
+
+
+def _paragraphs(body: str) -> str:
+    """Paragraphs without their line breaks; lists keep theirs."""
+    blocks = re.split(r"\n\s*\n", body.strip())
+    return "\n\n".join(
+        block if block.startswith(("- ", "|")) else " ".join(block.split()) for block in blocks
+    )
+
+
+def _items(body: str) -> Iterator[str]:
+    for line in body.splitlines():
+        if line.startswith("- "):
+            yield line[2:].strip()
+
+
+def _example(title: str, body: str) -> Example:
+    codes = [match["code"] for match in _CODE.finditer(body)]
+    if len(codes) not in (1, 2):
+        raise ValueError(f"an example has one or two blocks of Python, got {len(codes)}")
+    target, count = _FOR.search(body), _COUNT.search(body)
+    return Example(
+        bad=codes[0],
+        good=codes[1] if len(codes) == 2 else None,
+        findings=int(count["count"]) if count else 1,
+        target=target["target"] if target else "",
+        title=title,
+    )

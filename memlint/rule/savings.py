@@ -1,0 +1,54 @@
+"""What a finding costs and what a run needs, in bytes: what reports show and caches keep.
+
+Plain named tuples, because JSON writes them as lists.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Pricing(NamedTuple):
+    """What prices are computed for. gpu: a name, or empty; assumptions: ``seq_len=4096``."""
+
+    gpu: str = ""
+    assumptions: tuple[str, ...] = ()
+
+
+class Saving(NamedTuple):
+    """Bytes that a fix saves, by two runs of the memory model.
+
+    low, high: an interval, wide where settings are assumed. phase: where they are saved.
+    of_peak: whether the run's peak falls by them; else ``phase`` is not the fullest phase, and
+    they count once the fullest one has been lowered.
+    """
+
+    low: int
+    high: int
+    phase: str
+    of_peak: bool = True
+
+
+class Footprint(NamedTuple):
+    """The peak of a script's run, in bytes that torch allocates, as it is and with fixes.
+
+    low, high: the peak's interval. phase: the fullest. safe, every: the peak with all safe fixes,
+    and with everything that is priced; None where nothing of it is priced. gpu: its name and its
+    bytes, where one is named. room: bytes that a run may allocate on it. assumed: settings that
+    nobody gave, as ``seq_len=2048``.
+    """
+
+    peak: int
+    low: int
+    high: int
+    phase: str
+    safe: int | None = None
+    every: int | None = None
+    gpu: str = ""
+    room: int = 0
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the run fits the GPU; None where none is named."""
+        return self.peak <= self.room if self.gpu else None

@@ -1,0 +1,20 @@
+"""What the rest of a run decides for its recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Around(NamedTuple):
+    """The surroundings of a recipe.
+
+    method: the name of TRL's trainer, where the script says it. options: options of its
+    configuration, as Python. overridden: keys that every command of the recipe sets anew.
+    mixed: the launcher turns mixed precision on.
+    """
+
+    method: str = ""
+    options: Mapping[str, str] = {}
+    overridden: frozenset[str] = frozenset()
+    mixed: bool = False

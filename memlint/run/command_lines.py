@@ -1,0 +1,191 @@
+"""What the launch commands of a project give to a script, as the script's own parsers get it.
+
+The settings are a dict that stands behind the script's text (``memlint.script.command_line``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from memlint.recipes.launch import Command, Flag, kind_of, read_commands
+from memlint.recipes.launch_kinds import is_launch_file, may_launch
+from memlint.rule.edits import Edit
+from memlint.rule.findings import Applicability, Fix, Violation
+from memlint.source import Source, Span
+from memlint.source.bounded import read_regular
+from memlint.source.diagnostics import ReadError
+from memlint.source.digests import digest_of
+from memlint.source.reading import read_source
+
+PARSERS = re.compile(rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser")
+MAX_BYTES = 300_000
+LEAD = "\n_memlint_command_line = "
+_MAX_COMMANDS = 40
+_MAX_PARENTS = 4
+_MAX_FILES = 200
+_MAX_FOLDERS = 60
+_ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
+
+
+def appended(script: Source, command_line: str) -> Source:
+    """``script`` with settings as a dict at its end."""
+    return Source(script.path, f"{script.text}{LEAD}{command_line}\n")
+
+
+def in_script(violations: Sequence[Violation], end: int) -> list[Violation]:
+    """What is found in the first ``end`` bytes; fixes that reach beyond them become advice."""
+    found: list[Violation] = []
+    for each in violations:
+        fix = each.fix
+        if fix is not None and any(_reach(edit) > end for edit in fix.edits):
+            fix = Fix(fix.message, (), Applicability.DISPLAY)
+        if each.span.end <= end:
+            found.append(each._replace(fix=fix))
+    return found
+
+
+def _reach(edit: Edit) -> int:
+    return max((one.end for one in vars(edit).values() if isinstance(one, Span)), default=0)
+
+
+class CommandSettings(NamedTuple):
+    """What launch commands give to a script.
+
+    text: as a dict of Python; empty where they give nothing. relied_on: the files of these
+    commands, and the folders that were searched for more.
+    """
+
+    text: str
+    relied_on: tuple[str, ...]
+
+    def digests(self) -> tuple[tuple[str, str], ...]:
+        """What the settings rely on, each with a digest."""
+        return tuple((path, digest_of(path)) for path in self.relied_on)
+
+
+class Launches:
+    """The launch commands around scripts; each file of commands is read once."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, tuple[str, ...]] = {}
+        self._commands: dict[str, list[Command]] = {}
+
+    def of(self, place: str, data: bytes) -> CommandSettings | None:
+        """What all commands that start the script at ``place`` give to it.
+
+        A setting that they give differently, or that some of them do not give, is not known. None
+        where the script reads no command line.
+        """
+        if PARSERS.search(data) is None:
+            return None
+        script = os.path.abspath(place)
+        starting = [
+            (file, command)
+            for file in self._around(script)
+            for command in self._of_file(file)
+            if _may_start(command, file, script)
+        ]
+        commands = [command for _, command in starting]
+        every = [{flag.name: written(flag) for flag in one.settings} for one in commands]
+        settings = {
+            name: value if all(other.get(name) == value for other in every) else "None"
+            for given in every
+            for name, value in given.items()
+        }
+        inner = ", ".join(f"{name!r}: {value}" for name, value in sorted(settings.items()))
+        files = dict.fromkeys(file for file, _ in starting)
+        folders = dict.fromkeys((*_folders(script), *map(os.path.dirname, files)))
+        return CommandSettings(f"{{{inner}}}" if settings else "", (*folders, *files))
+
+    def _around(self, script: str) -> list[str]:
+        """The files of commands in the script's folder, those above, and the folders in them."""
+        files: list[str] = []
+        for folder in _folders(script):
+            for path in (folder, *self._listed(folder, folders=True)[:_MAX_FOLDERS]):
+                files += self._listed(path, folders=False)
+        return list(dict.fromkeys(files))[:_MAX_FILES]
+
+    def _listed(self, folder: str, *, folders: bool) -> tuple[str, ...]:
+        key = f"{folder}{os.sep}" if folders else folder
+        if key not in self._files:
+            try:
+                with os.scandir(folder) as entries:
+                    self._files[key] = tuple(
+                        sorted(
+                            entry.path
+                            for entry in entries
+                            if (
+                                entry.is_dir(follow_symlinks=False) and entry.name[:1] != "."
+                                if folders
+                                else is_launch_file(entry.name) and entry.is_file()
+                            )
+                        )
+                    )
+            except OSError:
+                self._files[key] = ()
+        return self._files[key]
+
+    def _of_file(self, path: str) -> list[Command]:
+        if path not in self._commands:
+            self._commands[path] = []
+            try:
+                data = read_regular(path, MAX_BYTES)
+                if may_launch(data):
+                    self._commands[path] = commands_of(read_source(path, data))
+            except (OSError, ReadError):
+                pass
+        return self._commands[path]
+
+
+def _may_start(command: Command, file: str, script: str) -> bool:
+    """Whether a command starts the script, or one of its name in a folder that is not known."""
+    target = command.target
+    if target is None or target.name != os.path.basename(script):
+        return False
+    paths = list(paths_of(command, file))
+    if not paths:
+        return True
+    return next(filter(os.path.isfile, paths), None) == script
+
+
+def written(flag: Flag) -> str:
+    """A value as Python; that of an option that may be followed by others is not known."""
+    return repr(list(flag.value) if isinstance(flag.value, tuple) else flag.value)
+
+
+def commands_of(source: Source) -> list[Command]:
+    """The commands that start a script with settings of its own."""
+    kind = kind_of(source.path)
+    commands = read_commands(source.text, kind) if kind is not None else ()
+    return [
+        command
+        for command in commands
+        if command.settings and command.target is not None and command.target.kind == "script"
+    ][:_MAX_COMMANDS]
+
+
+def paths_of(command: Command, place: str) -> Iterator[str]:
+    """The files that a command in the file at ``place`` may start, the likeliest first."""
+    target = command.target
+    if target is None or target.text is None or not target.text.endswith(".py"):
+        return
+    if command.folder is None or os.path.isabs(os.path.join(command.folder, target.text)):
+        return
+    for folder in _folders(place):
+        yield os.path.normpath(os.path.join(folder, command.folder, target.text))
+
+
+def _folders(place: str) -> Iterator[str]:
+    """The folders that a file's commands may be run in: its own, and those up to the root."""
+    folder = os.path.dirname(os.path.abspath(place))
+    for _ in range(_MAX_PARENTS):
+        yield folder
+        if any(os.path.exists(os.path.join(folder, mark)) for mark in _ROOTS):
+            return
+        above = os.path.dirname(folder)
+        if above == folder:
+            return
+        folder = above

@@ -1,0 +1,52 @@
+"""What makes a script's run fit a GPU: its findings, and the memory model's choice among them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from memlint.memory import Settings
+from memlint.memory.checkpoints import find_architecture
+from memlint.memory.fit import Fitted, fit
+from memlint.memory.prices import Run, with_pricing
+from memlint.rule import registry
+from memlint.run.engine import check_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from memlint.api import Api
+    from memlint.rule.savings import Pricing
+    from memlint.script.project import Project
+    from memlint.source import Source
+
+_ALL = ("ALL",)
+
+
+def fit_source(
+    source: Source,
+    api: Api,
+    values: Mapping[str, Any],
+    pricing: Pricing,
+    *,
+    project: Project | None = None,
+    codes: Iterable[str] | None = None,
+    runtime: bool = True,
+) -> Fitted:
+    """The set of changes with which the run of a script fits.
+
+    values: the script's settings. codes: the rules whose fixes may be taken; None: all, hints too.
+
+    Raises:
+        SettingsError: the model or a setting is not known.
+    """
+    rules = registry.load(registry.selected(_ALL) if codes is None else codes)
+    found = check_source(
+        source, rules, api, unused_suppressions=False, project=project, runtime=runtime,
+        on_error=lambda rule, error: None,
+    )  # fmt: skip
+    return fit(run_of(with_pricing(values, pricing)), found)
+
+
+def run_of(settings: Settings) -> Run:
+    """The run of settings, its model's shape found as for an estimate."""
+    return Run(settings, find_architecture(settings.model))

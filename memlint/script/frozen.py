@@ -1,0 +1,84 @@
+"""Models that a training step runs beside the trained one: references, teachers, reward models.
+
+Such a model is loaded or copied, none of its parameters is ever asked for, and the parameters of
+another model of the step are. Nothing trains it, so that a graph of its forward pass serves nobody.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from memlint.script.forwards import Certainty, ForwardRun
+from memlint.script.modes import module_root
+from memlint.script.tensors import tensors_in
+from memlint.script.values import Object, options
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+    from memlint.script.training import Forward, Step
+
+_ASKS = ("parameters", "named_parameters", "requires_grad_", "state_dict", "load_state_dict")
+
+
+class FrozenPass(NamedTuple):
+    """A forward pass of a frozen model in a training step.
+
+    place: the forward pass, or the call of the helper that runs it for trained models, too.
+    """
+
+    forward: Forward
+    run: ForwardRun
+    step: Step
+    place: ast.AST
+
+
+def frozen_passes(script: Script) -> tuple[FrozenPass, ...]:
+    """The forward passes of frozen models in training steps, one a place, in source order."""
+    touched = _roots_of(script, *_ASKS)
+    trained = _roots_of(script, "parameters", "named_parameters")
+    found: dict[ast.AST, FrozenPass] = {}
+    for step in script.steps:
+        passes = [(one, run) for one in step.forwards for run in one.runs if step.runs_it(run)]
+        # The parameters of a module of the script's own are those of what it holds, too.
+        if any(one.own for one, _ in passes) or not any(_root(run) in trained for _, run in passes):
+            continue
+        for forward, run in passes:
+            if forward.own or _root(run) is None or _root(run) in touched or not _is_plain(run):
+                continue
+            place = _place(script, forward, touched)
+            call = script.call_leading_to(run) if place is None else None
+            where = place or (call.node if call is not None else None)
+            if where is not None:
+                found.setdefault(where, FrozenPass(forward, run, step, where))
+    return tuple(sorted(found.values(), key=lambda one: script.span(one.place)))
+
+
+def _roots_of(script: Script, *methods: str) -> set[int]:
+    """The modules that one of ``methods`` is called on."""
+    return {
+        id(module_root(one))
+        for call in script.method_calls(*methods)
+        if call.receiver is not None
+        for one in options(call.receiver)
+        if isinstance(one, Object)
+    }
+
+
+def _root(run: ForwardRun) -> int | None:
+    """The module that a run calls, where it certainly is one and the same."""
+    found = options(run.module)
+    if len(found) != 1 or not isinstance(found[0], Object):
+        return None
+    return id(module_root(found[0])) if run.certainty is Certainty.DEFINITE else None
+
+
+def _is_plain(run: ForwardRun) -> bool:
+    """Whether no gradient can pass through it to its inputs."""
+    given = tensors_in(run.record)
+    return "inputs_embeds" not in run.record.keywords and all(one.graph is False for one in given)
+
+
+def _place(script: Script, forward: Forward, touched: set[int]) -> ast.AST | None:
+    """The forward pass itself, where no trained model runs at the same place."""
+    return None if any(_root(run) in touched for run in forward.runs) else forward.node

@@ -1,0 +1,73 @@
+"""Language models that the script's own loops train: what trainers know of theirs, for loops.
+
+A model counts where a training step certainly runs it forward with gradients and nothing says that
+it is frozen: a reference, a teacher.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from memlint.script.calls import Call, ModelFacts, is_language_model
+from memlint.script.forwards import ForwardRun
+from memlint.script.modes import module_root
+from memlint.script.project import is_elsewhere
+from memlint.script.values import ABSENT, Object, options
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+    from memlint.script.training import Forward, Step
+
+
+class LoopModel(NamedTuple):
+    """A model that a training step trains.
+
+    load: the call of this file that loads it. forwards: the passes of the step that train it.
+    """
+
+    load: Call
+    facts: ModelFacts
+    forwards: tuple[Forward, ...]
+    runs: tuple[ForwardRun, ...]
+    step: Step
+
+    @property
+    def root(self) -> int | None:
+        """The module itself, however it is wrapped."""
+        found = options(self.runs[0].module)
+        return id(module_root(found[0])) if isinstance(found[0], Object) else None
+
+    @property
+    def in_evaluation_mode(self) -> bool:
+        """Whether it may be trained in evaluation mode, in which nothing is checkpointed."""
+        return any(run.training is False for run in self.runs)
+
+    @property
+    def without_autocast(self) -> bool:
+        """Whether no pass of the step can be under autocast."""
+        return all(run.autocast is None or run.autocast is ABSENT for run in self.runs)
+
+
+def loop_models(script: Script) -> tuple[LoopModel, ...]:
+    """The language models that the script loads and trains in its own loops, by their loads."""
+    if not script.steps:
+        return ()
+    frozen = {id(one.run) for one in script.frozen_passes}
+    found: dict[object, LoopModel] = {}
+    for step in script.steps:
+        for forward in step.all_forwards:
+            for run in forward.runs:
+                if forward.own or run.gradients is not True or id(run) in frozen:
+                    continue
+                facts = script.model_facts(run.module)
+                load = facts.load
+                if load is None or is_elsewhere(load.node) or facts.is_toy:
+                    continue
+                if not is_language_model(load) or not step.runs_it(run):
+                    continue
+                before = found.get(load.node)
+                forwards = (*before.forwards, forward) if before else (forward,)
+                runs = (*before.runs, run) if before else (run,)
+                kept = tuple(dict.fromkeys(forwards))
+                found[load.node] = LoopModel(load, facts, kept, runs, step)
+    return tuple(sorted(found.values(), key=lambda one: one.load.span))

@@ -1,0 +1,181 @@
+"""What a script reads of a forward pass: which fields, and the logits of which positions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from memlint.script.tensors import MEASURES, Positions, Role, Tensor
+from memlint.script.values import Constant, Object, Value, options
+
+if TYPE_CHECKING:
+    from memlint.script.forwards import ForwardRun
+    from memlint.script.model import Script
+    from memlint.script.training import Forward
+
+# Of slices as they are written, without spaces: ``logits[:, -1]``, ``[:, :-1]``, ``[:, start:]``.
+_LAST = re.compile(r"[^,]+,-1:?(,.*)?")
+_SHIFTED = re.compile(r"(:|\.\.\.),:-1(,:)?")
+_ROW = re.compile(r"\d+")
+_TAIL = re.compile(r"(:|\.\.\.),(?P<start>[^:,]*[A-Za-z_][^:,]*):[^,]*(,.*)?")
+
+# Operations that work on each position by itself, and keep their order.
+_BY_POSITION = frozenset(
+    {
+        *("log_softmax", "softmax", "gather", "float", "to", "contiguous", "squeeze", "unsqueeze"),
+        *("arithmetic", "div", "mul", "neg"),
+    }
+)
+
+
+def fields_read(script: Script, forward: Forward) -> frozenset[str] | None:
+    """The fields of its output that are read, by name; None where it may go out of sight.
+
+    Empty where nothing reads it.
+    """
+    found: set[str] = set()
+    if forward.elsewhere or not _add_fields(script, forward.node, found):
+        return None
+    made = {name for run in forward.runs if run.output is not None for name in run.output.made}
+    return frozenset(found | made)
+
+
+def _add_fields(script: Script, node: ast.expr, found: set[str]) -> bool:
+    """Add the fields that are read off ``node``; False where it is used otherwise."""
+    match script.parent(node):
+        case ast.Attribute(attr=field):
+            found.add(field)
+            return field not in ("to_tuple", "keys", "items", "values", "get", "copy")
+        case ast.Subscript(value=inner, slice=ast.Constant(value=str(field))) if inner is node:
+            found.add(field)
+            return True
+        case ast.Expr():
+            return True
+        case ast.Assign(targets=[ast.Name(id=name)]) as statement:
+            return _add_uses(script, statement, name, found)
+    return False
+
+
+def _add_uses(script: Script, statement: ast.Assign, name: str, found: set[str]) -> bool:
+    flow = script.flow
+    scope = flow.scope(statement)
+    for use in flow.uses(name, scope):
+        if flow.scope(use) is not scope:
+            return False
+        if statement in flow.definitions(use) and not _add_fields(script, use, found):
+            return False
+    return not _is_shared(script, scope, name)
+
+
+def _is_shared(script: Script, scope: ast.AST, name: str) -> bool:
+    """Whether code out of sight may read a name: another function, cell or module."""
+    return script.says(f"global {name}", f"nonlocal {name}", "globals()", "locals()")
+
+
+def positions_read(script: Script, forward: Forward) -> Positions:
+    """Of which positions the logits are read: LAST, SOME from a computed one on, else UNKNOWN."""
+    found: set[Positions] = set()
+    for run in forward.runs:
+        logits = run.output.made.get("logits") if run.output is not None else None
+        if logits is None or logits.node is None:
+            return Positions.UNKNOWN
+        found |= _read_at(script, forward, logits.node)
+    if found == {Positions.LAST}:
+        return Positions.LAST
+    return (
+        Positions.SOME if found and found <= {Positions.LAST, Positions.SOME} else Positions.UNKNOWN
+    )
+
+
+def _read_at(script: Script, forward: Forward, node: ast.expr) -> set[Positions]:
+    """The positions that are read of the tensor that an expression makes."""
+    found: set[Positions] = set()
+    for _, operation, use in script.uses_at(node):
+        short = operation.rpartition(".")[2]
+        if short in MEASURES:
+            continue
+        if short in _BY_POSITION:
+            made = script.parent(use) if isinstance(use, ast.Attribute) else use
+            inner = _read_at(script, forward, made) if isinstance(made, ast.expr) else set()
+            # What picks the last position out of log-probabilities may want the others' sum.
+            found |= inner - {Positions.LAST} or {Positions.ALL}
+            continue
+        if operation != "[]" or not isinstance(use, ast.Subscript):
+            found.add(Positions.ALL)
+            continue
+        written = "".join(script.text(use.slice).split())
+        if _LAST.fullmatch(written):
+            found.add(Positions.LAST)
+        elif _ROW.fullmatch(written):
+            found |= _rows(script, use)
+        elif _SHIFTED.fullmatch(written):
+            found |= _read_at(script, forward, use) or {Positions.ALL}
+        elif _TAIL.fullmatch(written) and _beside(script, use, forward):
+            found.add(Positions.SOME)
+        else:
+            found.add(Positions.ALL)
+    return found
+
+
+def _rows(script: Script, row: ast.expr) -> set[Positions]:
+    """``logits[0][-1]``."""
+    uses = [use for _, operation, use in script.uses_at(row) if operation not in MEASURES]
+    last = all(
+        isinstance(use, ast.Subscript) and script.text(use.slice).replace(" ", "")[:2] == "-1"
+        for use in uses
+    )
+    return {Positions.LAST if uses and last else Positions.ALL}
+
+
+def _beside(script: Script, use: ast.expr, forward: Forward) -> bool:
+    """Whether a use is in no loop that the forward pass is not in: one that goes by chunks."""
+    around: set[ast.AST] = set(script.flow.loops_around(forward.node))
+    around.update(loop for run in forward.runs for loop in run.loops)
+    return around.issuperset(script.flow.loops_around(use))
+
+
+# -- caches ----------------------------------------------------------------------------------------
+
+_CACHE = "past_key_values"
+
+
+def gets_cache(forward: Forward) -> bool:
+    """Whether keys and values of other tokens are passed to it, in every run."""
+    values = [_cache_of(run) for run in forward.runs]
+    return all(
+        value is not None
+        and not any(isinstance(one, Constant) and one.value is None for one in options(value))
+        for value in values
+    )
+
+
+def fillers_of_cache(script: Script, forward: Forward) -> tuple[Forward, ...]:
+    """The forward passes that made the keys and values that another one gets."""
+    found: dict[int, Forward] = {}
+    for run in forward.runs:
+        value = _cache_of(run)
+        for one in options(value) if value is not None else ():
+            if isinstance(one, Tensor):
+                made = [part for part in one.history() if part.role is Role.CACHE]
+                passes = [script.forward_of(part) for part in made]
+            elif isinstance(one, Object):
+                passes = [other for other in script.forwards if _shares(other, one, run)]
+            else:
+                passes = []
+            found |= {id(each): each for each in passes if each is not None and each is not forward}
+    return tuple(found.values())
+
+
+def _cache_of(run: ForwardRun) -> Value | None:
+    slot = run.record.keywords.get(_CACHE)
+    return slot.value if slot is not None else None
+
+
+def _shares(other: Forward, cache: Object, run: ForwardRun) -> bool:
+    """Whether an earlier pass got the same cache, which it filled."""
+    return any(
+        earlier.order < run.order and (value := _cache_of(earlier)) is not None
+        and any(one is cache for one in options(value))
+        for earlier in other.runs
+    )  # fmt: skip

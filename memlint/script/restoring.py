@@ -1,0 +1,109 @@
+"""Where ``torch.load`` puts what it reads, and what becomes of it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from memlint.script.calls import Call
+from memlint.script.values import Constant, Object, options
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+
+
+class Fate(StrEnum):
+    """What becomes of something that is read from a file.
+
+    RESTORED: a module, an optimizer or a schedule copies it to where its own tensors are.
+    LOOKED_AT: numbers and words that are on no device. KEPT: what may be a small tensor, or the
+    state of something that may keep it as it is. UNKNOWN: it may be used as it was read.
+    """
+
+    RESTORED = "restored"
+    LOOKED_AT = "looked at"
+    KEPT = "kept"
+    UNKNOWN = "unknown"
+
+
+_RESTORES = frozenset({"load_state_dict", "load_model_state_dict", "set_peft_model_state_dict"})
+# Averages of weights, which may take what they are given as it is.
+_AVERAGES = re.compile(r"(?i)ema|average|avg|shadow|swa|replay|buffer")
+# Items of a checkpoint that are on no device, and those that may be tensors of a number.
+_WORDS = re.compile(r"epoch|step|iter|config|args|seed|rng|version|name|vocab")
+_NUMBERS = re.compile(r"loss|best|acc|score|metric|history|lr$")
+_LOOKS = ("len", "print", "isinstance", "list", "sorted", "type")
+# A chain of names longer than this is not followed.
+_DEPTH = 4
+
+
+def fates_of(script: Script, call: Call) -> set[Fate]:
+    """What becomes of what a call reads, over all uses."""
+    return _fates(script, call.node, _DEPTH)
+
+
+def _fates(script: Script, node: ast.AST, depth: int) -> set[Fate]:
+    parent = script.parent(node)
+    match parent:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if node in parent.args:
+            if name in _RESTORES:
+                return {_restored(script, parent)}
+            return {Fate.LOOKED_AT if name in _LOOKS else Fate.UNKNOWN}
+        case ast.Attribute(attr="get" | "pop" | "keys" | "items" | "values"):
+            around = script.parent(parent)
+            return _of_item(script, around, getattr(around, "args", [])[:1], depth)
+        case ast.Subscript(slice=key) if parent.value is node:
+            return _of_item(script, parent, [key], depth)
+        case ast.IfExp() if node is not parent.test:
+            return _fates(script, parent, depth)
+        case ast.comprehension() if parent.iter is node:
+            made = script.parent(parent)
+            if isinstance(made, ast.DictComp):
+                return _fates(script, made, depth)
+            return {Fate.LOOKED_AT}
+        case ast.Assign(targets=[ast.Name(id=name)]) if depth:
+            return _of_name(script, parent, name, depth - 1)
+        case ast.Compare() | ast.Expr() | ast.Delete():
+            return {Fate.LOOKED_AT}
+    return {Fate.UNKNOWN}
+
+
+def _restored(script: Script, call: ast.Call) -> Fate:
+    own = any(one.name in _RESTORES for one in script.nodes(ast.FunctionDef))
+    return Fate.KEPT if own or _AVERAGES.search(script.text(call.func)) else Fate.RESTORED
+
+
+def _of_item(script: Script, item: ast.AST | None, keys: list[ast.expr], depth: int) -> set[Fate]:
+    """What becomes of ``checkpoint["model"]``, or of ``checkpoint.get("model")``."""
+    if item is None:
+        return {Fate.UNKNOWN}
+    key = script.python(keys[0]) if keys else None
+    if isinstance(key, str) and _NUMBERS.search(key.lower()):
+        return {Fate.KEPT}
+    if isinstance(key, str) and _WORDS.search(key.lower()):
+        return {Fate.LOOKED_AT}
+    return _fates(script, item, depth)
+
+
+def _of_name(script: Script, statement: ast.Assign, name: str, depth: int) -> set[Fate]:
+    found: set[Fate] = set()
+    for use in script.flow.uses(name, script.flow.scope(statement)):
+        if statement in script.flow.definitions(use):
+            found |= _fates(script, use, depth)
+    return found
+
+
+def device_names(script: Script, call: Call, option: str) -> tuple[str, ...]:
+    """The names that the device which a call gets may have, over all paths."""
+    found: list[str] = []
+    for value in options(call.setting(option).raw):
+        inner = options(value)
+        made = script.call_anywhere(value.node) if isinstance(value, Object) else None
+        if made is not None and made.name == "torch.device":
+            inner = options(made.argument(0))
+        found += [
+            one.value for one in inner if isinstance(one, Constant) and isinstance(one.value, str)
+        ]
+    return tuple(found)

@@ -1,0 +1,189 @@
+"""What a script trains: one answer for trainers and for hand-written loops."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from memlint.script.calls import Call, Config, ModelFacts, Trainer
+from memlint.script.forwards import Certainty
+from memlint.script.settings import Setting
+from memlint.script.training import Event, EventKind, Forward
+from memlint.script.values import Object
+from memlint.script.weights import loaded_dtype, weights_dtype
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+
+# What shards a model's weights, gradients or optimizer states over several GPUs.
+_SHARDING_CALLS = (
+    *("FullyShardedDataParallel", "FSDP", "fully_shard", "DeepSpeedPlugin"),
+    *("FullyShardedDataParallelPlugin", "ZeroRedundancyOptimizer", "ParallelismConfig"),
+)
+# What trainers call in every step.
+_HOOKS = frozenset(
+    {
+        *("training_step", "compute_loss", "on_step_begin", "on_step_end", "on_substep_end"),
+        *("on_train_batch_start", "on_train_batch_end"),
+    }
+)
+_SHARDING_OPTIONS = ("deepspeed", "fsdp")
+
+
+class Trained(NamedTuple):
+    """A language model that is definitely trained, and no toy.
+
+    trainer, forward: what trains it, one of both. place: the node to point at.
+    peft: whether it trains adapters; None where nobody can tell.
+    dtype: ``torch.float32`` and its like, in which its weights certainly are; else None.
+    """
+
+    facts: ModelFacts
+    trainer: Trainer | None
+    forward: Forward | None
+    place: ast.expr
+    peft: bool | None
+    dtype: str | None
+
+    @property
+    def config(self) -> Config | None:
+        """The trainer's configuration, where it is known."""
+        return self.trainer.config if self.trainer is not None else None
+
+    @property
+    def optimizer(self) -> Setting | None:
+        """The setting ``optim`` that decides its optimizer; None where something else does."""
+        trainer, config = self.trainer, self.config
+        if trainer is None or config is None or trainer.setting("optimizers").given is not False:
+            return None
+        if any(config.setting(name).given is not False for name in ("optim_args", "adafactor")):
+            return None
+        own = trainer.script.overrides(trainer, "create_optimizer")
+        return None if own else config.effective("optim")
+
+    @property
+    def load(self) -> Call | None:
+        """The ``from_pretrained`` of transformers that loads it; None for what else makes it."""
+        load = self.facts.load
+        if load is None or load.method != "from_pretrained":
+            return None
+        return load if load.name.startswith("transformers.") else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a checkpoint, and definitely no adapter and no quantization is in play."""
+        facts = self.facts
+        if facts.by_name:
+            return self.peft is False
+        known = self.load is not None and facts.quantized is False
+        return known and self.peft is False and facts.kbit is False
+
+
+def trained_models(script: Script) -> tuple[Trained, ...]:
+    """The language models that are definitely trained, each once."""
+    found = [
+        Trained(
+            trainer.model,
+            trainer,
+            None,
+            trainer.node.func,
+            trainer.peft,
+            weights_dtype(script, trainer),
+        )
+        for trainer in script.training
+        if trainer.trains_language_model
+    ]
+    loads: set[ast.AST] = set()
+    for forward in script.forwards:
+        load = forward.facts.load
+        if load is None or load.node in loads or not _is_trained(forward):
+            continue
+        loads.add(load.node)
+        facts = forward.facts
+        dtype = loaded_dtype(script, facts)
+        found.append(Trained(facts, None, forward, load.node.func, facts.peft, dtype))
+    return tuple(found)
+
+
+def _is_trained(forward: Forward) -> bool:
+    return (
+        forward.in_training_step
+        and forward.gradients is True
+        and forward.training is not False
+        and forward.certainty is Certainty.DEFINITE
+        and not forward.own
+        and forward.facts.loads_language_model
+        and not forward.facts.is_toy
+    )
+
+
+def last_training(script: Script, one: Trained) -> Event | None:
+    """The last call that trains a model, in the order of the run."""
+    found = None
+    for event in script.events:
+        made = event.record.receiver
+        by = made.made_by if isinstance(made, Object) else None
+        if one.trainer is None:
+            fits = event.kind is EventKind.BACKWARD
+        else:
+            fits = event.kind is EventKind.TRAIN and by is not None and by.node is one.trainer.node
+        found = event if fits else found
+    return found
+
+
+def step_bodies(script: Script) -> tuple[ast.AST, ...]:
+    """What every training step runs: loops that step an optimizer, and methods of trainers and
+    callbacks."""
+    methods = [one for one in script.nodes(ast.FunctionDef) if one.name in _HOOKS]
+    return (
+        *(step.node for step in script.steps if step.optimizer_steps),
+        *(one for one in methods if isinstance(script.parent(one), ast.ClassDef)),
+    )
+
+
+def is_sharded(script: Script) -> bool:
+    """Whether the script says that several GPUs share a model's state, or may."""
+    if script.imports_package("deepspeed") or script.method_calls(*_SHARDING_CALLS):
+        return True
+    settings = [one.setting(name) for one in script.configs for name in _SHARDING_OPTIONS]
+    return any(
+        one.given is True and (one.by_default or not one.is_value(None, "", False))
+        for one in settings
+    )
+
+
+def lets_go_between(script: Script, first: ast.AST, last: ast.AST) -> bool:
+    """Whether a name or an attribute is deleted, or bound to None, between two places, in a
+    function that is called there too."""
+    start, end = script.span(first).end, script.span(last).start
+    freed: list[ast.stmt] = [
+        *script.nodes(ast.Delete),
+        *(
+            one
+            for one in script.nodes(ast.Assign)
+            if isinstance(one.value, ast.Constant) and one.value.value is None
+        ),
+    ]
+    if any(start <= script.span(one).start < end for one in freed):
+        return True
+    cleaners = {function.name for one in freed if (function := script.function(one)) is not None}
+    return any(
+        start <= call.span.start < end and script.text(call.node.func) in cleaners
+        for call in script.calls
+    )
+
+
+def are_exclusive(script: Script, one: ast.AST, other: ast.AST) -> bool:
+    """Whether two nodes stand in different arms of one ``if``: a run reaches one of them."""
+    arms = dict(_arms(script, one))
+    return any(arms.get(branch, arm) != arm for branch, arm in _arms(script, other))
+
+
+def _arms(script: Script, node: ast.AST) -> list[tuple[ast.AST, bool]]:
+    found: list[tuple[ast.AST, bool]] = []
+    child = node
+    for around in script.ancestors(node):
+        if isinstance(around, ast.If):
+            found.append((around, child in around.body))
+        child = around
+    return found

@@ -1,0 +1,84 @@
+"""A forward pass in a training step whose result nobody reads.
+
+It takes a third of a step's time. With autograd on and a name for its result, the activations of
+all layers stay beside those of the forward pass that is trained. Source: PyTorch documentation,
+"Autograd mechanics" (saved tensors).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    TESTS,
+    Certainty,
+    Finding,
+    Fix,
+    Forward,
+    Level,
+    RemoveStatement,
+    Rule,
+    Script,
+    advise,
+    fix,
+)
+
+# Hooks read activations; calibration and a cache are filled by running.
+_READERS = ("hook", "calibrat", "observer", "update_bn", "past_key_values", "capture")
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if script.says(*_READERS):
+        return
+    for forward in script.forwards:
+        if _is_plain(forward) and script.fields_read(forward) == frozenset():
+            kept = "" if forward.gradients is False else ", with its activations"
+            yield Finding(
+                forward.span,
+                f"`{forward.called_as}` runs forward and nothing reads what it returns: a third of "
+                f"a step's time{kept}",
+                _fix(script, forward),
+            )
+
+
+def _is_plain(forward: Forward) -> bool:
+    """Whether it certainly is a model's pass of every training step, for its result alone."""
+    return (
+        forward.in_training_step
+        and forward.certainty is Certainty.DEFINITE
+        and not forward.own
+        and forward.language_model is True
+        and not _is_optional(forward)
+    )
+
+
+def _is_optional(forward: Forward) -> bool:
+    """Whether only some steps run it, as a warm-up does."""
+    script, loops = forward.script, forward.script.flow.loops_around(forward.node)
+    for around in script.ancestors(forward.node):
+        if around in loops[:1]:
+            return False
+        if isinstance(around, ast.If | ast.Try):
+            return True
+    return False
+
+
+def _fix(script: Script, forward: Forward) -> Fix:
+    """A name for the result may be deleted elsewhere; arguments that are calls may do something."""
+    if not script.is_statement(forward.node) or script.text(forward.node).count("(") > 1:
+        return advise("Remove the forward pass")
+    edit = RemoveStatement(script.span(forward.statement))
+    return fix("Remove the forward pass", (edit,), unsafe=True)
+
+
+RULE = Rule(
+    code="MEM308",
+    name="unread-forward",
+    level=Level.WASTE,
+    summary="a forward pass in a training step whose result nobody reads",
+    check=check,
+    skips=(TESTS,),
+    triggers=(LIBRARIES, frozenset({"backward"})),
+)

@@ -1,0 +1,1 @@
+"""Rules about feeding the GPU."""

@@ -1,0 +1,81 @@
+"""Batches that wait in pageable memory of the host.
+
+The driver copies pageable memory twice, through a pinned buffer, and the copy cannot run beside the
+computation. It costs time for each batch, no GPU memory. Source: PyTorch documentation, "Memory
+Pinning"; transformers documentation, "GPU" (data preloading).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    OFF_CUDA,
+    TESTS,
+    UNSLOTH,
+    Call,
+    Config,
+    Dataset,
+    Finding,
+    Fix,
+    Level,
+    Purpose,
+    Rule,
+    Script,
+    add_option,
+    fix,
+    set_option,
+)
+
+_MESSAGE = "batches are copied to the GPU from pageable memory, twice and not beside computation"
+
+
+def check(script: Script) -> Iterator[Finding]:
+    for dataset in script.datasets:
+        loader = dataset.loader
+        if loader is None or dataset.purpose is not Purpose.TRAINING:
+            continue
+        pinned = loader.setting("pin_memory")
+        if pinned.given is False or (pinned.value is False and not pinned.by_default):
+            yield Finding(
+                script.span(loader.node.func), _MESSAGE, _fix_loader(script, dataset, loader)
+            )
+    for config in script.configs:
+        if _unpinned(config) and script.training_with(config):
+            edits = set_option(script, config, "dataloader_pin_memory", "True")
+            node = config.setting("dataloader_pin_memory").node
+            yield Finding(
+                script.span(node if node is not None else config.node.func),
+                f"`dataloader_pin_memory=False`: {_MESSAGE}",
+                fix("Set `dataloader_pin_memory=True`", edits, unsafe=True),
+            )
+
+
+def _unpinned(config: Config) -> bool:
+    pinned = config.setting("dataloader_pin_memory")
+    return pinned.given is True and pinned.value is False and not pinned.by_default
+
+
+def _fix_loader(script: Script, dataset: Dataset, loader: Call) -> Fix:
+    """Tensors that are on the GPU already cannot be pinned: safe where a library collates."""
+    collator = loader.setting("collate_fn")
+    name = collator.symbol or getattr(collator.value, "type", None) or ""
+    given = loader.setting("pin_memory").given
+    edits = (
+        set_option(script, loader, "pin_memory", "True")
+        if given
+        else add_option(loader, "pin_memory", "True")
+    )
+    return fix("Pass `pin_memory=True`", edits, unsafe=not str(name).startswith("transformers."))
+
+
+RULE = Rule(
+    code="MEM801",
+    name="pageable-host-memory",
+    level=Level.HINT,
+    summary="a DataLoader without pinned memory",
+    check=check,
+    skips=(OFF_CUDA, UNSLOTH, TESTS),
+    triggers=(frozenset({"DataLoader", "dataloader_pin_memory"}),),
+    on_request=True,
+)

@@ -1,0 +1,77 @@
+"""Batches that are made by the process that trains.
+
+With ``num_workers=0`` the GPU waits while rows are read, tokenized and collated. It costs time for
+each batch, no GPU memory. Source: PyTorch documentation, "Single- and Multi-process Data Loading";
+transformers documentation, "GPU" (data preloading).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    OFF_CUDA,
+    TESTS,
+    UNSLOTH,
+    Call,
+    Config,
+    Finding,
+    Level,
+    Purpose,
+    Rule,
+    Script,
+    Setting,
+    add_option,
+    fix,
+    set_option,
+)
+
+_MESSAGE = "batches are made by the process that trains: the GPU waits for each"
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if script.streams_data:
+        # Every worker would read all of a streamed data set.
+        return
+    for dataset in script.datasets:
+        loader = dataset.loader
+        if loader is not None and dataset.purpose is Purpose.TRAINING:
+            workers = loader.setting("num_workers")
+            if _none(workers):
+                yield _finding(script, loader, workers, "num_workers")
+    for config in script.configs:
+        workers = config.setting("dataloader_num_workers")
+        if _none(workers) and script.training_with(config) and _is_torch(config):
+            yield _finding(script, config, workers, "dataloader_num_workers")
+
+
+def _none(workers: Setting) -> bool:
+    """Whether it is certain that there are none, and no command line decides."""
+    return workers.given is False or (workers.value == 0 and not workers.by_default)
+
+
+def _is_torch(config: Config) -> bool:
+    return config.has_option("dataloader_num_workers")
+
+
+def _finding(script: Script, call: Call, workers: Setting, option: str) -> Finding:
+    if workers.given or isinstance(call, Config):
+        edits = set_option(script, call, option, "2")
+    else:
+        edits = add_option(call, option, "2")
+    message = f"{_MESSAGE} (`{option}` is 0{'' if workers.given else ' by default'})"
+    return Finding(
+        script.span(call.node.func), message, fix(f"Set `{option}=2`", edits, unsafe=True)
+    )
+
+
+RULE = Rule(
+    code="MEM802",
+    name="loader-in-main-process",
+    level=Level.HINT,
+    summary="no workers that load data",
+    check=check,
+    skips=(OFF_CUDA, UNSLOTH, TESTS),
+    triggers=(frozenset({"DataLoader", "Config", "TrainingArguments"}),),
+    on_request=True,
+)

@@ -1,0 +1,92 @@
+"""Batches or rows whose sizes are no multiples of 8.
+
+Tensor cores work on tiles of 8 numbers in 16 bits (64 fill an A100): with other sizes the last tile
+is computed in part for nothing, or a slower kernel runs. Source: NVIDIA, "Deep Learning
+Performance: Matrix Multiplication"; transformers documentation, "GPU" (batch size).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    PADDING_COLLATORS,
+    TESTS,
+    UNSLOTH,
+    Config,
+    Finding,
+    Level,
+    Rule,
+    Script,
+    add_option,
+    fix,
+    set_option,
+)
+
+_OPTION = "pad_to_multiple_of"
+_BATCH = "per_device_train_batch_size"
+_COLLATORS = (*PADDING_COLLATORS, "transformers.DataCollatorForLanguageModeling")
+
+_GROUPS = ("GRPOTrainer", "RLOOTrainer", "OnlineDPOTrainer", "PPOTrainer")
+
+
+def check(script: Script) -> Iterator[Finding]:
+    for config in script.configs:
+        rows, trainers = _odd_rows(config), script.training_with(config)
+        # The rows of a group go together.
+        if rows is not None and trainers and not any(one.is_kind(*_GROUPS) for one in trainers):
+            node = config.setting(_BATCH).node
+            nearest = _nearest(rows)
+            yield Finding(
+                script.span(node if node is not None else config.node.func),
+                f"batches of {rows} rows: the matrices have sizes that fill no whole tiles of the "
+                "tensor cores",
+                fix(
+                    f"Set `{_BATCH}={nearest}`",
+                    set_option(script, config, _BATCH, str(nearest)),
+                    unsafe=True,
+                ),
+            )
+    for trainer in script.training:
+        collator = trainer.collator
+        if collator is None or collator.name not in _COLLATORS:
+            continue
+        if collator.setting(_OPTION).given is False and collator.has_option(_OPTION):
+            yield Finding(
+                script.span(collator.node.func),
+                "rows are padded to any length: multiples of 8 fill the tiles of the tensor cores",
+                fix(
+                    f"Let it pad to multiples of 8: `{_OPTION}=8`",
+                    add_option(collator, _OPTION, "8"),
+                    unsafe=True,
+                ),
+            )
+
+
+def _odd_rows(config: Config) -> int | None:
+    """The batch size that the script writes, where it is neither a power of 2 nor a multiple of
+    8."""
+    setting = config.setting(_BATCH)
+    rows = setting.value
+    if type(rows) is not int or rows < 3 or setting.by_default:
+        return None
+    return rows if rows % 8 and rows & (rows - 1) else None
+
+
+def _nearest(rows: int) -> int:
+    """The multiple of 8 below, or the power of 2 where there is none."""
+    return rows - rows % 8 if rows > 8 else 1 << (rows.bit_length() - 1)
+
+
+RULE = Rule(
+    code="MEM803",
+    name="misaligned-batch",
+    level=Level.HINT,
+    summary="batches or padding that are no multiples of 8",
+    check=check,
+    skips=(OFF_CUDA, UNSLOTH, TESTS),
+    triggers=(LIBRARIES, frozenset({_BATCH, "DataCollator"})),
+    on_request=True,
+)

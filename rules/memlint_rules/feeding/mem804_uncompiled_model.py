@@ -1,0 +1,74 @@
+"""A long run of a model that is not compiled.
+
+``torch.compile`` fuses elementwise operations: fewer kernels, and fewer activations between them.
+It pays for its minutes of compilation in runs of some thousand steps. Source: transformers
+documentation, "GPU" (torch.compile); PyTorch documentation, ``torch.compile``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    TESTS,
+    UNSLOTH,
+    VISION,
+    Config,
+    Finding,
+    Level,
+    Rule,
+    Script,
+    Trainer,
+    advise,
+)
+
+_STEPS, _EPOCHS = 1000, 3
+# What compiles, or is compiled already.
+_COMPILERS = ("torch.compile", ".compile(", "torch_compile", "torchdynamo", "bettertransformer")
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if script.says(*_COMPILERS):
+        return
+    for config in script.configs:
+        trainers = script.training_with(config)
+        length = _length(config)
+        if not length or not trainers or not config.has_option("torch_compile"):
+            continue
+        if all(_compiles_well(script, trainer) for trainer in trainers):
+            yield Finding(
+                script.span(config.node.func),
+                f"trains for {length} without `torch.compile`, which fuses operations and what is "
+                "kept between them",
+                advise("Set `torch_compile=True`, and pad to few lengths"),
+            )
+
+
+def _length(config: Config) -> str | None:
+    """How long the run is, where the script writes that it is long."""
+    steps, epochs = config.setting("max_steps"), config.setting("num_train_epochs")
+    if isinstance(steps.value, int) and steps.value > 0:
+        return f"{steps.value:,} steps" if steps.value >= _STEPS and not steps.by_default else None
+    written = isinstance(epochs.value, int | float) and not epochs.by_default
+    return f"{epochs.value} epochs" if written and float(str(epochs.value)) >= _EPOCHS else None
+
+
+def _compiles_well(script: Script, trainer: Trainer) -> bool:
+    """Whether its model is one whose graph a compiler sees: neither quantized nor sampled from."""
+    if trainer.is_kind("GRPOTrainer", "RLOOTrainer", "PPOTrainer", "OnlineDPOTrainer"):
+        return False
+    return trainer.trains_language_model and trainer.model.quantized is False
+
+
+RULE = Rule(
+    code="MEM804",
+    name="uncompiled-model",
+    level=Level.HINT,
+    summary="a long run without torch.compile",
+    check=check,
+    skips=(OFF_CUDA, UNSLOTH, VISION, TESTS),
+    triggers=(LIBRARIES, frozenset({"num_train_epochs", "max_steps"})),
+    on_request=True,
+)

@@ -1,0 +1,64 @@
+"""Labels given to a model whose loss nobody reads.
+
+With ``labels`` a causal model computes its cross entropy: a float32 copy of all logits and its
+log-softmax, 4 bytes x tokens x words each, 0.5 GiB for each 1,024 tokens of a vocabulary of 128k.
+Where the script only reads the logits, all of that is thrown away. Source: transformers,
+``ForCausalLMLoss``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LEARNED_PROMPTS,
+    LIBRARIES,
+    TESTS,
+    UNSLOTH,
+    Finding,
+    Forward,
+    Level,
+    RemoveKeyword,
+    Rule,
+    Script,
+    fix,
+)
+
+
+def check(script: Script) -> Iterator[Finding]:
+    for forward in script.forwards:
+        labels = forward.call.keyword_node("labels")
+        if labels is None or not _computes_loss(forward) or not _ignores_loss(script, forward):
+            continue
+        yield Finding(
+            script.span(labels.value),
+            "`labels` make the model compute a cross entropy that nobody reads: a float32 copy of "
+            "all logits, 0.5 GiB for each 1,024 tokens of a vocabulary of 128k",
+            fix("Remove `labels`", (RemoveKeyword(forward.call.span, "labels"),)),
+        )
+
+
+def _computes_loss(forward: Forward) -> bool:
+    """Whether labels do no more than that: an encoder-decoder makes its inputs of them."""
+    return (
+        not forward.own
+        and forward.labels is True
+        and forward.facts.causal_lm is True
+        and forward.gives_full_logits is True
+    )
+
+
+def _ignores_loss(script: Script, forward: Forward) -> bool:
+    fields = script.fields_read(forward)
+    return bool(fields) and fields is not None and "loss" not in fields
+
+
+RULE = Rule(
+    code="MEM208",
+    name="unread-loss",
+    level=Level.WASTE,
+    summary="labels given to a causal model whose loss nobody reads",
+    check=check,
+    skips=(UNSLOTH, LEARNED_PROMPTS, TESTS),
+    triggers=(LIBRARIES, frozenset({"labels="}), frozenset({"logits", "hidden_state"})),
+)

@@ -1,0 +1,94 @@
+"""Logits of all positions computed where one position, or the completion, is read.
+
+The head turns every position's hidden state into a number for each word: 2 bytes x tokens x words
+in bf16, 0.25 GiB for each 1,024 tokens of a vocabulary of 128k. ``logits_to_keep`` computes those
+of the last positions alone. Source: transformers, ``LlamaForCausalLM.forward``; TRL PR 2669, which
+slices the completion's logits out of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    TESTS,
+    UNSLOTH,
+    Finding,
+    Fix,
+    Forward,
+    Level,
+    Positions,
+    Rule,
+    Script,
+    add_option,
+    advise,
+    fix,
+)
+
+_OPTIONS = ("logits_to_keep", "num_logits_to_keep", "past_key_values")
+_MESSAGES = {
+    Positions.LAST: "the logits of all positions are computed, and those of the last one are read",
+    Positions.SOME: "the logits of all positions are computed, and those of the completion are "
+    "read: the prompt's are in vain",
+}
+
+
+def check(script: Script) -> Iterator[Finding]:
+    option = script.api.behaviour("logits-to-keep")
+    for forward in script.forwards if option else ():
+        if not _computes_all(forward) or script.fields_read(forward) != frozenset({"logits"}):
+            continue
+        read = script.positions_read(forward)
+        if read is Positions.SOME and not forward.in_training_step:
+            continue
+        if read in _MESSAGES:
+            yield Finding(
+                script.span(forward.node.func),
+                f"{_MESSAGES[read]}: 0.25 GiB for each 1,024 tokens of a vocabulary of 128k in "
+                "bf16",
+                _fix(script, forward, option, read),
+            )
+
+
+def _computes_all(forward: Forward) -> bool:
+    return (
+        not forward.own
+        and _is_repeated(forward)
+        and forward.labels is not True
+        and forward.facts.causal_lm is True
+        and forward.gives_full_logits is True
+        and not any(name in forward.call.keywords for name in _OPTIONS)
+    )
+
+
+def _is_repeated(forward: Forward) -> bool:
+    """Whether a loop or a function runs it: once, at the top of a script, it is a demonstration."""
+    return forward.function is not None or forward.call.in_loop
+
+
+def _fix(script: Script, forward: Forward, option: str, read: Positions) -> Fix:
+    if read is Positions.SOME:
+        return advise(f"Pass `{option}`, the completion's tokens and one more")
+    sure = forward.labels is False and _takes_option(script, forward)
+    edits = add_option(forward.call, option, "1") if sure else None
+    return fix(f"Pass `{option}=1`", edits)
+
+
+def _takes_option(script: Script, forward: Forward) -> bool:
+    """Whether the model certainly takes the option at the target."""
+    models, load = script.api.behaviour("logits-to-keep-models"), forward.facts.load
+    if load is None or load.setting("trust_remote_code").given is not False:
+        return False
+    return models == "all" or (models == "decoders" and forward.facts.is_decoder)
+
+
+RULE = Rule(
+    code="MEM209",
+    name="unused-logits",
+    level=Level.WASTE,
+    summary="logits of all positions computed, those of the last one or the completion read",
+    check=check,
+    skips=(UNSLOTH, TESTS),
+    triggers=(LIBRARIES, frozenset({"logits"})),
+)

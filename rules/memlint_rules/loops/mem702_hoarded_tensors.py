@@ -1,0 +1,106 @@
+"""Tensors of every batch kept in a list, with their graphs or as large as the logits.
+
+``losses.append(loss)`` keeps each step's graph, as a sum does (MEM701). ``all.append(out.logits)``
+keeps the logits of a whole evaluation on the GPU: 4 bytes x tokens x words in float32, 0.5 GiB for
+each 1,024 tokens of a vocabulary of 128k. Source: PyTorch FAQ, "Don't accumulate history across
+your training loop"; transformers' own ``eval_accumulation_steps``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    OFF_CUDA,
+    TESTS,
+    Finding,
+    Fix,
+    Forward,
+    Graph,
+    Hoard,
+    Level,
+    Positions,
+    ReplaceExpression,
+    Role,
+    Rule,
+    Script,
+    Tensor,
+    fix,
+    method_of,
+)
+
+_COSTS = {
+    Graph.SPENT: "the graph of every step stays, thousands of nodes each",
+    Graph.WHOLE: "the graphs of all batches stay, with the activations of all layers",
+}
+_LARGE = {
+    Role.LOGITS: "logits over the vocabulary",
+    Role.LOG_PROBABILITIES: "log-probabilities over the vocabulary",
+    Role.PROBABILITIES: "probabilities over the vocabulary",
+    Role.HIDDEN_STATES: "hidden states of all positions",
+    Role.ATTENTIONS: "attention weights",
+}
+_MOVES = ("cpu", "numpy", "to", "tolist")
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if not script.imports_package("torch", "transformers", "accelerate", "lightning"):
+        return
+    for hoard in script.hoards:
+        graph = script.graph_of(hoard.value, hoard.loop)
+        if graph is not None:
+            message, repair = _COSTS[graph], _change(script, hoard, "detach", unsafe=False)
+        elif (large := _large(script, hoard)) is not None:
+            message = f"{large} of all batches stay on the GPU"
+            repair = _change(script, hoard, "cpu", unsafe=True)
+        else:
+            continue
+        kept = script.text(hoard.value)
+        yield Finding(
+            script.span(hoard.value), f"`{hoard.container}` keeps `{kept}`: {message}", repair
+        )
+
+
+def _large(script: Script, hoard: Hoard) -> str | None:
+    """What is kept, where it certainly is as large as the logits or hidden states of a batch."""
+    tensors = script.tensors(hoard.value)
+    if not tensors or not script.says("cuda", "device_map", "ccelerator"):
+        return None
+    names = {_LARGE.get(one.role) for one in tensors if _is_large(script, one)}
+    return (
+        names.pop() if len(names) == 1 and all(_is_large(script, one) for one in tensors) else None
+    )
+
+
+def _is_large(script: Script, tensor: Tensor) -> bool:
+    forward = script.forward_of(tensor)
+    if forward is None or not _only_evaluates(forward) or tensor.passes(*_MOVES):
+        return False
+    if tensor.role in (Role.HIDDEN_STATES, Role.ATTENTIONS):
+        return tensor.positions is Positions.ALL
+    return tensor.as_large_as_logits and script.is_vocabulary_wide(tensor) is True
+
+
+def _only_evaluates(forward: Forward) -> bool:
+    """Whether it runs without autograd, outside of training."""
+    return forward.gradients is False and not forward.in_training_loop
+
+
+def _change(script: Script, hoard: Hoard, method: str, *, unsafe: bool) -> Fix:
+    changed = method_of(script, hoard.value, method)
+    edit = ReplaceExpression(script.span(hoard.value), changed)
+    return fix(f"Keep `{changed}`", (edit,), unsafe=unsafe)
+
+
+RULE = Rule(
+    code="MEM702",
+    name="hoarded-tensors",
+    level=Level.ERROR,
+    summary="tensors of every batch kept in a list, on the GPU or with their graphs",
+    check=check,
+    skips=(OFF_CUDA, TESTS),
+    triggers=(
+        frozenset({".append("}),
+        frozenset({"backward", "no_grad", "inference_mode", ".eval()", "model(", "_step"}),
+    ),
+)

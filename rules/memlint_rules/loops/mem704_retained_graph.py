@@ -1,0 +1,68 @@
+"""A graph kept after the only backward pass that runs through it.
+
+``backward(retain_graph=True)`` frees nothing: the activations of all layers stay until the loss is
+bound anew, beside those of the next forward pass. Source: PyTorch documentation,
+``torch.Tensor.backward``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    TESTS,
+    Call,
+    Finding,
+    Fix,
+    Level,
+    RemoveKeyword,
+    Rule,
+    Script,
+    Step,
+    advise,
+    fix,
+)
+
+# What takes a derivative a second time, or names a graph that is shared.
+_DERIVATIVES = ("autograd.grad", "create_graph", "double_backward", "torch.func", "functorch")
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if script.says(*_DERIVATIVES):
+        return
+    for step in script.steps:
+        if len(step.backwards) != 1 or not _starts_anew(script, step):
+            continue
+        (call,) = step.backwards
+        keyword = call.keyword_node("retain_graph")
+        if keyword is not None and script.text(keyword.value) == "True":
+            yield Finding(
+                script.span(keyword.value),
+                "`retain_graph=True` with one backward pass a step: the activations of all layers "
+                "stay through the next forward pass",
+                _fix(script, step, call),
+            )
+
+
+def _starts_anew(script: Script, step: Step) -> bool:
+    """Whether no turn of the loop reads what the one before it computed, and a model runs in it."""
+    return bool(step.all_forwards) and not script.flow.carried(step.node)
+
+
+def _fix(script: Script, step: Step, call: Call) -> Fix:
+    """Safe where all of the loss comes from the step's forward passes: what was computed before the
+    loop would be freed with the first turn."""
+    if not all(script.comes_from(step, start) for start in script.starts_of(call)):
+        return advise("Remove `retain_graph`, unless a part of the graph is older than the step")
+    return fix("Remove `retain_graph`", (RemoveKeyword(call.span, "retain_graph"),))
+
+
+RULE = Rule(
+    code="MEM704",
+    name="retained-graph",
+    level=Level.WASTE,
+    summary="retain_graph with one backward pass a step",
+    check=check,
+    skips=(TESTS,),
+    triggers=(frozenset({"retain_graph=True"}),),
+)

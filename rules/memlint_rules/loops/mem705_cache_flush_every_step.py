@@ -1,0 +1,103 @@
+"""The allocator's cache, emptied in every training step.
+
+Cached memory is free for PyTorch: the next step takes it again. Giving it back to CUDA every step
+frees nothing that training could not use, and each step waits for the GPU and allocates anew, some
+10 % slower. A full garbage collection every step costs as much. Source: PyTorch documentation,
+"CUDA semantics" (memory management); transformers, ``torch_empty_cache_steps``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memlint.rule import (
+    OFF_CUDA,
+    TESTS,
+    UNSLOTH,
+    Call,
+    Config,
+    Finding,
+    Fix,
+    Level,
+    RemoveStatement,
+    Rule,
+    Script,
+    advise,
+    fix,
+    set_option,
+)
+
+_OPTION = "torch_empty_cache_steps"
+_FLUSHES = ("torch.cuda.empty_cache", "gc.collect", "torch.cuda.memory.empty_cache")
+_MORE = re.compile(r"generat|rollout|evaluat|sampl|encode_image|decode")
+_MEASURES = frozenset({"memory_allocated", "memory_reserved", "reset_peak_memory_stats"})
+
+
+def check(script: Script) -> Iterator[Finding]:
+    for config in script.configs:
+        steps = config.setting(_OPTION)
+        if steps.is_value(1) and config.has_option(_OPTION) and script.may_train_with(config):
+            yield _of_config(script, config)
+    flushes = script.calls_to(*_FLUSHES)
+    for body in script.step_bodies if flushes else ():
+        inside = [one for one in flushes if script.flow.is_run_each_turn(body, one.node)]
+        if inside and not _does_more(script, body):
+            yield _finding(script, inside)
+
+
+def _does_more(script: Script, body: ast.AST) -> bool:
+    """Whether a step generates or evaluates too, whose memory has other shapes, or measures it."""
+    span = script.span(body)
+    return any(
+        span.contains(call.span) and (call.method in _MEASURES or _MORE.search(call.method))
+        for call in script.calls
+    )
+
+
+def _finding(script: Script, calls: list[Call]) -> Finding:
+    """One finding for all that a step empties."""
+    names = " and ".join(dict.fromkeys(f"`{script.text(one.node.func)}()`" for one in calls))
+    first = next((one for one in calls if one.method == "empty_cache"), calls[0])
+    return Finding(
+        first.span,
+        f"{names} in every step: cached memory is free for the next step anyway, which now waits "
+        "and allocates anew",
+        _remove(script, calls, names),
+    )
+
+
+def _remove(script: Script, calls: list[Call], names: str) -> Fix:
+    """Removes statements that are nothing but the call."""
+    message = f"Remove {names} from the step"
+    statements = [script.statement(call.node) for call in calls]
+    bare = {script.text(call.node) for call in calls}
+    if any(script.text(one) not in bare for one in statements):
+        return advise(message)
+    edits = tuple(RemoveStatement(script.span(one)) for one in statements)
+    return fix(message, edits, unsafe=True)
+
+
+def _of_config(script: Script, config: Config) -> Finding:
+    steps = config.setting(_OPTION)
+    return Finding(
+        script.span(steps.node if steps.node is not None else config.node.func),
+        f"`{_OPTION}=1` empties the allocator's cache in every step: each step waits and allocates "
+        "anew, some 10 % slower",
+        fix(f"Set `{_OPTION}=None`", set_option(script, config, _OPTION, "None"), unsafe=True),
+    )
+
+
+RULE = Rule(
+    code="MEM705",
+    name="cache-flush-every-step",
+    level=Level.WASTE,
+    summary="the allocator's cache emptied in every training step",
+    check=check,
+    skips=(UNSLOTH, OFF_CUDA, TESTS),
+    triggers=(
+        frozenset({"empty_cache", _OPTION, "gc.collect"}),
+        frozenset({"backward", "train", "Trainer"}),
+    ),
+)

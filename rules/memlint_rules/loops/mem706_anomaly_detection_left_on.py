@@ -1,0 +1,105 @@
+"""Debugging left on in training: anomaly detection, the history of allocations, profilers.
+
+Anomaly detection records a stack trace for every node of the graph and looks for NaN in every
+gradient: steps take twice the time and more, and each check waits for the GPU. The memory history
+keeps a trace for every allocation, in host memory that grows with the run. Source: PyTorch
+documentation, ``torch.autograd.detect_anomaly`` and "Understanding CUDA Memory Usage".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from memlint.rule import (
+    TESTS,
+    Call,
+    Finding,
+    Fix,
+    Level,
+    RemoveStatement,
+    ReplaceExpression,
+    Rule,
+    Script,
+    advise,
+    fix,
+)
+
+_DETECTS = "torch.autograd.detect_anomaly"
+_SETS = "torch.autograd.set_detect_anomaly"
+_RECORDS = "torch.cuda.memory._record_memory_history"
+_PROFILES = ("torch.profiler.profile", "torch.autograd.profiler.profile")
+# What makes use of the history.
+_READERS = ("_dump_snapshot", "_snapshot(", "memory_snapshot", "enabled=None", "history(None")
+_ANOMALY = (
+    "anomaly detection is on in training: it records a stack trace for every operation and looks "
+    "for NaN in every gradient"
+)
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if not script.may_train:
+        return
+    for call in script.calls_to(_SETS, _DETECTS):
+        if _is_on(script, call):
+            yield Finding(call.span, _ANOMALY, _fix(script, call))
+    if not script.says(*_READERS):
+        for call in script.calls_to(_RECORDS):
+            if _runs_always(script, call):
+                yield Finding(
+                    call.span,
+                    "the history of allocations is recorded and never written: a stack trace for "
+                    "every allocation of the run, in host memory",
+                    _fix(script, call),
+                )
+
+    for call in script.calls_to(*_PROFILES):
+        if _is_unread(script, call) and _runs_always(script, call):
+            yield Finding(
+                call.span,
+                "a profiler records every operation of the run, and nothing reads what it records",
+                advise("Take the profiler out"),
+            )
+
+
+def _is_unread(script: Script, call: Call) -> bool:
+    """Whether a profiler has no name and hands its trace to nobody."""
+    parent = script.parent(call.node)
+    unnamed = isinstance(parent, ast.withitem) and parent.optional_vars is None
+    return unnamed and not call.open_ended and call.setting("on_trace_ready").given is False
+
+
+def _is_on(script: Script, call: Call) -> bool:
+    """Whether it definitely turns detection on for training: with True, where no test decides."""
+    mode = call.setting("mode").value if call.name == _SETS else True
+    return mode is True and _runs_always(script, call)
+
+
+def _runs_always(script: Script, call: Call) -> bool:
+    """Whether nothing but ``if __name__ == "__main__"`` decides whether it runs."""
+    return not any(
+        isinstance(around, ast.If | ast.IfExp) and "__name__" not in script.text(around.test)
+        for around in script.ancestors(call.node)
+    )
+
+
+def _fix(script: Script, call: Call) -> Fix:
+    if script.is_statement(call.node):
+        return fix("Remove the call", (RemoveStatement(script.span(call.node)),))
+    if call.name == _DETECTS and script.text(call.node.func).endswith("autograd.detect_anomaly"):
+        off = (
+            script.text(call.node.func).removesuffix("detect_anomaly") + "set_detect_anomaly(False)"
+        )
+        return fix("Turn anomaly detection off", (ReplaceExpression(call.span, off),))
+    return advise("Turn it off where nothing is searched for")
+
+
+RULE = Rule(
+    code="MEM706",
+    name="anomaly-detection-left-on",
+    level=Level.WASTE,
+    summary="anomaly detection, the memory history or a profiler left on in training",
+    check=check,
+    skips=(TESTS,),
+    triggers=(frozenset({"detect_anomaly", "_record_memory_history", "profile("}),),
+)

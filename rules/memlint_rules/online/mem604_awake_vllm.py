@@ -1,0 +1,77 @@
+"""A vLLM engine on the training GPU that keeps its memory while the model trains.
+
+A colocated engine holds its own copy of the weights and a key-value cache, for all of the run. In
+sleep mode it gives both back before each step of training and takes them again to generate. Source:
+TRL documentation, "vLLM integration" and "Reducing Memory Usage" (vLLM sleep mode).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    TESTS,
+    UNSLOTH,
+    Config,
+    Finding,
+    Fix,
+    Level,
+    Rule,
+    Script,
+    advise,
+    colocated_engines,
+    colocates_vllm,
+    fix,
+    set_option,
+    unless_switched_off,
+)
+
+_OPTION = "vllm_enable_sleep_mode"
+
+
+def check(script: Script) -> Iterator[Finding]:
+    for config in script.configs:
+        sleep = config.effective(_OPTION)
+        if not colocates_vllm(script, config) or sleep.value is not False:
+            continue
+        node = sleep.node if sleep.node is not None else config.setting("use_vllm").node
+        yield Finding(
+            script.span(node if node is not None else config.node.func),
+            "vLLM keeps its weights and key-value cache on the GPU while the model trains",
+            unless_switched_off(config.setting(_OPTION), _fix(script, config)),
+        )
+    if script.method_calls("sleep") and script.method_calls("wake_up"):
+        return
+    for engine in colocated_engines(script):
+        if engine.setting("enable_sleep_mode").given is False:
+            yield Finding(
+                script.span(engine.node.func),
+                "vLLM keeps its weights and key-value cache on the GPU while the loop trains",
+                advise(
+                    "Pass `enable_sleep_mode=True`, call `sleep()` before each training step and "
+                    "`wake_up()` before generation"
+                ),
+            )
+
+
+def _fix(script: Script, config: Config) -> Fix:
+    """vLLM refuses to sleep over expandable segments, and cannot put quantized weights back."""
+    message = f"Set `{_OPTION}=True`"
+    trainers = script.training_with(config)
+    plain = all(one.model.quantized is False or one.model.by_name for one in trainers)
+    if script.says("expandable_segments") or not plain:
+        return advise(f"{message} (not with expandable segments, nor for quantized weights)")
+    return fix(message, set_option(script, config, _OPTION, "True"))
+
+
+RULE = Rule(
+    code="MEM604",
+    name="awake-vllm",
+    level=Level.WASTE,
+    summary="colocated vLLM that keeps its memory while the model trains",
+    check=check,
+    skips=(UNSLOTH, OFF_CUDA, TESTS),
+    triggers=(LIBRARIES, frozenset({"use_vllm", "vllm"})),
+)

@@ -1,0 +1,65 @@
+"""A cache of keys and values given to a model that checkpoints its activations.
+
+In training mode, transformers makes no cache where checkpointing is on and its layers drop the one
+that they get, with a warning, since recomputation would add to it again. Tried with 5.23: what a
+prompt returns is None, so that its completions are trained alone; a cache made before stops the
+step, as the mask still counts it.
+Source: transformers, ``GradientCheckpointingLayer``; TRL PR 2669, where it was met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    TESTS,
+    UNSLOTH,
+    Finding,
+    Forward,
+    Level,
+    Rule,
+    Script,
+    advise,
+)
+
+
+def check(script: Script) -> Iterator[Finding]:
+    for forward in script.forwards:
+        if _trains(forward) and script.gets_cache(forward) and _checkpoints(script, forward):
+            yield Finding(
+                forward.span,
+                "activation checkpointing drops `past_key_values` in training mode: the tokens are "
+                "trained without what was cached, or the step stops",
+                advise(
+                    "Forward prompt and completion together, or take `shared_prompt_logprobs` of "
+                    "the runtime, which works with checkpointing"
+                ),
+            )
+
+
+def _trains(forward: Forward) -> bool:
+    """Whether it certainly runs in training mode with autograd on: else nothing is checkpointed."""
+    return (
+        forward.in_training_step
+        and forward.gradients is True
+        and forward.training is True
+        and not forward.own
+    )
+
+
+def _checkpoints(script: Script, forward: Forward) -> bool:
+    return (
+        forward.facts.load is not None and script.owner_of_checkpointing(forward.facts).on is True
+    )
+
+
+RULE = Rule(
+    code="MEM607",
+    name="cache-under-checkpointing",
+    level=Level.ERROR,
+    summary="a key-value cache given to a training forward pass with activation checkpointing",
+    check=check,
+    skips=(UNSLOTH, TESTS),
+    triggers=(LIBRARIES, frozenset({"past_key_values"}), frozenset({"checkpointing"})),
+)

@@ -1,0 +1,73 @@
+"""Gradients that ``DistributedDataParallel`` holds twice.
+
+DDP copies every gradient into a bucket that it sends to the other processes, and back: the buckets
+are as large as all gradients, 4 bytes a parameter in float32. With ``gradient_as_bucket_view`` the
+gradients are views of the buckets, and neither the copies nor their time are spent. Source: PyTorch
+documentation, ``torch.nn.parallel.DistributedDataParallel``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    OFF_CUDA,
+    TESTS,
+    Call,
+    Finding,
+    Fix,
+    Level,
+    Rule,
+    Script,
+    advise,
+    fix,
+    set_option,
+    unless_switched_off,
+)
+
+_OPTION = "gradient_as_bucket_view"
+_DDP = "torch.nn.parallel.DistributedDataParallel"
+_KWARGS = "accelerate.DistributedDataParallelKwargs"
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if not script.may_train or script.needs_gradients_in_place:
+        return
+    if script.imports_package("peft"):
+        # An adapter's gradients are some percent of the weights.
+        return
+    for call in script.calls_to(_DDP, _KWARGS):
+        view = call.effective(_OPTION)
+        if view.value is not False or not call.has_option(_OPTION) or call.subclass is not None:
+            continue
+        if view.given and view.by_default:
+            continue
+        yield Finding(
+            script.span(view.node if view.node is not None else call.node.func),
+            "DDP keeps a second copy of all gradients in its buckets: 4 bytes a trained parameter "
+            "in float32, 2 in bf16",
+            _fix(script, call),
+        )
+
+
+def _fix(script: Script, call: Call) -> Fix:
+    """Advice where a view would be detached in place, which is refused: zeroed, not freed."""
+    message = f"Set `{_OPTION}=True`"
+    zeroed = [one.setting("set_to_none") for one in script.method_calls("zero_grad")]
+    if any(one.given is not False and one.value is not True for one in zeroed):
+        return advise(f"{message}, and free gradients with `zero_grad(set_to_none=True)`")
+    if script.says(".grad.detach_", ".grad ="):
+        return advise(message)
+    proposed = fix(message, set_option(script, call, _OPTION, "True"))
+    return unless_switched_off(call.setting(_OPTION), proposed)
+
+
+RULE = Rule(
+    code="MEM506",
+    name="copied-gradient-buckets",
+    level=Level.WASTE,
+    summary="DDP that holds gradients and copies of them in its buckets",
+    check=check,
+    skips=(OFF_CUDA, TESTS),
+    triggers=(frozenset({"DistributedDataParallel"}), frozenset({"backward", "Trainer"})),
+)

@@ -1,0 +1,75 @@
+"""Mixed precision in fp16 where bf16 would do.
+
+fp16 overflows above 65,504: it needs a loss scaler, which skips steps, and float32 weights beside
+it. bf16 has the range of float32 and takes the same memory without either. Ampere GPUs and newer
+have it; T4 and V100 do not. Source: transformers documentation, "GPU" (mixed precision).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    TESTS,
+    UNSLOTH,
+    Config,
+    Finding,
+    Fix,
+    Level,
+    Rule,
+    Script,
+    advise,
+    fix,
+    set_option,
+    together,
+)
+
+_MESSAGE = (
+    "trains in fp16, which needs a loss scaler and skips steps that overflow; bf16 takes the same "
+    "memory without it, on Ampere GPUs and newer"
+)
+# GPUs without bf16, where they are free, and probes for it.
+_OLDER = re.compile(
+    r"\b(T4|V100|P100|P40|K80|RTX ?20\d\d|GTX|Turing|Volta)\b|is_bf16_supported|"
+    r"get_device_capability|google\.colab|/kaggle/|[cC]olab"
+)
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if script.matches(_OLDER):
+        return
+    for config in script.configs:
+        setting = config.setting("fp16")
+        if setting.value is True and not setting.by_default and script.training_with(config):
+            node = setting.node if setting.node is not None else config.node.func
+            yield Finding(script.span(node), _MESSAGE, _fix(script, config))
+    for call in script.calls_to("accelerate.Accelerator") if script.steps else ():
+        setting = call.setting("mixed_precision")
+        if setting.value == "fp16" and not setting.by_default and setting.node is not None:
+            edits = set_option(script, call, "mixed_precision", '"bf16"')
+            found = fix('Set `mixed_precision="bf16"`', edits, unsafe=True)
+            yield Finding(script.span(setting.node), _MESSAGE, found)
+
+
+def _fix(script: Script, config: Config) -> Fix:
+    if config.setting("bf16").by_default or not config.has_option("bf16"):
+        return advise("Set `bf16=True` instead")
+    edits = together(
+        set_option(script, config, "fp16", "False"), set_option(script, config, "bf16", "True")
+    )
+    return fix("Set `bf16=True` instead", edits, unsafe=True)
+
+
+RULE = Rule(
+    code="MEM403",
+    name="fp16-on-bf16-hardware",
+    level=Level.HINT,
+    summary="fp16 where the GPU has bf16",
+    check=check,
+    skips=(OFF_CUDA, UNSLOTH, TESTS),
+    triggers=(LIBRARIES, frozenset({"fp16"})),
+    on_request=True,
+)

@@ -1,0 +1,71 @@
+"""Float32 matrix products at full precision.
+
+With TF32, tensor cores round the inputs of float32 products to 10 bits of mantissa and add up in
+float32: up to 8 times the rate on an A100, with the same memory. PyTorch leaves it off for matrix
+products. Source: PyTorch documentation, "Numerical Accuracy" (TF32); transformers documentation,
+"GPU" (tf32).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    TESTS,
+    UNSLOTH,
+    Config,
+    Finding,
+    Level,
+    Rule,
+    Script,
+    fix,
+    set_option,
+    unless_switched_off,
+)
+
+# What turns it on, or off, for the whole program.
+_SWITCHES = ("allow_tf32", "set_float32_matmul_precision", "fp32_precision", "NVIDIA_TF32_OVERRIDE")
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if script.says(*_SWITCHES):
+        return
+    for config in script.configs:
+        trainers = script.training_with(config)
+        if not trainers or not config.has_option("tf32") or not _computes_float32(config):
+            continue
+        if all(script.loads_float32(one) for one in trainers):
+            yield Finding(
+                script.span(config.node.func),
+                "matrix products in float32 with TF32 off: the tensor cores of Ampere GPUs and "
+                "newer stand idle",
+                unless_switched_off(
+                    config.setting("tf32"),
+                    fix("Set `tf32=True`", set_option(script, config, "tf32", "True"), unsafe=True),
+                ),
+            )
+
+
+def _computes_float32(config: Config) -> bool:
+    """Whether it definitely trains in float32, and does not turn TF32 on."""
+    tf32 = config.setting("tf32")
+    if tf32.given is not False and tf32.value is not False:
+        return False
+    return all(
+        config.setting(name).given is not None and config.effective(name).value is False
+        for name in ("bf16", "fp16")
+    )
+
+
+RULE = Rule(
+    code="MEM404",
+    name="tf32-off",
+    level=Level.HINT,
+    summary="float32 matrix products with TF32 off",
+    check=check,
+    skips=(OFF_CUDA, UNSLOTH, TESTS),
+    triggers=(LIBRARIES, frozenset({"Trainer"})),
+    on_request=True,
+)

@@ -1,0 +1,79 @@
+"""All weights of a large model trained, where an adapter would train a hundredth of them.
+
+Every trained weight brings a gradient and two states of Adam: 12 bytes on top of a float32 weight,
+6 on top of a bf16 one. A LoRA trains some 0.1 to 2 % of the weights and leaves the base as it is.
+Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", arXiv:2106.09685; torchtune
+documentation, "Memory Optimization Overview" (LoRA).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    UNSLOTH,
+    Finding,
+    Level,
+    Rule,
+    Script,
+    Trained,
+    advise,
+)
+
+# Billions of parameters.
+_LEAST = 1.0
+_ADAM = ("adamw_torch", "adamw_torch_fused", "adamw_hf")
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if script.is_sharded or script.frozen_modules:
+        return
+    for one in script.trained:
+        billions = one.facts.billions
+        if not one.is_plain or billions is None or billions <= _LEAST:
+            continue
+        if one.config is not None and one.config.fed_by_parser:
+            # The command line may bring DeepSpeed.
+            continue
+        yield Finding(
+            script.span(one.place),
+            f"all {billions:g} billion weights are trained: {_gib(one, billions):.0f} GiB for "
+            f"them, their gradients and {_states(one)}",
+            advise(
+                "Train a LoRA: `peft_config=LoraConfig(...)`"
+                if one.trainer is not None and one.trainer.has_option("peft_config")
+                else "Train a LoRA: `model = get_peft_model(model, LoraConfig(...))`"
+            ),
+        )
+
+
+def _bytes(one: Trained) -> int:
+    return 4 if one.dtype == "torch.float32" else 2
+
+
+def _keeps_moments(one: Trained) -> bool:
+    return one.config is None or (one.optimizer is not None and one.optimizer.is_value(*_ADAM))
+
+
+def _gib(one: Trained, billions: float) -> float:
+    copies = 4 if _keeps_moments(one) else 2
+    return billions * 1e9 * _bytes(one) * copies / 2**30
+
+
+def _states(one: Trained) -> str:
+    dtype = "float32" if _bytes(one) == 4 else "2 bytes each"
+    return f"Adam's states, in {dtype}" if _keeps_moments(one) else f"the optimizer, in {dtype}"
+
+
+RULE = Rule(
+    code="MEM406",
+    name="full-fine-tune",
+    level=Level.HINT,
+    summary="all weights of a large model trained, without an adapter",
+    check=check,
+    on_request=True,
+    skips=(UNSLOTH, OFF_CUDA),
+    triggers=(LIBRARIES, frozenset({"Trainer", "backward"})),
+)

@@ -1,0 +1,106 @@
+"""Quantized training that computes or keeps in float32 what 16 bits would do.
+
+A 4-bit layer unpacks its weights to its compute dtype, and casts its inputs to it: float32 where
+nobody chooses, so that every unpacked weight and activation takes 4 bytes. And k-bit preparation
+casts what is not quantized to float32: embeddings and head, 2 bytes more for each of their numbers.
+Source: transformers, ``utils/quantization_config.py``; PEFT, ``utils/other.py``
+(prepare_model_for_kbit_training); peft issue 1149.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    TESTS,
+    UNSLOTH,
+    Call,
+    Finding,
+    Fix,
+    Level,
+    Rule,
+    Script,
+    Trained,
+    advise,
+    fix,
+    reference_to,
+    set_option,
+)
+
+_OPTION = "bnb_4bit_compute_dtype"
+_PREPARE = "peft.prepare_model_for_kbit_training"
+# Words of a vocabulary from which on embeddings and head are large.
+_LARGE = 100_000
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if not (script.may_train or script.calls_to(_PREPARE, "peft.get_peft_model")):
+        return
+    for call in script.calls_to("transformers.BitsAndBytesConfig"):
+        dtype = call.setting(_OPTION)
+        if call.setting("load_in_4bit").value is not True or call.open_ended:
+            continue
+        absent = dtype.given is False or dtype.is_none
+        if dtype.given is None or not (absent or script.dtype_name(dtype) == "torch.float32"):
+            continue
+        yield Finding(
+            script.span(dtype.node if dtype.node is not None else call.node.func),
+            "4-bit layers compute in float32"
+            + (f", without a `{_OPTION}`" if absent else "")
+            + ": unpacked weights and activations take 4 bytes where 2 would do",
+            _fix(script, call),
+        )
+    yield from _upcast_tables(script)
+
+
+def _fix(script: Script, call: Call) -> Fix:
+    """fp16 where the script trains in it: its GPU may have no bf16."""
+    half = any(config.setting("fp16").value is True for config in script.configs)
+    dtype = reference_to(script, "torch.float16" if half else "torch.bfloat16", call.node)
+    if dtype is None:
+        return advise(f"Set `{_OPTION}` to a 16-bit dtype")
+    edits = set_option(script, call, _OPTION, dtype.text)
+    whole = (*edits, *dtype.edits) if edits is not None else None
+    return fix(f"Set `{_OPTION}={dtype.text}`", whole, unsafe=True)
+
+
+def _upcast_tables(script: Script) -> Iterator[Finding]:
+    """Preparations whose embeddings and head stay in float32: nothing casts them back."""
+    models = [one for one in script.trained if _keeps_float32(one)]
+    if len(script.trained) != 1 or not models or script.method_calls("peft_module_casting_to_bf16"):
+        return
+    words = models[0].facts.words
+    for call in script.calls_to(_PREPARE):
+        if words is not None and words >= _LARGE and _prepares(call, models[0]):
+            yield Finding(
+                script.span(call.node.func),
+                f"k-bit preparation casts embeddings and head ({words:,} words each) to float32: 2 "
+                "bytes more for each of their numbers",
+                advise(
+                    "Cast them back: `model.get_input_embeddings().to(torch.bfloat16)`, and the "
+                    "head likewise"
+                ),
+            )
+
+
+def _prepares(call: Call, one: Trained) -> bool:
+    return any(made.node is call.node for made in one.facts.objects)
+
+
+def _keeps_float32(one: Trained) -> bool:
+    """Whether nothing casts back: TRL's trainers do, for an adapter that they make."""
+    by_trl = one.trainer is not None and one.trainer.kind.startswith("trl.")
+    return one.facts.kbit is True and one.facts.peft is True and not by_trl
+
+
+RULE = Rule(
+    code="MEM408",
+    name="kbit-upcast",
+    level=Level.WASTE,
+    summary="quantized training with float32 where 16 bits would do",
+    check=check,
+    skips=(UNSLOTH, OFF_CUDA, TESTS),
+    triggers=(LIBRARIES, frozenset({"load_in_4bit", "prepare_model_for_kbit_training"})),
+)

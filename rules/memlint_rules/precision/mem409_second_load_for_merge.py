@@ -1,0 +1,124 @@
+"""The base loaded on the GPU again, to merge or to generate, while training still holds it.
+
+After ``trainer.train()`` the trainer, its model and its optimizer live on: emptying the cache frees
+nothing that a name holds. A second load of the base then takes 2 bytes a parameter in bf16 beside
+all of that, 15 GiB for 8 billion. Source: PEFT documentation, "Model merging" (merge_and_unload).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from memlint.rule import (
+    LIBRARIES,
+    OFF_CUDA,
+    TESTS,
+    UNSLOTH,
+    Call,
+    Finding,
+    Level,
+    Object,
+    Rule,
+    Script,
+    Trained,
+    advise,
+)
+
+_LEAST = 0.5  # billions of parameters
+_WITH_ADAPTER = tuple(
+    f"peft.{name}.from_pretrained" for name in ("AutoPeftModelForCausalLM", "AutoPeftModel")
+)
+
+
+def check(script: Script) -> Iterator[Finding]:
+    loads = [*script.model_loads, *script.calls_to(*_WITH_ADAPTER)]
+    reported: set[object] = set()
+    for one in script.trained:
+        billions = one.facts.billions
+        if billions is not None and billions < _LEAST:
+            continue
+        load = next((each for each in loads if _is_second(script, one, each)), None)
+        if load is None or load.node in reported:
+            continue
+        reported.add(load.node)
+        yield Finding(
+            script.span(load.node.func),
+            "the model is loaded on the GPU again while the trained one, its gradients and its "
+            "optimizer are still there",
+            advise(
+                "Use the trained model (`merge_and_unload()`), or delete trainer, model and "
+                'optimizer first, or load on the CPU: `device_map="cpu"`'
+            ),
+        )
+
+
+def _is_second(script: Script, one: Trained, load: Call) -> bool:
+    first = one.load
+    if first is None or load.node is first.node or not _is_same(script, one, first, load):
+        return False
+    trains = script.last_training(one)
+    if trains is None or not any(record.order > trains.order for record in load.records):
+        return False
+    node = trains.node
+    home = script.function(node)
+    return (
+        (home is None or home is script.function(load.node))
+        and _is_on_gpu(script, load)
+        and not script.are_exclusive(node, load.node)
+        and not script.lets_go_between(node, load.node)
+    )
+
+
+def _is_same(script: Script, one: Trained, first: Call, load: Call) -> bool:
+    """Whether it loads the trained model's base again, or what training has saved."""
+    if load.name.startswith(_WITH_ADAPTER):
+        return True
+    left, right = _checkpoint(first), _checkpoint(load)
+    if load.name != first.name or left is None or right is None:
+        return False
+    value = script.python(right)
+    if isinstance(value, str):
+        return value == script.python(left) or value.rstrip("/") in _saved(script, one)
+    written = script.text(right)
+    return written == script.text(left) or written.endswith(".base_model_name_or_path")
+
+
+def _checkpoint(load: Call) -> ast.expr | None:
+    keyword = load.keyword_node("pretrained_model_name_or_path")
+    return keyword.value if keyword is not None else next(iter(load.node.args), None)
+
+
+def _saved(script: Script, one: Trained) -> set[str]:
+    """Where the script saves what it trains."""
+    calls = script.method_calls("save_model", "save_pretrained", "push_to_hub")
+    places = [script.python(call.node.args[0]) for call in calls if call.node.args]
+    if one.config is not None:
+        places += [one.config.setting(name).value for name in ("output_dir", "hub_model_id")]
+    return {place.rstrip("/") for place in places if isinstance(place, str)}
+
+
+def _is_on_gpu(script: Script, load: Call) -> bool:
+    place = load.setting("device_map")
+    if place.given is True and place.value is not None:
+        value = place.value
+        if isinstance(value, Object):
+            value = script.item(value, "") if value.type == "dict" else None
+        named = isinstance(value, str) and value not in ("cpu", "disk", "meta")
+        return named or type(value) is int
+    made = script.model_facts(script.value(load.node))
+    return any(
+        call.method == "cuda" or script.text(call.node).endswith(("'cuda')", '"cuda")'))
+        for call in script.calls_on(made, "cuda", "to")
+    )
+
+
+RULE = Rule(
+    code="MEM409",
+    name="second-load-for-merge",
+    level=Level.WASTE,
+    summary="the base loaded on the GPU again while training holds it",
+    check=check,
+    skips=(UNSLOTH, OFF_CUDA, TESTS),
+    triggers=(LIBRARIES, frozenset({"from_pretrained"}), frozenset({"train", "backward"})),
+)

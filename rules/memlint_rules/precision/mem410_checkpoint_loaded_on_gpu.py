@@ -1,0 +1,80 @@
+"""A checkpoint that is read onto the GPU, beside the model that it is copied into.
+
+``torch.load`` puts tensors back on the device that they were saved from, which for a checkpoint of
+training is the GPU: weights once more, and with the optimizer's states three times more, until they
+are copied into the model. Read to the CPU they take no GPU memory. Source: PyTorch documentation,
+``torch.load`` (map_location).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    OFF_CUDA,
+    TESTS,
+    Call,
+    Edit,
+    Fate,
+    Finding,
+    Level,
+    Rule,
+    Script,
+    SetKeyword,
+    fix,
+    set_option,
+)
+
+_OPTION = "map_location"
+_KEPT = "the checkpoint is read onto the GPU, beside the model that it is copied into"
+_RESTORED = (
+    "the checkpoint is read onto the device that it was saved from, for a GPU's beside the model "
+    "that it is copied into"
+)
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if not script.may_train:
+        return
+    for call in script.calls_to("torch.load"):
+        place = call.setting(_OPTION)
+        if place.given is None or call.open_ended or call.in_loop:
+            continue
+        saved = place.given is False or place.value is None
+        if not (saved or _is_gpu(script, call)):
+            continue
+        fates = script.fates_of(call)
+        if Fate.UNKNOWN in fates or Fate.RESTORED not in fates:
+            continue
+        yield Finding(
+            script.span(call.node.func),
+            _RESTORED if saved else _KEPT,
+            fix(f'Set `{_OPTION}="cpu"`', _edits(script, call), unsafe=Fate.KEPT in fates),
+        )
+
+
+def _edits(script: Script, call: Call) -> tuple[Edit, ...] | None:
+    """In the call itself: what else reads a device's name keeps it."""
+    if call.keyword_node(_OPTION) is not None:
+        return (SetKeyword(call.span, _OPTION, '"cpu"'),)
+    return set_option(script, call, _OPTION, '"cpu"')
+
+
+def _is_gpu(script: Script, call: Call) -> bool:
+    """Whether it is read onto the GPU where there is one: ``cuda``, or a device made of that."""
+    return any(name.startswith("cuda") for name in script.device_names(call, _OPTION))
+
+
+RULE = Rule(
+    code="MEM410",
+    name="checkpoint-loaded-on-gpu",
+    level=Level.WASTE,
+    summary="a checkpoint read onto the GPU beside the model",
+    check=check,
+    skips=(OFF_CUDA, TESTS),
+    triggers=(
+        frozenset({"torch.load", "import load"}),
+        frozenset({"load_state_dict", "load_model_state_dict", "set_peft_model_state_dict"}),
+        frozenset({"backward", "Trainer"}),
+    ),
+)

@@ -1,0 +1,17 @@
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl.trainer.utils import selective_log_softmax
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-1.5B-Instruct")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-1.5B-Instruct", dtype=torch.bfloat16)
+model.gradient_checkpointing_enable()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6)
+G = 8
+
+for rows in loader:
+    logits = model(rows, use_cache=False).logits
+    logps = selective_log_softmax(logits[:, :-1], rows[:, 1:])  # expect: MEM204
+    loss = -(logps.sum(-1) * advantages(rows)).mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()

@@ -1,0 +1,7 @@
+import transformers
+
+for batch in loader:
+    model(**batch)
+    policy.forward(batch)
+    loss = compute(batch)
+    loss.backward()

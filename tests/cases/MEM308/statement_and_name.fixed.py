@@ -1,0 +1,12 @@
+from accelerate import Accelerator
+from transformers import AutoModelForCausalLM
+
+accelerator = Accelerator()
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for batch in loader:
+    first = model(input_ids=batch["input_ids"])
+    outputs = model(**batch)
+    accelerator.backward(outputs.loss)
+    optimizer.step()
+    optimizer.zero_grad()

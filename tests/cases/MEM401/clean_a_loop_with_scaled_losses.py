@@ -1,0 +1,12 @@
+# about: Scaled gradients want float32 weights.
+import torch
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.float32).cuda()
+scaler = torch.amp.GradScaler()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+for batch in loader:
+    loss = model(**batch, use_cache=False).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()

@@ -1,0 +1,13 @@
+# about: What `accelerate config` says decides.
+import torch
+from accelerate import Accelerator
+from transformers import AutoModelForCausalLM
+
+accelerator = Accelerator()
+model = AutoModelForCausalLM.from_pretrained("gpt2-xl")
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for batch in loader:
+    accelerator.backward(model(**batch, use_cache=False).loss)
+    optimizer.step()
+    optimizer.zero_grad()

@@ -1,0 +1,4 @@
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+Trainer(model, TrainingArguments("out"), train_dataset=rows).train()

@@ -1,0 +1,7 @@
+# about: bitsandbytes does not quantize the experts of a mixture.
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-30B-A3B")
+SFTTrainer(model, args=SFTConfig(), peft_config=LoraConfig(), train_dataset=dataset).train()

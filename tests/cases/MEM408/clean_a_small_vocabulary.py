@@ -1,0 +1,8 @@
+import torch
+from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, TrainingArguments
+
+bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16)
+model = AutoModelForCausalLM.from_pretrained("mistralai/Mistral-7B-v0.1", quantization_config=bits)
+model = get_peft_model(prepare_model_for_kbit_training(model), LoraConfig())
+Trainer(model=model, args=TrainingArguments("out", bf16=True), train_dataset=dataset).train()

@@ -1,0 +1,6 @@
+import torch
+
+model.load_state_dict(torch.load("model.pt", map_location="cpu"))
+for batch in loader:
+    model(**batch).loss.backward()
+    optimizer.step()

@@ -1,0 +1,5 @@
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-3B", torch_dtype="bfloat16")
+args = TrainingArguments("out", per_device_train_batch_size=8, bf16=True, gradient_accumulation_steps=8)
+Trainer(model=model, args=args, train_dataset=dataset).train()

@@ -1,0 +1,5 @@
+# target: trl=0.19
+from trl import GRPOConfig, GRPOTrainer
+
+args = GRPOConfig("out", use_vllm=True, vllm_mode="colocate")
+GRPOTrainer("Qwen/Qwen3-1.7B", reward_funcs=reward, args=args, train_dataset=dataset).train()

@@ -1,0 +1,12 @@
+import torch
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+for ids in loader:
+    cache = None
+    with torch.no_grad():
+        for _ in range(64):
+            outputs = model(input_ids=ids, past_key_values=cache, use_cache=True)
+            cache = outputs.past_key_values
+    loss = model(input_ids=ids, labels=ids).loss
+    loss.backward()

@@ -1,0 +1,13 @@
+import torch
+
+
+def train(model, loader, optimizer, criterion):
+    losses, history = [], {"loss": []}
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+        history["loss"].append(loss.cpu().detach())
+    return losses, history

@@ -1,0 +1,4 @@
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig("out", packing=True, torch_empty_cache_steps=1)  # expect: MEM705
+SFTTrainer("Qwen/Qwen3-8B", args=args, train_dataset=dataset).train()

@@ -1,0 +1,10 @@
+# target: trl=0.16
+# expect: MEM901
+
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+dataset = load_dataset("json", data_files="rows.jsonl", split="train")
+args = SFTConfig("out", packing=True, packing_strategy="bfd")
+trainer = SFTTrainer(model="Qwen/Qwen3-8B", args=args, train_dataset=dataset)
+trainer.train()

@@ -1,0 +1,9 @@
+# expect: MEM105
+
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+dataset = load_dataset("json", data_files="rows.jsonl", split="train")
+args = SFTConfig("out", packing=True, packing_strategy="wrapped")
+trainer = SFTTrainer(model="Qwen/Qwen3-8B", args=args, train_dataset=dataset)
+trainer.train()

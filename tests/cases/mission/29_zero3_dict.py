@@ -1,0 +1,9 @@
+# expect: MEM602 safe
+
+from datasets import load_dataset
+from trl import GRPOConfig, GRPOTrainer
+
+dataset = load_dataset("json", data_files="rows.jsonl", split="train")
+args = GRPOConfig("out", num_generations=8, deepspeed={"zero_optimization": {"stage": 3}})
+trainer = GRPOTrainer(model="Qwen/Qwen3-8B", reward_funcs=reward, args=args, train_dataset=dataset)
+trainer.train()

@@ -1,0 +1,1 @@
+tune run full_finetune_single_device --config llama3/8B_full_single_device dtype=fp32 optimizer=torch.optim.AdamW

@@ -1,0 +1,7 @@
+# expect: MEM504
+
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+args = TrainingArguments("out", bf16=True, gradient_accumulation_steps=1)
+Trainer(model=model, args=args, train_dataset=dataset).train()

@@ -1,0 +1,10 @@
+# expect: MEM903
+
+from datasets import load_dataset
+from peft import LoraConfig
+from trl import SFTConfig, SFTTrainer
+
+dataset = load_dataset("json", data_files="rows.jsonl", split="train")
+peft_config = LoraConfig(r=16, target_modules=["q_proj", "v_proj", "lm_head"])
+trainer = SFTTrainer(model="meta-llama/Llama-3.1-8B", args=SFTConfig("out", packing=True), train_dataset=dataset, peft_config=peft_config)
+trainer.train()

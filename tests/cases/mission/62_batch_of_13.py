@@ -1,0 +1,7 @@
+# expect: MEM803
+
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+args = TrainingArguments("out", bf16=True, per_device_train_batch_size=13)
+Trainer(model=model, args=args, train_dataset=dataset).train()

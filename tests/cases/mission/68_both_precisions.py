@@ -1,0 +1,7 @@
+# expect: MEM903
+
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+args = TrainingArguments("out", fp16=True, bf16=True)
+Trainer(model=model, args=args, train_dataset=dataset).train()

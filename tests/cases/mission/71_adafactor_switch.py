@@ -1,0 +1,7 @@
+# expect: MEM901 safe
+
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+args = TrainingArguments("out", bf16=True, adafactor=True)
+Trainer(model=model, args=args, train_dataset=dataset).train()

@@ -1,0 +1,5 @@
+# expect: does not parse
+
+from transformers import TrainingArguments
+
+args = TrainingArguments("out", fp16=True.)

@@ -1,0 +1,1 @@
+"""Files of public repositories, labelled by reading; precision and recall over them."""

@@ -1,0 +1,137 @@
+"""``--fit``: the smallest set of fixes, what is applied, what is said."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from memlint.cli.main import run
+from memlint.memory.fit import Fitted, candidates, fit
+from memlint.memory.prices import Run, merged, with_pricing
+from memlint.rule.edits import SetKeyword
+from memlint.rule.findings import Applicability, Fix, Level, Violation
+from memlint.rule.savings import Pricing
+from memlint.run.fitting import run_of
+from memlint.source import Span
+from tests.fit_cases import CASES, fitted
+
+SCRIPT = """\
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-1.5B", dtype="bfloat16")
+args = TrainingArguments(output_dir="out", per_device_train_batch_size=8, bf16=True)
+trainer = Trainer(model=model, args=args, train_dataset=load_dataset("a", split="train"))
+trainer.train()
+"""
+COMMON = ["--gpu", "rtx4090-24gb", "--assume", "seq_len=1024", "--target", "newest"]
+CALL = Span(0, 1)
+
+
+def made(**settings: object) -> Run:
+    values = {"model": "Qwen/Qwen2.5-1.5B", "trainer": "transformers.Trainer", **settings}
+    return run_of(with_pricing(values, Pricing("rtx4090-24gb")))
+
+
+def violation(code: str, kind: Applicability, name: str = "x", source: str = "1") -> Violation:
+    one = Fix(f"fix {code}", (SetKeyword(CALL, name, source),), kind)
+    return Violation(code, "name", Level.WASTE, CALL, "message", one)
+
+
+def test_nothing_is_changed_where_the_run_fits() -> None:
+    found = fit(made(micro_batch=1, seq_len=128, checkpointing="full"), ())
+    assert found.chosen == ()
+    assert found.fits
+    assert found.micro_batch > 1
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_set_fits_and_no_smaller_one_of_safe_fixes_does(case: object) -> None:
+    run_, found, safe = fitted(case)  # type: ignore[arg-type]
+    assert found.before > found.room
+    assert found.fits
+    assert all(each.kind is Applicability.SAFE for each in found.chosen)
+    for size in range(len(found.chosen)):
+        for fewer in combinations(safe, size):
+            assert run_.peak(merged(each.changes for each in fewer)) > found.room
+
+
+def test_safe_fixes_come_before_unsafe_ones_and_those_before_the_hand() -> None:
+    values = {"micro_batch": 8, "seq_len": 1024}
+    unsafe = violation("MEM501", Applicability.UNSAFE, "optim", '"paged_adamw_8bit"')
+    shorter = violation("MEM101", Applicability.UNSAFE, "max_length", "256")
+    checkpointing = violation("MEM301", Applicability.SAFE)
+    logits = violation("MEM201", Applicability.SAFE)
+    found = fit(made(**values), [unsafe, shorter, checkpointing, logits])
+    assert {code for each in found.chosen for code in each.codes} == {"MEM301", "MEM201"}
+    found = fit(made(**values), [shorter, checkpointing])
+    assert found.by_hand == ()
+    assert any(each.kind is Applicability.UNSAFE for each in found.chosen)
+
+
+def test_where_nothing_fits_the_least_is_said() -> None:
+    found = fit(made(model="meta-llama/Llama-3.1-70B", seq_len=4096, micro_batch=1), ())
+    assert not found.fits
+    assert 0 < found.after < found.before
+    assert found.micro_batch == 0
+
+
+def test_settings_without_a_script_are_fitted_by_hand() -> None:
+    found = fit(made(method="lora", model="Qwen/Qwen2.5-7B", micro_batch=4, seq_len=2048), ())
+    assert found.fits
+    assert found.applied == ()
+    assert ("checkpointing", "full") in merged(each.changes for each in found.by_hand)
+
+
+def test_fixes_of_one_effect_are_one_change() -> None:
+    both = [violation("MEM201", Applicability.SAFE), violation("MEM204", Applicability.UNSAFE)]
+    (logits,) = [each for each in candidates(made(micro_batch=8, seq_len=1024), both) if each.codes]
+    assert logits.kind is Applicability.SAFE
+    assert logits.fixes == (("MEM201", "fix MEM201"),)
+
+
+def test_the_largest_batch_fits_and_the_next_does_not() -> None:
+    run_ = made(micro_batch=8, seq_len=1024, checkpointing="full", loss="liger")
+    found: Fitted = fit(run_, ())
+    assert run_.peak((("micro_batch", found.micro_batch),)) <= found.room
+    assert run_.peak((("micro_batch", found.micro_batch + 1),)) > found.room
+
+
+def test_fix_applies_the_set_and_no_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "train.py"
+    # MEM902's own safe fix is not needed to fit.
+    path.write_text(SCRIPT.replace("dtype=", "torch_dtype="))
+    assert run(["estimate", "--fit", "--output-format", "json", "train.py", *COMMON]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert {code for each in said["fixes"] for code in each["codes"]} == {"MEM301", "MEM201"}
+    run(["fix", "--fit", "train.py", *COMMON])
+    capsys.readouterr()
+    text = path.read_text()
+    assert "activation_checkpointing=True" in text
+    assert "fuse_causal_lm_loss(model)" in text
+    assert "torch_dtype=" in text
+    assert run(["estimate", "--output-format", "json", "train.py", *COMMON]) == 0
+    after = json.loads(capsys.readouterr().out)
+    assert after["allocated"]["estimate"] == pytest.approx(said["after"], rel=0.01)
+
+
+def test_fit_says_what_it_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    assert run(["estimate", "--fit", "train.py"]) == 2
+    assert "--fit needs --gpu" in capsys.readouterr().err
+    assert run(["fix", "--fit", "train.py"]) == 2
+    assert "--fit needs --gpu" in capsys.readouterr().err
+    run(["estimate", "--fit", "train.py", *COMMON])
+    shown = capsys.readouterr().out
+    assert "MEM301  safe" in shown
+    assert "`memlint fix --fit --gpu rtx4090-24gb --assume seq_len=1024 train.py`" in shown
+    assert "then fit: micro-batches up to" in shown

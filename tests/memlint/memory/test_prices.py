@@ -1,0 +1,203 @@
+"""Prices of findings: what they are computed from, where they stay away, how they are shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memlint.cli.main import run
+from memlint.memory.prices import check_pricing, merged, price, read_run
+from memlint.memory.settings import SettingsError
+from memlint.rule.edits import SetKeyword
+from memlint.rule.findings import Fix, Level, Violation
+from memlint.rule.kit import advise
+from memlint.rule.savings import Pricing, Saving
+from memlint.run.engine import _rank
+from memlint.source import Span
+
+GIB = 2**30
+SCRIPT = """\
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B", dtype="bfloat16")
+args = TrainingArguments(output_dir="out", per_device_train_batch_size=4, bf16=True)
+trainer = Trainer(model=model, args=args, train_dataset=load_dataset("a", split="train"))
+trainer.train()
+"""
+RUN = {
+    "model": "Qwen/Qwen2.5-7B",
+    "trainer": "transformers.Trainer",
+    "micro_batch": 4,
+    "seq_len": 2048,
+    "weights_dtype": "bfloat16",
+}
+
+
+def violation(code: str, fix: Fix | None = None, level: Level = Level.WASTE) -> Violation:
+    return Violation(code, "name", level, Span(0, 1), "message", fix)
+
+
+def written(folder: Path, text: str, name: str = "train.py") -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    run(["check", "--no-cache", "--output-format", "json", *arguments])
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_price_is_the_difference_of_two_runs() -> None:
+    made = read_run(RUN, Pricing())
+    assert made is not None
+    (priced,), footprint = price(RUN, [violation("MEM301")], Pricing())
+    assert priced.saving is not None
+    assert footprint is not None
+    exact = made.peak() - made.peak((("checkpointing", "full"),))
+    assert priced.saving.low <= exact <= priced.saving.high < 1.2 * priced.saving.low
+    assert priced.saving.phase == footprint.phase
+
+
+def test_an_assumed_length_makes_the_interval_wide() -> None:
+    known = price(RUN, [violation("MEM301")], Pricing())
+    open_ = {key: value for key, value in RUN.items() if key != "seq_len"}
+    wide = price(open_, [violation("MEM301")], Pricing())
+    settled = price(open_, [violation("MEM301")], Pricing(assumptions=("seq_len=2048",)))
+    assert wide.footprint is not None
+    assert wide.footprint.assumed == ("seq_len=2048",)
+    saving = wide.violations[0].saving
+    assert saving is not None
+    assert saving.high > 2 * saving.low
+    assert settled.violations[0].saving == known.violations[0].saving
+
+
+def test_what_a_rule_says_goes_over_its_edits_and_they_over_its_code() -> None:
+    call = Span(0, 1)
+    by_edit = Fix("Set it", (SetKeyword(call, "optim", '"paged_adamw_8bit"'),))
+    by_rule = advise("Train adapters", {"method": "lora"})
+    priced, _ = price(RUN, [violation("MEM999", by_edit), violation("MEM998", by_rule)], Pricing())
+    first, second = (each.saving for each in priced)
+    assert first is not None
+    assert second is not None
+    assert second.low > first.high > 10 * GIB
+
+
+def test_what_saves_nothing_or_is_a_guess_has_no_price() -> None:
+    call = Span(0, 1)
+    shorter = Fix("Cut", (SetKeyword(call, "max_length", "64"),))
+    open_ = {key: value for key, value in RUN.items() if key != "seq_len"}
+    on = {**RUN, "checkpointing": "full"}
+    assert price(on, [violation("MEM301")], Pricing()).violations[0].saving is None
+    assert price(RUN, [violation("MEM103")], Pricing()).violations[0].saving is None
+    assert price(open_, [violation("MEM101", shorter)], Pricing()).violations[0].saving is None
+    assert price(RUN, [violation("MEM101", shorter)], Pricing()).violations[0].saving is not None
+
+
+def test_an_unknown_model_leaves_findings_as_they_are() -> None:
+    found = [violation("MEM301")]
+    assert price({**RUN, "model": "somebody/secret"}, found, Pricing()) == (found, None)
+
+
+def test_neither_rows_nor_lengths_known_is_too_little() -> None:
+    open_ = {key: value for key, value in RUN.items() if key not in ("seq_len", "micro_batch")}
+    found = [violation("MEM301")]
+    assert price(open_, found, Pricing()) == (found, None)
+    assert price(open_, found, Pricing(assumptions=("micro_batch=2",))).footprint is not None
+
+
+def test_what_another_phase_saves_is_not_said_of_the_peak() -> None:
+    # Full fine-tuning of 7B with AdamW: the step is fullest, whatever the logits take.
+    values = {**RUN, "micro_batch": 1, "checkpointing": "full", "optimizer": "adamw_torch"}
+    (priced,), footprint = price(values, [violation("MEM201")], Pricing())
+    assert footprint is not None
+    assert footprint.phase == "optimizer step"
+    assert priced.saving is not None
+    assert (priced.saving.of_peak, priced.saving.phase) == (False, "loss")
+
+
+def test_gpus_and_assumptions_are_checked() -> None:
+    check_pricing(Pricing("rtx4090-24gb", ("seq_len=512",)))
+    with pytest.raises(SettingsError, match="near"):
+        check_pricing(Pricing("rtx409"))
+    with pytest.raises(SettingsError, match="seq_len"):
+        check_pricing(Pricing("", ("seq_length=3",)))
+    assert merged(((("a", 1), ("b", 2)), (("a", 3),))) == (("a", 3), ("b", 2))
+
+
+def test_check_prices_sorts_and_sums_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, SCRIPT)
+    found = checked(capsys, path, "--assume", "seq_len=2048", "--target", "newest")
+    savings = [each["saving"] for each in found if each["saving"]]
+    assert len(savings) >= 2
+    assert [each["high"] for each in savings] == sorted(
+        (each["high"] for each in savings), reverse=True
+    )
+    assert set(savings[0]) == {"low", "high", "phase", "of_peak"}
+    arguments = ["check", "--no-cache", "--target", "newest", path, "--assume", "seq_len=2048"]
+    run([*arguments, "--output-format", "concise"])
+    plain = capsys.readouterr().out
+    assert "saves " in plain
+    assert "GiB at the loss" in plain
+    run([*arguments, "--output-format", "concise", "--gpu", "h100-80gb"])
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if "peak " in each]
+    assert "does not fit h100-80gb" in line
+    assert "safe fixes: " in line
+    run([*arguments, "--output-format", "sarif"])
+    (sarif,) = json.loads(capsys.readouterr().out)["runs"]
+    assert any("saving" in each.get("properties", {}) for each in sarif["results"])
+    assert sarif["properties"]["footprints"][0]["phase"] == "loss"
+
+
+def test_without_prices_nothing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, SCRIPT)
+    assert all(each["saving"] is None for each in checked(capsys, path, "--no-prices"))
+
+
+def test_the_cache_knows_what_prices_were_computed_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, SCRIPT)
+
+    def low(*more: str) -> int:
+        run(["check", "train.py", "--output-format", "json", *more])
+        found = json.loads(capsys.readouterr().out)
+        return int(next(each["saving"]["low"] for each in found if each["code"] == "MEM301"))
+
+    first = low("--assume", "seq_len=2048")
+    assert low("--assume", "seq_len=1024") < first
+    assert low("--assume", "seq_len=2048") == first == low("--assume", "seq_len=2048")
+
+
+def test_the_configuration_names_the_gpu(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, SCRIPT)
+    settings = 'gpu = "a100-40gb"\nassume = {seq_len = 512}\n'
+    written(tmp_path, settings, "memlint.toml")
+    run(["check", "train.py", "--no-cache", "--output-format", "concise"])
+    assert "a100-40gb" in capsys.readouterr().out
+    written(tmp_path, settings + "prices = false\n", "memlint.toml")
+    run(["check", "train.py", "--no-cache", "--output-format", "concise"])
+    assert "saves" not in capsys.readouterr().out
+    written(tmp_path, 'gpu = "rtx409"\n', "memlint.toml")
+    assert run(["check", "train.py", "--no-cache"]) == 2
+    assert "memlint.toml: unknown GPU" in capsys.readouterr().err
+
+
+def test_hints_come_up_where_the_run_does_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saving = Saving(GIB, 2 * GIB, "loss")
+    hint = violation("MEM305", level=Level.HINT)._replace(saving=saving)
+    waste = violation("MEM103")
+    error = violation("MEM901", level=Level.ERROR)
+    assert sorted([hint, waste, error], key=lambda each: _rank(each, True)) == [error, waste, hint]
+    assert sorted([hint, waste, error], key=lambda each: _rank(each, False)) == [error, hint, waste]

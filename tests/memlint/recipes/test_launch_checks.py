@@ -1,0 +1,220 @@
+"""What launch commands give to scripts: found and fixed where the command writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memlint.cli.main import run
+from memlint.script import UNSURE, build_script
+from memlint.source import Source
+from tests.memlint.script.scripts import api
+
+PARSED = """\
+from dataclasses import dataclass, field
+from trl import ScriptArguments, SFTConfig, SFTTrainer, TrlParser
+@dataclass
+class Extra:
+    max_seq_len: int = field(default=1)
+parser = TrlParser((ScriptArguments, SFTConfig, Extra))
+script_args, training_args, extra = parser.parse_args_and_config()
+trainer = SFTTrainer(model="m/m", args=training_args, train_dataset=dataset)
+trainer.train()
+"""
+ARGPARSE = """\
+import argparse
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+parser = argparse.ArgumentParser()
+parser.add_argument("--attn", default="sdpa")
+parser.add_argument("--eval-rows", "-e", dest="rows", type=int, default=512)
+args = parser.parse_args()
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B", attn_implementation=args.attn)
+config = TrainingArguments(
+    "out", per_device_train_batch_size=4, per_device_eval_batch_size=args.rows, bf16=True,
+    eval_strategy="steps",
+)
+trainer = Trainer(model, config, train_dataset=rows, eval_dataset=others)
+trainer.train()
+"""
+TARGET = ["--target", "trl=1.16,transformers=5.23"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("")
+    return tmp_path
+
+
+def found(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    run(["check", "--no-cache", "--output-format", "concise", *TARGET, *arguments])
+    lines = capsys.readouterr().out.splitlines()
+    return [line.split(" ")[0] + " " + line.split(" ")[1] for line in lines if ": MEM" in line]
+
+
+def fixed(here: Path, name: str, *arguments: str) -> str:
+    run(["fix", "--no-cache", *TARGET, *arguments, str(here)])
+    return (here / name).read_text()
+
+
+def test_a_removed_flag_is_renamed_where_it_stands(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "train.py").write_text(PARSED)
+    (here / "scripts").mkdir()
+    text = (
+        "accelerate launch train.py \\\n  --max_seq_length 2048 \\\n"
+        "  --evaluation-strategy 'steps' --max_seq_len 4  # both\n"
+    )
+    (here / "scripts/run.sh").write_text(text)
+    assert [line for line in found(capsys) if "MEM901" in line] == [
+        "scripts/run.sh:2:3: MEM901",
+        "scripts/run.sh:3:3: MEM901",
+    ]
+    after = fixed(here, "scripts/run.sh", "--select", "MEM901")
+    assert after == text.replace("max_seq_length", "max_length").replace(
+        "evaluation-strategy", "eval-strategy"
+    )
+    assert (here / "train.py").read_text() == PARSED
+    assert fixed(here, "scripts/run.sh", "--select", "MEM901") == after
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "place", "after"),
+    [
+        ("run.sh", "python t.py --attn eager\n", "run.sh:1:20:", "python t.py --attn sdpa\n"),
+        ("run.sh", "A=eager\npython t.py --attn=$A\n", "run.sh:1:3:", "A=sdpa\npython t.py"),
+        ("Makefile", "a:\n\tpython t.py --attn eager\n", "Makefile:2:21:", "--attn sdpa\n"),
+        ("justfile", "a:\n  python t.py --attn eager\n", "justfile:2:22:", "--attn sdpa\n"),
+        ("Dockerfile", 'CMD ["python", "t.py", "--attn", "eager"]\n', "Dockerfile:1:35:", '"sdpa"'),
+    ],
+)
+def test_a_value_is_changed_where_it_stands(
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    text: str,
+    place: str,
+    after: str,
+) -> None:
+    (here / "t.py").write_text(ARGPARSE)
+    (here / name).write_text(text)
+    assert f"{place} MEM304" in found(capsys)
+    assert after in fixed(here, name, "--select", "MEM304")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "X=eager\npython t.py --attn $X; echo $X\n",  # two read the place
+        'python t.py --attn "eager"$EMPTY\n',  # nobody knows the value
+        "python t.py --attn $1\n",
+    ],
+)
+def test_what_is_no_plain_word_stays(here: Path, text: str) -> None:
+    (here / "t.py").write_text(ARGPARSE)
+    (here / "run.sh").write_text(text)
+    assert fixed(here, "run.sh", "--select", "MEM304", "--unsafe-fixes") == text
+    assert (here / "t.py").read_text() == ARGPARSE
+
+
+def test_a_default_that_commands_override_is_not_reported(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "t.py").write_text(ARGPARSE)
+    assert "t.py:5:73: MEM207" in found(capsys)
+    (here / "a.sh").write_text("python t.py --eval-rows 4\n")
+    assert not [line for line in found(capsys) if "MEM207" in line]
+    (here / "b.sh").write_text("python t.py -e 64\n")
+    assert [line for line in found(capsys) if "MEM207" in line] == ["b.sh:1:16: MEM207"]
+
+
+def test_a_command_of_another_script_of_that_name_says_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "t.py").write_text(ARGPARSE)
+    (here / "other").mkdir()
+    (here / "other/t.py").write_text("")
+    (here / "other/a.sh").write_text("python t.py --eval-rows 4\n")
+    assert "t.py:5:73: MEM207" in found(capsys)
+
+
+def test_an_option_of_the_script_s_own_is_none_of_the_library_s(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "train.py").write_text(PARSED.replace("max_seq_len:", "max_seq_length:"))
+    (here / "run.sh").write_text("python train.py --max_seq_length 2048\n")
+    assert not [line for line in found(capsys) if "MEM901" in line]
+
+
+def test_an_option_that_the_script_declares_again_is_its_own(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PARSED.replace("class Extra:", "class Extra(SFTConfig):").replace(
+        "max_seq_len:", "max_seq_length:"
+    )
+    (here / "train.py").write_text(text.replace(", SFTConfig, Extra))", ", Extra))"))
+    (here / "run.sh").write_text("python train.py --max_seq_length 2048\n")
+    assert not [line for line in found(capsys) if line.startswith("run.sh")]
+
+
+def test_remaining_arguments_may_be_anything(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PARSED.replace("_and_config()", "_into_dataclasses(return_remaining_strings=True)")
+    (here / "train.py").write_text(text.replace("extra = parser", "extra, rest = parser"))
+    (here / "run.sh").write_text("python train.py --max_seq_length 2048\n")
+    assert not [line for line in found(capsys) if line.startswith("run.sh")]
+
+
+def test_a_cached_result_knows_of_commands(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def again() -> bool:
+        run(["check", "--output-format", "concise", *TARGET, "t.py"])
+        return "MEM207" in capsys.readouterr().out
+
+    (here / "t.py").write_text(ARGPARSE)
+    assert again()
+    (here / "a.sh").write_text("python t.py --eval-rows 4\n")
+    assert not again()
+    (here / "a.sh").write_text("python t.py --attn sdpa\n")
+    assert again()
+
+
+def test_a_comment_suppresses_what_is_found(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "t.py").write_text(ARGPARSE)
+    (here / "run.sh").write_text("python t.py --attn eager -e 4  # memlint: ignore[MEM304]\n")
+    assert not [line for line in found(capsys) if line.startswith("run.sh")]
+
+
+@pytest.mark.parametrize("text", ["echo hello\n", "pip install trl\n", "", "python \x00 ${ t.py"])
+def test_files_that_start_nothing_are_passed_over(
+    here: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (here / "run.sh").write_text(text)
+    assert run(["check", "--no-cache"]) == 0
+    assert "run.sh" not in "".join(capsys.readouterr())
+    assert run(["check", "--no-cache", "run.sh"]) == 2
+    output = "".join(capsys.readouterr())
+    assert "starts no training script" in output or "NUL" in output or "null" in output
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "value"),
+    [
+        ('type=int, default=1', "5", True),
+        ('type=int, default=1', "x", False),
+        ('default="sdpa"', "eager", True),
+        ('type=convert, default="sdpa"', "eager", False),
+        ('nargs="+", default=["sdpa"]', "eager", False),
+    ],
+)  # fmt: skip
+def test_types_of_arguments(declared: str, given: str, value: bool) -> None:
+    text = (
+        "import argparse, torch\np = argparse.ArgumentParser()\n"
+        f"p.add_argument('--a', {declared})\n"
+        f"torch.save(x=p.parse_args().a)\ncommand = {{'a': {given!r}}}\n"
+    )
+    script = build_script(Source("t.py", text), api(), launched=True)
+    (call,) = (one for one in script.calls_to("torch.save"))
+    assert (call.setting("x").value is not UNSURE) is value

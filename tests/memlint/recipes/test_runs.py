@@ -1,0 +1,206 @@
+"""A script, its recipe, the launch command and the launcher's files, seen as one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memlint.cli.main import run
+
+SCRIPT = """\
+from trl import GRPOConfig, GRPOTrainer, ModelConfig, TrlParser
+
+training_args, model_args = TrlParser((GRPOConfig, ModelConfig)).parse_args_and_config()
+trainer = GRPOTrainer(
+    model=model_args.model_name_or_path, reward_funcs=[score], args=training_args,
+    train_dataset=dataset,
+)
+trainer.train()
+"""
+RECIPE = """\
+# the policy
+model_name_or_path: Qwen/Qwen3-8B
+dtype: float32
+bf16: false   # as before
+learning_rate: 1.0e-6
+output_dir: out
+evaluation_strategy: steps
+"""
+SFT = """\
+model_name_or_path: Qwen/Qwen3-8B
+bf16: true
+max_length: 1024
+output_dir: out
+learning_rate: 1.0e-5
+per_device_train_batch_size: 4
+packing: false
+"""
+ZERO_3 = """\
+compute_environment: LOCAL_MACHINE
+distributed_type: DEEPSPEED
+deepspeed_config:
+  zero_stage: 3
+mixed_precision: 'no'
+num_processes: 8
+"""
+LAUNCH = """\
+accelerate launch --config_file configs/zero3.yaml \\
+    scripts/grpo.py --config recipes/policy.yaml
+trl sft --config recipes/first.yaml
+"""
+VERSIONS = "trl==1.16.0\ntransformers==5.23.0\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in {
+        "requirements.txt": VERSIONS,
+        "scripts/grpo.py": SCRIPT,
+        "recipes/policy.yaml": RECIPE,
+        "recipes/first.yaml": SFT,
+        "configs/zero3.yaml": ZERO_3,
+        "launch.sh": LAUNCH,
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def found(capsys: pytest.CaptureFixture[str], *arguments: str) -> set[str]:
+    run(["check", "--no-cache", "--output-format", "concise", *arguments])
+    lines = capsys.readouterr().out.splitlines()
+    return {
+        f"{place.split(':')[0]}:{place.split(':')[1]} {code}"
+        for place, code in (line.split()[:2] for line in lines)
+        if code.startswith("MEM")
+    }
+
+
+def test_each_fault_is_found_where_its_value_lives(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert found(capsys, "recipes") >= {
+        "recipes/policy.yaml:2 MEM602",
+        "recipes/policy.yaml:4 MEM402",
+        "recipes/policy.yaml:7 MEM901",
+        "recipes/first.yaml:7 MEM103",
+    }
+
+
+def test_each_fault_is_fixed_where_its_value_lives(project: Path) -> None:
+    run(["fix", "--no-cache", "--unsafe-fixes", "--select", "MEM402,MEM602,MEM901", "recipes"])
+    assert (project / "recipes/policy.yaml").read_text() == RECIPE.replace(
+        "bf16: false", "bf16: true"
+    ).replace("evaluation_strategy", "eval_strategy") + "ds3_gather_for_generation: false\n"
+    assert (project / "recipes/first.yaml").read_text() == SFT
+    assert (project / "configs/zero3.yaml").read_text() == ZERO_3
+    assert (project / "launch.sh").read_text() == LAUNCH
+
+
+def test_without_sharding_nothing_is_gathered(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "configs/zero3.yaml").write_text(ZERO_3.replace("stage: 3", "stage: 2"))
+    assert "recipes/policy.yaml:2 MEM602" not in found(capsys, "recipes")
+
+
+def test_commands_that_disagree_decide_nothing(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "other.sh").write_text("python scripts/grpo.py --config recipes/policy.yaml\n")
+    assert "recipes/policy.yaml:2 MEM602" not in found(capsys, "recipes")
+
+
+def test_mixed_precision_of_the_launcher_counts(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "configs/zero3.yaml").write_text(ZERO_3.replace("'no'", "bf16"))
+    assert "recipes/policy.yaml:4 MEM402" not in found(capsys, "recipes")
+
+
+def test_a_key_that_every_command_sets_is_not_the_recipe_s(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "launch.sh").write_text("trl sft --config recipes/first.yaml --packing true\n")
+    assert not [each for each in found(capsys) if "MEM103" in each]
+    (project / "launch.sh").write_text("trl sft --config recipes/first.yaml --packing false\n")
+    assert [each for each in found(capsys) if "MEM103" in each] == ["launch.sh:1 MEM103"]
+
+
+def test_debug_shows_the_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["debug", "recipes/policy.yaml"]) == 0
+    shown = capsys.readouterr().out
+    assert "recipe of TRL" in shown
+    assert "launch.sh, line 1: accelerate" in shown
+    assert "configuration of accelerate: configs/zero3.yaml" in shown
+    assert run(["debug", "scripts/grpo.py"]) == 0
+    assert "recipe: recipes/policy.yaml" in capsys.readouterr().out
+
+
+def test_a_cached_result_holds_as_long_as_the_launcher_s_files(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["check", "--output-format", "concise", "recipes"]
+    run(arguments)
+    assert "MEM602" in capsys.readouterr().out
+    (project / "configs/zero3.yaml").write_text(ZERO_3.replace("stage: 3", "stage: 1"))
+    run(arguments)
+    assert "MEM602" not in capsys.readouterr().out
+
+
+TUNE = """\
+# a run
+tune run full_finetune_single_device --config llama3_2/1B_full_single_device \\
+    dtype=fp32 enable_activation_checkpointing=False \\
+    "enable_activation_offloading=True" optimizer_in_bwd=True gradient_accumulation_steps=8 \\
+    dataset.packed=False batch_size=4 tokenizer.max_seq_len=null loss=torch.nn.CrossEntropyLoss
+tune run generate --config generation dtype=fp32
+"""
+
+
+def test_overrides_of_torchtune_are_found_and_fixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.sh").write_text(TUNE)
+    assert found(capsys) >= {
+        "run.sh:3 MEM401",
+        "run.sh:3 MEM301",
+        "run.sh:4 MEM903",
+        "run.sh:4 MEM505",
+        "run.sh:5 MEM103",
+    }
+    run(["fix", "--no-cache", "--unsafe-fixes", "--select", "MEM103,MEM301,MEM401,MEM505,MEM201"])
+    expected = TUNE.replace("dtype=fp32 enable", "dtype=bf16 enable")
+    for old, new in (
+        ("checkpointing=False", "checkpointing=True"),
+        ("in_bwd=True", "in_bwd=False"),
+        ("packed=False", "packed=True"),
+        ("max_seq_len=null", "max_seq_len=2048"),
+        ("torch.nn.CrossEntropyLoss", "torchtune.modules.loss.CEWithChunkedOutputLoss"),
+    ):
+        expected = expected.replace(old, new)
+    assert (tmp_path / "run.sh").read_text() == expected
+
+
+TRL = """\
+export BASE=Qwen/Qwen3-0.6B
+trl sft --model_name_or_path "$BASE" --dataset_name x --output_dir out \\
+    --max_seq_length 512 --overwrite_output_dir true --evaluation_strategy steps
+"""
+
+
+def test_flags_of_trl_are_found_and_fixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.sh").write_text(TRL)
+    (tmp_path / "requirements.txt").write_text(VERSIONS)
+    assert "run.sh:3 MEM901" in found(capsys)
+    run(["fix", "--no-cache", "--select", "MEM901"])
+    assert (tmp_path / "run.sh").read_text() == TRL.replace("max_seq_length", "max_length").replace(
+        " --overwrite_output_dir true", ""
+    ).replace("evaluation_strategy", "eval_strategy")

@@ -1,0 +1,57 @@
+"""What a script reads of a forward pass: fields, and the logits of which positions."""
+
+from __future__ import annotations
+
+import pytest
+
+from memlint.script import Positions
+from tests.memlint.script.scripts import read
+
+HEADER = """
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "fields"),
+    [
+        ("model(ids)", set()),
+        ("outputs = model(ids)", set()),
+        ("outputs = model(ids); print(outputs.logits, outputs['loss'])", {"logits", "loss"}),
+        ("outputs = model(ids); outputs = other; print(outputs.loss)", set()),
+        ("outputs = model(ids); show(outputs)", None),
+        ("outputs = model(ids); kept = outputs", set()),
+        ("loss, logits = model(ids)", None),
+        ("outputs = model(ids)\ndef later(): return outputs.loss", None),
+        ("print(model(ids)[0])", None),
+    ],
+)
+def test_fields_that_are_read(use: str, fields: set[str] | None) -> None:
+    script = read(HEADER + use + "\n")
+    (forward,) = script.forwards
+    assert script.fields_read(forward) == fields
+
+
+@pytest.mark.parametrize(
+    ("index", "positions"),
+    [
+        ("[:, -1]", Positions.LAST),
+        ("[0, -1, :]", Positions.LAST),
+        ("[0][-1]", Positions.LAST),
+        ("[:, -1:, :]", Positions.LAST),
+        ("[:, start - 1 : -1]", Positions.SOME),
+        ("[:, :-1][:, -kept:]", Positions.SOME),
+        (".float().log_softmax(-1)[:, start:]", Positions.SOME),
+        (".log_softmax(-1)[:, -1]", Positions.UNKNOWN),
+        ("[:, 0]", Positions.UNKNOWN),
+        ("[:, :-1]", Positions.UNKNOWN),
+        ("[:, 1:]", Positions.UNKNOWN),
+        ("[-1]", Positions.UNKNOWN),
+        ("[rows, lengths]", Positions.UNKNOWN),
+    ],
+)
+def test_positions_that_are_read(index: str, positions: Positions) -> None:
+    script = read(HEADER + f"print(model(ids).logits{index})\n")
+    (forward,) = script.forwards
+    assert script.positions_read(forward) is positions
