@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.structure import circles, measure, package_of, upward
+from tests.structure import COMPLEX, circles, measure, package_of, upward
 
 MEASURED = measure(Path(__file__).parent.parent)
 
@@ -13,9 +13,13 @@ def test_no_import_runs_upwards() -> None:
     assert upward(MEASURED.imports) == []
 
 
-def test_no_file_of_the_linter_is_imported_in_a_circle() -> None:
-    linter = [each for each in MEASURED.imports if each.file.startswith("memlint.")]
-    assert circles(linter) == []
+def test_no_file_is_imported_in_a_circle() -> None:
+    assert circles(MEASURED.imports) == []
+
+
+def test_functions_of_the_runtime_are_simple() -> None:
+    runtime = {name for name in MEASURED.complexity if name.startswith("memlint_runtime.")}
+    assert not {name for name in runtime if MEASURED.complexity[name] > COMPLEX}
 
 
 def test_rules_walk_no_syntax_tree() -> None:

@@ -6,7 +6,8 @@ uint8 tensor on the device and blocks of host memory (`host_pool`).
 Memory on the device belongs to the stream that computes. A copy waits for what that stream has
 been given so far, and `wait` makes the stream wait for the copy; so whoever calls `wait` before
 dropping or using the bytes needs no `record_stream`, and memory returns to the allocator at a
-point that is the same in every run.
+point that is the same in every run. What was allocated on another stream, as by a loader that
+copies ahead, needs `record_stream` for the computing stream, as PyTorch wants it for any use there.
 """
 
 from __future__ import annotations
@@ -80,18 +81,23 @@ class StreamCopies:
         side = self._sides[device]
         # The computing stream is asked for each time: backward runs on the forward's stream, in
         # another thread, and FSDP has streams of its own.
-        side.wait_stream(self._module.current_stream(device))
+        computing = self._module.current_stream(device)
+        side.wait_stream(computing)
         with self._module.stream(side):
             for target, source in pairs:
                 target.copy_(source, non_blocking=True)
-            return side.record_event(), device
+            return side.record_event(), device, computing
 
     def is_done(self, ticket: Any) -> bool:
         return bool(ticket[0].query())
 
     def wait(self, ticket: Any) -> None:
-        event, device = ticket
-        self._module.current_stream(device).wait_event(event)
+        event, device, computing = ticket
+        current = self._module.current_stream(device)
+        current.wait_event(event)
+        # The garbage collector may ask on any stream; the memory goes back to the computing one.
+        if current != computing:
+            computing.wait_event(event)
 
 
 def copies_for(device_type: str) -> Copies:

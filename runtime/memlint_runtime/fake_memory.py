@@ -41,6 +41,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
+from memlint_runtime.fake_conversion import convertible_fakes
+
 __all__ = ["Kind", "MemoryEvent", "MemorySnapshot", "MemoryTracker", "track_memory"]
 
 Kind = Literal["parameters", "gradients", "activations", "optimizer_states", "temporaries"]
@@ -110,8 +112,8 @@ class MemoryTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._freed: deque[_Storage] = deque()
         self._made_without_grad: set[int] = set()
         # By identity: a set of tensors would compare them element by element.
-        self._hooked: WeakIdKeyDictionary = WeakIdKeyDictionary()
-        self._handles: list[Any] = []
+        self._hooked: Any = WeakIdKeyDictionary()
+        self._entered = contextlib.ExitStack()
         self._named_phases: list[str] = []
         self._entry_fake_mode: Any = None
         self._stepping: list[Optimizer] = []
@@ -149,10 +151,10 @@ class MemoryTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __enter__(self) -> MemoryTracker:
         self._entry_fake_mode = active_fake_mode()
         super().__enter__()  # type: ignore[no-untyped-call]
-        self._handles += [
-            register_optimizer_step_pre_hook(self._before_step),
-            register_optimizer_step_post_hook(self._after_step),
-        ]
+        if self._entry_fake_mode is not None:
+            self._entered.enter_context(convertible_fakes())
+        self._entered.callback(register_optimizer_step_pre_hook(self._before_step).remove)
+        self._entered.callback(register_optimizer_step_post_hook(self._after_step).remove)
         for model in self._models:
             for parameter in model.parameters():
                 self._adopt_parameter(parameter)
@@ -165,9 +167,10 @@ class MemoryTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __exit__(self, *exc_info: Any) -> None:
         super().__exit__(*exc_info)  # type: ignore[no-untyped-call]
-        for handle in self._handles:
+        self._entered.close()
+        for handle in self._hooked.values():
             handle.remove()
-        self._handles.clear()
+        self._hooked.clear()
         self._stepping.clear()
 
     # -- every operation ---------------------------------------------------------------------
@@ -267,10 +270,9 @@ class MemoryTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._book(part, "parameters", force=True)
         if not (parameter.requires_grad and parameter.is_leaf) or parameter in self._hooked:
             return
-        self._hooked[parameter] = True
         self._book_gradient(parameter)
         hook: Any = parameter.register_post_accumulate_grad_hook  # untyped in torch
-        self._handles.append(hook(self._book_gradient))
+        self._hooked[parameter] = hook(self._book_gradient)
 
     def _book_gradient(self, parameter: Tensor) -> None:
         if parameter.grad is not None:

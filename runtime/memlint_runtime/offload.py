@@ -76,6 +76,7 @@ def offload_activations(
     min_bytes: int = 65536,
     budget_bytes: int | None = None,
     prefetch: int = 2,
+    prefetch_bytes: int = 32 * 2**20,
     in_flight: int = 3,
     device: torch.device | str | None = None,
     host: torch.device | str = "cpu",
@@ -89,7 +90,9 @@ def offload_activations(
         min_bytes: storages smaller than this stay.
         budget_bytes: bytes of activations that may stay on the device. Only what exceeds them
             goes, the largest first and of equal ones the oldest. None: everything goes.
-        prefetch: how many storages come back before they are asked for.
+        prefetch: how many storages come back before they are asked for, at least.
+        prefetch_bytes: how many bytes come back before they are asked for, at least. Without
+            checkpointing many small storages make up a layer, and a few of them are no head start.
         in_flight: how many storages may be under way to the host, their memory still taken.
         device: what to offload from; the accelerator of this machine unless given. Tensors
             elsewhere pass through.
@@ -104,6 +107,7 @@ def offload_activations(
         ("min_bytes", min_bytes),
         ("budget_bytes", budget_bytes or 0),
         ("prefetch", prefetch),
+        ("prefetch_bytes", prefetch_bytes),
         ("in_flight", in_flight),
     ]:
         if value < 0:
@@ -116,7 +120,15 @@ def offload_activations(
     if copies is None and (device.type == "cpu" or torch.accelerator.is_available()):
         copies = copies_for(device.type)
     return ActivationOffload(
-        model, device.type, pool, copies, min_bytes, budget_bytes, prefetch, in_flight
+        model,
+        device.type,
+        pool,
+        copies,
+        min_bytes,
+        budget_bytes,
+        prefetch,
+        prefetch_bytes,
+        in_flight,
     )
 
 
@@ -139,6 +151,7 @@ class ActivationOffload:
         min_bytes: int,
         budget_bytes: int | None,
         prefetch: int,
+        prefetch_bytes: int,
         in_flight: int,
     ) -> None:
         self.model = model
@@ -148,6 +161,7 @@ class ActivationOffload:
         self.min_bytes = min_bytes
         self.budget_bytes = budget_bytes
         self.prefetch = prefetch
+        self.prefetch_bytes = prefetch_bytes
         self.in_flight = in_flight
         self.resident_bytes = 0  # of those that would go if the budget asked for it
         self.sent_bytes = 0  # since the beginning
@@ -187,6 +201,7 @@ class ActivationOffload:
             self.min_bytes,
             self.budget_bytes,
             self.prefetch,
+            self.prefetch_bytes,
             self.in_flight,
         )
 
@@ -215,9 +230,7 @@ class ActivationOffload:
         # What is saved while backward runs was computed again and is used at once.
         if torch._C._current_graph_task_id() != -1:
             return False
-        if tensor.layout != torch.strided or tensor.is_quantized or tensor.numel() == 0:
-            return False
-        if is_traceable_wrapper_subclass(tensor) or tensor.is_conj() or tensor.is_neg():
+        if not _is_plain_memory(tensor):
             return False
         # FSDP gathers weights into parameters of its own, which no list of the model names.
         if isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter):
@@ -326,14 +339,15 @@ class ActivationOffload:
         storage.ticket = self.copies.fetch(storage.on_device, storage.blocks)
 
     def _fetch_ahead_of(self, storage: _Storage) -> None:
-        ahead = 0
+        ahead = bytes_ahead = 0
         for index in range(storage.index - 1, -1, -1):
-            if ahead >= self.prefetch:
+            if ahead >= self.prefetch and bytes_ahead >= self.prefetch_bytes:
                 return
             earlier = self._order[index]()
             if earlier is not None and earlier.awaited:
                 self._fetch(earlier)
                 ahead += 1
+                bytes_ahead += earlier.num_bytes
 
 
 class _Storage:
@@ -432,6 +446,13 @@ class _View(_Watch):
         size = self.dtype.itemsize
         elements = storage.on_device[: storage.num_bytes // size * size].view(self.dtype)
         return elements.as_strided(self.shape, self.stride, self.offset)
+
+
+def _is_plain_memory(tensor: Tensor) -> bool:
+    """Whether the bytes of the storage, copied and viewed again, are the tensor."""
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.numel() == 0:
+        return False
+    return not (is_traceable_wrapper_subclass(tensor) or tensor.is_conj() or tensor.is_neg())
 
 
 def _address(tensor: Tensor) -> int:

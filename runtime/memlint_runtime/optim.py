@@ -27,6 +27,7 @@ optimizer for each parameter; here one optimizer steps, so state_dict, resume an
 
 from __future__ import annotations
 
+import gc
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +39,12 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 __all__ = ["OptimizerInBackward", "SpentGradient"]
+
+_NO_SCALER = (
+    "OptimizerInBackward cannot be used with a gradient scaler: parameters are stepped in "
+    "backward, with gradients that are still scaled. Train in bf16, which needs no scaler "
+    "(bf16=True instead of fp16=True)"
+)
 
 
 class OptimizerInBackward(Optimizer):
@@ -52,7 +59,8 @@ class OptimizerInBackward(Optimizer):
     Raises:
         ValueError: if the optimizer needs a closure or counts steps in its parameter groups, if
             parameters of a distributed run are not sharded by FSDP2 (their gradients are reduced
-            over ranks after backward's hooks), or when used with a gradient scaler.
+            over ranks after backward's hooks), or from `backward()`, before any parameter is
+            stepped, if a gradient scaler has scaled a loss.
         RuntimeError: from `backward()`, if a parameter gets a second gradient before `step()`.
     """
 
@@ -73,6 +81,9 @@ class OptimizerInBackward(Optimizer):
         self.optimizer = optimizer
         self.max_norm_per_parameter = max_norm_per_parameter
         self._stepped: set[int] = set()
+        self._scaling_is_checked = False
+        # A run before this one, as in a notebook, may have left its scaler behind.
+        self._scalers_before = weakref.WeakSet(_scalers_in_use())
         self._places: dict[int, tuple[int, int]] = {}
         self._handles: list[Any] = []
         self._nothing = nn.Parameter(torch.empty(0))
@@ -103,6 +114,10 @@ class OptimizerInBackward(Optimizer):
         gradient = parameter.grad
         if gradient is None or id(parameter) not in self._places:
             return
+        if not self._scaling_is_checked:
+            if any(scaler not in self._scalers_before for scaler in _scalers_in_use()):
+                raise ValueError(_NO_SCALER)
+            self._scaling_is_checked = True
         norm = None
         if self.max_norm_per_parameter is not None or type(gradient) is Tensor:
             dtype = torch.promote_types(gradient.dtype, torch.float32)
@@ -210,12 +225,9 @@ class OptimizerInBackward(Optimizer):
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
-        # GradScaler asks for this before it steps: the one moment at which it can be told.
-        raise ValueError(
-            "OptimizerInBackward cannot be used with a gradient scaler: the parameters were "
-            "stepped with scaled gradients. Train in bf16, which needs no scaler (bf16=True "
-            "instead of fp16=True)"
-        )
+        # GradScaler asks for this before it steps: the last moment, for a scaler that was made
+        # after the first backward.
+        raise ValueError(_NO_SCALER)
 
     def __getattr__(self, name: str) -> Any:
         # What libraries look for on their own optimizers, as bitsandbytes' is_paged.
@@ -294,6 +306,16 @@ class _Hook:
 
     def __call__(self, parameter: Tensor) -> None:
         self.owner._step_parameter(parameter)
+
+
+def _scalers_in_use() -> list[torch.amp.GradScaler]:
+    """The gradient scalers of this process that have scaled a loss.
+
+    A gradient does not show that its loss was scaled, and a scaler meets the optimizer only after
+    backward. So they are looked for among all objects, which takes some tenths of a second.
+    """
+    scalers = [each for each in gc.get_objects() if issubclass(type(each), torch.amp.GradScaler)]
+    return [scaler for scaler in scalers if getattr(scaler, "_scale", None) is not None]
 
 
 def _hooks_of(parameter: Tensor) -> list[Any]:

@@ -102,7 +102,7 @@ def fake_peak(
         started = time.perf_counter()
         # The tree is read from the tokens' values, which fakes do not have.
         with (
-            mock.patch("memlint_runtime.shared_prompt.scoring.build_tree", return_value=tree),
+            mock.patch("memlint_runtime.shared_prompt.runs.build_tree", return_value=tree),
             track_memory(model) as tracker,
         ):
             out = model(input_ids=ids, labels=labels, fused_lm_head=True)

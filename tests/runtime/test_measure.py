@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -47,6 +48,36 @@ def test_phases_and_kinds(fake: bool) -> None:
     assert by_name["optimizer"].counted.optimizer_states == 4 * WEIGHT + 2 * 4
     assert all(phase.counted.parameters == 2 * WEIGHT for phase in by_name.values())
     assert measured.report.peak.counted.total == max(p.counted.total for p in by_name.values())
+
+
+def converted(dtype: torch.dtype) -> nn.Module:
+    return two_layers().to(dtype)
+
+
+def converted_after_a_step(dtype: torch.dtype) -> nn.Module:
+    model = two_layers()
+    model(torch.empty(8, 64)).sum().backward()
+    model.half()
+    return model.to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("make", [converted, converted_after_a_step])
+def test_models_change_their_type_under_fakes(make: Any, dtype: torch.dtype) -> None:
+    own = torch.utils.swap_tensors
+    with measure_memory(fake=True) as measured:
+        model = make(dtype)
+        optimizer = torch.optim.SGD(model.parameters(), foreach=False)
+        optimizer.zero_grad()
+        with measured.phase("step"):
+            model(torch.empty(8, 64, dtype=dtype)).sum().backward()
+            optimizer.step()
+    counted = {phase.name: phase.counted for phase in measured.report.phases}["step"]
+    # At the peak one gradient is complete, and the other one is not yet its parameter's.
+    weight = 64 * 64 * dtype.itemsize
+    assert (counted.parameters, counted.gradients) == (2 * weight, weight)
+    assert all(p.dtype == p.grad.dtype == dtype for p in model.parameters() if p.grad is not None)
+    assert torch.utils.swap_tensors is own
 
 
 def test_table_has_a_row_for_each_phase_in_one_unit() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import weakref
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memlint_runtime import fuse_causal_lm_loss
-from memlint_runtime.device_copies import SynchronousCopies
+from memlint_runtime.device_copies import StreamCopies, SynchronousCopies
 from memlint_runtime.fake_memory import track_memory
 from memlint_runtime.host_pool import BLOCK_BYTES, HostPool
 from memlint_runtime.offload import (
@@ -148,7 +150,15 @@ VARIANTS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-@pytest.mark.parametrize("options", [{}, {"budget_bytes": 50_000}, {"prefetch": 0, "in_flight": 0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"budget_bytes": 50_000},
+        {"prefetch_bytes": 0},
+        {"prefetch": 0, "prefetch_bytes": 0, "in_flight": 0},
+    ],
+)
 @pytest.mark.parametrize("autocast", [False, True])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_gradients_of_a_model_are_bit_equal(
@@ -259,7 +269,11 @@ def test_gradients_of_random_graphs_are_bit_equal(
     x = torch.randn(rows, 24, generator=torch.Generator().manual_seed(rows), requires_grad=True)
     (expected,) = torch.autograd.grad(compute(x), x)
     context = offload(
-        min_bytes=min_bytes, budget_bytes=budget, prefetch=prefetch, in_flight=in_flight
+        min_bytes=min_bytes,
+        budget_bytes=budget,
+        prefetch=prefetch,
+        prefetch_bytes=0,
+        in_flight=in_flight,
     )
     with context:
         loss = compute(x)
@@ -622,3 +636,69 @@ def test_peak_under_fakes_falls() -> None:
     assert peak(10**9, offloaded=True) == plain
     assert peak(None, offloaded=True) < 0.4 * plain
     assert peak(1_000_000, offloaded=True) <= plain - 1_000_000
+
+
+class CountedCopies(SynchronousCopies):
+    """Notes how many bytes were fetched."""
+
+    fetched = 0
+
+    def fetch(self, target: Tensor, blocks: tuple[Tensor, ...]) -> None:
+        self.fetched += target.numel()
+        super().fetch(target, blocks)
+
+
+@pytest.mark.parametrize(
+    ("prefetch", "prefetch_bytes", "ahead"), [(0, 0, 0), (3, 0, 3), (0, 20_000, 5), (2, 20_000, 5)]
+)
+def test_as_many_bytes_as_wanted_come_back_ahead(
+    prefetch: int, prefetch_bytes: int, ahead: int
+) -> None:
+    copies = CountedCopies()
+    fetched: list[int] = []
+    offload = offload_activations(
+        min_bytes=1, prefetch=prefetch, prefetch_bytes=prefetch_bytes, device="cpu", copies=copies
+    )
+    x = torch.randn(32, 32, requires_grad=True)  # 4,096 bytes
+    with offload:
+        for _ in range(12):
+            x = x.exp()  # saves its result
+            x.register_hook(lambda _: fetched.append(copies.fetched // 4096))
+    x.sum().backward()
+    # A hook runs before its own operation unpacks: the second one sees the first one's fetches.
+    assert fetched[0] == 0
+    assert fetched[1] == 1 + ahead
+
+
+class RecordedStream:
+    """As much of a stream as copies use."""
+
+    def __init__(self, device: Any = None) -> None:
+        self.waited: list[Any] = []
+
+    def wait_stream(self, stream: Any) -> None: ...
+
+    def wait_event(self, event: Any) -> None:
+        self.waited.append(event)
+
+    def record_event(self) -> str:
+        return "copied"
+
+
+def test_the_computing_stream_waits_whoever_asks() -> None:
+    computing, other = RecordedStream(), RecordedStream()
+    current = [computing]
+    streams = SimpleNamespace(
+        Stream=RecordedStream,
+        current_stream=lambda device: current[0],
+        stream=lambda side: contextlib.nullcontext(),
+    )
+    copies = StreamCopies("cpu")
+    copies._module = streams
+    ticket = copies.send(torch.ones(4, dtype=torch.uint8), (torch.zeros(4, dtype=torch.uint8),))
+    current[0] = other  # as the garbage collector may find it
+    copies.wait(ticket)
+    assert computing.waited == other.waited == ["copied"]
+    current[0] = computing
+    copies.wait(ticket)
+    assert computing.waited == ["copied", "copied"]

@@ -166,9 +166,23 @@ def test_a_gradient_scaler_is_refused() -> None:
     model, ids = tiny_llama(), batches()[0]
     optimizer = OptimizerInBackward(torch.optim.AdamW(model.parameters()))
     scaler = torch.amp.GradScaler("cpu")
-    scaler.scale(model(ids, labels=ids).loss).backward()
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    with pytest.raises(ValueError, match="Train in bf16"):
+        scaler.scale(model(ids, labels=ids).loss).backward()
+    assert all(map(torch.equal, before, model.parameters()))
     with pytest.raises(ValueError, match="Train in bf16"):
         scaler.step(optimizer)
+
+
+def test_a_gradient_scaler_that_scales_nothing_here_is_no_reason() -> None:
+    layer = nn.Linear(4, 4)
+    of_a_run_before = torch.amp.GradScaler("cpu")
+    of_a_run_before.scale(torch.ones(1))
+    idle, off = torch.amp.GradScaler("cpu"), torch.amp.GradScaler("cpu", enabled=False)
+    optimizer = OptimizerInBackward(torch.optim.SGD(layer.parameters(), lr=1e-3))
+    off.scale(layer(torch.randn(2, 4)).sum()).backward()
+    off.step(optimizer)
+    assert idle.is_enabled()
 
 
 def test_closures_counting_optimizers_and_processes_are_refused(

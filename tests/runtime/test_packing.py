@@ -194,6 +194,28 @@ def test_columns_that_cannot_be_packed_are_named() -> None:
         pack_dataset(datasets.DatasetDict(train=data), 4)
 
 
+@pytest.mark.parametrize("rows", [[], [[], []]], ids=["no row", "empty rows"])
+@pytest.mark.parametrize("typed", [False, True])
+def test_a_dataset_without_a_token_is_named_as_such(
+    rows: list[list[int]], typed: bool, tmp_path: Any
+) -> None:
+    data = datasets.Dataset.from_dict({"input_ids": rows, "labels": rows})
+    if typed:
+        numbers = datasets.List(datasets.Value("int32"))
+        data = data.cast(datasets.Features(input_ids=numbers, labels=numbers))
+    message = f"needs rows with tokens, got {len(rows)} rows without one"
+    for output in (None, tmp_path / "packed.arrow"):
+        with pytest.raises(ValueError, match=message):
+            pack_dataset(data, 4, output=output, progress=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_filter_that_keeps_no_row_is_named_as_such() -> None:
+    data = datasets.Dataset.from_dict(rows_of([3, 4])).select([])
+    with pytest.raises(ValueError, match="got 0 rows without one"):
+        pack_dataset(data, 4, progress=False)
+
+
 def test_lost_tokens_are_said() -> None:
     data = datasets.Dataset.from_dict(rows_of([3, 9]))
     with pytest.warns(UserWarning, match="lost 1 of 12 tokens"):

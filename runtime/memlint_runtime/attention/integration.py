@@ -138,25 +138,13 @@ def _describe_documents(
         # Another attention was selected since, which finds documents, or does not, by itself.
         return args, kwargs
     inputs = dict(zip(names, args, strict=False)) | kwargs
-    if seen := [name for name in inputs if _SEEN.match(name) and inputs[name] is not None]:
-        raise ValueError(
-            f"variable-length attention is for batches of text, got {', '.join(seen)}: images and "
-            f"audio attend both ways. Train on them in padded batches with sdpa."
-        )
-    mask = inputs.get("attention_mask")
-    if mask is not None and not (isinstance(mask, Tensor) and mask.ndim == 2):
+    told = inputs.get("cu_seq_lens_q") is not None or "document_lengths" in inputs
+    _refuse_unreadable(inputs, told=told)
+    if _attends_to_whole_rows(inputs):
         return (), inputs | {"whole_rows": True}
     tokens = inputs.get("input_ids")
     tokens = inputs["inputs_embeds"] if tokens is None else tokens
     rows, slots = tokens.shape[:2]
-    told = inputs.get("cu_seq_lens_q") is not None or "document_lengths" in inputs
-    if inputs.get("past_key_values") is not None:
-        if told:
-            raise ValueError(
-                "packed documents cannot be read into a cache: each would continue the one before. "
-                "Leave out past_key_values, or the packing."
-            )
-        return (), inputs | {"whole_rows": True}
     documents = _documents_of(inputs, rows, slots, tokens.device)
     require_within_window(trunk, mask_window, documents.max_length)
     shape = None
@@ -180,6 +168,30 @@ def _describe_documents(
     inputs["block_masks"] = {}
     inputs["whole_rows"] = False
     return (), inputs
+
+
+def _has_own_mask(inputs: dict[str, Any]) -> bool:
+    """Whether the mask is something else than a mark on each token."""
+    mask = inputs.get("attention_mask")
+    return mask is not None and not (isinstance(mask, Tensor) and mask.ndim == 2)
+
+
+def _attends_to_whole_rows(inputs: dict[str, Any]) -> bool:
+    return _has_own_mask(inputs) or inputs.get("past_key_values") is not None
+
+
+def _refuse_unreadable(inputs: dict[str, Any], *, told: bool) -> None:
+    """Raises ValueError for images and audio, and for packed documents before a cache."""
+    if seen := [name for name in inputs if _SEEN.match(name) and inputs[name] is not None]:
+        raise ValueError(
+            f"variable-length attention is for batches of text, got {', '.join(seen)}: images and "
+            f"audio attend both ways. Train on them in padded batches with sdpa."
+        )
+    if told and inputs.get("past_key_values") is not None and not _has_own_mask(inputs):
+        raise ValueError(
+            "packed documents cannot be read into a cache: each would continue the one before. "
+            "Leave out past_key_values, or the packing."
+        )
 
 
 def _documents_of(inputs: dict[str, Any], rows: int, slots: int, device: torch.device) -> Documents:

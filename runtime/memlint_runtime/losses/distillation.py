@@ -177,7 +177,21 @@ class _Pair:
 
     def tiling(self, outer: Axis) -> Tiling:
         room, beside = self.options.workspace_bytes, (self.teacher,)
-        return plan_tiling(self.student, room, outer, scratch=_SCRATCH, beside=beside)
+        scratch = _SCRATCH + self.is_biased
+        return plan_tiling(self.student, room, outer, scratch=scratch, beside=beside)
+
+    @property
+    def is_biased(self) -> bool:
+        return self.student.bias is not None or self.teacher.bias is not None
+
+    def weigh_(self, values_tv: Tensor, probability_tv: Tensor) -> Tensor:
+        """`values * probability`, in place; zero where the probability is zero.
+
+        There a bias may have masked the entry, and the logarithm of its ratio is no number.
+        """
+        if self.is_biased:
+            values_tv.masked_fill_(probability_tv == 0, 0.0)
+        return values_tv.mul_(probability_tv)
 
     def log_ratios(
         self, raw_tv: Tensor, tokens: slice, vocabulary: slice
@@ -240,10 +254,10 @@ class _Distillation(torch.autograd.Function):
                 del against
                 result = log_p.exp_().sub_(log_q.exp_()).mul_(by)
             elif pair.options.divergence == "reverse_kl":
-                result = against.sub_(excess).mul_(log_p.exp_()).mul_(by)
+                result = pair.weigh_(against.sub_(excess), log_p.exp_()).mul_(by)
             else:
                 against = against.neg_().add_(log_p).sub_(excess)
-                result = against.mul_(log_p.exp_()).mul_(by * (1.0 - pair.options.share))
+                result = pair.weigh_(against, log_p.exp_()).mul_(by * (1.0 - pair.options.share))
             return head.transform.chain_(result, logits)
 
         *_, wants_bias, wants_hidden, wants_weight = ctx.needs_input_grad
@@ -280,13 +294,13 @@ def _divergences(pair: _Pair, tiling: Tiling) -> tuple[Tensor, Tensor]:
         raw_tv = raw_logits(head, hiddens, head.weight_tiles(visit.vocabulary))
         _, log_p, log_q, against = pair.log_ratios(raw_tv, visit.tokens, visit.vocabulary)
         if pair.options.divergence == "forward_kl":
-            value_T[visit.tokens] -= against.mul_(log_q.exp_()).sum(1)
+            value_T[visit.tokens] -= pair.weigh_(against, log_q.exp_()).sum(1)
         elif pair.options.divergence == "reverse_kl":
-            value_T[visit.tokens] += against.mul_(log_p.exp_()).sum(1)
+            value_T[visit.tokens] += pair.weigh_(against, log_p.exp_()).sum(1)
         else:
             share = pair.options.share
-            taught = (log_q - against).mul_(log_q.exp_()).sum(1)
-            own = against.neg_().add_(log_p).mul_(log_p.exp_()).sum(1)
+            taught = pair.weigh_(log_q - against, log_q.exp_()).sum(1)
+            own = pair.weigh_(against.neg_().add_(log_p), log_p.exp_()).sum(1)
             value_T[visit.tokens] += share * taught + (1.0 - share) * own
             excess_T[visit.tokens] += own
         del raw_tv, log_p, log_q, against

@@ -121,9 +121,7 @@ def backward_pass(
     """
     head = make_head(tensors, bias, options, rows)
     pairs = len(tensors) // 2
-    by_logprob, by_logsumexp, by_entropy, by_mean = (
-        by if by is None or rows is None else by[rows] for by in upstream
-    )
+    by_logprob, by_logsumexp, by_entropy, by_mean = _at_rows(upstream, rows)
     coefficients = _coefficients(
         head, by_logprob, by_logsumexp, by_entropy, by_mean, expected_logit
     )
@@ -141,20 +139,41 @@ def backward_pass(
     want_bias, want_hiddens, want_weights = wants[0], wants[1 : 1 + pairs], wants[1 + pairs :]
     by_bias = blank_gradient(bias, head) if bias is not None and want_bias else None
     by_weights = _blanks(head.weights, want_weights, head)
-    by_hiddens: list[Tensor | None] = []
+    by_hiddens: list[Tensor | None] = [None] * pairs
     with torch.autocast(head.device.type, enabled=False):
         if by_bias is not None or any(want_weights):
             weight_gradients(head, tiling("vocabulary"), gradient, by_weights, by_bias)
         if any(want_hiddens):
             by_hiddens = _blanks(head.hiddens, want_hiddens, head)
-            todo = list(by_hiddens)
-            for pair, (known, result) in enumerate(zip(kept, by_hiddens, strict=True)):
-                if simple and known is not None and result is not None and by_logprob is not None:
-                    scale_kept(head, known, by_logprob, tiling("tokens"), result)
-                    todo[pair] = None
+            todo = by_hiddens
+            if simple and by_logprob is not None:
+                todo = _take_kept(head, kept, by_logprob, tiling("tokens"), by_hiddens)
             if any(result is not None for result in todo):
                 hidden_gradients(head, tiling("tokens"), gradient, todo)
-    return [by_bias, *(by_hiddens or [None] * pairs), *by_weights]
+    return [by_bias, *by_hiddens, *by_weights]
+
+
+def _take_kept(
+    head: Head,
+    kept: Sequence[Tensor | None],
+    by_logprob: Tensor,
+    tiling: Tiling,
+    results: Sequence[Tensor | None],
+) -> list[Tensor | None]:
+    """Write the gradients that the forward pass kept. Returns the results still to be written."""
+    todo = list(results)
+    for pair, (known, result) in enumerate(zip(kept, results, strict=True)):
+        if known is not None and result is not None:
+            scale_kept(head, known, by_logprob, tiling, result)
+            todo[pair] = None
+    return todo
+
+
+def _at_rows(upstream: Sequence[Tensor | None], rows: Tensor | None) -> list[Tensor | None]:
+    """Gradients by the tokens that count, `[T']`."""
+    if rows is None:
+        return list(upstream)
+    return [None if by is None else by[rows] for by in upstream]
 
 
 def _scratch(head: Head, *, slope: bool) -> int:

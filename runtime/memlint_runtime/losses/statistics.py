@@ -183,7 +183,9 @@ def _finish(
     )
     found.logsumexp[tokens] = maximum + total.log()
     if found.expected_logit is not None and state.weighted is not None:
-        weighted = state.weighted * shrink + target * state.target
+        # A target that the head's bias masks has probability zero and no finite logit.
+        lowest = torch.finfo(target.dtype).min
+        weighted = state.weighted * shrink + target * state.target.clamp_min(lowest)
         found.expected_logit[tokens] = weighted / total
     if found.mean_logit is not None and state.logit_sum is not None:
         found.mean_logit[tokens] = state.logit_sum / vocabulary

@@ -15,6 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+# Nats below the largest logit at which the exponential is zero, also in double precision.
+_NO_PROBABILITY = 1000.0
+
 
 @dataclass(frozen=True)
 class LogitTransform:
@@ -131,6 +134,7 @@ def absorb_tile(
         # Minus infinity at the target has done its work; times zero it would be NaN.
         logits.scatter_(1, place, torch.where(inside, 0.0, there)[:, None])
     if state.weighted is not None:
+        _bound_masked_(logits, bias_v, maximum)
         product = torch.bmm(exponentials[:, None, :], logits[:, :, None])[:, 0, 0]
         state.weighted = state.weighted * rescale + product
     if not numerators:
@@ -156,6 +160,7 @@ def tile_gradient(
     if coefficients.slope is None:
         gradient *= coefficients.share[:, None]
     else:
+        _bound_masked_(logits, bias_v, logsumexp_t)
         gradient *= (logits * coefficients.slope[:, None]).add_(coefficients.share[:, None])
     if coefficients.everywhere is not None:
         gradient += coefficients.everywhere[:, None]
@@ -163,6 +168,15 @@ def tile_gradient(
         inside, place = _locate(column_t, logits.shape[1])
         gradient.scatter_add_(1, place, torch.where(inside, coefficients.target, 0.0)[:, None])
     return transform.chain_(gradient, logits).to(dtype)
+
+
+def _bound_masked_(logits_tv: Tensor, bias_v: Tensor | None, highest_t: Tensor) -> None:
+    """Make logits of probability zero finite, in place: minus infinity times zero would be NaN.
+
+    Such logits come from a bias that masks entries. A soft cap is finite already.
+    """
+    if bias_v is not None:
+        torch.maximum(logits_tv, (highest_t - _NO_PROBABILITY)[:, None], out=logits_tv)
 
 
 def _locate(column_t: Tensor, width: int) -> tuple[Tensor, Tensor]:

@@ -40,7 +40,7 @@ def _transform(raw, scale, softcap, temperature, HAS_CAP: tl.constexpr):
         size = (1.0 - decay) / (1.0 + decay)
         tanh = tl.where(x < 0.0, -size, size)
         return tanh * (softcap / temperature), (1.0 - tanh * tanh) * factor
-    return raw * factor, raw * 0.0 + factor
+    return raw * factor, tl.zeros_like(raw) + factor
 
 
 @triton.jit
@@ -94,7 +94,8 @@ def _absorb_kernel(
     tl.store(rescale_ptr + row, rescale)
     tl.store(others_ptr + row, tl.load(others_ptr + row) * rescale + tl.sum(exponential, 0))
     if HAS_WEIGHTED:
-        product = tl.sum(exponential * logits, 0)
+        # Minus infinity, where a bias masks an entry, times zero would be NaN.
+        product = tl.sum(exponential * tl.where(exponential > 0.0, logits, 0.0), 0)
         tl.store(weighted_ptr + row, tl.load(weighted_ptr + row) * rescale + product)
     if HAS_NUMERATORS:
         out = (exponential * slope).to(numerator_ptr.dtype.element_ty)
@@ -135,7 +136,8 @@ def _gradient_kernel(
     probability = tl.exp(logits - tl.load(logsumexp_ptr + row))
     share = tl.load(share_ptr + row)
     if HAS_SLOPE:
-        gradient = probability * (share + tl.load(slope_ptr + row) * logits)
+        finite = tl.where(probability > 0.0, logits, 0.0)
+        gradient = probability * (share + tl.load(slope_ptr + row) * finite)
     else:
         gradient = probability * share
     if HAS_EVERYWHERE:

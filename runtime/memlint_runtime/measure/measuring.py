@@ -32,6 +32,7 @@ def measure_memory(
         optimizer: likewise, for optimizers that have stepped before.
         device: measure tensors there; the accelerator if there is one, else the CPU.
         fake: allocate nothing. Models and inputs must be made inside, and numbers cannot be read.
+            Models may change their type inside, as by `half()`.
         timeline: record every change, for `report.save_timeline`.
     """
     if device is None:

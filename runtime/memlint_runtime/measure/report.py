@@ -45,20 +45,10 @@ class MemoryReport:
         header += ["allocated", "reserved"] if on_gpu else []
         rows = [header]
         for phase in self.phases:
-            numbers = [phase.counted.total, *(getattr(phase.counted, kind) for kind in _KINDS)]
-            if on_gpu:
-                numbers += [phase.allocated_bytes or 0, phase.reserved_bytes or 0]
             mark = " *" if phase is self.peak else ""
+            numbers = _numbers(phase, on_gpu=on_gpu)
             rows.append([phase.name + mark, *(f"{number / scale:.2f}" for number in numbers)])
-        widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if column == 0 else cell.rjust(width)
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in rows
-        ]
-        return "\n".join(lines)
+        return _aligned(rows)
 
     def __str__(self) -> str:
         return self.table()
@@ -76,3 +66,21 @@ class MemoryReport:
             raise ValueError("no timeline was recorded; call measure_memory(..., timeline=True)")
         path.write_text(timeline_svg(self.timeline), encoding="utf-8")
         return path
+
+
+def _numbers(phase: PhaseMemory, *, on_gpu: bool) -> list[int]:
+    """Bytes in the order of the table's columns."""
+    numbers = [phase.counted.total, *(getattr(phase.counted, kind) for kind in _KINDS)]
+    if on_gpu:
+        numbers += [phase.allocated_bytes or 0, phase.reserved_bytes or 0]
+    return numbers
+
+
+def _aligned(rows: list[list[str]]) -> str:
+    """Lines of cells: the first column to the left, numbers to the right."""
+    first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+    lines = []
+    for name, *numbers in rows:
+        cells = (cell.rjust(width) for cell, width in zip(numbers, others, strict=True))
+        lines.append("  ".join([name.ljust(first), *cells]))
+    return "\n".join(lines)

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 
 IGNORED_LABEL = -100
 
+_NOTHING_TO_PACK = (
+    "pack_dataset needs rows with tokens, got {} rows without one. Check what filtered or "
+    "tokenized the dataset."
+)
+
 # Columns that name the tokens to learn from; 1 keeps a token's label.
 _LOSS_MASKS = ("completion_mask", "assistant_masks")
 
@@ -100,27 +105,41 @@ def _require_map_style(dataset: Any) -> None:
 def _read(dataset: Dataset, names: Sequence[str] | None) -> dict[str, TokenColumn]:
     """Columns to pack, by name, rows in the dataset's order."""
     table: pa.Table = dataset.data.table
-    chosen = list(table.column_names) if names is None else list(names)
-    if absent := [name for name in ["input_ids", *chosen] if name not in table.column_names]:
-        raise ValueError(
-            f"the dataset has no column {', '.join(map(repr, dict.fromkeys(absent)))}; it has "
-            f"{', '.join(map(repr, table.column_names))}. Tokenize it first."
-        )
-    if "input_ids" not in chosen:
-        chosen.insert(0, "input_ids")
-    chosen = [name for name in chosen if name != "seq_lengths"]
-    if "seq_lengths" in table.column_names:
-        raise ValueError("the dataset has a column 'seq_lengths': it is packed already.")
+    chosen = _chosen_columns(table.column_names, names)
+    # A column without a value has no type to judge it by.
+    if not len(dataset) or _holds_no_value(table.schema.field("input_ids").type):
+        raise ValueError(_NOTHING_TO_PACK.format(len(dataset)))
     rows = None if dataset._indices is None else dataset._indices.column(0).to_numpy()
     if bad := [name for name in chosen if not is_token_column(table.schema.field(name).type)]:
         raise ValueError(_unpackable(bad, "is not a list of numbers per row"))
     source = {name: _select(read_column(name, table[name]), rows) for name in chosen}
     lengths = source["input_ids"].lengths
+    if not lengths.any():
+        raise ValueError(_NOTHING_TO_PACK.format(len(dataset)))
     if bad := [n for n in chosen if not np.array_equal(source[n].lengths, lengths)]:
         raise ValueError(_unpackable(bad, "differs in length from input_ids"))
     if (mask := source.pop("attention_mask", None)) is not None:
         _require_ones(mask)
     return source
+
+
+def _chosen_columns(present: Sequence[str], names: Sequence[str] | None) -> list[str]:
+    """The columns to pack, `input_ids` among them; ValueError where one is absent."""
+    chosen = list(present if names is None else names)
+    if absent := [name for name in ["input_ids", *chosen] if name not in present]:
+        raise ValueError(
+            f"the dataset has no column {', '.join(map(repr, dict.fromkeys(absent)))}; it has "
+            f"{', '.join(map(repr, present))}. Tokenize it first."
+        )
+    if "seq_lengths" in present:
+        raise ValueError("the dataset has a column 'seq_lengths': it is packed already.")
+    return chosen if "input_ids" in chosen else ["input_ids", *chosen]
+
+
+def _holds_no_value(type_: pa.DataType) -> bool:
+    """Whether Arrow saw no number in a column: nulls, or lists of nulls."""
+    is_null = pa.types.is_null
+    return bool(is_null(type_) or (pa.types.is_list(type_) and is_null(type_.value_type)))
 
 
 def _unpackable(names: Sequence[str], why: str) -> str:
@@ -210,8 +229,6 @@ def _in_memory(
     for batch in batches:
         done.append(batch)
         advance(batch)
-    if not done:
-        raise ValueError("the dataset has no token to pack.")
     # Left to itself, Dataset hashes every token for its cache's key: ten times the packing.
     fingerprint = Hasher.hash(made_from)
     return Dataset(InMemoryTable(pa.Table.from_batches(done)), fingerprint=fingerprint)
@@ -232,9 +249,8 @@ def _to_file(
                     writer = pa.ipc.new_stream(file, batch.schema)
                 writer.write_batch(batch)
                 advance(batch)
-            if writer is None:
-                raise ValueError("the dataset has no token to pack.")
-            writer.close()
+            if writer is not None:
+                writer.close()
         except BaseException:
             partial.unlink()
             raise

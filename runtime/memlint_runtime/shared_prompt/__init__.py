@@ -8,6 +8,6 @@ all of them. Here a batch becomes a packed prefix tree (`layout`) that attention
 from __future__ import annotations
 
 from memlint_runtime.shared_prompt.logprobs import SharedPromptScores, shared_prompt_logprobs
-from memlint_runtime.shared_prompt.scoring import Sharing
+from memlint_runtime.shared_prompt.runs import Sharing
 
 __all__ = ["SharedPromptScores", "Sharing", "shared_prompt_logprobs"]

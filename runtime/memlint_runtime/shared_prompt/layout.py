@@ -166,17 +166,25 @@ def build_tree(
                 f"row {row} scores its first token, which nothing predicts: give every row a "
                 "prompt of at least one token"
             )
-    kept = [
-        len(columns[r]) if keep_every_token else int(places[-1]) if len(places) else 0
-        for r, places in enumerate(scored_at)
-    ]
+    kept = _forwarded(columns, scored_at, keep_every_token=keep_every_token)
+    tokens = [ids[r][columns[r][:length]] for r, length in enumerate(kept)]
+    roots = _merge_small(_branches(tokens), min_saved_tokens)
+    return _pack(roots, tokens, columns, scored_at, ids.shape, mask).to(ids_BS.device)
+
+
+def _forwarded(
+    columns: list[_Ints], scored_at: list[_Ints], *, keep_every_token: bool
+) -> list[int]:
+    """How many tokens of each row go through the model."""
+    if keep_every_token:
+        kept = [len(places) for places in columns]
+    else:
+        kept = [int(places[-1]) if len(places) else 0 for places in scored_at]
     if not any(kept):
         # One token keeps the model in the graph: its gradient is zero then, and not absent.
         first = next((r for r, places in enumerate(columns) if len(places)), -1)
         kept = [int(r == first) for r in range(len(kept))]
-    tokens = [ids[r][columns[r][:length]] for r, length in enumerate(kept)]
-    roots = _merge_small(_branches(tokens), min_saved_tokens)
-    return _pack(roots, tokens, columns, scored_at, ids.shape, mask).to(ids_BS.device)
+    return kept
 
 
 def _common(left: _Ints, right: _Ints) -> int:

@@ -39,7 +39,8 @@ from memlint_runtime.shared_prompt.probe import (
     window_not_told,
 )
 from memlint_runtime.shared_prompt.router import load_balancing_loss
-from memlint_runtime.shared_prompt.scoring import PaddedRows, Scored, Sharing, TreeRun, score_rows
+from memlint_runtime.shared_prompt.runs import PaddedRows, Scored, Sharing, TreeRun
+from memlint_runtime.shared_prompt.scoring import score_rows
 
 __all__ = [
     "SharedPromptScores",

@@ -1,8 +1,7 @@
 """From padded rows to per-token scores: which trees there are to run, and in which order.
 
-What is scored and by which output head is the caller's: a `RunTree` sends one packed row through
-the model and returns tensors `[N]`, one value for each scored token. Here the padded batch becomes
-trees and the results find their places in it again.
+The padded batch becomes trees, each goes through the model by a `RunTree`, and the results find
+their places in the batch again.
 
 A token budget bounds the packed row. Groups go together as far as it allows; a group that exceeds
 it alone is scored in two phases (`two_phase`): exact, at the cost of forwarding its branches once
@@ -11,106 +10,16 @@ more in the backward pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from memlint_runtime.shared_prompt.attention import AttentionPath, TreeAttention
-from memlint_runtime.shared_prompt.layout import DEFAULT_MIN_SAVED_TOKENS, PrefixTree, build_tree
-from memlint_runtime.shared_prompt.models import TreePass
+from memlint_runtime.shared_prompt.layout import PrefixTree
+from memlint_runtime.shared_prompt.runs import PaddedRows, RunTree, Scored, Sharing, run_of
+from memlint_runtime.shared_prompt.two_phase import score_in_two_phases
 
-__all__ = ["PaddedRows", "RunTree", "Scored", "Sharing", "TreeRun", "run_of", "score_rows"]
-
-
-@dataclass(frozen=True)
-class Sharing:
-    """How prompts are shared.
-
-    token_budget: most packed tokens in one forward pass; None for no bound. A group over it goes
-        in two phases, except where parameters are sharded over processes (FSDP2, ZeRO-3) or the
-        routers' balancing loss is wanted: there it goes whole, which is logged.
-    attention: a path to force, see `attention`; None to choose.
-    min_saved_tokens: prefixes that save fewer tokens are repeated.
-    """
-
-    token_budget: int | None = None
-    attention: AttentionPath | None = None
-    min_saved_tokens: int = DEFAULT_MIN_SAVED_TOKENS
-
-    def __post_init__(self) -> None:
-        if self.token_budget is not None and self.token_budget < 1:
-            raise ValueError(f"token_budget must be at least 1 token, got {self.token_budget}")
-
-
-@dataclass(frozen=True, eq=False)
-class PaddedRows:
-    """Token ids, mask and what to score, `[B, S]` each, the latter two bool."""
-
-    ids: Tensor
-    mask: Tensor
-    scored: Tensor
-
-    def take(self, rows: Sequence[int]) -> PaddedRows:
-        index = torch.tensor(rows, device=self.ids.device)
-        return PaddedRows(self.ids[index], self.mask[index], self.scored[index])
-
-    def tree(self, sharing: Sharing, *, keep_every_token: bool = False) -> PrefixTree:
-        return build_tree(
-            self.ids,
-            self.mask,
-            self.scored,
-            keep_every_token=keep_every_token,
-            min_saved_tokens=sharing.min_saved_tokens,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class TreeRun:
-    """One packed row to forward: `ids` and `positions` are `[1, T]`, `targets` is `[N]`."""
-
-    tree: PrefixTree
-    ids: Tensor
-    positions: Tensor
-    targets: Tensor
-    tree_pass: TreePass = field(repr=False)
-
-
-RunTree = Callable[[TreeRun], tuple[Tensor, ...]]
-
-
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """Per-token values `[B, S]`, zero where nothing was scored, and the trees that were run."""
-
-    values: tuple[Tensor, ...]
-    trees: tuple[PrefixTree, ...]
-    paths: frozenset[AttentionPath]
-
-    @property
-    def packed_tokens(self) -> int:
-        return sum(tree.num_tokens for tree in self.trees)
-
-    @property
-    def repeated_tokens(self) -> int:
-        return sum(tree.repeated_tokens for tree in self.trees)
-
-    @property
-    def rho(self) -> float:
-        """Tokens of the repeated batch for each that went through the model."""
-        return self.repeated_tokens / max(self.packed_tokens, 1)
-
-
-def run_of(rows: PaddedRows, tree: PrefixTree, sharing: Sharing, prefix_tokens: int = 0) -> TreeRun:
-    """What goes into the model for `tree`, made from `rows`, after an outside prefix."""
-    return TreeRun(
-        tree,
-        tree.take(rows.ids),
-        tree.position.unsqueeze(0) + prefix_tokens,
-        tree.targets(rows.ids),
-        TreePass(TreeAttention(tree, sharing.attention, prefix_tokens)),
-    )
+__all__ = ["score_rows"]
 
 
 def score_rows(
@@ -127,8 +36,6 @@ def score_rows(
     trained: the parameters that `run` depends on, which lets a group over the budget go in two
     phases; None forwards it whole.
     """
-    from memlint_runtime.shared_prompt.two_phase import score_in_two_phases
-
     whole = rows.tree(sharing, keep_every_token=keep_every_token)
     budget = sharing.token_budget
     if budget is None or whole.num_tokens <= budget:

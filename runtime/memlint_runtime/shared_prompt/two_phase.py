@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
 from memlint_runtime.shared_prompt.models import KeysValues
-from memlint_runtime.shared_prompt.scoring import PaddedRows, RunTree, Scored, Sharing, run_of
+from memlint_runtime.shared_prompt.runs import PaddedRows, RunTree, Scored, Sharing, run_of
 
 __all__ = ["score_in_two_phases"]
 

@@ -31,7 +31,8 @@ from memlint_runtime.shared_prompt import Sharing
 from memlint_runtime.shared_prompt.logprobs import can_go_in_phases, graph_kept, tell
 from memlint_runtime.shared_prompt.models import through_backbone
 from memlint_runtime.shared_prompt.router import load_balancing_loss
-from memlint_runtime.shared_prompt.scoring import PaddedRows, TreeRun, score_rows
+from memlint_runtime.shared_prompt.runs import PaddedRows, TreeRun
+from memlint_runtime.shared_prompt.scoring import score_rows
 
 __all__ = ["TokenCount", "share_prompts"]
 

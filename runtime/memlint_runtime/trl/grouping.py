@@ -59,14 +59,31 @@ class GroupedMicroBatches(_Base):
     def _say_if_groups_are_cut(self) -> None:
         args = cast(Any, self).args
         rows, group = args.per_device_train_batch_size, args.num_generations
-        if self._prompts_are_shared and rows < group:
-            logger.warning(
-                "per_device_train_batch_size=%d cuts groups of %d completions: each prompt is "
-                "forwarded %d times. A whole group in a micro-batch costs little more memory",
-                rows,
-                group,
-                -(-group // rows),
-            )
+        if not self._prompts_are_shared or rows % group == 0:
+            return
+        logger.warning(
+            "per_device_train_batch_size=%d cuts groups of num_generations=%d completions: a "
+            "prompt is forwarded up to %d times instead of once. Set %s; a whole group in a "
+            "micro-batch costs little more memory",
+            rows,
+            group,
+            # A group may begin at the last row of a micro-batch, unless they fit each other.
+            group // rows if group % rows == 0 else (group + rows - 2) // rows + 1,
+            _settings_of_whole_groups(args),
+        )
+
+
+def _settings_of_whole_groups(args: Any) -> str:
+    """What to set so that groups stay whole, with as many rows in an optimizer step if possible."""
+    rows, group = args.per_device_train_batch_size, args.num_generations
+    accumulated = args.gradient_accumulation_steps
+    total = rows * accumulated
+    if args.steps_per_generation == accumulated and total % group == 0:
+        return (
+            f"per_device_train_batch_size={group} and "
+            f"gradient_accumulation_steps={total // group} for the same optimizer steps"
+        )
+    return f"per_device_train_batch_size to a multiple of {group}"
 
 
 def grouped_micro_batches(

@@ -350,12 +350,40 @@ def test_changed_methods_of_trl_are_noticed() -> None:
         require_parameters(Newer, SharedPrompts._relied_upon)
 
 
-def test_cut_groups_are_told(
+@pytest.mark.parametrize(
+    ("rows", "accumulated", "times", "advice"),
+    [
+        (1, 8, 4, "per_device_train_batch_size=4 and gradient_accumulation_steps=2 for the same"),
+        (2, 2, 2, "per_device_train_batch_size=4 and gradient_accumulation_steps=1 for the same"),
+        (6, 2, 2, "per_device_train_batch_size=4 and gradient_accumulation_steps=3 for the same"),
+        (3, 4, 2, "per_device_train_batch_size=4 and gradient_accumulation_steps=3 for the same"),
+    ],
+)
+def test_cut_groups_are_reported(
+    rows: int,
+    accumulated: int,
+    times: int,
+    advice: str,
+    model_path: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    options = {"per_device_train_batch_size": rows, "gradient_accumulation_steps": accumulated}
+    with caplog.at_level(logging.WARNING, "memlint_runtime.trl"):
+        made_for(model_path, tmp_path, **options)
+    assert f"={rows} cuts groups of num_generations=4 completions" in caplog.text
+    assert f"up to {times} times instead of once. Set {advice} optimizer steps;" in caplog.text
+
+
+def test_cut_groups_of_other_steps_are_reported(
     model_path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "memlint_runtime.trl"):
-        made_for(model_path, tmp_path, per_device_train_batch_size=2, gradient_accumulation_steps=2)
-    assert "cuts groups of 4" in caplog.text
+        made_for(model_path, tmp_path, per_device_train_batch_size=2, steps_per_generation=4)
+        assert "Set per_device_train_batch_size to a multiple of 4;" in caplog.text
+        caplog.clear()
+        made_for(model_path, tmp_path, per_device_train_batch_size=8)
+    assert "cuts groups" not in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,110 @@
+"""What scoring is made of: padded rows, how prompts are shared, the run of a tree, the scores.
+
+What is scored and by which output head is the caller's: a `RunTree` sends one packed row through
+the model and returns tensors `[N]`, one value for each scored token.
+
+B rows, S columns of the padded batch; T packed tokens; N scored tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from memlint_runtime.shared_prompt.attention import AttentionPath, TreeAttention
+from memlint_runtime.shared_prompt.layout import DEFAULT_MIN_SAVED_TOKENS, PrefixTree, build_tree
+from memlint_runtime.shared_prompt.models import TreePass
+
+__all__ = ["PaddedRows", "RunTree", "Scored", "Sharing", "TreeRun", "run_of"]
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How prompts are shared.
+
+    token_budget: most packed tokens in one forward pass; None for no bound. A group over it goes
+        in two phases, except where parameters are sharded over processes (FSDP2, ZeRO-3) or the
+        routers' balancing loss is wanted: there it goes whole, which is logged.
+    attention: a path to force, see `attention`; None to choose.
+    min_saved_tokens: prefixes that save fewer tokens are repeated.
+    """
+
+    token_budget: int | None = None
+    attention: AttentionPath | None = None
+    min_saved_tokens: int = DEFAULT_MIN_SAVED_TOKENS
+
+    def __post_init__(self) -> None:
+        if self.token_budget is not None and self.token_budget < 1:
+            raise ValueError(f"token_budget must be at least 1 token, got {self.token_budget}")
+
+
+@dataclass(frozen=True, eq=False)
+class PaddedRows:
+    """Token ids, mask and what to score, `[B, S]` each, the latter two bool."""
+
+    ids: Tensor
+    mask: Tensor
+    scored: Tensor
+
+    def take(self, rows: Sequence[int]) -> PaddedRows:
+        index = torch.tensor(rows, device=self.ids.device)
+        return PaddedRows(self.ids[index], self.mask[index], self.scored[index])
+
+    def tree(self, sharing: Sharing, *, keep_every_token: bool = False) -> PrefixTree:
+        return build_tree(
+            self.ids,
+            self.mask,
+            self.scored,
+            keep_every_token=keep_every_token,
+            min_saved_tokens=sharing.min_saved_tokens,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TreeRun:
+    """One packed row to forward: `ids` and `positions` are `[1, T]`, `targets` is `[N]`."""
+
+    tree: PrefixTree
+    ids: Tensor
+    positions: Tensor
+    targets: Tensor
+    tree_pass: TreePass = field(repr=False)
+
+
+RunTree = Callable[[TreeRun], tuple[Tensor, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Per-token values `[B, S]`, zero where nothing was scored, and the trees that were run."""
+
+    values: tuple[Tensor, ...]
+    trees: tuple[PrefixTree, ...]
+    paths: frozenset[AttentionPath]
+
+    @property
+    def packed_tokens(self) -> int:
+        return sum(tree.num_tokens for tree in self.trees)
+
+    @property
+    def repeated_tokens(self) -> int:
+        return sum(tree.repeated_tokens for tree in self.trees)
+
+    @property
+    def rho(self) -> float:
+        """Tokens of the repeated batch for each that went through the model."""
+        return self.repeated_tokens / max(self.packed_tokens, 1)
+
+
+def run_of(rows: PaddedRows, tree: PrefixTree, sharing: Sharing, prefix_tokens: int = 0) -> TreeRun:
+    """What goes into the model for `tree`, made from `rows`, after an outside prefix."""
+    return TreeRun(
+        tree,
+        tree.take(rows.ids),
+        tree.position.unsqueeze(0) + prefix_tokens,
+        tree.targets(rows.ids),
+        TreePass(TreeAttention(tree, sharing.attention, prefix_tokens)),
+    )
