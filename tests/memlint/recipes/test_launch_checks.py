@@ -218,3 +218,31 @@ def test_types_of_arguments(declared: str, given: str, value: bool) -> None:
     script = build_script(Source("t.py", text), api(), launched=True)
     (call,) = (one for one in script.calls_to("torch.save"))
     assert (call.setting("x").value is not UNSURE) is value
+
+
+def test_what_the_script_fixes_is_found_in_the_script(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "t.py").write_text(
+        "import argparse\nfrom trl import SFTConfig, SFTTrainer\n"
+        "parser = argparse.ArgumentParser()\nparser.add_argument('--model')\n"
+        "args = parser.parse_args()\nconfig = SFTConfig('out')\n"
+        "SFTTrainer(args.model, args=config, train_dataset=rows).train()\n"
+    )
+    (here / "run.sh").write_text("python t.py --model Qwen/Qwen2.5-0.5B\n")
+    select = ["--select", "MEM401"]
+    assert found(capsys, *select) == ["t.py:6:10: MEM401"]
+    assert found(capsys, *select, "t.py") == ["t.py:6:10: MEM401"]
+    assert found(capsys, *select, "run.sh") == []
+    assert "model_init_kwargs" in fixed(here, "t.py", *select, "--unsafe-fixes")
+
+
+def test_every_format_knows_which_commands_cannot_be_changed(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "run.sh").write_text("trl sft --model_name_or_path a --dataset_name d\n")
+    for form in ("concise", "full"):
+        run(["check", "--no-cache", "--output-format", form, *TARGET])
+        out = capsys.readouterr().out
+        assert "MEM103" in out
+        assert "fixable" not in out
