@@ -163,7 +163,7 @@ def _edit_at_command(edit: Edit, launched: Launched) -> Edit | None:
             return _value_edit(flag, source) if flag is not None else None
         case RenameItem(mapping=mapping, old=old, new=new) if mapping == launched.mapping:
             flag = _flag(launched, old)
-            if flag is None or _flag(launched, new) is not None:
+            if flag is None or not flag.is_plain_option or _flag(launched, new) is not None:
                 return None
             return ReplaceExpression(flag.option_span, _option_like(flag.option, new))
         case _:

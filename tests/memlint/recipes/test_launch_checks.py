@@ -246,3 +246,39 @@ def test_every_format_knows_which_commands_cannot_be_changed(
         out = capsys.readouterr().out
         assert "MEM103" in out
         assert "fixable" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "after"),
+    [
+        ('"--max_seq_length" 5', '"--max_length" 5'),
+        ('"--max_seq_length=5"', '"--max_length=5"'),
+        ('--"max_seq_length"=5', '--"max_seq_length"=5'),
+        ("--max_seq_'length' 5", "--max_seq_'length' 5"),
+        ('"--logging_dir=x" --max_seq_length 5', '"--logging_dir=x" --max_length 5'),
+    ],
+)
+def test_quotes_around_an_option_stay(here: Path, words: str, after: str) -> None:
+    (here / "run.sh").write_text(f"trl sft --model_name_or_path a {words} --seed 1\n")
+    assert f"a {after} --seed 1" in fixed(here, "run.sh", "--select", "MEM901")
+
+
+def test_a_quoted_option_that_cannot_go_keeps_no_other_from_going(here: Path) -> None:
+    (here / "run.sh").write_text(
+        'trl dpo --model_name_or_path a "--use_logits_to_keep=true" --seed 1\n'
+        "trl dpo --model_name_or_path b --use_logits_to_keep true --seed 1\n"
+    )
+    assert fixed(here, "run.sh", "--select", "MEM901") == (
+        'trl dpo --model_name_or_path a "--use_logits_to_keep=true" --seed 1\n'
+        "trl dpo --model_name_or_path b --seed 1\n"
+    )
+
+
+@pytest.mark.parametrize("value", ["'true'", '"true"', "true"])
+@pytest.mark.parametrize("joint", [" ", "=", " \\\n  "])
+@pytest.mark.parametrize("rest", ["", " --seed 1", "; echo", "&& echo", ">log"])
+def test_the_quotes_of_a_value_go_with_it(here: Path, value: str, joint: str, rest: str) -> None:
+    text = f"trl dpo --model_name_or_path a --use_logits_to_keep{joint}{value}{rest}\n"
+    (here / "run.sh").write_text(text)
+    after = f"trl dpo --model_name_or_path a{rest}\n"
+    assert fixed(here, "run.sh", "--select", "MEM901") == after
