@@ -263,6 +263,13 @@ def test_quotes_around_an_option_stay(here: Path, words: str, after: str) -> Non
     assert f"a {after} --seed 1" in fixed(here, "run.sh", "--select", "MEM901")
 
 
+def test_a_program_in_exec_form_is_read(here: Path) -> None:
+    text = 'FROM x\nCMD ["trl", "sft", "--model_name_or_path", "a", "--max_seq_length", "5"]\n'
+    (here / "Dockerfile").write_text(text)
+    after = fixed(here, "Dockerfile", "--select", "MEM901")
+    assert after == text.replace("max_seq_length", "max_length")
+
+
 def test_a_quoted_option_that_cannot_go_keeps_no_other_from_going(here: Path) -> None:
     (here / "run.sh").write_text(
         'trl dpo --model_name_or_path a "--use_logits_to_keep=true" --seed 1\n'
