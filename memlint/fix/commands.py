@@ -23,6 +23,7 @@ from memlint.source import Source, Span
 _WORD = re.compile(r"[\w./:+-]+")
 _BEFORE = re.compile(rb"(?:[ \t]|\\\r?\n)+\Z")
 _ADVICE = "the value is no plain word of the command"
+_QUOTED = "the option is written in quotes"
 
 
 def apply_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Applied:
@@ -70,15 +71,26 @@ def _splice(source: Source, commands: Sequence[Command], edit: Edit) -> Splice:
         case RemoveItem(mapping=span, key=key):
             flag = _flag(commands, span, key)
             end = max(flag.span.end, flag.option_span.end)
+            if flag.value is True and not flag.is_plain_option:
+                raise FixError(_QUOTED)
             if flag.span.start < flag.option_span.start or (
                 not flag.is_plain_word and flag.value is not True
             ):
                 raise FixError(_ADVICE)
             before = _BEFORE.search(source.data[: flag.option_span.start])
-            start = before.start() if before else flag.option_span.start
-            return Splice(Span(start, end), "")
+            if before is None:
+                raise FixError(_QUOTED)
+            quote = source.data[end : end + 1]
+            if quote in (b"'", b'"'):
+                # The value's own quotes go with it.
+                if source.data[flag.span.start - 1 : flag.span.start] != quote:
+                    raise FixError(_QUOTED)
+                end += 1
+            return Splice(Span(before.start(), end), "")
         case RenameItem(mapping=span, old=old, new=new):
             flag = _flag(commands, span, old)
+            if not flag.is_plain_option:
+                raise FixError(_QUOTED)
             written = source.slice(flag.option_span)
             name = re.search(r"[\w-]+=?\Z", written)
             if name is None:

@@ -12,9 +12,9 @@ from memlint.recipes.document import MAX_BYTES, is_document
 from memlint.recipes.kinds import may_be_recipe
 from memlint.recipes.launch_kinds import is_launch_file, may_launch
 
-# Programs whose commands are recipes of their own.
+# Programs whose commands are recipes of their own; words are apart by blanks or as JSON strings.
 _PROGRAMS = (
-    rb"\b(?:tune\s+run|trl\s+(?:sft|dpo|grpo|kto|orpo|cpo|reward|rloo)|llamafactory-cli|lmf|"
+    rb"\b(?:tune[\s\",]+run|trl[\s\",]+(?:sft|dpo|grpo|kto|orpo|cpo|reward|rloo)|llamafactory-cli|lmf|"
     rb"axolotl)\b"
 )
 

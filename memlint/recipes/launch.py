@@ -37,6 +37,7 @@ class Flag(Plain):
     where there is no value.
     is_plain_word: another plain word may be written at ``span``, and changes this setting alone.
     form: ``option``, ``override`` or ``removal`` (``~key``).
+    is_plain_option: the option is written without quotes inside it, so that it can be renamed.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Flag(Plain):
     option: str = ""
     option_span: Span = Span(0, 0)
     form: str = "option"
+    is_plain_option: bool = True
 
 
 class Target(Plain):
@@ -180,7 +182,17 @@ def _flag(argument: Argument, place: Place) -> Flag:
         texts = [word.text for word in values]
         value = None if None in texts else tuple(text for text in texts if text is not None)
         span = place.span(values[0].start, values[-1].end)
-    return Flag(argument.name, value, span, plain, argument.option, option_span, argument.form)
+    is_whole = place.text(begin, begin + len(argument.option)) == argument.option
+    return Flag(
+        argument.name,
+        value,
+        span,
+        plain,
+        argument.option,
+        option_span,
+        argument.form,
+        is_plain_option=is_whole,
+    )
 
 
 def _variable(name: str, word: Word, place: Place) -> Flag:

@@ -7,6 +7,7 @@ without one. Which collator may take over depends on the labels and on the one t
 from __future__ import annotations
 
 import ast
+import math
 
 from memlint.rule.edits import Edit, RemoveImport, RemoveKeyword, ReplaceExpression, SetKeyword
 from memlint.rule.references import reference_to
@@ -17,6 +18,9 @@ _PADS_LABELS = "transformers.DataCollatorForSeq2Seq"
 _PADS_TOKEN_LABELS = "transformers.DataCollatorForTokenClassification"
 _MAKES_LABELS = "transformers.DataCollatorForLanguageModeling"
 PADDING_COLLATORS = (_PADS_INPUTS, _PADS_LABELS, _PADS_TOKEN_LABELS)
+# Above so many rows the sum 1 + 1/2 + ... + 1/B is ln B and this, to three digits.
+_MANY = 1000
+_EULER = 0.5772
 _NO_PADDING = ("transformers.default_data_collator", "transformers.DefaultDataCollator")
 
 
@@ -35,6 +39,8 @@ def share_of_padding(rows: int, *, pairs: bool = False) -> str:
 
 
 def _share(rows: int) -> float:
+    if rows > _MANY:
+        return 1 - 1 / (math.log(rows) + _EULER)
     return 1 - 1 / sum(1 / row for row in range(1, rows + 1))
 
 

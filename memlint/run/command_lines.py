@@ -36,19 +36,33 @@ def appended(script: Source, command_line: str) -> Source:
 
 
 def in_script(violations: Sequence[Violation], end: int) -> list[Violation]:
-    """What is found in the first ``end`` bytes; fixes that reach beyond them become advice."""
+    """What is found in the first ``end`` bytes; fixes that reach beyond them become advice.
+
+    What is found at a value beyond them and fixed before them stands where it is fixed.
+    """
     found: list[Violation] = []
     for each in violations:
         fix = each.fix
-        if fix is not None and any(_reach(edit) > end for edit in fix.edits):
+        if each.span.end > end:
+            place = place_of_fix(each, end)
+            if place is not None:
+                found.append(each._replace(span=place))
+            continue
+        if fix is not None and any(span.end > end for edit in fix.edits for span in _spans(edit)):
             fix = Fix(fix.message, (), Applicability.DISPLAY)
-        if each.span.end <= end:
-            found.append(each._replace(fix=fix))
+        found.append(each._replace(fix=fix))
     return found
 
 
-def _reach(edit: Edit) -> int:
-    return max((one.end for one in vars(edit).values() if isinstance(one, Span)), default=0)
+def place_of_fix(violation: Violation, end: int) -> Span | None:
+    """Where the fix begins, if all of it is in the first ``end`` bytes; else None."""
+    edits = violation.fix.edits if violation.fix is not None else ()
+    spans = [span for edit in edits for span in _spans(edit)]
+    return spans[0] if spans and all(span.end <= end for span in spans) else None
+
+
+def _spans(edit: Edit) -> list[Span]:
+    return [one for one in vars(edit).values() if isinstance(one, Span)]
 
 
 class CommandSettings(NamedTuple):

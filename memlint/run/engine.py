@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from memlint.recipes.files import is_recipe_file
 from memlint.rule.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
 from memlint.rule.findings import Applicability, Finding, Fix, Level, Violation
 from memlint.rule.registry import UNUSED_SUPPRESSION
@@ -535,6 +536,8 @@ def shown_violations(
     known = {rule.code: rule for rule in rules}
     words = {code: _reason(code, known) for code in {each.code for each in violations}}
     fixes: Sequence[ShownFix | None]
+    # Recipes are read quickly, and some of their keys cannot be changed where they stand.
+    render = render or is_recipe_file(source.path)
     if render and any(violation.fix and violation.fix.edits for violation in violations):
         from memlint.run.preview import preview
 

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from memlint.recipes.launch import Command, Flag
 from memlint.rule.edits import Edit, RenameItem, ReplaceExpression, SetItem
 from memlint.rule.findings import Applicability, Fix, Violation
-from memlint.run.command_lines import LEAD, MAX_BYTES, PARSERS, commands_of, paths_of, written
+from memlint.run.command_lines import (
+    LEAD,
+    MAX_BYTES,
+    PARSERS,
+    commands_of,
+    paths_of,
+    place_of_fix,
+    written,
+)
 from memlint.run.engine import OnError, Prefilter, check_source
 from memlint.source import Source, Span
 from memlint.source.bounded import read_regular
@@ -106,7 +114,9 @@ def check_launch_source(
                     by_code=by_code,
                     launched=True,
                 )
-                if each.span.start > launched.begin and each.span in launched.places
+                if each.span.start > launched.begin
+                and each.span in launched.places
+                and place_of_fix(each, launched.begin) is None
             ]
         except (SyntaxError, ValueError):
             continue
@@ -153,7 +163,7 @@ def _edit_at_command(edit: Edit, launched: Launched) -> Edit | None:
             return _value_edit(flag, source) if flag is not None else None
         case RenameItem(mapping=mapping, old=old, new=new) if mapping == launched.mapping:
             flag = _flag(launched, old)
-            if flag is None or _flag(launched, new) is not None:
+            if flag is None or not flag.is_plain_option or _flag(launched, new) is not None:
                 return None
             return ReplaceExpression(flag.option_span, _option_like(flag.option, new))
         case _:

@@ -18,6 +18,7 @@ from memlint.rule import (
 from memlint.rule.docs import page
 from memlint.rule.edits import RemoveKeyword
 from memlint.rule.kit import UNSLOTH, Skip
+from memlint.rule.padding import share_of_padding
 from memlint.run.engine import check_source
 from memlint.source import Source
 
@@ -57,3 +58,9 @@ def test_a_rule_says_nothing_of_scripts_that_it_skips() -> None:
 def test_the_page_of_a_rule_names_what_it_skips() -> None:
     assert "## Silent where\n\n- the script uses Unsloth" in page(_rule(UNSLOTH))
     assert "Silent where" not in page(_rule())
+
+
+def test_the_share_of_padding_takes_no_longer_for_more_rows() -> None:
+    assert "about 87% " in share_of_padding(1000)
+    assert "about 87% " in share_of_padding(1001)
+    assert "about 98% " in share_of_padding(10**20)

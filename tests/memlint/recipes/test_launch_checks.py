@@ -218,3 +218,74 @@ def test_types_of_arguments(declared: str, given: str, value: bool) -> None:
     script = build_script(Source("t.py", text), api(), launched=True)
     (call,) = (one for one in script.calls_to("torch.save"))
     assert (call.setting("x").value is not UNSURE) is value
+
+
+def test_what_the_script_fixes_is_found_in_the_script(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "t.py").write_text(
+        "import argparse\nfrom trl import SFTConfig, SFTTrainer\n"
+        "parser = argparse.ArgumentParser()\nparser.add_argument('--model')\n"
+        "args = parser.parse_args()\nconfig = SFTConfig('out')\n"
+        "SFTTrainer(args.model, args=config, train_dataset=rows).train()\n"
+    )
+    (here / "run.sh").write_text("python t.py --model Qwen/Qwen2.5-0.5B\n")
+    select = ["--select", "MEM401"]
+    assert found(capsys, *select) == ["t.py:6:10: MEM401"]
+    assert found(capsys, *select, "t.py") == ["t.py:6:10: MEM401"]
+    assert found(capsys, *select, "run.sh") == []
+    assert "model_init_kwargs" in fixed(here, "t.py", *select, "--unsafe-fixes")
+
+
+def test_every_format_knows_which_commands_cannot_be_changed(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "run.sh").write_text("trl sft --model_name_or_path a --dataset_name d\n")
+    for form in ("concise", "full"):
+        run(["check", "--no-cache", "--output-format", form, *TARGET])
+        out = capsys.readouterr().out
+        assert "MEM103" in out
+        assert "fixable" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "after"),
+    [
+        ('"--max_seq_length" 5', '"--max_length" 5'),
+        ('"--max_seq_length=5"', '"--max_length=5"'),
+        ('--"max_seq_length"=5', '--"max_seq_length"=5'),
+        ("--max_seq_'length' 5", "--max_seq_'length' 5"),
+        ('"--logging_dir=x" --max_seq_length 5', '"--logging_dir=x" --max_length 5'),
+    ],
+)
+def test_quotes_around_an_option_stay(here: Path, words: str, after: str) -> None:
+    (here / "run.sh").write_text(f"trl sft --model_name_or_path a {words} --seed 1\n")
+    assert f"a {after} --seed 1" in fixed(here, "run.sh", "--select", "MEM901")
+
+
+def test_a_program_in_exec_form_is_read(here: Path) -> None:
+    text = 'FROM x\nCMD ["trl", "sft", "--model_name_or_path", "a", "--max_seq_length", "5"]\n'
+    (here / "Dockerfile").write_text(text)
+    after = fixed(here, "Dockerfile", "--select", "MEM901")
+    assert after == text.replace("max_seq_length", "max_length")
+
+
+def test_a_quoted_option_that_cannot_go_keeps_no_other_from_going(here: Path) -> None:
+    (here / "run.sh").write_text(
+        'trl dpo --model_name_or_path a "--use_logits_to_keep=true" --seed 1\n'
+        "trl dpo --model_name_or_path b --use_logits_to_keep true --seed 1\n"
+    )
+    assert fixed(here, "run.sh", "--select", "MEM901") == (
+        'trl dpo --model_name_or_path a "--use_logits_to_keep=true" --seed 1\n'
+        "trl dpo --model_name_or_path b --seed 1\n"
+    )
+
+
+@pytest.mark.parametrize("value", ["'true'", '"true"', "true"])
+@pytest.mark.parametrize("joint", [" ", "=", " \\\n  "])
+@pytest.mark.parametrize("rest", ["", " --seed 1", "; echo", "&& echo", ">log"])
+def test_the_quotes_of_a_value_go_with_it(here: Path, value: str, joint: str, rest: str) -> None:
+    text = f"trl dpo --model_name_or_path a --use_logits_to_keep{joint}{value}{rest}\n"
+    (here / "run.sh").write_text(text)
+    after = f"trl dpo --model_name_or_path a{rest}\n"
+    assert fixed(here, "run.sh", "--select", "MEM901") == after
