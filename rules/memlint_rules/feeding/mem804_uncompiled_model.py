@@ -49,10 +49,12 @@ def check(script: Script) -> Iterator[Finding]:
 def _length(config: Config) -> str | None:
     """How long the run is, where the script writes that it is long."""
     steps, epochs = config.setting("max_steps"), config.setting("num_train_epochs")
-    if isinstance(steps.value, int) and steps.value > 0:
+    if type(steps.value) is int and steps.value > 0:
         return f"{steps.value:,} steps" if steps.value >= _STEPS and not steps.by_default else None
-    written = isinstance(epochs.value, int | float) and not epochs.by_default
-    return f"{epochs.value} epochs" if written and float(str(epochs.value)) >= _EPOCHS else None
+    value = epochs.value
+    if type(value) not in (int, float) or epochs.by_default:
+        return None
+    return f"{value} epochs" if float(str(value)) >= _EPOCHS else None
 
 
 def _compiles_well(script: Script, trainer: Trainer) -> bool:
