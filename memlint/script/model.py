@@ -197,6 +197,10 @@ class Script(Tree):
         """Every import: the statement, the alias, the qualified name."""
         return self._run.imports
 
+    def settings_file(self, name: str) -> object:
+        """What a JSON file of the project says (``ds_config.json``); None where that is not known."""
+        return None if self._run.project is None else self._run.project.settings_file(name)
+
     def imports_package(self, *packages: str) -> bool:
         """Whether anything of one of the top-level packages is imported."""
         return any(full.split(".")[0] in packages for _, _, full in self.imports)

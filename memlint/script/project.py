@@ -12,10 +12,11 @@ comes from there is knowledge about the script's own calls: nothing is reported 
 from __future__ import annotations
 
 import ast
+import json
 import os
 from typing import NamedTuple
 
-from memlint.source.bounded import read_regular
+from memlint.source.bounded import read_regular, read_regular_text
 from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
 from memlint.source.reading import read_source
@@ -171,6 +172,23 @@ class Project:
         found += [os.path.join(one, "src") for one in found]
         self._folders[folder] = tuple(found)
         return self._folders[folder]
+
+    def settings_file(self, name: str) -> object:
+        """What a JSON file that the script names says; None where there is no such file.
+
+        Looked for in the script's folder and in those around it, as paths are written for the
+        folder that a run is started in.
+        """
+        if not name.endswith(".json"):
+            return None
+        for folder in self._around(self._path):
+            path = os.path.join(folder, name)
+            self.relied_on.add(path)
+            try:
+                return json.loads(read_regular_text(path, _MAX_BYTES))
+            except (OSError, ValueError, RecursionError):
+                continue
+        return None
 
     def digests(self) -> tuple[tuple[str, str], ...]:
         """What the model relied on: each file with a digest, empty for those that are not there."""

@@ -50,9 +50,15 @@ def _without_vllm(config: Config) -> bool:
 
 
 def _shards_weights(script: Script, deepspeed: Setting) -> bool:
-    """Whether a ``deepspeed=`` setting surely is ZeRO-3: a dict of that stage, or a file's name."""
+    """Whether a ``deepspeed=`` setting definitely is ZeRO-3: a dict of that stage, or a file that
+    says so or, where there is none, is called so."""
     if isinstance(deepspeed.value, str):
-        return re.search(_STAGE_3_FILE, deepspeed.value) is not None
+        match script.settings_file(deepspeed.value):
+            case {"zero_optimization": {"stage": stage}}:
+                return type(stage) is int and stage == 3
+            case None:
+                return re.search(_STAGE_3_FILE, deepspeed.value) is not None
+        return False
     stage = _item(script, _item(script, deepspeed.value, "zero_optimization"), "stage")
     return type(stage) is int and stage == 3
 

@@ -6,6 +6,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-1.5B-Instruct")
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-1.5B-Instruct", dtype=torch.bfloat16)
 model.gradient_checkpointing_enable()
+model.train()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6)
 G = 8
 

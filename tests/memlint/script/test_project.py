@@ -409,3 +409,23 @@ def test_libraries_are_not_looked_for(tmp_path: Path) -> None:
     found = Project(str(tmp_path / "train.py"))
     assert found.find("torch.zeros") is None
     assert not found.relied_on
+
+
+def test_a_settings_file_that_the_script_names(tmp_path: Path) -> None:
+    text = "args = SFTConfig(deepspeed='configs/ds.json')\n"
+    files = {"configs/ds.json": '{"zero_optimization": {"stage": 3}}', "runs/train.py": text}
+    script = read_in(tmp_path, files, "runs/train.py")
+    assert script.settings_file("configs/ds.json") == {"zero_optimization": {"stage": 3}}
+    assert script.settings_file("configs/other.json") is None
+    assert script.settings_file("configs/ds.yaml") is None
+    (tmp_path / "configs/ds.json").write_text('{"zero_optimization": ', encoding="utf-8")
+    assert script.settings_file("configs/ds.json") is None
+
+
+def test_a_settings_file_is_relied_on(tmp_path: Path) -> None:
+    write(tmp_path, {"ds.json": "{}", "train.py": ""})
+    project = Project(str(tmp_path / "train.py"))
+    assert project.settings_file("ds.json") == {}
+    before = project.digests()
+    (tmp_path / "ds.json").write_text('{"a": 1}', encoding="utf-8")
+    assert project.digests() != before
