@@ -58,6 +58,11 @@ def _checkpoint(script: Script, model: LoopModel) -> Fix:
         return advise(f"{message}, and put it in evaluation mode to generate")
     if name is None or script.mentions("past_key_values"):
         return advise(message)
+    if not model.in_training_mode:
+        return advise(
+            f"{message}, and `{name}.train()`: a loaded model is in evaluation mode, in which "
+            "nothing is checkpointed"
+        )
     written = f'{name}.{method}({keyword}={{"use_reentrant": False}})'
     call = InsertStatement(script.span(script.statement(load.node)), written, "after")
     own_code = load.open_ended or load.setting("trust_remote_code").value not in (

@@ -198,7 +198,7 @@ class Script(Tree):
         return self._run.imports
 
     def settings_file(self, name: str) -> object:
-        """What a JSON file of the project says (``ds_config.json``); None where that is not known."""
+        """What a JSON file of the project says (``ds.json``); None where that is not known."""
         return None if self._run.project is None else self._run.project.settings_file(name)
 
     def imports_package(self, *packages: str) -> bool:

@@ -3,6 +3,7 @@ from transformers import AutoModelForCausalLM
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.bfloat16).cuda()
 model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+model.train()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
 for batch in loader:
     loss = model(**batch, use_cache=False).loss
