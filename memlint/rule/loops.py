@@ -14,6 +14,7 @@ from memlint.rule.edits import InsertStatement
 from memlint.rule.findings import Finding, Fix
 from memlint.rule.kit import advise, fix
 from memlint.script import MISSING, Call, Dataset, LoopModel, Purpose, Script
+from memlint.script.project import is_elsewhere
 
 # Ways to turn checkpointing on, newest first: the method and its keyword.
 _ENABLERS = (
@@ -98,8 +99,9 @@ def full_precision_loops(script: Script) -> Iterator[Finding]:
     for model in script.loop_models:
         if script.holds_float32(model.facts) and model.without_autocast:
             node = settings[0].node if settings else None
+            calls = (one.node.func for one in model.forwards)
             yield Finding(
-                script.span(node if node is not None else model.forwards[0].node.func),
+                script.span(_first_here(node, *calls) or model.load.node.func),
                 "trains in float32, without autocast: every activation takes 4 bytes where 2 "
                 "would do",
                 advise(
@@ -126,6 +128,8 @@ def upcast_models(script: Script) -> Iterator[Finding]:
         given = script.given_dtype(model.load)
         half = given is not None and script.dtype_name(given) in ("torch.bfloat16", "torch.float16")
         for call in script.calls_on(model.facts, "float"):
+            if is_elsewhere(call.node):
+                continue
             if half and model.facts.quantized is False and not call.conditional:
                 yield Finding(
                     call.span,
@@ -149,7 +153,9 @@ def larger_evaluation_loops(script: Script) -> Iterator[Finding]:
             continue
         if _EVALUATED * rows <= _TRAINED * most or data.batch_size is None:
             continue
-        node = data.batch_size.node
+        if is_elsewhere(data.call.node):
+            continue
+        node = _first_here(data.batch_size.node)
         times = _EVALUATED * rows / (_TRAINED * most)
         yield Finding(
             script.span(node) if node is not None else data.span,
@@ -192,6 +198,8 @@ def references_of_loops(script: Script) -> Iterator[Finding]:
         place = copy or facts.load
         if place is None or place.node in seen or not trained or place.conditional:
             continue
+        if is_elsewhere(place.node):
+            continue
         policy = trained[0]
         same = copy is not None or (
             isinstance(facts.name, str) and facts.name == policy.facts.name and facts.name
@@ -215,13 +223,18 @@ def references_of_loops(script: Script) -> Iterator[Finding]:
 def frozen_models_with_autograd(script: Script) -> Iterator[Finding]:
     """References, teachers and reward models that a step runs with autograd on (MEM703)."""
     for one in script.frozen_passes:
-        if one.run.gradients is True:
+        if one.run.gradients is True and not is_elsewhere(one.place):
             yield Finding(
                 script.span(one.place),
                 "a model that nothing trains runs in the training step with autograd on: its "
                 "activations are kept for a gradient that nobody wants",
                 advise("Run it under `torch.no_grad()`"),
             )
+
+
+def _first_here(*nodes: ast.AST | None) -> ast.AST | None:
+    """The first node that is of this file: those of other files have no place in it."""
+    return next((one for one in nodes if one is not None and not is_elsewhere(one)), None)
 
 
 def _is_on_gpu(script: Script) -> bool:

@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.rule import set_option
+from memlint.rule import full_precision_loops, set_option
 from memlint.script import Lengths, Role, Script, build_script
 from memlint.script.project import MAX_MODULES, Modules, Project, is_elsewhere
 from memlint.source import Source
@@ -429,3 +429,24 @@ def test_a_settings_file_is_relied_on(tmp_path: Path) -> None:
     before = project.digests()
     (tmp_path / "ds.json").write_text('{"a": 1}', encoding="utf-8")
     assert project.digests() != before
+
+
+def test_rules_of_loops_find_in_this_file_what_another_computes(tmp_path: Path) -> None:
+    """A step whose forward pass is in another file is reported where the model is loaded."""
+    steps = """
+        def step(model, batch):
+            return model(**batch).loss
+    """
+    text = """
+        import torch
+        from transformers import AutoModelForCausalLM
+        from steps import step
+        model = AutoModelForCausalLM.from_pretrained("distilgpt2", dtype=torch.float32).to("cuda")
+        optimizer = torch.optim.AdamW(model.parameters())
+        for batch in loader:
+            step(model, batch).backward()
+            optimizer.step()
+    """
+    script = read_in(tmp_path, {"steps.py": steps, "train.py": text})
+    (found,) = full_precision_loops(script)
+    assert script.source.text[found.span.start :].startswith("AutoModelForCausalLM.from_pretrained")
