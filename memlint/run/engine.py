@@ -1,6 +1,6 @@
 """One source against the rules: which are selected, what they find, what comments suppress.
 
-``check_source`` is the pure heart; ``check_file`` adds what the command line needs: reading, bad
+``check_source`` is the pure heart; ``check_data`` adds what the command line needs: reading, bad
 input as diagnostics, places as rows and columns, fixes as text. A rule that fails is a diagnostic
 that asks for a report, and the other rules still speak.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from memlint.recipes.files import is_recipe_file
 from memlint.rule.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
@@ -91,34 +91,42 @@ def _shortest(words: Iterable[str]) -> tuple[bytes, ...]:
     return tuple(w for w in found if not any(o in w and o != w for o in found))
 
 
+class Options(TypedDict, total=False):
+    """How a source is examined.
+
+    unused_suppressions: whether comments that suppress nothing are reported (the default).
+    prefilter: that of the rules, where it is at hand.
+    by_code: the rules that the user selected by code or name; None: all. A hint of another rule is
+        advice: its fix is a trade that nobody asked for. A rule on request is asked only if it is
+        one of them, or where the run does not fit its GPU.
+    runtime: whether fixes may import the runtime package (the default).
+    project: the files around the script, where what it calls there is followed.
+    launched: the text ends with what a launch command gives to the script.
+    command_line: what all launch commands of the project give to it; what is found at one of these
+        settings belongs to them.
+    pricing: what prices are computed for; without it there are none.
+    """
+
+    unused_suppressions: bool
+    prefilter: Prefilter | None
+    by_code: frozenset[str] | None
+    runtime: bool
+    project: Project | None
+    launched: bool
+    command_line: CommandSettings | None
+    pricing: Pricing | None
+
+
 def check_source(
     source: Source,
     rules: Sequence[Rule],
     api: Api,
     *,
-    unused_suppressions: bool = True,
     on_error: OnError | None = None,
-    prefilter: Prefilter | None = None,
-    by_code: frozenset[str] | None = None,
-    runtime: bool = True,
-    project: Project | None = None,
-    launched: bool = False,
-    command_line: CommandSettings | None = None,
+    **options: Unpack[Options],
 ) -> list[Violation]:
     """What ``rules`` find in ``source``, in order of place: ``examine`` without prices."""
-    return examine(
-        source,
-        rules,
-        api,
-        unused_suppressions=unused_suppressions,
-        on_error=on_error,
-        prefilter=prefilter,
-        by_code=by_code,
-        runtime=runtime,
-        project=project,
-        launched=launched,
-        command_line=command_line,
-    ).violations
+    return examine(source, rules, api, on_error=on_error, **options).violations
 
 
 def examine(
@@ -126,81 +134,83 @@ def examine(
     rules: Sequence[Rule],
     api: Api,
     *,
-    unused_suppressions: bool = True,
     on_error: OnError | None = None,
-    prefilter: Prefilter | None = None,
-    by_code: frozenset[str] | None = None,
-    runtime: bool = True,
-    project: Project | None = None,
-    launched: bool = False,
-    command_line: CommandSettings | None = None,
-    pricing: Pricing | None = None,
+    **options: Unpack[Options],
 ) -> Examined:
     """What ``rules`` find in ``source``, in order of place, suppressed findings left out.
 
     Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError. on_error takes a rule that
-    failed; without it the exception goes through. prefilter: that of ``rules``, where it is at
-    hand. by_code: the rules that the user selected by code or name; None: all. A hint of another
-    rule is advice: its fix is a trade that nobody asked for; and a rule on request is asked only
-    if it is one of them. runtime: whether fixes may import the
-    runtime package. project: the files around the script, where what it calls there is followed.
-    pricing: what prices are computed for; without it there are none.
-    launched: the text ends with what a launch command gives to the script. command_line: what all
-    launch commands of the project give to it; what is found at one of these settings belongs to
-    them.
+    failed; without it the exception goes through.
     """
-    violations: list[Violation] = []
-    run: Mapping[str, Any] | None = None
-    asked = (prefilter or Prefilter(rules)).asked(source.data)
+    by_code, pricing = options.get("by_code"), options.get("pricing")
+    asked = (options.get("prefilter") or Prefilter(rules)).asked(source.data)
     chosen = [
         rule for rule in asked if not rule.on_request or by_code is None or rule.code in by_code
     ]
     waiting = [rule for rule in asked if rule not in chosen]
-    if chosen:
-        from memlint.script import build_script
-
-        with warnings.catch_warnings():
-            # Invalid escapes and the like in the user's code are not ours to report.
-            warnings.simplefilter("ignore", SyntaxWarning)
-            warnings.simplefilter("ignore", DeprecationWarning)
-            around = () if project is None else (project,)
-            read = source
-            if command_line is not None and command_line.text:
-                from memlint.run.command_lines import appended
-
-                read = appended(source, command_line.text)
-            if launched or read is not source:
-                script = build_script(read, api, *around, launched=True)
-            else:
-                script = build_script(read, api, *around)
+    may_wake = bool(waiting) and pricing is not None and bool(pricing.gpu)
+    violations: list[Violation] = []
+    run: Mapping[str, Any] | None = None
+    if chosen or may_wake:
+        script = _script(source, api, options)
         violations += _found(chosen, script, on_error)
-        if pricing is not None and (violations or (waiting and pricing.gpu)):
+        if pricing is not None and (violations or may_wake):
             run = _run_of(script)
-            if run is not None and waiting and _is_too_large(run, pricing):
+            if run is not None and may_wake and _is_too_large(run, pricing):
                 violations += _found(waiting, script, on_error)
         script.forget()
+    violations = _settled(violations, source, rules, api, options)
+    if run is None or pricing is None:
+        return Examined(violations)
+    return _priced(run, violations, pricing, frozenset(rule.code for rule in waiting))
+
+
+def _script(source: Source, api: Api, options: Options) -> Script:
+    """The model of a script, with what its project's launch commands give to it."""
+    from memlint.script import build_script
+
+    command_line, project = options.get("command_line"), options.get("project")
+    launched = options.get("launched", False)
+    if command_line is not None and command_line.text:
+        from memlint.run.command_lines import appended
+
+        source, launched = appended(source, command_line.text), True
+    with warnings.catch_warnings():
+        # Invalid escapes and the like in the user's code are not ours to report.
+        warnings.simplefilter("ignore", SyntaxWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return build_script(source, api, project, launched=launched)
+
+
+def _settled(
+    violations: list[Violation],
+    source: Source,
+    rules: Sequence[Rule],
+    api: Api,
+    options: Options,
+) -> list[Violation]:
+    """What is found, as it is said: each thing once, in its place, with fixes that may be made."""
+    command_line = options.get("command_line")
     if command_line is not None and command_line.text:
         from memlint.run.command_lines import in_script
 
         violations = in_script(violations, len(source.data))
-    violations = once(violations)
-    violations = hints_as_advice(violations, by_code)
+    violations = hints_as_advice(once(violations), options.get("by_code"))
     if any(violation.fix is not None for violation in violations):
         from memlint.run.runtime_fixes import without_runtime
 
-        violations = without_runtime(violations, api.target, wanted=runtime)
+        wanted = options.get("runtime", True)
+        violations = without_runtime(violations, api.target, wanted=wanted)
     if violations and api.target.too_old:
         violations = _of_old_targets(violations, api.target.too_old)
     if b"memlint:" in source.data:
         from memlint.run.suppressions import apply
 
         codes = {rule.code for rule in rules}
-        if unused_suppressions:
+        if options.get("unused_suppressions", True):
             codes.add(UNUSED_SUPPRESSION)
         violations = apply(source, violations, codes)
-    if run is None or pricing is None:
-        return Examined(violations)
-    return _priced(run, violations, pricing, frozenset(rule.code for rule in waiting))
+    return violations
 
 
 def _found(rules: Sequence[Rule], script: Script, on_error: OnError | None) -> list[Violation]:
@@ -384,50 +394,6 @@ class Checked(NamedTuple):
         )
 
 
-def check_file(
-    path: str,
-    data: bytes | None,
-    rules: Sequence[Rule],
-    api: Callable[[Source], Api],
-    *,
-    named: bool = False,
-    render: bool = False,
-    unused_suppressions: bool = True,
-    prefilter: Prefilter | None = None,
-    by_code: frozenset[str] | None = None,
-    runtime: bool = True,
-    project: Project | None = None,
-    pricing: Pricing | None = None,
-    command_line: CommandSettings | None = None,
-) -> FileResult:
-    """All that is found in the file at ``path`` (or in ``data``); never raises for bad input.
-
-    named: the user named this file, so it is parsed even if no rule is selected by its words.
-    api: the tables for a source, which may name versions itself.
-    render: fixes are shown as text, which takes libcst.
-    by_code, runtime, project, pricing, command_line: as for ``examine``.
-    """
-
-    def work() -> FileResult:
-        checked = check_data(
-            path,
-            data,
-            rules,
-            api,
-            named=named,
-            unused_suppressions=unused_suppressions,
-            prefilter=prefilter,
-            by_code=by_code,
-            runtime=runtime,
-            project=project,
-            pricing=pricing,
-            command_line=command_line,
-        )
-        return checked.result(rules, render=render)
-
-    return guarded(work, lambda error: FileResult(path, diagnostics=(error,)), path)
-
-
 def guarded(work: Callable[[], Result], failed: Callable[[FileError], Result], path: str) -> Result:
     """What ``work`` on the file at ``path`` returns; whatever it raises costs this file alone.
 
@@ -453,15 +419,14 @@ def check_data(
     api: Callable[[Source], Api],
     *,
     named: bool = False,
-    unused_suppressions: bool = True,
-    prefilter: Prefilter | None = None,
-    by_code: frozenset[str] | None = None,
-    runtime: bool = True,
-    project: Project | None = None,
-    pricing: Pricing | None = None,
-    command_line: CommandSettings | None = None,
+    **options: Unpack[Options],
 ) -> Checked:
-    """As ``check_file``, before it is shown. Raises RecursionError and MemoryError."""
+    """All that is found in the file at ``path`` (or in ``data``), before it is shown.
+
+    named: the user named this file, so it is parsed even if no rule is selected by its words.
+    api: the tables for a source, which may name versions itself.
+    Bad input is among the diagnostics; raises RecursionError and MemoryError.
+    """
     from memlint.source.diagnostics import ReadError
     from memlint.source.reading import read
 
@@ -484,19 +449,7 @@ def check_data(
         if named:
             _parse(source)
         tables = api(source)
-        violations, footprint = examine(
-            source,
-            rules,
-            tables,
-            unused_suppressions=unused_suppressions,
-            on_error=failed,
-            prefilter=prefilter,
-            by_code=by_code,
-            runtime=runtime,
-            project=project,
-            pricing=pricing,
-            command_line=command_line,
-        )
+        violations, footprint = examine(source, rules, tables, on_error=failed, **options)
         assumed, naming = _assumed(source, violations, tables)
     except SyntaxError as error:
         diagnostics.append(syntax_diagnostic(source, error))
@@ -504,8 +457,8 @@ def check_data(
         raise
     except Exception as error:
         diagnostics.append(defect(path, "the script model", error))
-    relied_on = project.digests() if project is not None else ()
-    relied_on += command_line.digests() if command_line is not None else ()
+    around = (options.get("project"), options.get("command_line"))
+    relied_on = tuple(pair for each in around if each is not None for pair in each.digests())
     return Checked(
         path, source, violations, tuple(diagnostics), assumed, naming, relied_on, footprint
     )

@@ -17,9 +17,9 @@ from memlint.rule import registry as rule_files
 from memlint.rule.findings import Applicability
 from memlint.run.engine import (
     Checked,
+    Options,
     Prefilter,
     check_data,
-    check_file,
     check_source,
     guarded,
     shown_violations,
@@ -96,26 +96,10 @@ class Session:
     def check(self, job: Job, data: bytes) -> FileResult:
         """What is found in ``data``; never raises for bad input."""
         rules = self._selected(job)
-        if is_recipe_file(job.path):
-            return guarded(
-                lambda: self._checked(job, data, rules).result(rules.rules, render=self._render),
-                lambda error: FileResult(job.path, diagnostics=(error,)),
-                job.path,
-            )
-        return check_file(
+        return guarded(
+            lambda: self._checked(job, data, rules).result(rules.rules, render=self._render),
+            lambda error: FileResult(job.path, diagnostics=(error,)),
             job.path,
-            data,
-            rules.rules,
-            partial(self._targets.api, job.place, job.target),
-            named=job.named,
-            render=self._render,
-            unused_suppressions=rules.unused_suppressions,
-            prefilter=rules.prefilter,
-            by_code=job.by_code,
-            runtime=job.runtime,
-            project=self._project(job, data),
-            pricing=job.pricing,
-            command_line=self._command_line(job, data),
         )
 
     def fix(self, job: Job, data: bytes) -> FixResult:
@@ -163,20 +147,19 @@ class Session:
                 by_code=job.by_code,
                 runs=self._runs_around(job),
             )
-        return check_data(
-            job.path,
-            data,
-            rules.rules,
-            api,
-            named=job.named,
-            unused_suppressions=rules.unused_suppressions,
-            prefilter=rules.prefilter,
-            by_code=job.by_code,
-            runtime=job.runtime,
-            project=self._project(job, data),
-            command_line=self._command_line(job, data),
-            pricing=job.pricing,
-        )
+        options = self._options(job, data, rules)
+        options["pricing"] = job.pricing
+        return check_data(job.path, data, rules.rules, api, named=job.named, **options)
+
+    def _options(self, job: Job, data: bytes, rules: _Rules) -> Options:
+        return {
+            "unused_suppressions": rules.unused_suppressions,
+            "prefilter": rules.prefilter,
+            "by_code": job.by_code,
+            "runtime": job.runtime,
+            "project": self._project(job, data),
+            "command_line": self._command_line(job, data),
+        }
 
     def _violations(
         self, job: Job, rules: _Rules, source: Source, codes: frozenset[str] | None, api: Api
@@ -200,18 +183,12 @@ class Session:
                 by_code=job.by_code if codes is None else None,
                 runs=runs,
             )
-        return check_source(
-            source,
-            chosen,
-            api,
-            unused_suppressions=unused,
-            on_error=lambda rule, error: None,
-            prefilter=prefilter,
-            by_code=job.by_code if codes is None else None,
-            runtime=job.runtime if codes is None else True,
-            project=self._project(job, source.data) if codes is None else None,
-            command_line=self._command_line(job, source.data),
-        )
+        if codes is None:
+            options = self._options(job, source.data, rules)
+        else:
+            command_line = self._command_line(job, source.data)
+            options = {"unused_suppressions": False, "command_line": command_line}
+        return check_source(source, chosen, api, on_error=lambda rule, error: None, **options)
 
     def _fixed(
         self, job: Job, rules: _Rules, checked: Checked, source: Source

@@ -20,7 +20,7 @@ from memlint.rule.registry import RuleId
 from memlint.source import Source, Span
 
 
-def build_script(source: Source, api: object) -> Any:
+def build_script(source: Source, api: object, *around: object, **options: object) -> Any:
     ast.parse(source.text)
     return SimpleNamespace(source=source, api=api, forget=lambda: None)
 

@@ -16,7 +16,7 @@ from memlint.project.discover import Found
 from memlint.rule.registry import Choice
 from memlint.run.cache import FOLDER, Cache, fingerprint
 from memlint.run.checking import Progress, check_jobs
-from memlint.run.engine import check_file
+from memlint.run.engine import Checked, check_data
 from memlint.run.jobs import Job, plan
 from memlint.run.results import FileResult
 from tests.memlint.fakes import RULES, install
@@ -75,12 +75,12 @@ def test_several_processes_find_the_same() -> None:
 
 
 def test_a_process_that_dies_costs_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
-    def deadly(path: str, *arguments: object, **options: object) -> FileResult:
+    def deadly(path: str, *arguments: object, **options: object) -> Checked:
         if path == "f3.py":
             os._exit(9)
-        return check_file(path, *arguments, **options)  # type: ignore[arg-type]
+        return check_data(path, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("memlint.run.session.check_file", deadly)
+    monkeypatch.setattr("memlint.run.session.check_data", deadly)
     results = check_jobs(jobs_for(*["alpha\n"] * 6), processes=2)
     assert [len(result.findings) for result in results] == [1, 1, 1, 0, 1, 1]
     assert "the process that did so died" in results[3].diagnostics[0].message
@@ -137,11 +137,11 @@ class Counter:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.paths: list[str] = []
 
-        def counted(path: str, *arguments: object, **options: object) -> FileResult:
+        def counted(path: str, *arguments: object, **options: object) -> Checked:
             self.paths.append(path)
-            return check_file(path, *arguments, **options)  # type: ignore[arg-type]
+            return check_data(path, *arguments, **options)  # type: ignore[arg-type]
 
-        monkeypatch.setattr("memlint.run.session.check_file", counted)
+        monkeypatch.setattr("memlint.run.session.check_data", counted)
 
     def take(self) -> list[str]:
         taken, self.paths = self.paths, []
@@ -317,7 +317,7 @@ def test_defects_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     counter = Counter(monkeypatch)
     jobs = jobs_for("alpha\n")
     with monkeypatch.context() as patched:
-        patched.setattr("memlint.script.build_script", lambda *_: 1 / 0)
+        patched.setattr("memlint.script.build_script", lambda *_, **__: 1 / 0)
         assert check_jobs(jobs, cache=Cache("."))[0].diagnostics
     assert codes_of(check_jobs(jobs, cache=Cache("."))) == [["MEM301"]]
     assert len(counter.take()) == 2

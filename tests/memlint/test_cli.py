@@ -243,11 +243,11 @@ def test_second_run_comes_from_the_cache(
     write("a.py", "alpha\nbeta\n")
     assert run(["check"]) == 1
     first = capsys.readouterr().out
-    monkeypatch.setattr("memlint.run.session.check_file", None)
+    monkeypatch.setattr("memlint.run.session.check_data", None)
     assert run(["check"]) == 1
     assert capsys.readouterr().out == first
     assert run(["check", "--no-cache"]) == 2
-    assert "memlint stopped (TypeError" in capsys.readouterr().err
+    assert "memlint failed (TypeError" in capsys.readouterr().out
 
 
 def test_fix_applies_what_is_safe_and_says_what_is_left(
@@ -389,7 +389,7 @@ def test_interrupt_is_told_in_one_line(
         raise KeyboardInterrupt
 
     write("a.py", "alpha\n")
-    monkeypatch.setattr("memlint.run.session.check_file", interrupt)
+    monkeypatch.setattr("memlint.run.session.check_data", interrupt)
     assert run(["check", "--no-cache"]) == 130
     assert capsys.readouterr().err.strip() == "interrupted; no file was left half-written"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memlint.rule.findings import Level
-from memlint.run.engine import Prefilter, check_file, check_source, first_sentence
+from memlint.run.engine import Prefilter, check_data, check_source, first_sentence
 from memlint.run.results import FileResult
 from memlint.source.reading import read_source
 from tests.memlint.fakes import ALPHA, BETA, GAMMA, RULES, TABLES, install
@@ -23,7 +23,9 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(data: bytes, path: str = "a.py", **options: Any) -> FileResult:
-    return check_file(path, data, RULES, lambda source: TABLES, **options)
+    render = bool(options.pop("render", False))
+    found = check_data(path, data, RULES, lambda source: TABLES, **options)
+    return found.result(RULES, render=render)
 
 
 def test_only_rules_with_a_trigger_are_asked() -> None:
@@ -43,7 +45,7 @@ def test_a_word_of_each_set_is_needed() -> None:
 
 
 def test_no_model_is_built_if_no_rule_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlint.script.build_script", lambda *_: 1 / 0)
+    monkeypatch.setattr("memlint.script.build_script", lambda *_, **__: 1 / 0)
     source = read_source("a.py", b"def broken(:\n")
     assert check_source(source, RULES, TABLES) == []
 
@@ -87,20 +89,21 @@ def test_a_failing_rule_is_one_diagnostic_and_others_speak() -> None:
     source = read_source("a.py", b"alpha beta".replace(b" ", b"\n"))
     with pytest.raises(KeyError):
         check_source(source, (broken, BETA), TABLES)
-    result = check_file("a.py", source.raw, (broken, BETA), lambda source: TABLES)
+    rules = (broken, BETA)
+    result = check_data("a.py", source.raw, rules, lambda source: TABLES).result(rules)
     assert [each.code for each in result.findings] == ["MEM302"]
     (diagnostic,) = result.diagnostics
     assert "rule MEM301 failed (KeyError: 'oops' at test_engine.py:" in diagnostic.message
 
 
 def test_a_failing_model_is_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlint.script.build_script", lambda *_: 1 / 0)
+    monkeypatch.setattr("memlint.script.build_script", lambda *_, **__: 1 / 0)
     (diagnostic,) = check(b"alpha\n").diagnostics
     assert "the script model failed (ZeroDivisionError" in diagnostic.message
 
 
 def test_too_deep_is_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
-    def deep(*_: object) -> None:
+    def deep(*_: object, **__: object) -> None:
         raise RecursionError
 
     monkeypatch.setattr("memlint.script.build_script", deep)
@@ -194,7 +197,8 @@ def test_a_rule_on_request_is_asked_where_it_is_selected_by_code() -> None:
     rules = [ALPHA._replace(on_request=True)]
 
     def found(by_code: frozenset[str] | None) -> list[str]:
-        result = check_file("a.py", b"alpha\n", rules, lambda source: TABLES, by_code=by_code)
+        checked = check_data("a.py", b"alpha\n", rules, lambda source: TABLES, by_code=by_code)
+        result = checked.result(rules)
         return [each.code for each in result.findings]
 
     assert found(frozenset()) == []
