@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memlint.rule.findings import Level
-from memlint.run.engine import Prefilter, check_data, check_source, first_sentence
+from memlint.run.engine import Prefilter, check_data, check_source, first_sentence, guarded
 from memlint.run.results import FileResult
 from memlint.source.reading import read_source
 from tests.memlint.fakes import ALPHA, BETA, GAMMA, RULES, TABLES, install
@@ -107,7 +107,10 @@ def test_too_deep_is_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RecursionError
 
     monkeypatch.setattr("memlint.script.build_script", deep)
-    (diagnostic,) = check(b"alpha\n").diagnostics
+    result = guarded(
+        lambda: check(b"alpha\n"), lambda error: FileResult("a.py", diagnostics=(error,)), "a.py"
+    )
+    (diagnostic,) = result.diagnostics
     assert "nested too deeply" in diagnostic.message
 
 
