@@ -978,6 +978,9 @@ class Script(Tree):
             for name in ("use_cpu", "no_cuda", "use_mps_device"):
                 if config.setting(name).value is True:
                     return True
+        for accelerator in self.calls_to("accelerate.Accelerator"):
+            if accelerator.setting("cpu").value is True:
+                return True
         return self._loads_on_cpu
 
     @property

@@ -153,6 +153,7 @@ def test_unsloth(text: str) -> None:
         "import torch_xla.core.xla_model as xm",
         "from optimum.neuron import NeuronTrainer",
         'from transformers import TrainingArguments\nTrainingArguments("o", use_cpu=True)',
+        "from accelerate import Accelerator\nAccelerator(cpu=True)",
         'from transformers import TrainingArguments\nTrainingArguments("o", use_mps_device=True)',
         LOAD.replace(")", ', device_map="cpu")') + "batch = tokens(text).to(model.device)",
     ],
