@@ -39,6 +39,10 @@ class Copies(Protocol):
         """Let the computation go on only after the copy."""
         ...
 
+    def finish(self, ticket: Any) -> None:
+        """Let the calling thread go on only after the copy; any thread may ask."""
+        ...
+
 
 class SynchronousCopies:
     """For devices without streams: every copy has ended when the call returns."""
@@ -55,6 +59,9 @@ class SynchronousCopies:
         return True
 
     def wait(self, ticket: Any) -> None:
+        return None
+
+    def finish(self, ticket: Any) -> None:
         return None
 
 
@@ -98,6 +105,9 @@ class StreamCopies:
         # The garbage collector may ask on any stream; the memory goes back to the computing one.
         if current != computing:
             computing.wait_event(event)
+
+    def finish(self, ticket: Any) -> None:
+        ticket[0].synchronize()
 
 
 def copies_for(device_type: str) -> Copies:

@@ -62,11 +62,11 @@ def _bus_rate(streamed: Any, device: str) -> float:
     import time
 
     block = streamed.blocks[0]
-    target = torch.empty_like(block.host, device=device)
+    target = torch.empty(block.num_bytes, dtype=torch.uint8, device=device)
     copies = streamed.ring.copies_on(torch.device(device))
     start = time.perf_counter()
     for _ in range(10):
-        copies.wait(copies.fetch(target, (block.host,)))
+        copies.wait(block.store.send(block, target, copies))
     if device != "cpu":
         torch.cuda.synchronize()
     return float(10 * block.num_bytes / (time.perf_counter() - start) / 1e9)

@@ -1,11 +1,11 @@
-"""A block of streamed weights: one piece of host memory, and one storage on the device.
+"""A block of streamed weights: its bytes in a store, and one storage on the device.
 
 The storage on the device is the same object as long as the block lives; it has memory while the
 block is resident, and none while it is not. So whatever holds a view of a weight (autograd's saved
 `weight.t()`, bitsandbytes' `ctx.tensors`) needs no hook: in backward the storage is filled again
 with the same bytes before the view is read. FSDP frees and fills its gathered weights likewise.
 
-Away from its own forward and backward, a block's parameters hold the host's memory: `state_dict`,
+Away from its own forward and backward, a block's parameters hold the store's memory: `state_dict`,
 `save_pretrained` and merging read, and write, the weights themselves.
 
 Named hazards, each with a test that breaks without its guard:
@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from memlint_runtime.device_copies import Copies
 from memlint_runtime.streaming.slots import Slot, from_bytes, outside_inference
+from memlint_runtime.streaming.store import Store
 
 __all__ = ["ALIGNMENT", "Block", "resident_parameters"]
 
@@ -36,16 +37,28 @@ ALIGNMENT = 256
 class Block:
     """Weights that come and go together.
 
-    index: its place among the blocks. label: its name in the model.
-    host: all bytes of the slots, on the host. resident: whether the device has them, or is getting
-    them. on_device: whether the parameters hold the device's memory.
+    index: its place among the blocks. label: its name in the model. store: where its bytes wait.
+    is_head: whether it is the output head. num_bytes: of all slots, each at its place.
+    resident: whether the device has them, or is getting them. on_device: whether the parameters
+    hold the device's memory.
     """
 
-    def __init__(self, index: int, label: str, module: nn.Module, slots: list[Slot]) -> None:
+    def __init__(
+        self,
+        index: int,
+        label: str,
+        module: nn.Module,
+        slots: list[Slot],
+        store: Store,
+        *,
+        is_head: bool = False,
+    ) -> None:
         self.index = index
         self.label = label
         self.module = module
         self.slots = slots
+        self.store = store
+        self.is_head = is_head
         self.resident = False
         self.on_device = False
         self.copies: Copies | None = None
@@ -57,24 +70,16 @@ class Block:
 
     @outside_inference
     def pack(self) -> None:
-        """Gather what the holders hold now in one piece of host memory."""
+        """Keep what the holders hold now."""
         offset = 0
         for slot in self.slots:
             slot.home = slot.present()
             slot.offset = offset
             offset += -(-slot.num_bytes // ALIGNMENT) * ALIGNMENT
         self.num_bytes = offset
-        self.host = self._empty_host()
-        for slot in self.slots:
-            home = from_bytes(self.host, slot.offset, slot.home)
-            home.copy_(slot.home)
-            slot.home = home
-            slot.put(home)
+        self.store.take(self)
         self.resident = self.on_device = False
         self._flat = None
-
-    def _empty_host(self) -> Tensor:
-        return torch.empty(self.num_bytes, dtype=torch.uint8, device="cpu")
 
     def device(self, default: torch.device) -> torch.device:
         """Where the block computes: with those of its own parameters that stay there.
@@ -102,7 +107,7 @@ class Block:
         elif not self.resident:
             _resize(self._flat, self.num_bytes)
         self.copies = copies
-        self._ticket = copies.fetch(self._flat, (self.host,))
+        self._ticket = self.store.send(self, self._flat, copies)
         self._under_way = True
         self.resident = True
 
@@ -129,7 +134,7 @@ class Block:
         self.on_device = True
 
     def go_home(self) -> None:
-        """Make the parameters hold the host's memory, and write back what was changed."""
+        """Make the parameters hold the store's memory, and write back what was changed."""
         if not self.on_device:
             return
         assert self._flat is not None
@@ -141,6 +146,7 @@ class Block:
                 continue
             if _version(slot) != version:
                 slot.home.copy_(slot.present())
+                self.store.forget(self)
             slot.put(slot.home)
         if replaced:
             # What was saved of the former weights keeps their memory.

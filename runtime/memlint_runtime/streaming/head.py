@@ -75,9 +75,13 @@ class HeadTiles:
     ) -> tuple[slice, torch.device, Tensor, Any]:
         part = self._whole[vocabulary]
         target = torch.empty(part.shape, dtype=part.dtype, device=device)
-        self.ring.prepare(self.block, device)
-        ticket = self.ring.copies_on(device).fetch(as_bytes(target), (as_bytes(part),))
-        self.fetched_bytes += part.numel() * part.element_size()
+        store, copies = self.block.store, self.ring.copies_on(device)
+        length, row = part.nbytes, self._whole[0].nbytes
+        ticket = store.send(self.block, as_bytes(target), copies, vocabulary.start * row)
+        end = min(vocabulary.stop * row + length, self.block.num_bytes)
+        if vocabulary.stop * row < end:
+            store.read_ahead([(self.block, vocabulary.stop * row, end)])
+        self.fetched_bytes += length
         return vocabulary, device, target, ticket
 
     def _drop(self, ahead: tuple[slice, torch.device, Tensor, Any] | None) -> None:

@@ -5,9 +5,10 @@
 
 The model is built without memory (on the meta device); each block's tensors come from the
 memory-mapped safetensors files straight into the block's host memory, one block after another, and
-the pages of the file are let go. Where the files' names are not the model's (transformers converts
-those while it loads), and where bitsandbytes quantizes, transformers' own loading on the CPU does
-the first part; it takes one tensor at a time as well.
+the pages of the file are let go; or they stay in the files (`store="files"`). Where the files'
+names are not the model's (transformers converts those while it loads), and where bitsandbytes
+quantizes, transformers' own loading on the CPU does the first part; it takes one tensor at a time
+as well.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def load_streamed(
     dtype: torch.dtype = torch.bfloat16,
     device: torch.device | str | None = None,
     config: Any = None,
+    store: Literal["host", "files"] = "host",
     **options: Any,
 ) -> Any:
     """A frozen transformers causal LM whose weights stream.
@@ -43,22 +45,35 @@ def load_streamed(
         dtype: of everything that is not quantized.
         device: where what stays is put; the accelerator of this machine, else the CPU.
         config: instead of the folder's.
+        store: "host" takes as much host memory as the weights have bytes, locked; "files" leaves
+            them in the memory-mapped files, unquantized, in the files' own dtype.
         options: of `stream_frozen_weights`.
 
     Returns the model, in evaluation mode, all of it frozen: add adapters, then train.
-    Raises ValueError for an unknown quantization, and OSError where files are missing.
+    Raises ValueError for an unknown quantization, or where the files are not the model as it is to
+    be and weights are to stay there, and OSError where files are missing.
     """
     if quantization not in (None, "nf4", "int8"):
         raise ValueError(f"quantization is 'nf4', 'int8' or None, got {quantization!r}")
     if device is None:
         device = torch.accelerator.current_accelerator() or torch.device("cpu")
+    if quantization is not None and store == "files":
+        raise ValueError(
+            "store='files' streams the weights as the files have them: quantization needs "
+            "store='host'"
+        )
     model = None
     if quantization is None:
-        model = _mapped(_folder(path_or_id), config, dtype)
+        model = _mapped(_folder(path_or_id), config, dtype, as_is=store == "files")
+    if model is None and store == "files":
+        raise ValueError(
+            f"the safetensors files of {path_or_id} do not hold the model's weights under the "
+            "model's names (transformers converts them while it loads): take store='host'"
+        )
     if model is None:
         model = _loaded(path_or_id, quantization, dtype, config)
     model.requires_grad_(False)
-    stream_frozen_weights(model, **options)
+    stream_frozen_weights(model, store=store, **options)
     model.to(device)
     return model.eval()
 
@@ -73,8 +88,11 @@ def _folder(path_or_id: str | Path) -> Path:
     return Path(snapshot_download(str(path_or_id), allow_patterns=wanted))
 
 
-def _mapped(folder: Path, config: Any, dtype: torch.dtype) -> Any:
-    """The model over the memory-mapped files, or None where names need transformers."""
+def _mapped(folder: Path, config: Any, dtype: torch.dtype, *, as_is: bool) -> Any:
+    """The model over the memory-mapped files, or None where names need transformers.
+
+    as_is: whether matrices of another type are refused instead of converted.
+    """
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
     files = _files(folder)
@@ -87,7 +105,13 @@ def _mapped(folder: Path, config: Any, dtype: torch.dtype) -> Any:
     if not _fit(model, tensors):
         return None
     for name, tensor in tensors.items():
-        _assign(model, name, tensor.to(dtype) if tensor.is_floating_point() else tensor)
+        converts = tensor.is_floating_point() and tensor.dtype != dtype
+        if converts and as_is and tensor.dim() >= 2:
+            raise ValueError(
+                f"{name} is {tensor.dtype} in the files: with store='files' dtype is that, got "
+                f"{dtype}"
+            )
+        _assign(model, name, tensor.to(dtype) if converts else tensor)
     model.tie_weights()
     if any(p.device.type == "meta" for p in [*model.parameters(), *model.buffers()]):
         return None

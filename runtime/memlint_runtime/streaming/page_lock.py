@@ -17,7 +17,7 @@ __all__ = ["PageLock"]
 
 
 class PageLock:
-    """Locks tensors' memory until `release`."""
+    """Locks tensors' memory until `unlock` or `release`."""
 
     def __init__(self) -> None:
         self.locked: dict[int, Tensor] = {}
@@ -41,6 +41,11 @@ class PageLock:
                 "more slowly",
                 stacklevel=2,
             )
+
+    def unlock(self, tensor: Tensor) -> None:
+        """Unlock the memory of `tensor`, if it is locked."""
+        if self.locked.pop(tensor.data_ptr(), None) is not None:
+            self._unregister(tensor)
 
     def release(self) -> None:
         """Unlock everything."""

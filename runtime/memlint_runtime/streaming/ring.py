@@ -14,6 +14,7 @@ import torch
 from memlint_runtime.device_copies import Copies, copies_for
 from memlint_runtime.streaming.blocks import Block
 from memlint_runtime.streaming.order import Order, Phase
+from memlint_runtime.streaming.store import Store
 
 __all__ = ["Ring"]
 
@@ -24,6 +25,7 @@ class Ring:
     capacity_bytes: of all resident blocks together. One block that is larger is resident alone.
     default_device: where a block computes that has no tensor of its own there.
     copies: how bytes travel; by default side streams where the device has them.
+    store: where the blocks wait.
     fetched_bytes, fetches: since the beginning. peak_bytes: most that were resident.
     """
 
@@ -33,7 +35,7 @@ class Ring:
         capacity_bytes: int,
         default_device: Callable[[], torch.device],
         copies: Copies | None,
-        prepare: Callable[[Block, torch.device], None],
+        store: Store,
     ) -> None:
         self.blocks = blocks
         self.capacity_bytes = capacity_bytes
@@ -45,7 +47,7 @@ class Ring:
         self.peak_bytes = 0
         self._copies = copies
         self._copies_by_type: dict[str, Copies] = {}
-        self.prepare = prepare
+        self.store = store
         self._phase: Phase | None = None
 
     @property
@@ -66,11 +68,12 @@ class Ring:
         self.fetch_ahead()
 
     def fetch_ahead(self) -> None:
-        """Start what is expected next, as far as it fits."""
+        """Start what is expected next, as far as it fits; have read what comes after that."""
         keep = [] if self.active is None else [self.active]
-        for index in self._upcoming():
-            block = self.blocks[index]
+        upcoming = [self.blocks[index] for index in self._upcoming()]
+        for place, block in enumerate(upcoming):
             if sum(kept.num_bytes for kept in keep) + block.num_bytes > self.capacity_bytes:
+                self.store.read_ahead((each, 0, each.num_bytes) for each in upcoming[place:])
                 return
             if not block.resident:
                 self._fetch(block, keep)
@@ -90,7 +93,6 @@ class Ring:
     def _fetch(self, block: Block, keep: list[Block]) -> None:
         self._make_room(block.num_bytes, keep)
         device = block.device(self.default_device())
-        self.prepare(block, device)
         block.fetch(device, self.copies_on(device))
         self.fetches += 1
         self.fetched_bytes += block.num_bytes

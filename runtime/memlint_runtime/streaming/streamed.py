@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -55,11 +55,13 @@ from memlint_runtime.streaming.slots import (
     outside_inference,
     slots_of,
 )
+from memlint_runtime.streaming.store import FileStore, HostStore, Store
 
 __all__ = ["StreamedWeights", "stream_frozen_weights", "streamed_weights_of"]
 
 _MARK = "memlint_streamed_weights"
 _LISTS = (nn.ModuleList, nn.Sequential)
+_STORES: dict[str, type[HostStore] | type[FileStore]] = {"host": HostStore, "files": FileStore}
 
 
 def stream_frozen_weights(
@@ -71,6 +73,7 @@ def stream_frozen_weights(
     head: bool = True,
     min_bytes: int = 4096,
     blocks: Sequence[nn.Module] | None = None,
+    store: Literal["host", "files"] = "host",
     copies: Copies | None = None,
 ) -> StreamedWeights:
     """Keep the frozen weights of a model's blocks in host memory, until undone.
@@ -87,14 +90,19 @@ def stream_frozen_weights(
         min_bytes: smaller tensors stay.
         blocks: the modules that come and go as one; by default the members of the outermost
             `nn.ModuleList`s and `nn.Sequential`s.
+        store: "host" gathers the weights in locked host memory; "files" leaves them in the
+            memory-mapped files that they were loaded from (`load_streamed(..., store="files")`).
         copies: how bytes travel; by default side streams where the device has them.
 
     Returns a handle with `undo()`, which is a context manager as well, and counters.
     Raises ValueError if nothing is frozen, if the model is streamed, sharded, or placed by
-    accelerate (`device_map` over several devices), or if the largest block exceeds the budget.
+    accelerate (`device_map` over several devices), if the largest block exceeds the budget, or if
+    weights are to stay in files and are on a device.
     """
     if buffers < 1:
         raise ValueError(f"buffers is 1 or more, got {buffers}")
+    if store not in _STORES:
+        raise ValueError(f"store is 'host' or 'files', got {store!r}")
     inner = unwrap(model)
     if streamed_weights_of(inner) is not None:
         raise ValueError("the model's weights are streamed already: undo() that first")
@@ -108,13 +116,15 @@ def stream_frozen_weights(
     left_out = adapter_parameters(inner) | _shared(inner, modules)
     ends = _Ends(inner, left_out, embedding=embedding, head=head)
     labels = {id(module): name for name, module in inner.named_modules()}
-    streamed = StreamedWeights(inner)
+    streamed = StreamedWeights(inner, _STORES[store]())
     try:
         for module in modules:
             slots = slots_of(module, left_out | ends.parameters, min_bytes)
+            if store == "files":
+                _expect_on_host(slots)
             if slots:
                 label = labels.get(id(module), "")
-                streamed.blocks.append(Block(len(streamed.blocks), label, module, slots))
+                streamed.add(label, module, slots)
         if not streamed.blocks:
             raise ValueError(
                 f"{type(inner).__name__} has no blocks with frozen weights to stream: freeze the "
@@ -146,11 +156,11 @@ class StreamedWeights(Patch):
     gives parts of the head to a fused loss, with its counter.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, store: Store) -> None:
         super().__init__(model, "the model's frozen weights are streamed")
         self.blocks: list[Block] = []
-        self.pages = PageLock()
-        self.ring = Ring([], 0, self.device, None, self._prepare)
+        self.store = store
+        self.ring = Ring([], 0, self.device, None, store)
         self.ends: _Ends | None = None
         self.head_tiles: HeadTiles | None = None
         self._passes = Passes()
@@ -160,8 +170,20 @@ class StreamedWeights(Patch):
 
     @property
     def host_bytes(self) -> int:
-        """Bytes of weights in host memory."""
+        """Bytes of the blocks' weights, in host memory or in files."""
         return sum(block.num_bytes for block in self.blocks)
+
+    @property
+    def pages(self) -> PageLock:
+        """What of host memory is locked."""
+        return self.store.pages
+
+    def add(
+        self, label: str, module: nn.Module, slots: list[Slot], *, is_head: bool = False
+    ) -> None:
+        """Stream these slots as one more block."""
+        index = len(self.blocks)
+        self.blocks.append(Block(index, label, module, slots, self.store, is_head=is_head))
 
     def device(self) -> torch.device:
         """Where what is not streamed lives now, and so where blocks compute."""
@@ -173,9 +195,8 @@ class StreamedWeights(Patch):
         self.ends = ends
         if ends.head is not None:
             slot = Slot(ends.head, "weight", ends.head._parameters["weight"])
-            name = "the output head"
-            self.blocks.append(Block(len(self.blocks), name, ends.head, [slot]))
-        self.ring = Ring(self.blocks, capacity_bytes, self.device, copies, self._prepare)
+            self.add("the output head", ends.head, [slot], is_head=True)
+        self.ring = Ring(self.blocks, capacity_bytes, self.device, copies, self.store)
         if ends.head is not None:
             self.head_tiles = HeadTiles(self.blocks[-1], self.ring, self.owner)
             self.head_tiles.install(self)
@@ -271,7 +292,7 @@ class StreamedWeights(Patch):
             self.ring.leave()
             self._drop_tiles()
             if not torch.is_grad_enabled():
-                self.ring.release_all()
+                self._release_all()
 
     def _end_backward(self, backward: int) -> None:
         self._backwards.discard(backward)
@@ -280,9 +301,10 @@ class StreamedWeights(Patch):
             self._release_all()
 
     def _release_all(self) -> None:
-        """Give all memory on the device back."""
+        """Give all memory on the device back, and read no further ahead."""
         self.ring.release_all()
         self._drop_tiles()
+        self.store.forget()
 
     def _drop_tiles(self) -> None:
         if self.head_tiles is not None:
@@ -348,9 +370,6 @@ class StreamedWeights(Patch):
         if self.ends is not None and self.ends.rows is not None:
             yield self.ends.rows
 
-    def _prepare(self, block: Block, device: torch.device) -> None:
-        self.pages.lock(block.host, device)
-
     def _restore(self) -> None:
         """Bring all weights to the device, for good."""
         self._release_all()
@@ -360,7 +379,7 @@ class StreamedWeights(Patch):
         if self.ends is not None and self.ends.rows is not None:
             rows = self.ends.rows
             rows.put(rows.home.to(self.device()))
-        self.pages.release()
+        self.store.release()
         self.blocks = []
         self.ring.blocks = []
 
@@ -406,6 +425,16 @@ def _plain(model: Any, getter: str, kind: type, left_out: set[int]) -> Any:
     if weight.device.type == "meta" or getattr(module, "max_norm", None) is not None:
         return None
     return module
+
+
+def _expect_on_host(slots: Sequence[Slot]) -> None:
+    for slot in slots:
+        if slot.home.device.type != "cpu":
+            raise ValueError(
+                f"store='files' leaves weights in memory-mapped files, but {slot.name!r} of a "
+                f"{type(slot.module).__name__} is on {slot.home.device}: load the model with "
+                "load_streamed(path, store='files'), or take store='host'"
+            )
 
 
 def _blocks_of(root: nn.Module) -> list[nn.Module]:

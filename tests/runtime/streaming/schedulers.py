@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ class DelayedCopies:
     def __init__(self) -> None:
         self._queue: list[tuple[int, Callable[[], None]]] = []
         self._issued = 0
+        self._lock = threading.Lock()
 
     def send(self, source: Tensor, blocks: tuple[Tensor, ...]) -> int:
         raise AssertionError("frozen weights are not sent back")
@@ -43,8 +45,12 @@ class DelayedCopies:
         return False
 
     def wait(self, ticket: int) -> None:
-        while self._queue and self._queue[0][0] <= ticket:
-            self._queue.pop(0)[1]()
+        with self._lock:
+            while self._queue and self._queue[0][0] <= ticket:
+                self._queue.pop(0)[1]()
+
+    def finish(self, ticket: int) -> None:
+        self.wait(ticket)
 
 
 SCHEDULERS: dict[str, Callable[[], Any]] = {

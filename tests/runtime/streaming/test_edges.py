@@ -115,13 +115,16 @@ def test_adapters_merged_between_steps_count() -> None:
     """PEFT changes the weights through `data`, which no version counter shows."""
     case = Case()
     resident, model = adapted(case), adapted(case)
-    stream(model, buffers=100)
+    streamed = stream(model, buffers=100)
+    streamed.store.pages = locked = RecordingLock()
     for candidate in (resident, model):
         train(candidate, case, steps=1)
         candidate.merge_adapter()
         candidate.unmerge_adapter()
         candidate.get_base_model().model.layers[1].mlp.up_proj.base_layer.weight.data.mul_(2)
     assert_same(train(resident, case, steps=2), train(model, case, steps=2))
+    # What former weights had locked is unlocked.
+    assert set(locked.log) == {piece.data_ptr() for piece in streamed.store.pieces.values()}
 
 
 @pytest.mark.parametrize("way", ["in place", "data", "on the device", "data on the device"])
@@ -211,7 +214,7 @@ def test_undo_leaves_nothing_behind() -> None:
     threads = threading.active_count()
     streamed = stream(model)
     locked = RecordingLock()
-    streamed.pages = locked
+    streamed.store.pages = locked
     train(model, case, steps=1)
     assert locked.log
     undo(model.get_base_model())
@@ -240,6 +243,9 @@ class RecordingLock(PageLock):
 
     def lock(self, tensor: Tensor, device: torch.device) -> None:
         self.log[tensor.data_ptr()] = tensor.numel()
+
+    def unlock(self, tensor: Tensor) -> None:
+        self.log.pop(tensor.data_ptr(), None)
 
     def release(self) -> None:
         self.log.clear()
@@ -293,7 +299,7 @@ def test_two_hundred_steps_do_not_grow() -> None:
     checkpoint_activations(model)
     fuse_causal_lm_loss(model)
     streamed = stream(model)
-    streamed.pages = locked = RecordingLock()
+    streamed.store.pages = locked = RecordingLock()
     threads = threading.active_count()
     fails = ""
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from memlint_runtime import fuse_causal_lm_loss, offload_activations
 from memlint_runtime.streaming import StreamedWeights, stream_frozen_weights
 from peft import LoraConfig, get_peft_model
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -106,6 +109,17 @@ def adapted(case: Case) -> Any:
         options = {"use_reentrant": case.checkpointing == "reentrant"}
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)
     return model
+
+
+def mapped(model: nn.Module, folder: Path) -> Path:
+    """Put the frozen weights into a safetensors file, and the model over its mapping."""
+    path = folder / "weights.safetensors"
+    frozen = {name: p for name, p in model.named_parameters() if not p.requires_grad}
+    save_file({name: p.detach().contiguous() for name, p in frozen.items()}, path)
+    with safe_open(path, framework="pt") as opened:
+        for name, parameter in frozen.items():
+            parameter.data = opened.get_tensor(name)
+    return path
 
 
 def batch(generator: torch.Generator, *, rows: int = 2, length: int = 12) -> dict[str, Tensor]:
