@@ -97,30 +97,40 @@ class Classes(Names):
         return [name, *linearize([list(self._order(base)) for base in bases] + [list(bases)])]
 
     def _direct_bases(self, name: str) -> tuple[str, ...]:
-        record = self._record(name)
-        if record is not None and "same" in record:
-            package = name.partition(".")[0]
-            release = nearest_release(
-                record["at"], self._release(package), len(self._table(package).releases)
-            )
-            same = pick(record["same"], release)
-            if same is not None and same != name:
-                return (same,)
+        same = self._other_name(name)
+        if same is not None and same != name:
+            return (same,)
         record, release = self._at(name)
         if record is not None and "bases" in record:
             written: str = pick(record["bases"], release) or ""
             return tuple(self.canonical(base) for base in written.split())
-        package, _, rest = name.partition(".")
-        if package == "transformers" and rest and "." not in rest:
-            families = self._table(package).record("transformers families") or {}
-            release = self._release(package)
-            fallback: str | None = None
-            for family, ranges in families.items():
-                for text, words in ranges.items():
-                    if f" {rest} " in f" {words} ":
-                        if holds(text, release):
-                            return tuple(self.canonical(base) for base in family.split(","))
-                        fallback = family
-            if fallback is not None:
-                return tuple(self.canonical(base) for base in fallback.split(","))
-        return ()
+        return tuple(self.canonical(base) for base in self._family(name))
+
+    def _other_name(self, name: str) -> str | None:
+        """The class that ``name`` is another name of at the target."""
+        record = self._record(name)
+        if record is None or "same" not in record:
+            return None
+        package = name.partition(".")[0]
+        releases = len(self._table(package).releases)
+        release = nearest_release(record["at"], self._release(package), releases)
+        same: str | None = pick(record["same"], release)
+        return same
+
+    def _family(self, name: str) -> list[str]:
+        """The described ancestors of a model's class, which has no record of its own: those at the
+        target, else those of some release."""
+        package, _, short = name.partition(".")
+        if package != "transformers" or not short or "." in short:
+            return []
+        families = self._table(package).record("transformers families") or {}
+        release = self._release(package)
+        nearest: str | None = None
+        for family, words_by_range in families.items():
+            for text, words in words_by_range.items():
+                if short not in words.split():
+                    continue
+                if holds(text, release):
+                    return str(family).split(",")
+                nearest = family
+        return nearest.split(",") if nearest is not None else []

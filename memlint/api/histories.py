@@ -75,6 +75,13 @@ class Histories(Classes):
                 or self._name_history(name)
                 or (self._attribute_history(owner, attribute) if owner else None)
             )
+        found = self._parameter_history(name, parameter)
+        if found is None or found.deprecated_since is not None:
+            return found
+        warned = self._warned_since(name, parameter)
+        return found if warned is None else found._replace(deprecated_since=warned)
+
+    def _parameter_history(self, name: str, parameter: str) -> History | None:
         gone: History | None = None
         here: History | None = None
         for owner, record, method in self._owners(name):
@@ -88,16 +95,14 @@ class Histories(Classes):
                 else:
                     # The deepest base has had it longest.
                     here = history
-        history_found = here or gone
-        if history_found is not None and history_found.deprecated_since is None:
-            for line in WARNED:
-                if (
-                    line.parameter == parameter
-                    and not line.values
-                    and self.is_about(name, line.owner)
-                ):
-                    return history_found._replace(deprecated_since=line.since)
-        return history_found
+        return here or gone
+
+    def _warned_since(self, name: str, parameter: str) -> str | None:
+        """Since when a use of ``parameter`` warns, where no signature shows it."""
+        for line in WARNED:
+            if line.parameter == parameter and not line.values and self.is_about(name, line.owner):
+                return line.since
+        return None
 
     def _owners(self, name: str) -> Iterator[tuple[str, Record, str | None]]:
         """Records that may hold a parameter of ``name``: owner, record, method."""

@@ -259,21 +259,22 @@ class Api(Histories):
                     made = with_forwarded(made, self._next_constructor(order, position))
                 return self._mended(name, made)
             if "dataclass" in record and holds(record["dataclass"], release):
-                fields: dict[str, list[Any]] = {}
-                unknown_base = False
-                for base in reversed(order[position:]):
-                    record, release = self._at(base)
-                    if record is None:
-                        unknown_base |= base not in PLAIN_BASES
-                    elif "fields" in record and holds(record.get("dataclass", ""), release):
-                        fields.update(parameters(record["fields"], release))
-                accepted = {n: facts for n, facts in fields.items() if "n" not in str(facts[0])}
-                made = signature_of(accepted)
-                if unknown_base:
-                    # A base that is not described may have fields of its own.
-                    made = made._replace(accepts_any=True)
-                return self._mended(name, made)
+                return self._mended(name, self._signature_of_fields(order[position:]))
         return Signature({}) if order else None
+
+    def _signature_of_fields(self, order: tuple[str, ...]) -> Signature:
+        """The constructor of a data class, from its fields and those of its bases."""
+        fields: dict[str, list[Any]] = {}
+        unknown_base = False
+        for base in reversed(order):
+            record, release = self._at(base)
+            if record is None:
+                unknown_base |= base not in PLAIN_BASES
+            elif "fields" in record and holds(record.get("dataclass", ""), release):
+                fields.update(parameters(record["fields"], release))
+        made = signature_of({n: facts for n, facts in fields.items() if "n" not in str(facts[0])})
+        # A base that is not described may have fields of its own.
+        return made._replace(accepts_any=True) if unknown_base else made
 
     def _next_constructor(self, order: tuple[str, ...], position: int) -> Signature | None:
         return self._constructor(order[position + 1]) if position + 1 < len(order) else None

@@ -7,7 +7,9 @@ raises on what people write in requirement files: an odd version compares by its
 
 from __future__ import annotations
 
+import operator
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 _NUMBER = r"(?s)\s*v?(?:\d+!)?(\d+(?:\.\d+)*)(.*)"
@@ -113,45 +115,48 @@ def _admits(version: str, clause: str) -> bool:
     match = re.fullmatch(_CLAUSE, clause)
     if match is None or match[2] == "*":
         return True
-    operator, text = match[1] or "==", match[2]
+    sign, text = match[1] or "==", match[2]
     candidate = parse_version(version)
     if text.endswith(".*"):
-        prefix = tuple(int(part) for part in text[:-2].split(".") if part.isdigit())
-        padded = (*candidate.numbers, *[0] * len(prefix))
-        same = padded[: len(prefix)] == prefix
-        return not same if operator == "!=" else same
+        return _begins(candidate, _digits(text)) != (sign == "!=")
     bound = parse_version(text)
-    match operator:
-        case "==" | "===":
-            return candidate == bound
-        case "=":
-            # Conda's single sign is a prefix match.
-            return candidate == bound or _begins(candidate, text)
-        case "!=":
-            return candidate != bound
-        case "<=":
-            return candidate <= bound
-        case ">=":
-            return candidate >= bound
-        case "<":
-            return candidate < bound
-        case ">":
-            return candidate > bound
-        case "~=":
-            written = text.partition("+")[0].split(".")
-            prefix = tuple(int(p) for p in written[:-1] if p.isdigit())
-            padded = (*candidate.numbers, *[0] * len(prefix))
-            return candidate >= bound and padded[: len(prefix)] == prefix
-        case "~":
-            return candidate >= bound and candidate.minor == bound.minor
-        case _:  # caret: up to the next change of the leftmost number that is not zero
-            numbers = [int(p) for p in text.partition("+")[0].split(".") if p.isdigit()]
-            fixed = next((i for i, part in enumerate(numbers) if part), len(numbers) - 1) + 1
-            padded = (*candidate.numbers, *[0] * fixed)
-            return candidate >= bound and padded[:fixed] == tuple(numbers[:fixed])
+    compare = _COMPARISONS.get(sign)
+    if compare is not None:
+        return compare(candidate, bound)
+    if sign == "=":
+        # Conda's single sign is a prefix match.
+        return candidate == bound or _begins(candidate, _digits(text))
+    return candidate >= bound and _begins(candidate, _kept(sign, text))
 
 
-def _begins(candidate: Version, text: str) -> bool:
-    prefix = tuple(int(part) for part in text.split(".") if part.isdigit())
+_COMPARISONS: dict[str, Callable[[Version, Version], bool]] = {
+    "==": operator.eq,
+    "===": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+def _kept(sign: str, text: str) -> tuple[int, ...]:
+    """The first numbers of ``text``, which a compatible newer version shares."""
+    if sign == "~":
+        return parse_version(text).minor
+    parts = text.partition("+")[0]
+    if sign == "~=":
+        return _digits(parts.rpartition(".")[0])
+    # The caret: up to the leftmost number that is not zero.
+    numbers = _digits(parts)
+    first = next((place for place, number in enumerate(numbers) if number), len(numbers) - 1)
+    return numbers[: first + 1]
+
+
+def _digits(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+def _begins(candidate: Version, prefix: tuple[int, ...]) -> bool:
     padded = (*candidate.numbers, *[0] * len(prefix))
     return padded[: len(prefix)] == prefix

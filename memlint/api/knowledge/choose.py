@@ -46,23 +46,9 @@ _BY_PARAMETER = _by_parameter(LINES)
 def successor(api: Api, qualname: str, parameter: str | None, value: object) -> Successor | None:
     """The successor that fits the target: of a line, else of what the tables show."""
     name = api.canonical(qualname)
-    if (
-        parameter is None
-        and name != qualname
-        and api.exists(qualname) is False
-        and api.exists(name)
-    ):
-        # The thing is still there; only this way to it is gone.
+    if parameter is None and _is_reached_otherwise(api, qualname, name):
         return Replace(name, origin="the tables")
-    known = [way for line in _matching(api, name, parameter, value) for way in line.ways]
-    ways = [way for way in known if _possible(api, name, way)]
-    if not ways and parameter is not None and api.accepts(name, parameter) is False:
-        # What warns is better than what is refused.
-        ways = [
-            way
-            for way in known
-            if isinstance(way, Rename) and api.accepts(name, way.parameter) is True
-        ]
+    ways = _ways(api, name, parameter, value)
     if ways and not isinstance(ways[0], Advice):
         return ways[0]
     if parameter is None:
@@ -71,6 +57,23 @@ def successor(api: Api, qualname: str, parameter: str | None, value: object) -> 
         moved = _moved_to_config(api, name, parameter, value)
     # What can be done goes before what can only be said.
     return moved or next(iter(ways), None)
+
+
+def _is_reached_otherwise(api: Api, qualname: str, name: str) -> bool:
+    """Whether a thing is still there under its canonical ``name``, and only this way to it gone."""
+    return name != qualname and api.exists(qualname) is False and bool(api.exists(name))
+
+
+def _ways(api: Api, name: str, parameter: str | None, value: object) -> list[Successor]:
+    """What the hand-written lines know that the target can take."""
+    known = [way for line in _matching(api, name, parameter, value) for way in line.ways]
+    ways = [way for way in known if _possible(api, name, way)]
+    if ways or parameter is None or api.accepts(name, parameter) is not False:
+        return ways
+    # What warns is better than what is refused.
+    return [
+        way for way in known if isinstance(way, Rename) and api.accepts(name, way.parameter) is True
+    ]
 
 
 def _matching(api: Api, name: str, parameter: str | None, value: object) -> Iterator[Line]:
