@@ -1,26 +1,16 @@
-"""From the wheels of one package to its table: one line a module, class or function.
-
-A line is the name, a tab and a JSON object; lines are sorted, so that one is found by bisection
-and only it is decoded. The first line, under the name of an exclamation mark, lists
-the releases and the day of each.
-"""
+"""What is read of one release: its modules, their names, and the classes and functions in scope."""
 
 from __future__ import annotations
 
 import ast
-import json
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from memlint.api.extract.definitions import ClassFacts, FunctionFacts, Reader
-from memlint.api.extract.history import Encoder, ranges
 from memlint.api.extract.names import Namespace, Place
-from memlint.api.extract.wheel import Assigned, Defined, Outlined, Wheel
-from memlint.api.tables import spans
+from memlint.api.extract.wheel import Assigned, Defined, Module, Outlined, Wheel
 
 
 @dataclass(frozen=True)
@@ -116,45 +106,57 @@ def read_release(wheel: Wheel) -> Reading:
     names = Namespace(wheel)
     reader = Reader(names)
     result = Reading()
-    for module_name in sorted(wheel.modules):
-        module = wheel.modules[module_name]
-        offered: dict[str, str] = {}
-        for name, place in names.offers(module_name).items():
-            if not name.isidentifier() or (name.startswith("__") and name != "__version__"):
-                continue
-            if name == "_":
-                continue
-            offered[name] = _target(names, module_name, name, place, brief=module.outline)
-        result.names[module_name] = offered
-        if names.is_open(module_name):
-            result.open_modules.add(module_name)
-        if module.outline or not scope.described.fullmatch(module_name):
-            continue
-        for name, bound in module.bindings.items():
-            if isinstance(bound, Assigned) and isinstance(bound.value, ast.Name):
-                meant = names.place(module_name, bound.value.id)
-                if meant is not None and meant.kind == "definition":
-                    alias = names.canonical(Place(module_name, name, "value"))
-                    result.aliases[alias] = names.canonical(meant)
-            if not isinstance(bound, Defined):
-                continue
-            private = name.startswith("_")
-            canonical = names.canonical(Place(module_name, name, "definition"))
-            if isinstance(bound.node, ast.ClassDef):
-                result.classes[canonical] = reader.class_(module, bound.node)
-            elif not private:
-                result.functions[canonical] = reader.function(module, bound.node)
-            else:
-                continue
-            result.homes[canonical] = module_name
+    for name, module in sorted(wheel.modules.items()):
+        result.names[name] = _offered(names, module)
+        if names.is_open(name):
+            result.open_modules.add(name)
+        if not module.outline and scope.described.fullmatch(name):
+            _describe(reader, module, result)
     _read_bases(reader, wheel, names, result)
-    for name in sorted(wheel.unread):
-        parent, _, child = name.rpartition(".")
-        if parent in wheel.modules and not child.startswith(("convert_", "modular_")):
-            result.unread.setdefault(parent, []).append(child)
+    result.unread = _unread(wheel)
     if package == "transformers":
         result.families = _families(names, package, set(result.classes))
     return result
+
+
+def _offered(names: Namespace, module: Module) -> dict[str, str]:
+    """The names that a module offers, and where each leads."""
+    return {
+        name: _target(names, module.name, name, place, brief=module.outline)
+        for name, place in names.offers(module.name).items()
+        if name.isidentifier() and name != "_"
+        if not name.startswith("__") or name == "__version__"
+    }
+
+
+def _describe(reader: Reader, module: Module, result: Reading) -> None:
+    """Describe the classes and functions that a module defines, and its other names for them."""
+    names = reader.names
+    for name, bound in module.bindings.items():
+        if isinstance(bound, Assigned) and isinstance(bound.value, ast.Name):
+            meant = names.place(module.name, bound.value.id)
+            if meant is not None and meant.kind == "definition":
+                alias = names.canonical(Place(module.name, name, "value"))
+                result.aliases[alias] = names.canonical(meant)
+        elif isinstance(bound, Defined):
+            canonical = names.canonical(Place(module.name, name, "definition"))
+            if isinstance(bound.node, ast.ClassDef):
+                result.classes[canonical] = reader.class_(module, bound.node)
+            elif not name.startswith("_"):
+                result.functions[canonical] = reader.function(module, bound.node)
+            else:
+                continue
+            result.homes[canonical] = module.name
+
+
+def _unread(wheel: Wheel) -> dict[str, list[str]]:
+    """Module -> its submodules that are not read."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(wheel.unread):
+        parent, _, child = name.rpartition(".")
+        if parent in wheel.modules and not child.startswith(("convert_", "modular_")):
+            found.setdefault(parent, []).append(child)
+    return found
 
 
 def _read_bases(reader: Reader, wheel: Wheel, names: Namespace, result: Reading) -> None:
@@ -221,94 +223,3 @@ def _families(names: Namespace, package: str, described: set[str]) -> dict[str, 
             if found:
                 result[name] = ",".join(found)
     return result
-
-
-def encode(
-    package: str, versions: list[str], days: list[str], readings: list[Reading]
-) -> dict[str, bytes]:
-    """Table name -> bytes, from the readings of the releases in order; ``days`` of release."""
-    newest = len(versions) - 1
-    encoder = Encoder(newest)
-    main: dict[str, Any] = {"!": dict(zip(versions, days, strict=True))}
-    outlined: dict[str, Any] = {"!": dict(zip(versions, days, strict=True))}
-    scope = SCOPES[package]
-    for module in sorted({name for reading in readings for name in reading.names}):
-        at = [n for n, reading in enumerate(readings) if module in reading.names]
-        record: dict[str, Any] = {
-            "at": ranges(at, newest),
-            "names": encoder.members(
-                {
-                    n: [
-                        f"{name}={known}" if known else name
-                        for name, known in readings[n].names[module].items()
-                    ]
-                    for n in at
-                },
-                at,
-            ),
-        }
-        holding = [n for n in at if module in readings[n].open_modules]
-        if holding:
-            record["open"] = ranges(holding, newest)
-        unread = {n: readings[n].unread.get(module, []) for n in at}
-        if any(unread.values()):
-            record["unread"] = encoder.members(unread, at)
-        if module == package and any(reading.families for reading in readings):
-            groups: dict[str, dict[int, list[str]]] = defaultdict(dict)
-            for n in at:
-                for name, family in readings[n].families.items():
-                    groups[family].setdefault(n, []).append(name)
-            main["transformers families"] = {
-                family: encoder.members(groups[family], at) for family in sorted(groups)
-            }
-        (outlined if scope.outline.fullmatch(module) else main)[f"{module}:"] = record
-    for name in sorted({name for reading in readings for name in reading.classes}):
-        classes = {n: r.classes[name] for n, r in enumerate(readings) if name in r.classes}
-        main[name] = _homed(encoder.class_(classes), name, readings, classes, encoder)
-    for name in sorted({name for reading in readings for name in reading.functions}):
-        functions = {n: r.functions[name] for n, r in enumerate(readings) if name in r.functions}
-        if name in main:
-            # The same path was a class in some releases: the constructor's record stands.
-            continue
-        record = {
-            "at": ranges(functions, newest),
-            "function": encoder.function(functions, functions),
-        }
-        main[name] = _homed(record, name, readings, functions, encoder)
-    for name in sorted({name for reading in readings for name in reading.aliases}):
-        meant = {n: r.aliases[name] for n, r in enumerate(readings) if name in r.aliases}
-        record = main.setdefault(name, {"at": ""})
-        own = set(meant)
-        for low, high in spans(str(record["at"])) if record["at"] else ():
-            own.update(range(low, min(high, newest) + 1))
-        if "function" in record:
-            continue
-        record["at"] = ranges(own, newest)
-        record["same"] = encoder.spread(dict(meant), own)
-    tables = {f"{package}.table": lines(main)}
-    if len(outlined) > 1:
-        tables[f"{package}_models.table"] = lines(outlined)
-    return tables
-
-
-def _homed(
-    record: dict[str, Any],
-    name: str,
-    readings: list[Reading],
-    at: Iterable[int],
-    encoder: Encoder,
-) -> dict[str, Any]:
-    """``record`` with the defining module, where the name does not tell it."""
-    at = list(at)
-    homes: dict[int, Any] = {n: readings[n].homes[name] for n in at}
-    if any(home != name.rpartition(".")[0] for home in homes.values()):
-        record["home"] = encoder.spread(homes, at)
-    return record
-
-
-def lines(records: Mapping[str, Any]) -> bytes:
-    """A table: one line a record, sorted."""
-    return b"".join(
-        f"{name}\t{json.dumps(records[name], separators=(',', ':'))}\n".encode()
-        for name in sorted(records, key=str.encode)
-    )

@@ -44,6 +44,13 @@ class ClassFacts:
     methods: dict[str, FunctionFacts]
     attributes: list[str] = field(default_factory=list)
 
+    @property
+    def plain_attributes(self) -> list[str]:
+        """Attributes that are neither fields nor methods."""
+        return [
+            name for name in self.attributes if name not in self.fields and name not in self.methods
+        ]
+
 
 class Reader:
     """Reads definitions of one wheel."""
@@ -61,25 +68,16 @@ class Reader:
         own = by_name.get("__init__")
         constructor = self._function(module, own, bound=True) if own else None
         fields = self._fields(module, node) if is_dataclass else {}
-        named = set(fields) | (set(constructor.parameters) if constructor else set())
-        for function in functions:
-            if function.name in ("__init__", "__post_init__"):
-                for warned in deprecated_parameters(function, named):
-                    for parameters in (fields, constructor.parameters if constructor else {}):
-                        if warned in parameters:
-                            _flag(parameters[warned], "d")
-        methods: dict[str, FunctionFacts] = {}
-        attributes: set[str] = set(fields)
-        for function in functions:
-            attributes.add(function.name)
-            private = function.name.startswith("_") and function.name != "__call__"
-            if private or _is_property(function):
-                continue
-            static = any(_is_named(item, "staticmethod") for item in function.decorator_list)
-            methods[function.name] = self._function(module, function, bound=not static)
-        attributes.update(_assigned_attributes(node, functions))
+        _flag_deprecated(functions, fields, constructor.parameters if constructor else {})
+        methods = {
+            function.name: self._function(module, function, bound=not _is_static(function))
+            for function in functions
+            if _is_public_method(function)
+        }
+        attributes = {*fields, *by_name, *_assigned_attributes(node, functions)}
+        bases = [self._base(module, base) for base in node.bases]
         return ClassFacts(
-            bases=[known for base in node.bases if (known := self._base(module, base)) is not None],
+            bases=[base for base in bases if base is not None],
             is_dataclass=is_dataclass,
             is_open="__getattr__" in by_name or "__getattribute__" in by_name,
             deprecated=is_deprecated(node, own or by_name.get("__post_init__")),
@@ -114,35 +112,42 @@ class Reader:
         return f"{module}.{name}" if name else module
 
     def _function(self, module: Module, node: Function, *, bound: bool) -> FunctionFacts:
-        arguments = node.args
+        found = self._written_parameters(module, node.args)
+        if bound and (own := [*node.args.posonlyargs, *node.args.args][:1]):
+            del found[own[0].arg]
+        for old in renamed_keywords(node):
+            found.setdefault(old, ["kd", None])
+        if node.args.kwarg:
+            self._add_popped(module, node, node.args.kwarg.arg, found)
+            forwards = _forwards(node, node.args.kwarg.arg)
+            found[node.args.kwarg.arg] = ["**>" if forwards else "**"]
+        for name in deprecated_parameters(node, set(found)):
+            _flag(found[name], "d")
+        return FunctionFacts(found, deprecated=is_deprecated(node, node))
+
+    def _written_parameters(self, module: Module, arguments: ast.arguments) -> dict[str, Parameter]:
+        """The parameters of a signature, ``**kwargs`` left out."""
         found: dict[str, Parameter] = {}
         ordinary = [*arguments.posonlyargs, *arguments.args]
         defaults: list[ast.expr | None] = [None] * (len(ordinary) - len(arguments.defaults))
-        defaults.extend(arguments.defaults)
-        for position, (argument, default) in enumerate(zip(ordinary, defaults, strict=True)):
-            if bound and position == 0:
-                continue
+        for argument, default in zip(ordinary, [*defaults, *arguments.defaults], strict=True):
             flags = "p" if argument in arguments.posonlyargs else ""
             found[argument.arg] = self._parameter(module, flags, default)
         if arguments.vararg:
             found[arguments.vararg.arg] = ["*"]
-        for argument, keyword_default in zip(
-            arguments.kwonlyargs, arguments.kw_defaults, strict=True
-        ):
-            found[argument.arg] = self._parameter(module, "k", keyword_default)
-        for old in renamed_keywords(node):
-            found.setdefault(old, ["kd", None])
-        if arguments.kwarg:
-            for name, default, used in _popped(node, arguments.kwarg.arg):
-                if name not in found:
-                    found[name] = self._parameter(module, "ko" if used else "koi", default)
-                elif used and "i" in str(found[name][0]):
-                    found[name] = self._parameter(module, "ko", default)
-            forwards = _forwards(node, arguments.kwarg.arg)
-            found[arguments.kwarg.arg] = ["**>" if forwards else "**"]
-        for name in deprecated_parameters(node, set(found)):
-            _flag(found[name], "d")
-        return FunctionFacts(found, deprecated=is_deprecated(node, node))
+        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+            found[argument.arg] = self._parameter(module, "k", default)
+        return found
+
+    def _add_popped(
+        self, module: Module, node: Function, keywords: str, found: dict[str, Parameter]
+    ) -> None:
+        """Add the options that a function reads out of its ``**keywords``."""
+        for name, default, used in _popped(node, keywords):
+            if name not in found:
+                found[name] = self._parameter(module, "ko" if used else "koi", default)
+            elif used and "i" in str(found[name][0]):
+                found[name] = self._parameter(module, "ko", default)
 
     def _parameter(self, module: Module, flags: str, default: ast.expr | None) -> Parameter:
         return [flags] if default is None else [flags, self.value(module, default)]
@@ -164,25 +169,25 @@ class Reader:
             if annotation in ("KW_ONLY", "dataclasses.KW_ONLY"):
                 keyword_only = True
                 continue
-            name = part.target.id
             flags = "k" if keyword_only else ""
-            value = part.value
-            if isinstance(value, ast.Call) and _is_named(value, "field"):
-                given = {item.arg: item.value for item in value.keywords if item.arg}
-                init = given.get("init")
-                if isinstance(init, ast.Constant) and not init.value:
-                    flags += "n"
-                if _says_deprecated(given.get("metadata")):
-                    flags += "d"
-                if "default" in given:
-                    found[name] = [flags, self.value(module, given["default"])]
-                elif "default_factory" in given:
-                    found[name] = [flags, self._made(module, given["default_factory"])]
-                else:
-                    found[name] = [flags]
-            else:
-                found[name] = self._parameter(module, flags, value)
+            found[part.target.id] = self._field(module, flags, part.value)
         return found
+
+    def _field(self, module: Module, flags: str, value: ast.expr | None) -> Parameter:
+        """A field of a dataclass from what is assigned to its name: a default, ``field(...)``."""
+        if not isinstance(value, ast.Call) or not _is_named(value, "field"):
+            return self._parameter(module, flags, value)
+        given = {item.arg: item.value for item in value.keywords if item.arg}
+        init = given.get("init")
+        if isinstance(init, ast.Constant) and not init.value:
+            flags += "n"
+        if _says_deprecated(given.get("metadata")):
+            flags += "d"
+        if "default" in given:
+            return [flags, self.value(module, given["default"])]
+        if "default_factory" in given:
+            return [flags, self._made(module, given["default_factory"])]
+        return [flags]
 
     def _made(self, module: Module, factory: ast.expr) -> Json:
         match factory:
@@ -201,55 +206,67 @@ class Reader:
             return to_json(ast.literal_eval(node))
         except (ValueError, TypeError, SyntaxError, MemoryError):
             pass
-        if depth:
-            match node:
-                case ast.Name(id=name):
-                    place = self.names.place(module.name, name)
-                    if place and place.kind == "value" and place.name:
-                        home = self.names.modules[place.module]
-                        bound = home.bindings.get(place.name)
-                        if isinstance(bound, Assigned) and bound.value is not None:
-                            found = self.value(home, bound.value, depth - 1)
-                            if not isinstance(found, dict) or "e" not in found:
-                                return found
-                case ast.BinOp(left=left, op=operator, right=right):
-                    parts = (self.value(module, left, depth), self.value(module, right, depth))
-                    result = _computed(operator, *parts)
-                    if result is not None:
-                        return result
-                case ast.Call(func=ast.Name(id="int"), args=[ast.Constant(value=float(number))]):
-                    return int(number)
-                case ast.Tuple(elts=elements):
-                    values = [self.value(module, element, depth) for element in elements]
-                    if not any(isinstance(value, dict) and "e" in value for value in values):
-                        return {"t": values}
-                case ast.Attribute(value=ast.Name(id=name), attr=member):
-                    place = self.names.place(module.name, name)
-                    if place and place.kind == "definition" and place.name:
-                        text = self._member(place.module, place.name, member)
-                        if text is not None:
-                            return text
-                case _:
-                    pass
-        return {"e": ast.unparse(node)}
+        match node if depth else None:
+            case ast.Name() as name:
+                return self._constant(module, name, depth)
+            case ast.Attribute(value=ast.Name() as name) as member:
+                return self._member(module, name, member)
+            case ast.BinOp(left=left, op=operator, right=right):
+                parts = self.value(module, left, depth), self.value(module, right, depth)
+                result = _computed(operator, *parts)
+                return result if result is not None else _as_written(node)
+            case ast.Call(func=ast.Name(id="int"), args=[ast.Constant(value=float(number))]):
+                return int(number)
+            case ast.Tuple(elts=elements):
+                values = [self.value(module, element, depth) for element in elements]
+                return _as_written(node) if any(map(_is_written, values)) else {"t": values}
+        return _as_written(node)
 
-    def _member(self, module: str, name: str, member: str) -> str | None:
+    def _constant(self, module: Module, node: ast.Name, depth: int) -> Json:
+        """The value of a module's constant."""
+        place = self.names.place(module.name, node.id)
+        if place and place.kind == "value" and place.name:
+            home = self.names.modules[place.module]
+            bound = home.bindings.get(place.name)
+            if isinstance(bound, Assigned) and bound.value is not None:
+                found = self.value(home, bound.value, depth - 1)
+                if not _is_written(found):
+                    return found
+        return _as_written(node)
+
+    def _member(self, module: Module, name: ast.Name, node: ast.Attribute) -> Json:
         """The string that a member of a string enumeration equals."""
-        bound = self.names.modules[module].bindings.get(name)
-        if not isinstance(bound, Defined) or not isinstance(bound.node, ast.ClassDef):
-            return None
-        bases = {ast.unparse(base).rpartition(".")[2] for base in bound.node.bases}
-        if not bases & {"ExplicitEnum", "StrEnum", "str"}:
-            return None
-        for part in bound.node.body:
-            match part:
-                case ast.Assign(
-                    targets=[ast.Name(id=target)], value=ast.Constant(value=str(text))
-                ) if target == member:
+        place = self.names.place(module.name, name.id)
+        if place and place.kind == "definition" and place.name:
+            bound = self.names.modules[place.module].bindings.get(place.name)
+            if isinstance(bound, Defined) and isinstance(bound.node, ast.ClassDef):
+                text = _string_member(bound.node, node.attr)
+                if text is not None:
                     return text
-                case _:
-                    pass
+        return _as_written(node)
+
+
+def _string_member(enumeration: ast.ClassDef, member: str) -> str | None:
+    """What a member of an enumeration of strings is; None for any other class."""
+    bases = {ast.unparse(base).rpartition(".")[2] for base in enumeration.bases}
+    if not bases & {"ExplicitEnum", "StrEnum", "str"}:
         return None
+    for part in enumeration.body:
+        match part:
+            case ast.Assign(targets=[ast.Name(id=target)], value=ast.Constant(value=str(text))) if (
+                target == member
+            ):
+                return text
+    return None
+
+
+def _as_written(node: ast.expr) -> Json:
+    """A default that is no literal."""
+    return {"e": ast.unparse(node)}
+
+
+def _is_written(value: Json) -> bool:
+    return isinstance(value, dict) and "e" in value
 
 
 def _computed(operator: ast.operator, left: Json, right: Json) -> Json:
@@ -334,22 +351,21 @@ def _popped(node: Function, keywords: str) -> Iterator[tuple[str, ast.expr | Non
     thrown = {id(call) for statement in ast.walk(node) if (call := _thrown_away(statement))}
     for inner in ast.walk(node):
         match inner:
-            case ast.For(
-                target=ast.Name(id=item), iter=ast.List() | ast.Tuple() as names, body=body
-            ):
-                # `for name in ["a", "b"]: kwargs.pop(name, None)`
-                calls = [call for statement in body if (call := _thrown_away(statement))]
-                for call in calls:
-                    if _takes(call, keywords) and ast.unparse(call.args[0]) == item:
-                        yield from (
-                            (name, call.args[1] if call.args[1:] else None, False)
-                            for name in strings(names)
-                        )
+            case ast.For():
+                yield from _popped_in_turn(inner, keywords)
             case ast.Call(args=[ast.Constant(value=str(taken)), *rest]):
                 if _takes(inner, keywords) and taken.isidentifier():
                     yield taken, rest[0] if rest else None, id(inner) not in thrown
-            case _:
-                pass
+
+
+def _popped_in_turn(loop: ast.For, keywords: str) -> Iterator[tuple[str, ast.expr | None, bool]]:
+    """``for name in ["a", "b"]: kwargs.pop(name, None)``"""
+    match loop:
+        case ast.For(target=ast.Name(id=item), iter=ast.List() | ast.Tuple() as names, body=body):
+            for call in filter(None, map(_thrown_away, body)):
+                if _takes(call, keywords) and ast.unparse(call.args[0]) == item:
+                    default = call.args[1] if call.args[1:] else None
+                    yield from ((name, default, False) for name in strings(names))
 
 
 def _takes(call: ast.Call, keywords: str) -> bool:
@@ -389,6 +405,14 @@ def _forwards(node: Function, keywords: str) -> bool:
             case _:
                 pass
     return False
+
+
+def _is_public_method(node: Function) -> bool:
+    return not _is_property(node) and (node.name == "__call__" or not node.name.startswith("_"))
+
+
+def _is_static(node: Function) -> bool:
+    return any(_is_named(item, "staticmethod") for item in node.decorator_list)
 
 
 def _is_property(node: Function) -> bool:
@@ -434,6 +458,17 @@ def _says_deprecated(metadata: ast.expr | None) -> bool:
         case _:
             pass
     return False
+
+
+def _flag_deprecated(functions: list[Function], *groups: dict[str, Parameter]) -> None:
+    """Mark the parameters that a class's constructor warns of, in each group that has them."""
+    named = {name for parameters in groups for name in parameters}
+    for function in functions:
+        if function.name in ("__init__", "__post_init__"):
+            for warned in deprecated_parameters(function, named):
+                for parameters in groups:
+                    if warned in parameters:
+                        _flag(parameters[warned], "d")
 
 
 def _flag(parameter: Parameter, letter: str) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from memlint.api.extract.definitions import ClassFacts, FunctionFacts, Parameter
+from memlint.api.tables import spans
 
 
 def ranges(numbers: Iterable[int], newest: int) -> str:
@@ -29,6 +31,16 @@ def ranges(numbers: Iterable[int], newest: int) -> str:
         if number is not None:
             run.append(number)
     return ",".join(parts)
+
+
+def covered(text: str, newest: int) -> set[int]:
+    """The releases that a range names: ``3-5,9-`` with newest 10 is ``{3, 4, 5, 9, 10}``; no
+    release at all for the empty range."""
+    return {
+        number
+        for low, high in (spans(text) if text else ())
+        for number in range(low, min(high, newest) + 1)
+    }
 
 
 class Encoder:
@@ -105,43 +117,41 @@ class Encoder:
 
     def class_(self, facts: Mapping[int, ClassFacts]) -> dict[str, Any]:
         """History of a class."""
-        own = sorted(facts)
         result: dict[str, Any] = {
-            "at": ranges(own, self.newest),
-            "bases": self.spread({n: " ".join(facts[n].bases) for n in own}, own),
+            "at": ranges(facts, self.newest),
+            "bases": self.spread({n: " ".join(each.bases) for n, each in facts.items()}, facts),
         }
-        for key, holding in (
-            ("dataclass", [n for n in own if facts[n].is_dataclass]),
-            ("open", [n for n in own if facts[n].is_open]),
-            ("deprecated", [n for n in own if facts[n].deprecated]),
-        ):
+        for key, is_so in _MARKS.items():
+            holding = [n for n, each in facts.items() if is_so(each)]
             if holding:
                 result[key] = ranges(holding, self.newest)
-        fields = {n: facts[n].fields for n in own if facts[n].is_dataclass}
+        fields = {n: each.fields for n, each in facts.items() if each.is_dataclass}
         if any(fields.values()):
-            result["fields"] = self.parameters(fields, own)
-        constructors = {n: c for n in own if (c := facts[n].constructor) is not None}
+            result["fields"] = self.parameters(fields, facts)
+        constructors = {n: c for n, each in facts.items() if (c := each.constructor) is not None}
         if constructors:
-            result["init"] = self.function(constructors, own)
-        methods = sorted({name for n in own for name in facts[n].methods})
+            result["init"] = self.function(constructors, facts)
+        methods = self._methods(facts)
         if methods:
-            result["methods"] = {
-                name: self.function(
-                    {n: facts[n].methods[name] for n in own if name in facts[n].methods}, own
-                )
-                for name in methods
-            }
-        plain = {
-            n: [
-                name
-                for name in facts[n].attributes
-                if name not in facts[n].fields and name not in facts[n].methods
-            ]
-            for n in own
-        }
-        if any(plain.values()):
-            result["attributes"] = self.members(plain, own)
+            result["methods"] = methods
+        attributes = {n: each.plain_attributes for n, each in facts.items()}
+        if any(attributes.values()):
+            result["attributes"] = self.members(attributes, facts)
         return result
+
+    def _methods(self, facts: Mapping[int, ClassFacts]) -> dict[str, Any]:
+        found: dict[str, dict[int, FunctionFacts]] = defaultdict(dict)
+        for number, each in facts.items():
+            for name, method in each.methods.items():
+                found[name][number] = method
+        return {name: self.function(found[name], facts) for name in sorted(found)}
+
+
+_MARKS: Mapping[str, Callable[[ClassFacts], bool]] = {
+    "dataclass": attrgetter("is_dataclass"),
+    "open": attrgetter("is_open"),
+    "deprecated": attrgetter("deprecated"),
+}
 
 
 def merge_orders(orders: Sequence[Sequence[str]]) -> list[str]:

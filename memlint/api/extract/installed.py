@@ -14,7 +14,8 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 
-from memlint.api.extract.build import SCOPES, encode, read_release
+from memlint.api.extract.build import SCOPES, read_release
+from memlint.api.extract.tabulate import encode
 from memlint.api.extract.wheel import Wheel
 from memlint.source.bounded import read_regular
 

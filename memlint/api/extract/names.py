@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from memlint.api.extract.wheel import Assigned, Defined, Imported, Module, Outlined, Wheel
+from memlint.api.extract.wheel import Assigned, Imported, Module, Wheel
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,36 +93,36 @@ class Namespace:
             return Place(module_name, name, "outside")
         if module.is_lazy:
             home = self._lazy(module).get(name)
-            if home is not None:
-                return self.place(home, name)
-        else:
-            match module.bindings.get(name):
-                case Defined() | Outlined():
-                    return Place(module_name, name, "definition")
-                case Assigned():
-                    return Place(module_name, name, "value")
-                case Imported(source, None):
-                    if source in self.modules:
-                        return Place(source, None, "module")
-                    return Place(source, None, "outside")
-                case Imported(source, str(original)):
-                    if source not in self.modules:
-                        return Place(source, original, "outside")
-                    if (source, original) == (module_name, name):
-                        return Place(f"{source}.{original}", None, "module")
-                    found = self.place(source, original)
-                    if found is None and f"{source}.{original}" in self.modules:
-                        return Place(f"{source}.{original}", None, "module")
-                    return found
-                case None:
-                    for star in module.stars:
-                        if star in self.modules:
-                            offered = self.offers(star)
-                            if name in offered:
-                                return offered[name]
-        if f"{module_name}.{name}" in self.modules:
-            return Place(f"{module_name}.{name}", None, "module")
+            return self.place(home, name) if home is not None else self._child(module_name, name)
+        binding = module.bindings.get(name)
+        if binding is None:
+            return self._starred(module, name) or self._child(module_name, name)
+        if isinstance(binding, Imported):
+            return self._imported(module_name, name, binding)
+        return Place(module_name, name, "value" if isinstance(binding, Assigned) else "definition")
+
+    def _imported(self, module_name: str, name: str, binding: Imported) -> Place | None:
+        """Where an import of ``module_name`` leads."""
+        source, original = binding.module, binding.name
+        if source not in self.modules:
+            return Place(source, original, "outside")
+        if original is None:
+            return Place(source, None, "module")
+        if (source, original) == (module_name, name):
+            return Place(f"{source}.{original}", None, "module")
+        return self.place(source, original) or self._child(source, original)
+
+    def _starred(self, module: Module, name: str) -> Place | None:
+        """Where a name leads that may come with a star import."""
+        for star in module.stars:
+            if star in self.modules and name in (offered := self.offers(star)):
+                return offered[name]
         return None
+
+    def _child(self, module_name: str, name: str) -> Place | None:
+        """The submodule of that name."""
+        child = f"{module_name}.{name}"
+        return Place(child, None, "module") if child in self.modules else None
 
     def _lazy(self, module: Module) -> dict[str, str]:
         """Name -> module that defines it, of a lazily loading package."""

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memlint.api.extract.build import lines
 from memlint.api.extract.history import Encoder, ranges
 from memlint.api.extract.names import Namespace
+from memlint.api.extract.tabulate import lines
 from memlint.api.extract.wheel import Assigned, Defined, Wheel
 
 PACKAGES = ("torchtune", "llamafactory", "axolotl")

@@ -168,28 +168,38 @@ def _outline(module: Module) -> dict[str, Binding]:
     """Top-level names of a module that is not parsed."""
     found: dict[str, Binding] = {}
     for match in _OUTLINE.finditer(module.source):
-        if name := match["class"]:
-            bases = re.sub(r"\[[^\]]*\]|#[^\n]*", "", match["bases"] or "")
-            parts = [base.strip() for base in bases.split(",")]
-            found[name] = Outlined(tuple(part for part in parts if part and "=" not in part))
-        elif name := match["function"]:
-            found[name] = Outlined(())
-        elif name := match["value"]:
-            found.setdefault(name, Assigned(None))
-        elif match["source"] is not None:
-            source = match["source"]
-            level = len(source) - len(source.lstrip("."))
-            statement = ast.ImportFrom(module=source[level:] or None, names=[], level=level)
-            origin = absolute(module, statement)
-            if _PLACEHOLDERS.search(origin):
-                continue
-            listed = re.sub(r"#[^\n]*", "", match["many"] or match["few"] or "")
-            for item in listed.split(","):
-                original, _, bound = item.strip().partition(" as ")
-                bound = bound.strip() or original
-                if bound.isidentifier():
-                    found.setdefault(bound, Imported(origin, original.strip()))
+        for name, binding in _outlined(match, module):
+            if isinstance(binding, Outlined) or name not in found:
+                found[name] = binding
     return found
+
+
+def _outlined(match: re.Match[str], module: Module) -> Iterator[tuple[str, Binding]]:
+    """What one line of an outline binds."""
+    if name := match["class"]:
+        bases = re.sub(r"\[[^\]]*\]|#[^\n]*", "", match["bases"] or "")
+        parts = [base.strip() for base in bases.split(",")]
+        yield name, Outlined(tuple(part for part in parts if part and "=" not in part))
+    elif name := match["function"]:
+        yield name, Outlined(())
+    elif name := match["value"]:
+        yield name, Assigned(None)
+    elif match["source"] is not None:
+        yield from _outlined_imports(match["source"], match["many"] or match["few"] or "", module)
+
+
+def _outlined_imports(source: str, listed: str, module: Module) -> Iterator[tuple[str, Binding]]:
+    """``from source import listed``, as it is written."""
+    level = len(source) - len(source.lstrip("."))
+    statement = ast.ImportFrom(module=source[level:] or None, names=[], level=level)
+    origin = absolute(module, statement)
+    if _PLACEHOLDERS.search(origin):
+        return
+    for item in re.sub(r"#[^\n]*", "", listed).split(","):
+        original, _, bound = item.strip().partition(" as ")
+        bound = bound.strip() or original
+        if bound.isidentifier():
+            yield bound, Imported(origin, original.strip())
 
 
 def strings(node: ast.expr) -> list[str]:
@@ -225,28 +235,28 @@ def _bound(statement: ast.stmt, module: Module) -> Iterator[tuple[str, Binding]]
     match statement:
         case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
             yield statement.name, Defined(statement)
-        case ast.ImportFrom():
+        case ast.ImportFrom(names=aliases):
             source = absolute(module, statement)
-            if _PLACEHOLDERS.search(source):
-                return
-            for alias in statement.names:
-                if alias.name != "*":
-                    yield alias.asname or alias.name, Imported(source, alias.name)
-        case ast.Import():
-            for alias in statement.names:
-                if alias.asname:
-                    yield alias.asname, Imported(alias.name, None)
-                else:
-                    yield alias.name.partition(".")[0], Imported(alias.name.partition(".")[0], None)
-        case ast.Assign():
-            for target in statement.targets:
-                for name in ast.walk(target):
-                    if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
-                        yield name.id, Assigned(statement.value)
-        case ast.AnnAssign(target=ast.Name(id=name), value=value):
-            yield name, Assigned(value)
-        case _:
-            return
+            if not _PLACEHOLDERS.search(source):
+                for alias in aliases:
+                    if alias.name != "*":
+                        yield alias.asname or alias.name, Imported(source, alias.name)
+        case ast.Import(names=aliases):
+            for alias in aliases:
+                root = alias.name.partition(".")[0]
+                yield alias.asname or root, Imported(alias.name if alias.asname else root, None)
+        case ast.Assign(targets=targets, value=value):
+            for name in _stored(targets):
+                yield name, Assigned(value)
+        case ast.AnnAssign(target=ast.Name(id=name), value=annotated):
+            yield name, Assigned(annotated)
+
+
+def _stored(targets: list[ast.expr]) -> Iterator[str]:
+    for target in targets:
+        for node in ast.walk(target):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.id
 
 
 def _structure_entries(statement: ast.stmt) -> Iterator[tuple[str, list[str]]]:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from memlint.api.extract.build import encode, read
+from memlint.api.extract.build import read
 from memlint.api.extract.releases import FLOORS, fetch, released, releases
 from memlint.api.extract.schemas import PACKAGES as SCHEMA_PACKAGES
+from memlint.api.extract.tabulate import encode
 from memlint.api.records import parameters
 from memlint.api.tables import PACKAGES, Table, table
 
