@@ -70,6 +70,10 @@ class _Folder(NamedTuple):
     excluded: Patterns
     ignores: tuple[tuple[str, Patterns], ...]  # (folder, its patterns), outermost first
 
+    def paths(self, name: str) -> tuple[str, str]:
+        """What lies in it under ``name``, as shown and from the root."""
+        return os.path.join(self.shown, name), os.path.join(self.absolute, name)
+
 
 def discover(
     paths: Sequence[str], *, config: Settings | None = None, force_exclude: bool = False
@@ -81,38 +85,40 @@ def discover(
     seen: set[str] = set()
     known: dict[str, Settings | None] = {}
     for path in paths:
-        absolute = os.path.abspath(path)
-        try:
-            is_folder = os.path.isdir(path)
-            if not is_folder:
-                os.stat(path)
-        except OSError as error:
-            yield FileError(path, _why_not(error))
-            continue
-        start = absolute if is_folder else os.path.dirname(absolute)
-        settings = nearest(start, known) if config is None else config
-        ignores = _ignores_above(start)
-        folder = _Folder(path, absolute, settings, settings.excluded(), ignores)
-        if is_folder:
-            if force_exclude and _excluded(folder._replace(absolute=start), absolute):
-                continue
-            shown = "" if os.path.normpath(path) == "." else path
-            found = _walk(folder._replace(shown=shown), config is None)
-        elif path.endswith(_OTHER_FORMATS):
-            yield FileError(path, "is neither a Python file, a notebook nor a recipe")
-            continue
-        elif force_exclude and _excluded(folder, absolute):
-            continue
-        else:
-            # A hook names every YAML file: that says nothing of what is in it.
-            named = not (force_exclude and is_recipe_file(path))
-            found = iter((Found(path, settings, named, absolute),))
-        for each in found:
+        for each in _under(path, config, force_exclude, known):
             if isinstance(each, Found):
                 if each.absolute in seen:
                     continue
                 seen.add(each.absolute)
             yield each
+
+
+def _under(
+    path: str, config: Settings | None, force_exclude: bool, known: dict[str, Settings | None]
+) -> Iterator[Found | Skipped | FileError]:
+    """What one path that the user gave stands for. known: the settings of folders seen so far."""
+    absolute = os.path.abspath(path)
+    try:
+        is_folder = os.path.isdir(path)
+        if not is_folder:
+            os.stat(path)
+    except OSError as error:
+        yield FileError(path, _why_not(error))
+        return
+    start = absolute if is_folder else os.path.dirname(absolute)
+    settings = nearest(start, known) if config is None else config
+    folder = _Folder(path, absolute, settings, settings.excluded(), _ignores_above(start))
+    if not is_folder and path.endswith(_OTHER_FORMATS):
+        yield FileError(path, "is neither a Python file, a notebook nor a recipe")
+    elif force_exclude and _excluded(folder, absolute):
+        return
+    elif is_folder:
+        shown = "" if os.path.normpath(path) == "." else path
+        yield from _walk(folder._replace(shown=shown), config is None)
+    else:
+        # A hook names every YAML file: that says nothing of what is in it.
+        named = not (force_exclude and is_recipe_file(path))
+        yield Found(path, settings, named, absolute)
 
 
 def _walk(top: _Folder, configurable: bool) -> Iterator[Found | Skipped | FileError]:
@@ -138,37 +144,50 @@ def _in_folder(
     if "pyvenv.cfg" in names or "conda-meta" in names:
         return
     folder = _enter(folder, names, configurable)
-    before = os.path.join(folder.shown, "")
     for entry in ordered:
-        name = entry.name
-        is_link = entry.is_symlink()
-        is_script = name.endswith(SUFFIXES) or is_launch_file(name)
-        if not is_script and not is_link and not entry.is_dir(follow_symlinks=False):
-            continue
-        shown = f"{before}{name}"
-        absolute = os.path.join(folder.absolute, name)
-        if is_link and not is_script:
-            problem = _loop(shown, absolute)
-            if problem and not _ignored(folder, absolute, True):
-                yield problem
-            continue
         if entry.is_dir(follow_symlinks=False):
-            if name in _SKIPPED_FOLDERS or _ignored(folder, absolute, True):
-                continue
-            if is_vendored(absolute):
-                yield Skipped(shown, "a copy of a library")
-                continue
-            below.append(folder._replace(shown=shown, absolute=absolute))
-        elif not _ignored(folder, absolute, False):
-            try:
-                if is_link and not entry.is_file():
-                    os.stat(shown)  # a link to nothing or to itself says so
-                    continue
-            except OSError as error:
-                yield FileError(shown, _why_not(error))
-                continue
-            if entry.is_file():
-                yield Found(shown, folder.settings, False, absolute)
+            inner = _folder_in(folder, entry.name)
+            if isinstance(inner, _Folder):
+                below.append(inner)
+            elif inner is not None:
+                yield inner
+        else:
+            found = _file_in(folder, entry)
+            if found is not None:
+                yield found
+
+
+def _folder_in(folder: _Folder, name: str) -> _Folder | Skipped | None:
+    """A folder that is to be walked; None for one that is passed over without a word."""
+    shown, absolute = folder.paths(name)
+    if name in _SKIPPED_FOLDERS or _ignored(folder, absolute, True):
+        return None
+    if is_vendored(absolute):
+        return Skipped(shown, "a copy of a library")
+    return folder._replace(shown=shown, absolute=absolute)
+
+
+def _file_in(folder: _Folder, entry: os.DirEntry[str]) -> Found | FileError | None:
+    """A file to check; None for any other, and for a link that is merely not followed."""
+    if not entry.name.endswith(SUFFIXES) and not is_launch_file(entry.name):
+        return _looping_link(folder, entry) if entry.is_symlink() else None
+    shown, absolute = folder.paths(entry.name)
+    if _ignored(folder, absolute, False):
+        return None
+    try:
+        if entry.is_file():
+            return Found(shown, folder.settings, False, absolute)
+        if entry.is_symlink():
+            os.stat(shown)  # a link to nothing or to itself says so
+    except OSError as error:
+        return FileError(shown, _why_not(error))
+    return None
+
+
+def _looping_link(folder: _Folder, entry: os.DirEntry[str]) -> FileError | None:
+    shown, absolute = folder.paths(entry.name)
+    problem = _loop(shown, absolute)
+    return problem if problem and not _ignored(folder, absolute, True) else None
 
 
 def _enter(folder: _Folder, names: set[str], configurable: bool) -> _Folder:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _MAGIC = frozenset("*?[\\")
+_STARS = re.compile(r"\*+")
 
 
 class _Pattern(NamedTuple):
@@ -77,28 +78,32 @@ class Patterns:
         return False
 
     def _add(self, rank: int, line: str) -> None:
-        text = line.rstrip("\r\n")
-        while text.endswith(" ") and not text.endswith("\\ "):
-            text = text[:-1]
+        text = _stripped(line)
         if not text or text.startswith("#"):
             return
-        keep = text.startswith("!")
-        text = text[1:] if keep else text
-        folders_only = text.endswith("/")
-        text = text.rstrip("/") if folders_only else text
-        anchored = "/" in text
-        text = text.removeprefix("/")
+        keep, text = text.startswith("!"), text.removeprefix("!")
+        folders_only, text = text.endswith("/"), text.rstrip("/")
+        anchored, text = "/" in text, text.removeprefix("/")
         if not text:
             return
         pattern = _Pattern(rank, keep, folders_only)
+        anywhere = text.removeprefix("**/")
         if _MAGIC.isdisjoint(text):
             (self._paths if anchored else self._names).setdefault(text, []).append(pattern)
         elif not anchored and text[0] == "*" and _MAGIC.isdisjoint(text[1:]):
             self._suffixes.append((text[1:], pattern))
-        elif text.startswith("**/") and _MAGIC.isdisjoint(text[3:]) and "/" not in text[3:]:
-            self._names.setdefault(text[3:], []).append(pattern)
+        elif anywhere != text and _MAGIC.isdisjoint(anywhere) and "/" not in anywhere:
+            self._names.setdefault(anywhere, []).append(pattern)
         else:
             self._globs.append((text, anchored, pattern))
+
+
+def _stripped(line: str) -> str:
+    """A line without its end and the blanks before it, of which ``\\`` keeps one."""
+    text = line.rstrip("\r\n")
+    while text.endswith(" ") and not text.endswith("\\ "):
+        text = text[:-1]
+    return text
 
 
 def _later(best: _Pattern | None, pattern: _Pattern, is_folder: bool) -> _Pattern | None:
@@ -160,35 +165,31 @@ def _tokens(glob: str) -> Iterator[tuple[str, str]]:
     """What a pattern is made of: (kind, expression of one character or reason)."""
     index = 0
     while index < len(glob):
-        char = glob[index]
-        starts = index == 0 or glob[index - 1] == "/"
-        if starts and glob.startswith("**/", index):
-            yield "deep", ""
-            index += 3
-        elif starts and index and glob[index:] == "**":
-            yield "rest", ""
-            return
-        elif char == "*":
-            while glob.startswith("*", index):
-                index += 1
-            yield "star", ""
-        elif char == "[":
-            end = glob.find("]", index + 3 if glob[index + 1 : index + 2] in "!^" else index + 2)
-            if end < 0:
-                yield "broken", "a bracket is not closed"
-                return
-            yield _bracket(glob[index + 1 : end])
-            index = end + 1
-        elif char == "\\" and index + 1 < len(glob):
-            yield "char", re.escape(glob[index + 1])
-            index += 2
-        else:
-            yield (
-                ("slash", "")
-                if char == "/"
-                else ("char", "[^/]" if char == "?" else re.escape(char))
-            )
-            index += 1
+        kind, text, index = _token(glob, index)
+        yield kind, text
+
+
+def _token(glob: str, index: int) -> tuple[str, str, int]:
+    """The token at ``index``: kind, expression or reason, and where it ends."""
+    char = glob[index]
+    if index == 0 or glob[index - 1] == "/":
+        if glob.startswith("**/", index):
+            return "deep", "", index + 3
+        if index and index + 2 == len(glob) and glob.endswith("**"):
+            return "rest", "", len(glob)
+    if char == "*":
+        stars = _STARS.match(glob, index)
+        return "star", "", stars.end() if stars is not None else index + 1
+    if char == "[":
+        end = glob.find("]", index + 3 if glob[index + 1 : index + 2] in "!^" else index + 2)
+        if end < 0:
+            return "broken", "a bracket is not closed", len(glob)
+        return *_bracket(glob[index + 1 : end]), end + 1
+    if char == "\\" and index + 1 < len(glob):
+        return "char", re.escape(glob[index + 1]), index + 2
+    if char == "/":
+        return "slash", "", index + 1
+    return "char", "[^/]" if char == "?" else re.escape(char), index + 1
 
 
 def _bracket(body: str) -> tuple[str, str]:

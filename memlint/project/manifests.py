@@ -204,33 +204,41 @@ def declared_in_strings(lines: list[str]) -> dict[str, str]:
 
 
 def _pyproject(text: str, path: str) -> Declared:
+    """``pyproject.toml`` and ``Pipfile``: requirements in strings, or packages as keys."""
     found: dict[str, str] = {}
     sources: dict[str, str] = {}
     for section, lines in _sections(text):
         if section.startswith("tool.memlint"):
             continue
-        poetry = section.startswith("tool.poetry") and section.endswith("dependencies")
-        keyed = poetry or section in _PIPFILE_SECTIONS
-        for package, specifier in declared_in_strings([] if keyed else lines).items():
-            found.setdefault(package, specifier)
-        for line in lines:
-            match = _KEY.match(line)
-            if match is None:
-                continue
-            inner = dict(_INNER.findall(match["value"])) if match["value"].startswith("{") else {}
-            tag = next((inner[key] for key in _TAGS if inner.get(key)), "")
-            pin = requirement(f"{match['name']} @ git+x@{tag}") if tag else None
+        sign = _sign_of_numbers(section)
+        if sign is None:
+            found = declared_in_strings(lines) | found
+        for match in filter(None, map(_KEY.match, lines)):
+            name, value = match["name"], match["value"]
+            table = dict(_INNER.findall(value)) if value.startswith("{") else {}
+            tag = next((table[key] for key in _TAGS if table.get(key)), "")
+            pin = requirement(f"{name} @ git+x@{tag}") if tag else None
             if pin is not None:
                 sources.setdefault(*pin)
-            elif keyed:
-                plain = _QUOTED.match(match["value"])
-                text = inner.get("version") or (plain and (plain[1] or plain[2])) or ""
-                # A bare number means "compatible with" in Poetry's tables.
-                sign = "^" if poetry else "=="
-                specifier = f"{sign}{text}" if text[:1].isdigit() else text
+            elif sign is not None:
+                specifier = table.get("version") or _string(value)
+                specifier = f"{sign}{specifier}" if specifier[:1].isdigit() else specifier
                 if is_specifier(specifier):
-                    found.setdefault(known(match["name"]), specifier)
+                    found.setdefault(known(name), specifier)
     return {**found, **sources}
+
+
+def _sign_of_numbers(section: str) -> str | None:
+    """What a bare number means in a section whose keys are packages; None for other sections."""
+    if section.startswith("tool.poetry") and section.endswith("dependencies"):
+        return "^"
+    return "==" if section in _PIPFILE_SECTIONS else None
+
+
+def _string(value: str) -> str:
+    """What the TOML string that a value begins with holds; nothing where it begins with none."""
+    quoted = _QUOTED.match(value)
+    return quoted[1] or quoted[2] or "" if quoted is not None else ""
 
 
 _PIPFILE_SECTIONS = ("packages", "dev-packages")

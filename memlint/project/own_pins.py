@@ -28,7 +28,7 @@ def own_pins(source: Source) -> Mapping[str, str]:
     if b"install" in source.data:
         found.update(installs(_started_commands(source.text)))
     if source.is_notebook and b"install" in source.raw:
-        found.update(installs(_shell_lines(source.raw)))  # the last command holds
+        found.update(installs(_shell_lines(source)))  # the last command holds
     return found
 
 
@@ -62,30 +62,23 @@ def _block(text: str) -> list[str]:
     return []
 
 
-def _shell_lines(raw: bytes) -> Iterator[str]:
+def _shell_lines(source: Source) -> Iterator[str]:
     """The lines of a notebook's cells that a shell or pip gets."""
-    import json
+    from memlint.source.notebook import shown_cells
 
-    try:
-        cells = json.loads(raw.decode("utf-8-sig", "replace"))["cells"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    for text in shown_cells(source):
+        if "install" in text:
+            yield from _shell_lines_of(text.splitlines())
+
+
+def _shell_lines_of(cell: list[str]) -> Iterator[str]:
+    head = next((line.strip() for line in cell if line.strip()), "")
+    if head.startswith(("%%bash", "%%sh", "%%script", "%%!")):
+        yield from cell
         return
-    for cell in cells if isinstance(cells, list) else ():
-        if not isinstance(cell, dict) or cell.get("cell_type") != "code":
-            continue
-        text = cell.get("source", "")
-        if isinstance(text, list):
-            text = "".join(part for part in text if isinstance(part, str))
-        if not isinstance(text, str) or "install" not in text:
-            continue
-        lines = text.splitlines()
-        head = next((line.strip() for line in lines if line.strip()), "")
-        if head.startswith(("%%bash", "%%sh", "%%script", "%%!")):
-            yield from lines
-            continue
-        going_on = False
-        for line in lines:
-            stripped = line.strip()
-            if going_on or stripped.startswith(("!", "%pip", "%conda", "%uv", "pip ")):
-                yield stripped
-                going_on = stripped.endswith("\\")
+    going_on = False
+    for line in cell:
+        stripped = line.strip()
+        if going_on or stripped.startswith(("!", "%pip", "%conda", "%uv", "pip ")):
+            yield stripped
+            going_on = stripped.endswith("\\")

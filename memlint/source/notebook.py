@@ -16,7 +16,7 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from memlint.source.diagnostics import FileError, ReadError
@@ -24,7 +24,8 @@ from memlint.source.masking import Masks, mask, unmask
 from memlint.source.text import Cell, Source, Span
 
 _BOM = b"\xef\xbb\xbf"
-_JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]', re.DOTALL)
+_JSON = json.JSONDecoder()
+_BETWEEN = re.compile(r"[ \t\n\r,:]*")
 
 
 class _CodeCell(NamedTuple):
@@ -125,6 +126,11 @@ def cell_texts(source: Source, text: str) -> dict[int, str]:
     return {number: unmask(body, marks.masks) for number, body in _split(text, marks)}
 
 
+def shown_cells(source: Source) -> list[str]:
+    """The code of all cells as the notebook shows it, those that are no Python included."""
+    return [cell.text for cell in _cells_of(source)]
+
+
 def unmasker(source: Source) -> Callable[[str], str]:
     """Gives any piece of the joined text back as the notebook shows it."""
     marks = _marks_of(source)
@@ -132,8 +138,11 @@ def unmasker(source: Source) -> Callable[[str], str]:
 
 
 def _marks_of(source: Source) -> _Marks:
-    bom = source.raw.startswith(_BOM)
-    return _marks(_code_cells(json.loads(source.raw[len(_BOM) if bom else 0 :])))
+    return _marks(_cells_of(source))
+
+
+def _cells_of(source: Source) -> list[_CodeCell]:
+    return _code_cells(json.loads(source.raw.removeprefix(_BOM)))
 
 
 def _code_cells(document: Any) -> list[_CodeCell]:
@@ -223,49 +232,43 @@ def _split(text: str, marks: _Marks) -> list[tuple[int, str]]:
 def source_spans(raw: str) -> dict[int, tuple[int, int]]:
     """Where in the JSON text the ``source`` value of every cell is, by the cell's number.
 
-    A pass over the tokens with the depth counted: ``cells`` is a key at depth 1, a cell an object
-    at depth 3, ``source`` its key. The text is known to be valid JSON. Of repeated keys the last
-    counts, as it does for ``json``.
+    The text is known to be valid JSON. Of repeated keys the last counts, as it does for ``json``.
     """
-    spans: dict[int, tuple[int, int]] = {}
-    depth = 0
-    number = 0
-    in_cells = False
-    key: str | None = None  # the last string at a depth where keys are followed
-    awaiting: str | None = None  # the key whose value comes next
-    start: int | None = None  # of a list that is a cell's source
-    for token in _JSON_TOKEN.finditer(raw):
-        mark = token[0][0]
-        if mark == '"':
-            if in_cells and depth == 3 and awaiting == "source":
-                spans[number] = token.span()
-                awaiting = None
-            elif depth == 1 or (in_cells and depth == 3):
-                key = json.loads(token[0])
-        elif mark == ":":
-            if depth == 1 or (in_cells and depth == 3):
-                awaiting = key
-        elif mark == ",":
-            if depth == 1 or (in_cells and depth == 3):
-                awaiting = None
-        elif mark in "{[":
-            if depth == 1 and mark == "[" and awaiting == "cells":
-                in_cells, number = True, 0
-                spans.clear()
-            elif in_cells and depth == 2 and mark == "{":
-                number += 1
-            elif in_cells and depth == 3 and mark == "[" and awaiting == "source":
-                start = token.start()
-            depth += 1
-            awaiting = None
-        else:
-            depth -= 1
-            if in_cells and depth == 3 and start is not None:
-                spans[number] = (start, token.end())
-                start = None
-            elif in_cells and depth == 1:
-                in_cells = False
-    return spans
+    cells = [
+        _values(raw, start)
+        for key, start, _ in _members(raw, _next(raw, 0))
+        if key == "cells" and raw[start] == "["
+    ]
+    return {
+        number: (start, end)
+        for number, (cell, _) in enumerate(cells[-1] if cells else (), start=1)
+        if raw[cell] == "{"
+        for key, start, end in _members(raw, cell)
+        if key == "source"
+    }
+
+
+def _members(raw: str, start: int) -> Iterator[tuple[str, int, int]]:
+    """The keys of the JSON object at ``start``, each with the place of its value."""
+    places = _values(raw, start)
+    for (key_start, key_end), (value_start, value_end) in zip(places, places, strict=True):
+        yield json.loads(raw[key_start:key_end]), value_start, value_end
+
+
+def _values(raw: str, start: int) -> Iterator[tuple[int, int]]:
+    """The places of the values in the JSON list at ``start``; of an object, of its keys, too."""
+    place = _next(raw, start + 1)
+    while raw[place] not in "]}":
+        _, end = _JSON.raw_decode(raw, place)
+        yield place, end
+        place = _next(raw, end)
+
+
+def _next(raw: str, place: int) -> int:
+    """Where what stands between two JSON values ends."""
+    between = _BETWEEN.match(raw, place)
+    assert between is not None, "the expression matches nothing at all, too"
+    return between.end()
 
 
 def _splice(value: str, new: str) -> str:
@@ -273,15 +276,11 @@ def _splice(value: str, new: str) -> str:
     plain = re.search(r"\\u(?!00[01])", value) is not None  # non-ASCII is escaped here
     if value.startswith('"'):
         return json.dumps(new, ensure_ascii=plain)
-    items = [token.span() for token in _JSON_TOKEN.finditer(value) if token[0][0] == '"']
+    items = [place for place in _values(value, 0) if value[place[0]] == '"']
     old = [json.loads(value[start:end]) for start, end in items]
     lines = re.findall(r"[^\n]*\n|[^\n]+", new)
-    same = 0
-    while same < min(len(old), len(lines)) and old[same] == lines[same]:
-        same += 1
-    tail = 0
-    while tail < min(len(old), len(lines)) - same and old[-1 - tail] == lines[-1 - tail]:
-        tail += 1
+    same = _same(old, lines)
+    tail = _same(old[same:][::-1], lines[same:][::-1])
     kept_head = [value[start:end] for start, end in items[:same]]
     kept_tail = [value[start:end] for start, end in items[len(items) - tail :]]
     written = [json.dumps(line, ensure_ascii=plain) for line in lines[same : len(lines) - tail]]
@@ -293,3 +292,9 @@ def _splice(value: str, new: str) -> str:
         between = "," + (opening[1:] or " ")
     body = between.join([*kept_head, *written, *kept_tail])
     return opening + body + closing if body else "[]"
+
+
+def _same(old: list[str], new: list[str]) -> int:
+    """How many lines at the beginning are the same."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((n for n, (one, other) in pairs if one != other), min(len(old), len(new)))
