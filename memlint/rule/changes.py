@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.rule.edits import Edit, ReplaceExpression, SetItem, SetKeyword
+from memlint.rule.edits import ReplaceExpression, SetKeyword
+from memlint.rule.places import Edits, place_in, place_of
 from memlint.script.calls import Call, Config
 from memlint.script.project import is_elsewhere
 from memlint.script.settings import Setting
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from memlint.script.model import Script
 
 
-def set_option(script: Script, call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
+def set_option(script: Script, call: Call, name: str, source: str) -> Edits | None:
     """Edits that give ``call`` the setting ``name=source`` where its value lives.
 
     None where it cannot be done surely: an unknown value is never overwritten.
@@ -39,7 +40,7 @@ def set_option(script: Script, call: Call, name: str, source: str) -> tuple[Edit
     return _set_given(script, call, setting, source)
 
 
-def set_item(script: Script, mapping: Object, key: str, source: str) -> tuple[Edit, ...] | None:
+def set_item(script: Script, mapping: Object, key: str, source: str) -> Edits | None:
     """Edits that give a dict of the script ``key: source``, where it has that key.
 
     None where a command line or several places decide.
@@ -47,58 +48,54 @@ def set_item(script: Script, mapping: Object, key: str, source: str) -> tuple[Ed
     slot = script.final_slots(mapping)[key]
     if getattr(slot.value, "origin", None) is not Origin.LITERAL:
         return None
-    match slot.owner:
-        case ast.Dict() as owner:
-            return (SetItem(script.span(owner), key, source),)
-        case ast.Call() as owner:
-            return (SetKeyword(script.span(owner), key, source),)
-        case ast.Assign() as owner:
-            return (ReplaceExpression(script.span(owner.value), source),)
-        case _:
-            return None
+    place = place_in(script, key, slot.owner)
+    return place.changed(source) if place is not None else None
 
 
-def add_option(call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
+def add_option(call: Call, name: str, source: str) -> Edits | None:
     """Edits that write ``name=source`` into the call itself, which must not have it yet."""
     if call.open_ended or call.keyword_node(name) is not None or call.subclass is not None:
         return None
     return (SetKeyword(call.span, name, source),)
 
 
-def _set_default(script: Script, setting: Setting, source: str) -> tuple[Edit, ...] | None:
+def _set_default(script: Script, setting: Setting, source: str) -> Edits | None:
     node = setting.node
     if node is None or isinstance(node, ast.Call):
         return None
     return (ReplaceExpression(script.span(node), source),)
 
 
-def _set_given(
-    script: Script, call: Call, setting: Setting, source: str
-) -> tuple[Edit, ...] | None:
-    owner = setting.owner
-    if owner is None or is_elsewhere(getattr(setting.raw, "node", None)):
+def _set_given(script: Script, call: Call, setting: Setting, source: str) -> Edits | None:
+    if setting.owner is None or is_elsewhere(getattr(setting.raw, "node", None)):
         # What lives in another file is not overwritten here.
         return None
-    if setting.how is How.KEYWORD and owner is call.node:
-        keyword = call.keyword_node(setting.name)
-        if keyword is None:
-            return None
-        if isinstance(keyword.value, ast.Name) and _sole_use(script, keyword.value, setting.node):
-            assert setting.node is not None
-            return (ReplaceExpression(script.span(setting.node), source),)
-        if script.takes_parameter(keyword.value):
-            return None
-        return (SetKeyword(call.span, setting.name, source),)
-    if setting.how is How.ITEM and isinstance(owner, ast.Dict):
-        return (SetItem(script.span(owner), setting.name, source),)
-    if setting.how is How.KEYWORD and isinstance(owner, ast.Call):
-        return (SetKeyword(script.span(owner), setting.name, source),)
-    if setting.how in (How.SUBSCRIPT, How.ATTRIBUTE) and isinstance(owner, ast.Assign):
-        return (ReplaceExpression(script.span(owner.value), source),)
-    if setting.how is How.POSITIONAL and setting.node is not None:
-        inside = call.span.contains(script.span(setting.node))
-        return (ReplaceExpression(script.span(setting.node), source),) if inside else None
-    return None
+    if setting.how is How.POSITIONAL:
+        return _set_positional(script, call, setting, source)
+    if setting.how is How.KEYWORD and setting.owner is call.node:
+        return _set_own_keyword(script, call, setting, source)
+    place = place_of(script, setting)
+    return place.changed(source) if place is not None else None
+
+
+def _set_positional(script: Script, call: Call, setting: Setting, source: str) -> Edits | None:
+    if setting.node is None or not call.span.contains(script.span(setting.node)):
+        return None
+    return (ReplaceExpression(script.span(setting.node), source),)
+
+
+def _set_own_keyword(script: Script, call: Call, setting: Setting, source: str) -> Edits | None:
+    """The call's own keyword, or the constant whose name it gives and nothing else reads."""
+    keyword = call.keyword_node(setting.name)
+    if keyword is None:
+        return None
+    constant = setting.node
+    if isinstance(keyword.value, ast.Name) and _sole_use(script, keyword.value, constant):
+        assert constant is not None
+        return (ReplaceExpression(script.span(constant), source),)
+    if script.takes_parameter(keyword.value):
+        return None
+    return (SetKeyword(call.span, setting.name, source),)
 
 
 def _sole_use(script: Script, name: ast.Name, node: ast.expr | None) -> bool:

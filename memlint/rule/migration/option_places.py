@@ -1,7 +1,7 @@
 """Where an option of a call stands, and what takes its place at the target.
 
-It may be a keyword, an item of a dictionary, a subscript or an attribute: each is read, named to
-the eye and taken away in a way of its own.
+``memlint.rule.places`` knows how each place is changed; here are the option that the target lacks
+and where it is named to the eye.
 """
 
 from __future__ import annotations
@@ -12,12 +12,8 @@ from memlint.rule import (
     UNSURE,
     Build,
     Call,
-    Edit,
     How,
     Object,
-    RemoveItem,
-    RemoveKeyword,
-    RemoveStatement,
     Rename,
     Script,
     Setting,
@@ -25,37 +21,64 @@ from memlint.rule import (
     Successor,
     Symbol,
 )
+from memlint.rule.places import Edits, InDict, Place, place_of
+from memlint.source.record import Plain
 
-Edits = tuple[Edit, ...]
-
-
-def value_node(script: Script, call: Call, setting: Setting) -> ast.expr | None:
-    """The expression written for the option, in whatever form it stands."""
-    owner = setting.owner
-    match setting.how:
-        case How.KEYWORD if isinstance(owner, ast.Call):
-            return next((one.value for one in owner.keywords if one.arg == setting.name), None)
-        case How.ITEM if isinstance(owner, ast.Dict):
-            for key, value in zip(owner.keys, owner.values, strict=True):
-                if isinstance(key, ast.Constant) and key.value == setting.name:
-                    return value
-        case How.SUBSCRIPT | How.ATTRIBUTE if isinstance(owner, ast.Assign):
-            return owner.value
-    return None
+__all__ = [
+    "Edits",
+    "Option",
+    "assigned",
+    "option_of",
+    "option_span",
+    "renamed_options",
+    "successor_of",
+    "written",
+]
 
 
-def without_option(script: Script, call: Call, setting: Setting) -> Edits | None:
-    owner = setting.owner
-    if owner is None:
+class Option(Plain):
+    """An option that the target does not have, as a call writes it.
+
+    value: the expression that is written for it.
+    """
+
+    script: Script
+    call: Call
+    setting: Setting
+    place: Place
+    value: ast.expr
+
+    @property
+    def name(self) -> str:
+        """Its name, the old one."""
+        return self.setting.name
+
+    @property
+    def text(self) -> str:
+        """The source of its value."""
+        return self.script.text(self.value)
+
+    @property
+    def says_nothing(self) -> bool | None:
+        """Whether it is None, which meant the library's own choice.
+
+        None where only the default of a flag is: whoever gives the flag says something.
+        """
+        if self.setting.value is not None:
+            return False
+        return None if self.setting.by_default else True
+
+    def where_unsaid(self) -> Edits | None:
+        """What takes away an option that says nothing; None where a flag may still say it."""
+        return self.place.removed() if self.says_nothing else None
+
+
+def option_of(script: Script, call: Call, setting: Setting) -> Option | None:
+    """The option where it is written out, in whatever form; None where nobody can see that."""
+    place = place_of(script, setting)
+    if place is None or place.value is None:
         return None
-    match setting.how:
-        case How.KEYWORD if isinstance(owner, ast.Call):
-            return (RemoveKeyword(script.span(owner), setting.name),)
-        case How.ITEM if isinstance(owner, ast.Dict):
-            return (RemoveItem(script.span(owner), setting.name),)
-        case How.SUBSCRIPT | How.ATTRIBUTE if isinstance(owner, ast.Assign):
-            return (RemoveStatement(script.span(owner)),) if len(owner.targets) == 1 else None
-    return None
+    return Option(script, call, setting, place, place.value)
 
 
 def option_span(script: Script, call: Call, setting: Setting) -> Span:
@@ -66,11 +89,11 @@ def option_span(script: Script, call: Call, setting: Setting) -> Span:
     if keyword is not None:
         start = script.span(keyword)
         return Span(start.start, start.start + len(setting.name.encode()))
-    if isinstance(setting.owner, ast.Dict):
-        for key in setting.owner.keys:
-            if isinstance(key, ast.Constant) and key.value == setting.name:
-                return script.span(key)
-    value = value_node(script, call, setting)
+    place = place_of(script, setting)
+    key = place.key if isinstance(place, InDict) else None
+    if key is not None:
+        return script.span(key)
+    value = place.value if place is not None else None
     return script.span(value if value is not None else call.node.func)
 
 

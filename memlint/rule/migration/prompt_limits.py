@@ -16,10 +16,9 @@ from memlint.rule import (
     ReplaceCallee,
     Runtime,
     Script,
-    Setting,
     Trainer,
 )
-from memlint.rule.migration.option_places import Edits, assigned, value_node, without_option
+from memlint.rule.migration.option_places import Edits, Option, assigned
 from memlint.rule.references import reference_to
 
 _PROMPT = "max_prompt_length"
@@ -30,24 +29,19 @@ _TWO_LIMITS = "trl.DPOTrainer"
 _OWN_PROMPTS = ("rollout_func", "environment_factory", "tools")
 
 
-def kept_limit(
-    script: Script, call: Call, setting: Setting, way: Runtime
-) -> tuple[Edits, Applicability] | None:
+def kept_limit(option: Option, way: Runtime) -> tuple[Edits, Applicability] | None:
     """Edits that let the runtime keep the limit, and whether they certainly do what TRL did."""
-    gone = without_option(script, call, setting)
-    if setting.value is None and not setting.by_default:
+    script, call, gone = option.script, option.call, option.place.removed()
+    if gone is None or option.says_nothing:
         return (gone, Applicability.SAFE) if gone is not None else None
-    value = value_node(script, call, setting)
-    if value is None or gone is None:
-        return None
     trainers: tuple[Call, ...] = (call,)
     if isinstance(call, Config):
         trainers = script.trainers_with(call)
         if not trainers and takers(script, call):
-            return _for_their_trainer(script, call, setting, value, gone)
+            return _for_their_trainer(option, call, gone)
     if len(trainers) != 1 or not isinstance(trainers[0], Trainer):
         return None
-    limited = _limited(script, call, trainers[0], setting, value, way)
+    limited = _limited(option, trainers[0], way)
     if limited is None:
         return None
     own = trainers[0].subclass is not None
@@ -69,9 +63,10 @@ def takers(script: Script, config: Config) -> tuple[Call, ...]:
 
 
 def _for_their_trainer(
-    script: Script, config: Config, setting: Setting, value: ast.expr, gone: Edits
+    option: Option, config: Config, gone: Edits
 ) -> tuple[Edits, Applicability] | None:
     """``args.max_prompt_length = ...``: a trainer out of sight may well read it there."""
+    script, setting = option.script, option.setting
     statement = script.statement(config.node)
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)]) if statement.value is config.node:
@@ -83,27 +78,26 @@ def _for_their_trainer(
     package = config.kind.partition(".")[0]
     line = (
         f"# No option of {package}'s own any more; a trainer that is not {package}'s may read it.\n"
-        f"{name}.{setting.name} = {assigned(script.text(value))}"
+        f"{name}.{setting.name} = {assigned(option.text)}"
     )
     kept = InsertStatement(script.span(statement), line, "after")
     return (*gone, kept), Applicability.UNSAFE
 
 
-def _limited(
-    script: Script, call: Call, trainer: Trainer, setting: Setting, value: ast.expr, way: Runtime
-) -> Edits | None:
+def _limited(option: Option, trainer: Trainer, way: Runtime) -> Edits | None:
     """``limit_prompts(DPOTrainer, 512)`` in the place of ``DPOTrainer``."""
+    script, call = option.script, option.call
     callee = trainer.node.func
     if not isinstance(callee, ast.Name | ast.Attribute) or _draws_its_own(script, trainer):
         return None
     if script.api.behaviour("prompt-limits") != "tested":
         return None
     reference = reference_to(script, way.function, trainer.node)
-    text = _readable(script, value, trainer)
+    text = _readable(script, option.value, trainer)
     kept = _kept_end(call, trainer)
     if reference is None or text is None or kept is None:
         return None
-    if setting.name == _COMPLETION:
+    if option.name == _COMPLETION:
         if trainer.kind != _TWO_LIMITS or call.setting(_PROMPT).given is not False:
             return None
         arguments = f"None, {_COMPLETION}={text}"

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     UNSURE,
-    Call,
     Config,
     Edit,
     How,
     InsertStatement,
     Move,
-    RemoveKeyword,
     Script,
     SetKeyword,
     Setting,
@@ -22,69 +20,87 @@ from memlint.rule import (
 from memlint.rule.changes import set_option
 from memlint.rule.migration.option_places import (
     Edits,
+    Option,
     assigned,
+    option_of,
     successor_of,
-    value_node,
-    without_option,
     written,
 )
 from memlint.rule.references import reference_to
 
 
-def moved_to_config(
-    script: Script, call: Call, setting: Setting, new: str, source: str
-) -> Edits | None:
+def moved_to_config(option: Option, way: Move) -> Edits | None:
     """A trainer's keyword becomes an option of its configuration."""
-    if not isinstance(call, Trainer):
+    script, trainer, gone = option.script, option.call, option.place.removed()
+    if not isinstance(trainer, Trainer) or gone is None or option.setting.how is not How.KEYWORD:
         return None
-    value = value_node(script, call, setting)
-    gone = without_option(script, call, setting)
-    if value is None or gone is None or setting.how is not How.KEYWORD:
-        return None
-    kind = script.api.config_of(call.kind)
-    if call.args.given is False and kind is not None and not call.open_ended:
-        if setting.value is None:
-            return gone if not setting.by_default else None
-        reference = reference_to(script, kind, call.node)
-        if reference is None:
-            return None
-        text = source.format(value=script.text(value))
-        made = SetKeyword(call.span, "args", f"{reference.text}({new}={text})")
-        return (*gone, made, *reference.edits)
-    config = call.config
+    kind, config = script.api.config_of(trainer.kind), trainer.config
     if config is None:
-        return _extended(script, call, kind) if kind is not None else None
-    if config.fed_by_parser and kind is not None:
-        if not script.api.is_a(config.kind, kind):
-            return _converted(script, call, config, kind)
-        if setting.value is None:
-            return gone if not setting.by_default else None
-        # What the trainer was told counted for more than the command line.
-        later = _assigned(script, call, config, new, source.format(value=script.text(value)))
-        return (*gone, *later) if later is not None else None
+        if kind is not None and trainer.args.given is False and not trainer.open_ended:
+            return _with_configuration(option, way, kind)
+        return _extended(script, trainer, kind)
+    if config.fed_by_parser:
+        return _over_command_line(option, way, trainer, config, kind) if kind is not None else None
     if needs_own_arguments(script, config):
-        return _extended(script, call, kind) if kind is not None else None
-    if config.fed_by_parser or not config.has_option(new):
+        return _extended(script, trainer, kind)
+    if not config.has_option(way.parameter):
         return None
-    present = config.setting(new)
+    return _in_configuration(option, way, trainer, config)
+
+
+def _in_configuration(option: Option, way: Move, trainer: Trainer, config: Config) -> Edits | None:
+    """The option in the call that makes the configuration, or in an assignment after it."""
+    script, gone = option.script, option.place.removed()
+    present = config.setting(way.parameter)
     if present.given is not False:
-        # Both say it: where they agree, or the trainer's says nothing, the configuration stays.
-        same = present.value is not UNSURE and present.value == setting.value
-        unsaid = setting.value is None and not setting.by_default
-        return gone if present.given and (same or unsaid) else None
-    if setting.value is None:
-        # On a trainer None meant that nothing was said; a flag may say something.
-        return gone if not setting.by_default else None
-    readable = _readable_at(script, value, config)
-    if readable is None:
-        given = call.keyword_node("args")
-        if given is not None and kind is not None and script.takes_parameter(given.value):
-            # Another caller may give arguments of another class, which cannot hold it.
-            return _extended(script, call, kind)
-        later = _assigned(script, call, config, new, source.format(value=script.text(value)))
-        return (*gone, *later) if later is not None else None
-    edits = set_option(script, config, new, source.format(value=readable))
-    return (*gone, *edits) if edits is not None else None
+        return gone if present.given and _adds_nothing(option, present) else None
+    if option.says_nothing is not False:
+        return option.where_unsaid()
+    readable = _readable_at(script, option.value, config)
+    if readable is not None:
+        source = way.source.format(value=readable)
+        return _both(gone, set_option(script, config, way.parameter, source))
+    given = trainer.keyword_node("args")
+    kind = script.api.config_of(trainer.kind)
+    if given is not None and kind is not None and script.takes_parameter(given.value):
+        # Another caller may give arguments of another class, which cannot hold it.
+        return _extended(script, trainer, kind)
+    return _both(gone, _assigned(option, way, trainer, config))
+
+
+def _both(gone: Edits | None, more: Edits | None) -> Edits | None:
+    """All the edits, or none."""
+    return (*gone, *more) if gone is not None and more is not None else None
+
+
+def _adds_nothing(option: Option, present: Setting) -> bool:
+    """Whether the configuration, which has the option, stays as it is: both say the same, or the
+    trainer's says nothing."""
+    same = present.value is not UNSURE and present.value == option.setting.value
+    return same or option.says_nothing is True
+
+
+def _with_configuration(option: Option, way: Move, kind: str) -> Edits | None:
+    """A configuration for a trainer that had none."""
+    if option.says_nothing is not False:
+        return option.where_unsaid()
+    reference = reference_to(option.script, kind, option.call.node)
+    gone = option.place.removed()
+    if reference is None or gone is None:
+        return None
+    source = f"{reference.text}({way.parameter}={way.source.format(value=option.text)})"
+    return (*gone, SetKeyword(option.call.span, "args", source), *reference.edits)
+
+
+def _over_command_line(
+    option: Option, way: Move, trainer: Trainer, config: Config, kind: str
+) -> Edits | None:
+    """What the trainer was told counted for more than the command line."""
+    if not option.script.api.is_a(config.kind, kind):
+        return _converted(option.script, trainer, config, kind)
+    if option.says_nothing is not False:
+        return option.where_unsaid()
+    return _both(option.place.removed(), _assigned(option, way, trainer, config))
 
 
 def needs_own_arguments(script: Script, config: Config) -> bool:
@@ -101,14 +117,12 @@ def _told(value: object) -> object:
     return object() if value is UNSURE else value
 
 
-def _assigned(
-    script: Script, trainer: Trainer, config: Config, option: str, source: str
-) -> Edits | None:
+def _assigned(option: Option, way: Move, trainer: Trainer, config: Config) -> Edits | None:
     """``args.max_length = ...`` before the trainer, where the configuration is made too early.
 
     What moves from a trainer is read by the trainer, so that it is not too late there.
     """
-    made = trainer.keyword_node("args")
+    script, made = option.script, trainer.keyword_node("args")
     statement = script.statement(trainer.node)
     if made is None or not isinstance(made.value, ast.Name):
         return None
@@ -116,7 +130,8 @@ def _assigned(
         return None
     if len(script.trainers_with(config)) != 1 or trainer.in_loop:
         return None
-    line = f"{made.value.id}.{option} = {assigned(source)}"
+    source = way.source.format(value=option.text)
+    line = f"{made.value.id}.{way.parameter} = {assigned(source)}"
     return (InsertStatement(script.span(statement), line),)
 
 
@@ -149,12 +164,12 @@ def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> E
     return (*edits, SetKeyword(trainer.span, "args", source), *reference.edits)
 
 
-def _extended(script: Script, trainer: Trainer, kind: str) -> Edits | None:
+def _extended(script: Script, trainer: Trainer, kind: str | None) -> Edits | None:
     """Arguments made out of sight get the options when the script runs, whatever they are then."""
     made = trainer.keyword_node("args")
     if made is None or trainer.open_ended or trainer.subclass is not None:
         return None
-    if not kind.startswith("trl.") or trainer.args.value is None:
+    if kind is None or not kind.startswith("trl.") or trainer.args.value is None:
         return None
     moving = _moving(script, trainer)
     extend = reference_to(script, "memlint_runtime.extend_arguments", trainer.node)
@@ -189,12 +204,12 @@ def _moving(script: Script, trainer: Trainer) -> tuple[Edits, dict[str, str]] | 
     edits: list[Edit] = []
     for setting in _moved(script, trainer):
         way = successor_of(script, trainer, setting)
-        value = value_node(script, trainer, setting)
-        if value is None or setting.how is not How.KEYWORD or setting.owner is not trainer.node:
+        option = option_of(script, trainer, setting)
+        if option is None or setting.how is not How.KEYWORD or setting.owner is not trainer.node:
             return None
-        edits.append(RemoveKeyword(trainer.span, setting.name))
-        if isinstance(way, Move) and (setting.value is not None or setting.by_default):
-            options[way.parameter] = way.source.format(value=script.text(value))
+        edits += option.place.removed() or ()
+        if isinstance(way, Move) and not option.says_nothing:
+            options[way.parameter] = way.source.format(value=option.text)
     return tuple(edits), options
 
 

@@ -9,38 +9,32 @@ there is advice instead.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 
 from memlint.rule import (
     UNSURE,
     Applicability,
     Build,
     Call,
-    Edit,
     Environment,
     Fix,
     How,
     InsertStatement,
     Move,
     Remove,
-    RemoveItem,
-    RemoveKeyword,
     Rename,
-    RenameAttribute,
-    RenameItem,
-    RenameKeyword,
     ReplaceExpression,
     Runtime,
     Script,
-    SetItem,
-    SetKeyword,
     Setting,
     Successor,
 )
 from memlint.rule.changes import set_option
-from memlint.rule.migration.option_places import Edits, assigned, value_node, without_option
+from memlint.rule.migration.built_options import built
+from memlint.rule.migration.option_places import Edits, Option, assigned, option_of
 from memlint.rule.migration.prompt_limits import kept_limit
 from memlint.rule.migration.relocation import moved_to_config
+from memlint.rule.migration.removal import fitness
+from memlint.rule.places import InAssignment, place_of
 from memlint.rule.references import reference_to
 
 
@@ -49,17 +43,19 @@ def option_fix(script: Script, call: Call, setting: Setting, way: Successor | No
     if way is None:
         return None
     message = _message(setting.name, way)
+    answer = None if _is_read_back(script, call, setting) else _answer(script, call, setting, way)
+    return Fix(message, *answer) if answer is not None else Fix(message, (), Applicability.DISPLAY)
+
+
+def _answer(
+    script: Script, call: Call, setting: Setting, way: Successor
+) -> tuple[Edits, Applicability] | None:
+    """Edits that are certain, and whether they change training; None where advice is all."""
     if isinstance(way, Runtime):
-        kept = None
-        if not _is_read_back(script, call, setting):
-            kept = kept_limit(script, call, setting, way)
-        if kept is None:
-            return Fix(message, (), Applicability.DISPLAY)
-        return Fix(message, *kept)
+        option = option_of(script, call, setting)
+        return kept_limit(option, way) if option is not None else None
     edits = _option_edits(script, call, setting, way)
-    if edits is None:
-        return Fix(message, (), Applicability.DISPLAY)
-    return Fix(message, edits, Applicability.SAFE if way.safe else Applicability.UNSAFE)
+    return (edits, fitness(way.safe)) if edits is not None else None
 
 
 def _message(name: str, way: Successor) -> str:
@@ -107,179 +103,89 @@ def _is_read_back(script: Script, call: Call, setting: Setting) -> bool:
 
 
 def _option_edits(script: Script, call: Call, setting: Setting, way: Successor) -> Edits | None:
-    if _is_read_back(script, call, setting):
+    if isinstance(way, Remove):
+        place = place_of(script, setting)
+        return place.removed() if place is not None else None
+    option = option_of(script, call, setting)
+    if option is None:
         return None
     match way:
-        case Rename(parameter=new, source=source):
-            return _rename(script, call, setting, new, source)
-        case Remove():
-            return without_option(script, call, setting)
+        case Rename():
+            return _renamed(option, way)
         case Build():
-            return _build(script, call, setting, way)
-        case Move(parameter=new, source=source):
-            return moved_to_config(script, call, setting, new, source)
-        case Environment(variable=variable):
-            return _environment(script, call, setting, variable)
+            return built(option, way)
+        case Move():
+            return moved_to_config(option, way)
+        case Environment():
+            return _in_environment(option, way.variable)
         case _:
             return None
 
 
-def _rename(script: Script, call: Call, setting: Setting, new: str, source: str) -> Edits | None:
-    owner = setting.owner
-    if owner is None:
+def _renamed(option: Option, way: Rename) -> Edits | None:
+    present = option.call.setting(way.parameter)
+    if present.given is not False and not _is_apart(option, way.parameter):
+        return _beside_new_name(option, way, present)
+    renamed = option.place.renamed(way.parameter)
+    if renamed is None or way.source == "{value}":
+        return renamed
+    filled = way.source.format(value=option.text)
+    return (*renamed, ReplaceExpression(option.script.span(option.value), filled))
+
+
+def _is_apart(option: Option, new: str) -> bool:
+    """Whether the new name could come in unseen only, which makes it another thing.
+
+    What ``**`` or a command line may bring in beside the old name is no new name of the same
+    thing; what is assigned after it counts.
+    """
+    unseen = option.call.open_ended and new not in option.call.keywords
+    setting = option.setting
+    return unseen and (setting.how in (How.KEYWORD, How.ATTRIBUTE) or setting.from_launch)
+
+
+def _beside_new_name(option: Option, way: Rename, present: Setting) -> Edits | None:
+    """The call gives the old name and, as ``present``, the new one."""
+    gone = option.place.removed()
+    if gone is None or not present.given:
         return None
-    value = value_node(script, call, setting)
-    if value is None:
-        return None
-    present = call.setting(new)
-    unseen = call.open_ended and new not in call.keywords
-    beside = setting.how in (How.KEYWORD, How.ATTRIBUTE) or setting.from_launch
-    if present.given is not False and not (unseen and beside):
-        # (What ``**`` or a command line may bring in beside the old name is no new name of the
-        # same thing; what is assigned after it counts.)
-        gone = without_option(script, call, setting)
-        if gone is None or not present.given:
-            return None
-        if present.by_default and (present.is_none or present.is_value(0)):
-            # A flag may make it count.
-            return None
-        if present.is_none or present.is_value(0):
-            # ``warmup_steps=0, warmup_ratio=0.1``: the one that says something counts.
-            moved = set_option(script, call, new, source.format(value=script.text(value)))
-            return (*gone, *moved) if moved is not None else None
+    if not (present.is_none or present.is_value(0)):
         return gone if present.known else None
-    change: Edits = ()
-    if source != "{value}":
-        filled = source.format(value=script.text(value))
-        change = (ReplaceExpression(script.span(value), filled),)
-    match setting.how:
-        case How.KEYWORD if isinstance(owner, ast.Call):
-            return (RenameKeyword(script.span(owner), setting.name, new), *change)
-        case How.ITEM if isinstance(owner, ast.Dict):
-            return (RenameItem(script.span(owner), setting.name, new), *change)
-        case How.SUBSCRIPT if isinstance(owner, ast.Assign):
-            target = owner.targets[0]
-            if isinstance(target, ast.Subscript):
-                key = script.text(target.slice)
-                return (
-                    ReplaceExpression(script.span(target.slice), key.replace(setting.name, new)),
-                    *change,
-                )
-        case How.ATTRIBUTE if isinstance(owner, ast.Assign):
-            target = owner.targets[0]
-            if isinstance(target, ast.Attribute):
-                return (RenameAttribute(script.span(target), new), *change)
-    return None
-
-
-def _build(script: Script, call: Call, setting: Setting, way: Build) -> Edits | None:
-    """``load_in_4bit=True, ...`` becomes ``quantization_config=BitsAndBytesConfig(...)``."""
-    owner = setting.owner
-    value = value_node(script, call, setting)
-    if owner is None or value is None:
+    if present.by_default:
+        # A flag may make it count.
         return None
-    present = call.setting(way.parameter)
-    before = ""
-    if way.parameter != setting.name and present.given is not False:
-        # What it would build is there already: the old option has nothing left to say.
-        if present.given and present.known and present.value is not None:
-            return without_option(script, call, setting)
-        there = value_node(script, call, present) if present.owner is owner else None
-        if (
-            not isinstance(there, ast.Name | ast.Attribute)
-            or way.parameter != "quantization_config"
-        ):
-            return None
-        before = f"{script.text(there)} or "
-    merged = [
-        one
-        for one in map(call.setting, way.merge)
-        if one.name != setting.name and one.given is not False
-    ]
-    if any(one.owner is not owner for one in merged):
+    # ``warmup_steps=0, warmup_ratio=0.1``: the one that says something counts.
+    source = way.source.format(value=option.text)
+    moved = set_option(option.script, option.call, way.parameter, source)
+    return (*gone, *moved) if moved is not None else None
+
+
+def _in_environment(option: Option, variable: str) -> Edits | None:
+    """``os.environ[variable] = str(value)`` before the statement that gives the option."""
+    script, owner = option.script, option.setting.owner or option.call.node
+    gone = option.place.removed()
+    if gone is None or isinstance(option.place, InAssignment):
         return None
-    first = next((name for name in way.merge if name in (setting.name, *_names(merged))), None)
-    if first is not None and first != setting.name and way.merge:
-        # One of them speaks for all, so that they are merged once.
-        return None
-    source = way.source.format(value=script.text(value))
-    sure = setting.value is True and not setting.by_default
-    flags = {} if sure else {setting.name: script.text(value)}
-    for one in merged:
-        node = value_node(script, call, one)
-        if node is None:
-            return None
-        if (one.value is False or one.value is None) and not one.by_default:
-            continue
-        source = f"{source[:-1]}, {one.name}={script.text(node)})"
-        if one.name in _QUANTIZE:
-            sure |= one.value is True and not one.by_default
-            flags[one.name] = script.text(node)
-    if setting.name in _QUANTIZE and not sure:
-        # A configuration that asks for neither would quantize all the same.
-        asked = [one if one.isidentifier() else _grouped(one) for one in flags.values()]
-        source = f"{source} if {' or '.join(asked)} else None"
-        source = f"({source})" if before else source
-    source = before + source
-    edits: list[Edit] = []
-    for qualname in way.imports:
-        reference = reference_to(script, qualname, owner)
-        if reference is None:
-            return None
-        source = source.replace(qualname.rpartition(".")[2], reference.text)
-        edits += reference.edits
-    span = script.span(owner)
-    names = [setting.name, *_names(merged)]
-    if setting.how is How.KEYWORD and isinstance(owner, ast.Call):
-        gone = [RemoveKeyword(span, name) for name in names if name != way.parameter]
-        return (*gone, SetKeyword(span, way.parameter, source), *edits)
-    if setting.how is How.ITEM and isinstance(owner, ast.Dict):
-        left_out = [RemoveItem(span, name) for name in names if name != way.parameter]
-        return (*left_out, SetItem(span, way.parameter, source), *edits)
-    return None
-
-
-_QUANTIZE = ("load_in_4bit", "load_in_8bit")
-
-
-def _grouped(source: str) -> str:
-    """An expression as an operand of ``or``."""
-    plain = isinstance(
-        # In parentheses, since it may take several lines.
-        ast.parse(f"({source})", mode="eval").body,
-        ast.Name | ast.Attribute | ast.Call | ast.Compare,
-    )
-    return source if plain and "\n" not in source else f"({source})"
-
-
-def _names(settings: Iterable[Setting]) -> list[str]:
-    return [one.name for one in settings]
-
-
-def _environment(script: Script, call: Call, setting: Setting, variable: str) -> Edits | None:
-    value = value_node(script, call, setting)
-    gone = without_option(script, call, setting)
-    if value is None or gone is None or setting.how not in (How.KEYWORD, How.ITEM):
-        return None
-    statement = script.statement(setting.owner or call.node)
-    if not script.is_bound_before(value, statement):
+    statement = script.statement(owner)
+    if not script.is_bound_before(option.value, statement):
         return None
     reference = reference_to(script, "os.environ", statement)
     if reference is None or not isinstance(statement, ast.Assign | ast.Expr | ast.AnnAssign):
         return None
-    if setting.value is None:
-        # None meant the library's own choice; a flag may make another.
-        return gone if not setting.by_default else None
-    text = assigned(script.text(value))
-    line = f'{reference.text}["{variable}"] = '
-    if isinstance(setting.value, str) or _is_string(script, value):
-        line += text
-    elif setting.value is UNSURE and isinstance(value, ast.Name | ast.Attribute | ast.IfExp):
-        asked = f"({text})" if isinstance(value, ast.IfExp) else text
-        line = f"if {asked} is not None:\n    {line}str({text})"
-    else:
-        line += f"str({text})"
+    if option.says_nothing is not False:
+        return option.where_unsaid()
+    line = _environment_line(option, f'{reference.text}["{variable}"] = ')
     return (*gone, InsertStatement(script.span(statement), line), *reference.edits)
+
+
+def _environment_line(option: Option, target: str) -> str:
+    value, text = option.value, assigned(option.text)
+    if isinstance(option.setting.value, str) or _is_string(option.script, value):
+        return target + text
+    if option.setting.value is UNSURE and isinstance(value, ast.Name | ast.Attribute | ast.IfExp):
+        asked = f"({text})" if isinstance(value, ast.IfExp) else text
+        return f"if {asked} is not None:\n    {target}str({text})"
+    return f"{target}str({text})"
 
 
 def _is_string(script: Script, value: ast.expr) -> bool:
