@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.rule.edits import ReplaceExpression, SetKeyword
+from memlint.rule.edits import Edit, ReplaceExpression, SetKeyword
 from memlint.rule.places import Edits, place_in, place_of
 from memlint.script.calls import Call, Config
 from memlint.script.project import is_elsewhere
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memlint.script.model import Script
 
 
-def set_option(script: Script, call: Call, name: str, source: str) -> Edits | None:
+def set_option(script: Script, call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
     """Edits that give ``call`` the setting ``name=source`` where its value lives.
 
     None where it cannot be done surely: an unknown value is never overwritten.
@@ -40,7 +40,7 @@ def set_option(script: Script, call: Call, name: str, source: str) -> Edits | No
     return _set_given(script, call, setting, source)
 
 
-def set_item(script: Script, mapping: Object, key: str, source: str) -> Edits | None:
+def set_item(script: Script, mapping: Object, key: str, source: str) -> tuple[Edit, ...] | None:
     """Edits that give a dict of the script ``key: source``, where it has that key.
 
     None where a command line or several places decide.
@@ -52,7 +52,7 @@ def set_item(script: Script, mapping: Object, key: str, source: str) -> Edits | 
     return place.changed(source) if place is not None else None
 
 
-def add_option(call: Call, name: str, source: str) -> Edits | None:
+def add_option(call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
     """Edits that write ``name=source`` into the call itself, which must not have it yet."""
     if call.open_ended or call.keyword_node(name) is not None or call.subclass is not None:
         return None

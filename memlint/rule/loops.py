@@ -15,6 +15,7 @@ from memlint.rule.findings import Finding, Fix
 from memlint.rule.kit import advise, fix
 from memlint.script import MISSING, Call, Dataset, LoopModel, Purpose, Script
 from memlint.script.project import is_elsewhere
+from memlint.script.values import Value
 
 # Ways to turn checkpointing on, newest first: the method and its keyword.
 _ENABLERS = (
@@ -143,31 +144,36 @@ def larger_evaluation_loops(script: Script) -> Iterator[Finding]:
     if not any(_evaluates_logits(script, model) for model in script.loop_models):
         return
     loaders = [one for one in script.datasets if one.loader is not None]
-    training = [_rows(one) for one in loaders if one.purpose is Purpose.TRAINING]
-    if not training or None in training:
-        return
-    most = max(size for size in training if size is not None)
-    for data in loaders:
+    most = _most_rows_trained(loaders)
+    for data in loaders if most is not None else ():
         rows = _rows(data)
-        if data.purpose is not Purpose.EVALUATION or rows is None:
+        if data.purpose is not Purpose.EVALUATION or rows is None or most is None:
             continue
-        if _EVALUATED * rows <= _TRAINED * most or data.batch_size is None:
-            continue
-        if is_elsewhere(data.call.node):
-            continue
-        node = _first_here(data.batch_size.node)
-        times = _EVALUATED * rows / (_TRAINED * most)
-        yield Finding(
-            script.span(node) if node is not None else data.span,
-            f"evaluates {rows} rows at a time where it trains on {most}: its full logits take "
-            f"{times:.1f} times those of training ({_EVALUATED} bytes a token and word against "
-            f"{_TRAINED})",
-            fix(
-                f"Set `batch_size={most}`",
-                set_option(script, data.call, "batch_size", str(most)),
-                unsafe=True,
-            ),
-        )
+        if _EVALUATED * rows > _TRAINED * most and not is_elsewhere(data.call.node):
+            yield _larger_evaluation(script, data, rows, most)
+
+
+def _most_rows_trained(loaders: list[Dataset]) -> int | None:
+    """The most rows that training takes at a time; None where that is not known."""
+    training = [_rows(one) for one in loaders if one.purpose is Purpose.TRAINING]
+    known = [rows for rows in training if rows is not None]
+    return max(known) if known and len(known) == len(training) else None
+
+
+def _larger_evaluation(script: Script, data: Dataset, rows: int, most: int) -> Finding:
+    node = _first_here(data.batch_size.node if data.batch_size is not None else None)
+    times = _EVALUATED * rows / (_TRAINED * most)
+    return Finding(
+        script.span(node) if node is not None else data.span,
+        f"evaluates {rows} rows at a time where it trains on {most}: its full logits take "
+        f"{times:.1f} times those of training ({_EVALUATED} bytes a token and word against "
+        f"{_TRAINED})",
+        fix(
+            f"Set `batch_size={most}`",
+            set_option(script, data.call, "batch_size", str(most)),
+            unsafe=True,
+        ),
+    )
 
 
 def _rows(data: Dataset) -> int | None:
@@ -192,32 +198,37 @@ def references_of_loops(script: Script) -> Iterator[Finding]:
     (MEM405)."""
     seen = set()
     for one in script.frozen_passes:
-        facts = script.model_facts(one.run.module)
-        trained = [model for model in script.loop_models if model.step is one.step]
-        copy = script.copy_of(one.run.module)
-        place = copy or facts.load
-        if place is None or place.node in seen or not trained or place.conditional:
+        policy = next((model for model in script.loop_models if model.step is one.step), None)
+        copy = _second_copy(script, one.run.module, policy) if policy is not None else None
+        if copy is None or copy.node in seen or copy.conditional or is_elsewhere(copy.node):
             continue
-        if is_elsewhere(place.node):
+        advice = _reference_advice(script, policy) if policy is not None else None
+        if advice is None:
             continue
-        policy = trained[0]
-        same = copy is not None or (
-            isinstance(facts.name, str) and facts.name == policy.facts.name and facts.name
-        )
-        if not same:
-            continue
-        if policy.facts.peft:
-            advice = "Score with `model.disable_adapter()`: the policy's base is the reference"
-        elif not script.method_calls("generate") and not script.imports_package("vllm"):
-            advice = "Compute the reference's log-probabilities once, before training"
-        else:
-            continue
-        seen.add(place.node)
+        seen.add(copy.node)
         yield Finding(
-            script.span(place.node.func),
+            script.span(copy.node.func),
             "a second copy of the weights as reference, for the whole run of the loop",
             advise(advice),
         )
+
+
+def _second_copy(script: Script, frozen: Value, policy: LoopModel) -> Call | None:
+    """The call that made a frozen model of the policy's own weights; None for other models."""
+    copy = script.copy_of(frozen)
+    if copy is not None:
+        return copy
+    facts = script.model_facts(frozen)
+    same = isinstance(facts.name, str) and facts.name and facts.name == policy.facts.name
+    return facts.load if same else None
+
+
+def _reference_advice(script: Script, policy: LoopModel) -> str | None:
+    if policy.facts.peft:
+        return "Score with `model.disable_adapter()`: the policy's base is the reference"
+    if script.method_calls("generate") or script.imports_package("vllm"):
+        return None
+    return "Compute the reference's log-probabilities once, before training"
 
 
 def frozen_models_with_autograd(script: Script) -> Iterator[Finding]:

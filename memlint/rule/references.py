@@ -23,6 +23,23 @@ class Reference(Plain):
     edits: tuple[Edit, ...] = ()
 
 
+class _Binding(Plain):
+    """What an import in force binds: ``bound`` stands for the qualified name ``full``."""
+
+    bound: str
+    full: str
+    is_from: bool
+
+
+def _binding(statement: ast.Import | ast.ImportFrom, alias: ast.alias, full: str) -> _Binding:
+    if isinstance(statement, ast.ImportFrom):
+        return _Binding(alias.asname or alias.name, full, True)
+    if alias.asname:
+        return _Binding(alias.asname, full, False)
+    top = alias.name.split(".")[0]
+    return _Binding(top, top, False)
+
+
 def _reference(
     qualname: str,
     imports: list[ImportEntry],
@@ -36,36 +53,36 @@ def _reference(
     usable: whether an import statement is in force where the name will be used.
     taken: whether the script binds a plain name itself.
     """
-    wanted = canonical(qualname)
+    named = [entry for entry in imports if entry[1].name != "*"]
+    in_force = [_binding(*entry) for entry in named if usable(entry[0])]
+    bound = _bound_already(qualname, in_force, canonical)
+    if bound is not None:
+        return Reference(bound)
     module, _, name = qualname.rpartition(".")
-    through_module: str | None = None
-    bound_elsewhere = False
-    for node, alias, full in imports:
-        if alias.name == "*":
-            continue
-        if not usable(node):
-            bound_elsewhere |= (alias.asname or alias.name) == name
-            continue
-        if isinstance(node, ast.ImportFrom):
-            # A stand-in of the runtime is its original as well, and not the other way round.
-            if canonical(full) == wanted and (stands_in(full) or not stands_in(qualname)):
-                return Reference(alias.asname or alias.name)
-            prefix, bound = full, alias.asname or alias.name
-        elif alias.asname:
-            prefix, bound = full, alias.asname
-        else:
-            prefix = bound = alias.name.split(".")[0]
-        if through_module is None and qualname.startswith(f"{prefix}."):
-            through_module = bound + qualname[len(prefix) :]
-    if through_module is not None:
-        return Reference(through_module)
     if module in ("torch", "torch.nn") or not module:
         # ``import torch`` reads better than ``from torch import bfloat16``.
         top = qualname.split(".")[0]
         return None if taken(top) else Reference(qualname, (AddImport(top),))
-    if taken(name) and not bound_elsewhere:
+    elsewhere = {alias.asname or alias.name for node, alias, _ in named if not usable(node)}
+    if taken(name) and name not in elsewhere:
         return None
     return Reference(name, (AddImport(module, name),))
+
+
+def _bound_already(
+    qualname: str, in_force: list[_Binding], canonical: Callable[[str], str]
+) -> str | None:
+    """What stands for ``qualname`` by the imports in force: its own name before its module's."""
+    wanted = canonical(qualname)
+    for one in in_force:
+        # A stand-in of the runtime is its original as well, and not the other way round.
+        same = one.is_from and canonical(one.full) == wanted
+        if same and (stands_in(one.full) or not stands_in(qualname)):
+            return one.bound
+    for one in in_force:
+        if qualname.startswith(f"{one.full}."):
+            return one.bound + qualname[len(one.full) :]
+    return None
 
 
 def reference_to(script: Script, qualname: str, at: ast.AST) -> Reference | None:

@@ -82,42 +82,33 @@ def _own(function: ast.FunctionDef | ast.Lambda) -> Iterator[ast.AST]:
 def _returns_lists(function: ast.FunctionDef | ast.Lambda) -> bool:
     """Whether all that it returns is a list, to all appearances."""
     if isinstance(function, ast.Lambda):
-        return isinstance(function.body, ast.List | ast.ListComp)
-    nodes = list(_own(function))
-    lists = {
-        target.id
-        for node in nodes
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.ListComp)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    others = {
-        target.id
-        for node in nodes
-        if isinstance(node, ast.Assign) and not isinstance(node.value, ast.List | ast.ListComp)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    returned = [node.value for node in nodes if isinstance(node, ast.Return)]
+        return _is_list(function.body)
+    lists = {name for name, value in _assignments(function) if _is_list(value)}
+    others = {name for name, value in _assignments(function) if not _is_list(value)}
+    returned = [node.value for node in _own(function) if isinstance(node, ast.Return)]
     return bool(returned) and all(
-        isinstance(one, ast.List | ast.ListComp)
-        or (isinstance(one, ast.Name) and one.id in lists - others)
+        _is_list(one) or (isinstance(one, ast.Name) and one.id in lists - others)
         for one in returned
     )
+
+
+def _is_list(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.List | ast.ListComp)
+
+
+def _assignments(function: ast.FunctionDef | ast.Lambda) -> Iterator[tuple[str, ast.expr]]:
+    """The names that a function assigns to, each with what it gets."""
+    for node in _own(function):
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(target, ast.Name) and isinstance(node, ast.Assign):
+                yield target.id, node.value
 
 
 def _rows(function: ast.FunctionDef | ast.Lambda) -> set[str]:
     """The names under which it has what it was given: the parameter, and columns of it."""
     first = next(iter(function.args.posonlyargs + function.args.args), None)
     names = {first.arg} if first is not None else set()
-    names |= {
-        target.id
-        for node in _own(function)
-        if isinstance(node, ast.Assign) and _mentions(node.value, names)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    return names
+    return names | {name for name, value in _assignments(function) if _mentions(value, names)}
 
 
 def _mentions(node: ast.AST, names: set[str]) -> bool:

@@ -25,9 +25,7 @@ def lost_limits(script: Script) -> Iterator[Finding]:
 
 def _lost(script: Script, definition: ast.ClassDef, trainer: str, config: str) -> Iterator[Finding]:
     inside = list(ast.walk(definition))
-    own = {node.attr for node in inside if isinstance(node, ast.Attribute) and _is_bound(node)}
-    own |= {node.name for node in inside if isinstance(node, ast.FunctionDef)}
-    own |= {name.id for statement in definition.body for name in _bound_names(statement)}
+    own = _own_names(definition, inside)
     package = trainer.partition(".")[0]
     for node in inside:
         match node:
@@ -35,13 +33,7 @@ def _lost(script: Script, definition: ast.ClassDef, trainer: str, config: str) -
                 pass
             case _:
                 continue
-        way = script.api.successor(config, attr) if attr not in own else None
-        if (
-            not isinstance(way, Runtime)
-            or script.api.accepts(config, attr) is not False
-            or attr in (script.api.attributes(trainer) or (attr,))
-            or is_guarded(script, node)
-        ):
+        if attr in own or not _was_set(script, trainer, config, attr) or is_guarded(script, node):
             continue
         source = f'getattr(self.args, "{attr}", None)'
         yield Finding(
@@ -50,6 +42,22 @@ def _lost(script: Script, definition: ast.ClassDef, trainer: str, config: str) -
             f"{script.api.target.version(package).version} does not set `{attr}` any more",
             Fix(f"Ask `self.args` for `{attr}`", (ReplaceExpression(script.span(node), source),)),
         )
+
+
+def _own_names(definition: ast.ClassDef, inside: list[ast.AST]) -> set[str]:
+    """The attributes and methods that a class gives itself; ``inside`` are all of its nodes."""
+    own = {node.attr for node in inside if isinstance(node, ast.Attribute) and _is_bound(node)}
+    own |= {node.name for node in inside if isinstance(node, ast.FunctionDef)}
+    return own | {name.id for statement in definition.body for name in _bound_names(statement)}
+
+
+def _was_set(script: Script, trainer: str, config: str, attribute: str) -> bool:
+    """Whether TRL's trainer set a limit of its configuration that is the runtime's now."""
+    return (
+        isinstance(script.api.successor(config, attribute), Runtime)
+        and script.api.accepts(config, attribute) is False
+        and attribute not in (script.api.attributes(trainer) or (attribute,))
+    )
 
 
 def _is_bound(node: ast.Attribute) -> bool:

@@ -26,34 +26,51 @@ _GIVEN = {
 
 def outdated_overrides(script: Script) -> Iterator[Finding]:
     """A ``compute_loss`` that cannot be called as the target's Trainer calls it."""
-    given = {
-        method: parameter
-        for method, parameter in _GIVEN.items()
-        if script.says(f"def {method}(")
-        and (signature := script.api.signature(f"transformers.Trainer.{method}")) is not None
-        and parameter in signature.parameters
-    }
+    given = _given_at_target(script)
     for definition in script.classes if given else ():
-        names = [script.name(base) for base in definition.bases]
-        library = [name for name in names if name and script.api.is_a(name, "transformers.Trainer")]
-        if not library:
-            continue
-        for method in definition.body:
+        library = _library_trainer(script, definition)
+        for method in definition.body if library is not None else ():
             if not isinstance(method, ast.FunctionDef) or method.name not in given:
                 continue
-            parameter, arguments = given[method.name], method.args
-            taken = {one.arg for one in (*arguments.args, *arguments.kwonlyargs)}
-            if parameter in taken or arguments.kwarg is not None:
-                continue
-            if arguments.vararg is not None and method.name != "compute_loss":
-                # The Trainer gives it by position.
+            parameter = given[method.name]
+            if library is None or _takes(method, parameter):
                 continue
             start = script.span(method).start
             yield Finding(
                 Span(start, start + len(f"def {method.name}".encode())),
                 f"`{method.name}` is called with `{parameter}`, which it does not take",
-                _override_fix(script, definition, method, parameter, library[0]),
+                _override_fix(script, definition, method, parameter, library),
             )
+
+
+def _given_at_target(script: Script) -> dict[str, str]:
+    """The methods that the script defines, with what the target's Trainer gives them."""
+    given = {}
+    for method, parameter in _GIVEN.items():
+        if script.says(f"def {method}("):
+            signature = script.api.signature(f"transformers.Trainer.{method}")
+            if signature is not None and parameter in signature.parameters:
+                given[method] = parameter
+    return given
+
+
+def _library_trainer(script: Script, definition: ast.ClassDef) -> str | None:
+    """The library's trainer that a class is made after."""
+    for base in definition.bases:
+        name = script.name(base)
+        if name and script.api.is_a(name, "transformers.Trainer"):
+            return name
+    return None
+
+
+def _takes(method: ast.FunctionDef, parameter: str) -> bool:
+    """Whether a method can be given what the Trainer gives it."""
+    arguments = method.args
+    if parameter in {one.arg for one in (*arguments.args, *arguments.kwonlyargs)}:
+        return True
+    # The Trainer gives it by position, but for ``compute_loss``.
+    by_position = arguments.vararg is not None and method.name != "compute_loss"
+    return by_position or arguments.kwarg is not None
 
 
 def _override_fix(

@@ -313,25 +313,38 @@ def _unscalable_gradients(script: Script, trainer: Trainer) -> Iterator[Finding]
         return
     if trainer.model.quantized is not False or script.off_cuda:
         return
+    dtype = _half_weights(load)
+    if dtype is None or not _scales_gradients(config):
+        return
+    if script.calls_on(trainer.model, "float", "to", "bfloat16"):
+        return
+    yield _refused(
+        script,
+        trainer,
+        dtype.node,
+        "the gradient scaler of `fp16=True` does not take weights in float16",
+        _advice(
+            "Load them in float32, or train in bfloat16: "
+            f"`{dtype.name}=torch.bfloat16`, `bf16=True`"
+        ),
+    )
+
+
+def _scales_gradients(config: Config) -> bool:
+    """Whether torch's gradient scaler certainly runs."""
     mixed = config.setting("fp16")
     if not mixed.given or mixed.value is not True or mixed.by_default:
-        return
-    if any(config.setting(name).given is not False for name in ("deepspeed", "fsdp", "use_cpu")):
-        # These keep weights of their own in float32, or scale otherwise.
-        return
+        return False
+    # These keep weights of their own in float32, or scale otherwise.
+    others = ("deepspeed", "fsdp", "use_cpu")
+    return all(config.setting(name).given is False for name in others)
+
+
+def _half_weights(load: Call) -> Setting | None:
+    """What loads a model in float16."""
     for name in ("dtype", "torch_dtype"):
         dtype = load.setting(name)
-        half = dtype.symbol == "torch.float16" or dtype.symbol == "torch.half"
-        if dtype.given is True and (half or dtype.value == "float16"):
-            if script.calls_on(trainer.model, "float", "to", "bfloat16"):
-                return
-            yield _refused(
-                script,
-                trainer,
-                dtype.node,
-                "the gradient scaler of `fp16=True` does not take weights in float16",
-                _advice(
-                    "Load them in float32, or train in bfloat16: "
-                    f"`{name}=torch.bfloat16`, `bf16=True`"
-                ),
-            )
+        half = dtype.symbol in ("torch.float16", "torch.half") or dtype.value == "float16"
+        if dtype.given is True and half:
+            return dtype
+    return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from memlint.rule import (
     COMPARED,
@@ -26,6 +26,7 @@ from memlint.rule import (
     Runtime,
     Script,
     Span,
+    Successor,
     Symbol,
 )
 from memlint.rule.migration.removal import fitness
@@ -96,43 +97,55 @@ def _attribute(
     if attributes is not None and node.attr in attributes:
         return
     way = script.api.successor(f"{owner}.{node.attr}")
-    if attributes is None and way is None:
+    if way is not None:
+        fix = _member_fix(script, node, way)
+    elif attributes is not None and value is not None:
+        fix = _option_fix(script, node, value, owner, attributes)
+    else:
         # Where the tables have no list of methods, those written down as gone are known.
         return
-    if isinstance(way, Replace) and way.qualname.rpartition(".")[2] == node.attr:
-        # A function of the library by that name: the class may well have taken it over.
+    if fix is None or is_guarded(script, node):
         return
-    if way is None:
-        option = script.api.successor(owner, node.attr)
-        history = script.api.history(owner, node.attr)
-        if history is None or attributes is None or is_guarded(script, node):
-            return
-        if value is None or (
-            isinstance(option, Runtime) and _is_assigned(script, value, node.attr)
-        ):
-            return
-        note = getattr(option, "note", "")
-        new = getattr(option, "parameter", None)
-        fix = Fix(note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
-        if isinstance(option, Rename) and option.source == "{value}" and new in (attributes or ()):
-            edit = RenameAttribute(script.span(node), option.parameter)
-            fix = Fix(f"Read `{new}`", (edit,))
-        else:
-            fix = _asked_of_value(script, node, owner) or _told(script, node, value) or fix
-    elif is_guarded(script, node):
-        return
-    else:
-        calls = script.method_calls(node.attr)
-        call = next((one for one in calls if one.node.func is node), None)
-        fix = (
-            _target_mode(script, node, call)
-            if node.attr == "as_target_tokenizer"
-            else _attribute_fix(script, node, way, call)
-        ) or Fix(way.note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
     if value is None and fix.edits:
         # It may be a tokenizer of another library, which cannot be called.
         fix = fix._replace(applicability=Applicability.UNSAFE)
     yield _finding(script, node, owner, fix)
+
+
+def _member_fix(script: Script, node: ast.Attribute, way: Successor) -> Fix | None:
+    """What takes the place of a method or an attribute; None where the class may have it."""
+    if isinstance(way, Replace) and way.qualname.rpartition(".")[2] == node.attr:
+        # A function of the library by that name: the class may well have taken it over.
+        return None
+    calls = script.method_calls(node.attr)
+    call = next((one for one in calls if one.node.func is node), None)
+    if node.attr == "as_target_tokenizer":
+        fix = _target_mode(script, node, call)
+    else:
+        fix = _attribute_fix(script, node, way, call)
+    return fix or _without(node, way.note)
+
+
+def _option_fix(
+    script: Script, node: ast.Attribute, value: Object, owner: str, attributes: Collection[str]
+) -> Fix | None:
+    """How to read an option that the configuration had once; None where it never had it, or the
+    script itself gives it."""
+    if script.api.history(owner, node.attr) is None:
+        return None
+    option = script.api.successor(owner, node.attr)
+    if isinstance(option, Runtime) and _is_assigned(script, value, node.attr):
+        return None
+    if isinstance(option, Rename) and option.source == "{value}" and option.parameter in attributes:
+        edit = RenameAttribute(script.span(node), option.parameter)
+        return Fix(f"Read `{option.parameter}`", (edit,))
+    note = option.note if option is not None else ""
+    asked = _asked_of_value(script, node, owner)
+    return asked or _told(script, node, value) or _without(node, note)
+
+
+def _without(node: ast.Attribute, note: str) -> Fix:
+    return Fix(note or f"Do without `{node.attr}`", (), Applicability.DISPLAY)
 
 
 def _finding(script: Script, node: ast.Attribute, owner: str, fix: Fix | None) -> Finding:
