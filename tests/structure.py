@@ -134,7 +134,7 @@ def measure(root: Path) -> Measured:
         if name.startswith("memlint_rules."):
             stem = path.stem
             if stem.startswith("mem") and stem[3:6].isdigit():
-                rule_lines[stem] = lines[name]
+                rule_lines[name] = lines[name]
             for node in ast.walk(tree):
                 if isinstance(node, ast.Attribute):
                     spelled = ast.unparse(node)

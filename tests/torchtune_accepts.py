@@ -13,8 +13,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from memlint_rules.recipes.torchtune import CHECKS
-
 from memlint.fix.fixpoint import fix_source
 from memlint.fix.recipes import apply_recipe_edits
 from memlint.recipes.document import DocumentError
@@ -22,6 +20,7 @@ from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import read_recipe
 from memlint.rule import Level
 from memlint.rule.findings import Violation
+from memlint.rule.registry import recipe_check, recipe_rules
 from memlint.source import Source
 
 
@@ -31,7 +30,8 @@ def check(source: Source) -> list[Violation]:
     assert recipe is not None
     return [
         Violation(code, code, each.level or Level.WASTE, each.span, each.message, each.fix)
-        for code, found in CHECKS.items()
+        for code, *_ in recipe_rules()
+        if (found := recipe_check(code, recipe.kind)) is not None
         for each in found(recipe)
     ]
 

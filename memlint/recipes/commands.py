@@ -119,7 +119,8 @@ def recipe_of(source: Source, command: Command, base: Recipe | None) -> Recipe |
         return None
     name = name_of(command)
     complete = command.recipe is None and not command.has_unknown_arguments
-    return Recipe(source, document, kind, base=base, complete=complete, name=name)
+    config = command.recipe or "" if base is None else ""
+    return Recipe(source, document, kind, base=base, complete=complete, name=name, config=config)
 
 
 def _is_trl(base: Recipe, kind: Kind) -> bool:

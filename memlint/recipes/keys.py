@@ -1,8 +1,8 @@
 """Keys and components of a recipe that no release of its program takes, or not any more.
 
-The recipe does not say for which release it is. A key is named where the newest release refuses or
+A key is named where the project's release of the program, else the newest one, refuses or
 deprecates it, where it went with a release, or where it is none of any release's and nearly one of
-the newest's: a slip of the pen, not a key of a program of the user's own.
+that one's: a slip of the pen, not a key of a program of the user's own.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ class KeyProblem(NamedTuple):
 
 
 def key_problems(recipe: Recipe) -> Iterator[KeyProblem]:
-    """The keys at the top, and the components, that the newest release does not take."""
+    """The keys at the top, and the components, that the recipe's release does not take."""
     from memlint.recipes import schemas
 
     name = _NAMES.get(recipe.kind)
-    known = schemas.known_keys(name) if name is not None else None
+    release = recipe.release
+    known = schemas.known_keys(name, release) if name is not None else None
     if name is None or known is None:
         return
     program = f"{recipe.kind.value} {known.version}"
@@ -61,23 +62,23 @@ def key_problems(recipe: Recipe) -> Iterator[KeyProblem]:
         if option.value in (None, False, "") or option.value == []:
             continue  # it asks for nothing
         if key in known.refused:
-            yield KeyProblem(option, Status.REFUSED, program, "", _instead(name, key))
+            yield KeyProblem(option, Status.REFUSED, program, "", _instead(name, release, key))
         elif key in known.deprecated:
-            yield KeyProblem(option, Status.DEPRECATED, program, "", _instead(name, key))
+            yield KeyProblem(option, Status.DEPRECATED, program, "", _instead(name, release, key))
         elif key not in known.names and not _is_inherited(known.inherits, key):
-            since = schemas.removed_in(name, None, key)
-            instead = _instead(name, key) or ("" if since else _alike(key, known.names))
+            since = schemas.removed_in(name, release, key)
+            instead = _instead(name, release, key) or ("" if since else _alike(key, known.names))
             if since or instead:
                 yield KeyProblem(option, unknown, program, since or "", instead)
     if recipe.kind is Kind.TORCHTUNE:
         yield from _components(recipe, program)
 
 
-def component_takes(path: str, name: str = "") -> bool:
+def component_takes(path: str, name: str = "", release: str | None = None) -> bool:
     """Whether torchtune has the component, with a parameter of this name if one is given."""
     from memlint.recipes import schemas
 
-    keys = schemas.component_keys(path)
+    keys = schemas.component_keys(path, release)
     return keys is not None and (not name or name in keys.names)
 
 
@@ -90,9 +91,9 @@ def _components(recipe: Recipe, program: str) -> Iterator[KeyProblem]:
         if not path.startswith("torchtune."):
             continue
         option = recipe.option(f"{section}._component_")
-        keys = schemas.component_keys(path)
+        keys = schemas.component_keys(path, recipe.release)
         if keys is None:
-            near = schemas.nearest_component(path) or ""
+            near = schemas.nearest_component(path, recipe.release) or ""
             if _is_slip(path, near):
                 yield KeyProblem(option, Status.REFUSED, program, "", near)
             continue
@@ -115,10 +116,10 @@ def _is_slip(path: str, known: str) -> bool:
     )
 
 
-def _instead(name: str, key: str) -> str:
+def _instead(name: str, release: str | None, key: str) -> str:
     from memlint.recipes import schemas
 
-    found = schemas.replacement(name, None, key)
+    found = schemas.replacement(name, release, key)
     if found is None:
         return ""
     return f"{found.key}: {found.value}" if found.value else found.key

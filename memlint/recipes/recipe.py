@@ -78,8 +78,9 @@ class Recipe:
     """A recipe that was read, of a known kind.
 
     base: the recipe below it, for the flags of a command. complete: what neither says is not
-    given; otherwise it is unknown. name: what the command calls what it starts. overridden: paths
-    that every command that is known to run the recipe sets anew.
+    given; otherwise it is unknown. name, config: what the command calls what it starts, and the
+    recipe that it names and that is not at hand. overridden: paths that every command that is known
+    to run the recipe sets anew. release: that of its program; None where the newest one is meant.
     """
 
     def __init__(
@@ -91,19 +92,30 @@ class Recipe:
         base: Recipe | None = None,
         complete: bool = True,
         name: str = "",
+        config: str = "",
         overridden: frozenset[str] = frozenset(),
+        release: str | None = None,
     ) -> None:
         self.source = source
         self.document = document
         self.kind = kind
         self.base = base
         self.name = name
+        self.config = config
+        self.release = release
         self._complete = complete or base is not None
         self._overridden = overridden
 
     def run_with(self, overridden: frozenset[str]) -> Recipe:
         """The same recipe where commands set some paths anew."""
-        return Recipe(self.source, self.document, self.kind, overridden=overridden)
+        return Recipe(
+            self.source, self.document, self.kind, overridden=overridden, release=self.release
+        )
+
+    @property
+    def is_of_program(self) -> bool:
+        """Whether what is not at hand is a recipe that torchtune ships: it is named and no path."""
+        return bool(self.config) and not self.config.endswith((".yaml", ".yml"))
 
     @property
     def overridden(self) -> frozenset[str]:

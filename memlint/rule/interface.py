@@ -21,6 +21,15 @@ from memlint.api.successors import (
     Runtime,
     Successor,
 )
+from memlint.recipes.facts import (
+    DEFAULT_LENGTH,
+    can_pack,
+    is_adapter,
+    is_on,
+    is_sharded,
+    takes_images,
+    trains,
+)
 from memlint.recipes.keys import KeyProblem, component_takes, key_problems
 from memlint.recipes.keys import Status as KeyStatus
 from memlint.recipes.kinds import Kind as RecipeKind
@@ -88,6 +97,7 @@ from memlint.rule.padding import (
 )
 from memlint.rule.page import Example, Page, read_page
 from memlint.rule.recipe_changes import remove_key, rename_key, set_key
+from memlint.rule.recipe_keys import KEYED, finding_of_key
 from memlint.rule.references import Reference, reference_to
 from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
 from memlint.rule.triggers import COMPARED, LIBRARIES, PACKAGES
@@ -154,7 +164,9 @@ __all__ = [
     "CHECKPOINTING_OPTIONS",
     "COMPARED",
     "DEEPSPEED",
+    "DEFAULT_LENGTH",
     "DIFFUSION",
+    "KEYED",
     "LEARNED_PROMPTS",
     "LIBRARIES",
     "MEASURES",
@@ -261,16 +273,21 @@ __all__ = [
     "call_after_load",
     "call_after_trainer",
     "call_beside",
+    "can_pack",
     "colocated_engines",
     "colocates_vllm",
     "component_takes",
+    "finding_of_key",
     "fix",
     "float32_loads",
     "frozen_models_with_autograd",
     "full_precision_loops",
     "fuse_trainers_loss",
     "fuse_trl_loss",
+    "is_adapter",
     "is_guarded",
+    "is_on",
+    "is_sharded",
     "is_switched_off",
     "key_problems",
     "larger_evaluation_loops",
@@ -290,7 +307,9 @@ __all__ = [
     "set_option",
     "share_of_padding",
     "share_prompts",
+    "takes_images",
     "together",
+    "trains",
     "unchecked_loops",
     "unless_switched_off",
     "upcast_models",

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.rule import Rule
+    from memlint.recipes.kinds import Kind
+    from memlint.recipes.recipe import Recipe
+    from memlint.rule import Finding, Rule
 
+# The folder of checks of recipes; those of scripts are in the others.
+RECIPES = "recipes"
 UNUSED_SUPPRESSION = "MEM001"
 UNUSED_NAME = "unused-suppression"
 UNUSED_WHY = (
@@ -43,17 +47,35 @@ class Choice(NamedTuple):
 @cache
 def known_rules() -> tuple[RuleId, ...]:
     """Every rule by its file's name, in the order of codes."""
-    found = []
-    folder = rules_folder()
-    groups = [entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != "_"]
-    for group in groups:
-        for file in os.listdir(os.path.join(folder, group)):
-            stem, suffix = os.path.splitext(file)
-            code, _, name = stem.partition("_")
-            if suffix == ".py" and code[:3] == "mem" and len(code) == 6 and code[3:].isdigit():
-                module = f"memlint_rules.{group}.{stem}"
-                found.append(RuleId(code.upper(), name.replace("_", "-"), module))
+    groups = [entry.name for entry in os.scandir(rules_folder()) if entry.is_dir()]
+    found = [each for group in groups if group != RECIPES for each in _files(group)]
     return tuple(sorted(found))
+
+
+@cache
+def recipe_rules() -> tuple[RuleId, ...]:
+    """The files that hold checks of recipes, by the code of the rule whose fault they find."""
+    return tuple(sorted(_files(RECIPES)))
+
+
+def recipe_check(code: str, kind: Kind) -> Callable[[Recipe], Iterable[Finding]] | None:
+    """What finds the fault of a code in a recipe of ``kind``; None where nothing does."""
+    for rule_id in recipe_rules():
+        if rule_id.code == code:
+            checks: dict[Kind, Callable[[Recipe], Iterable[Finding]]]
+            checks = importlib.import_module(rule_id.module).CHECKS
+            return checks.get(kind)
+    return None
+
+
+def _files(group: str) -> Iterable[RuleId]:
+    """The files of a folder that are called by a code."""
+    for file in os.listdir(os.path.join(rules_folder(), group)):
+        stem, suffix = os.path.splitext(file)
+        code, _, name = stem.partition("_")
+        if suffix == ".py" and code[:3] == "mem" and len(code) == 6 and code[3:].isdigit():
+            module = f"memlint_rules.{group}.{stem}"
+            yield RuleId(code.upper(), name.replace("_", "-"), module)
 
 
 @cache

@@ -8,7 +8,6 @@ other programs are asked in their own words by ``memlint_rules.recipes``.
 from __future__ import annotations
 
 import ast
-import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -28,6 +27,7 @@ from memlint.rule.edits import (
     SetKeyword,
 )
 from memlint.rule.findings import Applicability, Fix, Level, Violation
+from memlint.rule.registry import recipe_check
 from memlint.run.around import Around
 from memlint.run.command_lines import commands_of
 from memlint.run.engine import (
@@ -59,13 +59,6 @@ NO_RECIPE = (
 Check = Callable[[Source], list[Violation]]
 # What a fix names that only a Python program can call.
 _FULL_PRECISION = "MEM402"
-_WORDS_OF = {
-    Kind.TORCHTUNE: "torchtune",
-    Kind.LLAMA_FACTORY: "llama_factory",
-    Kind.AXOLOTL: "axolotl",
-    Kind.ACCELERATE: "accelerate",
-    Kind.DEEPSPEED: "deepspeed",
-}
 _LOWERED = frozenset({Kind.TRL, Kind.ALIGNMENT_HANDBOOK})
 _OF_PROGRAMS = re.compile(r"memlint_runtime|`\w+\([\w.]*(?:trainer|model)\b")
 
@@ -223,21 +216,21 @@ def _in_own_words(
     on_error: OnError | None,
 ) -> list[Violation]:
     """What is found in a recipe that no Python stands for."""
-    files = (_WORDS_OF[recipe.kind], "keys")
-    checks = [importlib.import_module(f"memlint_rules.recipes.{each}").CHECKS for each in files]
     violations: list[Violation] = []
     for rule in rules:
         if rule.on_request and by_code is not None and rule.code not in by_code:
             continue
-        for check in [each[rule.code] for each in checks if rule.code in each]:
-            try:
-                violations += [violation_of(rule, each) for each in check(recipe)]
-            except (RecursionError, MemoryError):
+        check = recipe_check(rule.code, recipe.kind)
+        if check is None:
+            continue
+        try:
+            violations += [violation_of(rule, each) for each in check(recipe)]
+        except (RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            if on_error is None:
                 raise
-            except Exception as error:
-                if on_error is None:
-                    raise
-                on_error(rule, error)
+            on_error(rule, error)
     return hints_as_advice(violations, by_code)
 
 

@@ -1,0 +1,96 @@
+"""What a recipe trains, in the same words for all programs.
+
+Each program says it with keys of its own: torchtune by components, axolotl and LLaMA-Factory by
+switches. What is asked here is what checks of several faults, or of several programs, need.
+Source: the recipes and the configuration schemas of the three programs.
+"""
+
+from __future__ import annotations
+
+from memlint.recipes.keys import component_takes
+from memlint.recipes.kinds import Kind
+from memlint.recipes.recipe import UNKNOWN, Recipe
+
+# What only a recipe of torchtune that shards over several devices has.
+_SHARDING = (
+    "fsdp_cpu_offload", "fsdp_reshard_after_forward", "custom_sharded_layers",
+    "tensor_parallel_dim", "data_parallel_shard_dim", "data_parallel_replicate_dim",
+)  # fmt: skip
+_ADAPTERS = ("lora_", "qlora_", "dora_", "qdora_")
+# Recipes of torchtune whose data sets cannot be packed.
+_PAIRS_OR_PROMPTS = ("dpo", "ppo", "grpo")
+_IMAGES = {
+    Kind.AXOLOTL: ("processor_type",),
+    Kind.LLAMA_FACTORY: ("image_max_pixels", "video_max_pixels", "media_dir"),
+}
+# What a pack or a row may hold where a recipe names no length.
+DEFAULT_LENGTH = 2048
+_TEXT_COLLATOR = "torchtune.data.padded_collate_sft"
+
+
+def is_on(recipe: Recipe, *paths: str) -> bool:
+    """Whether one of the switches is definitely on."""
+    return any(recipe.option(path).is_value(True) for path in paths)
+
+
+def trains(recipe: Recipe) -> bool:
+    """Whether the recipe trains on GPUs with layers of the program's own."""
+    match recipe.kind:
+        case Kind.TORCHTUNE:
+            return recipe.has("optimizer") and recipe.has("model") and not recipe.is_off_cuda
+        case Kind.LLAMA_FACTORY:
+            return is_on(recipe, "do_train") and not is_on(recipe, "use_unsloth")
+        case Kind.AXOLOTL:
+            return recipe.has("base_model")
+    return False
+
+
+def is_adapter(recipe: Recipe) -> bool:
+    """Whether a recipe of torchtune or axolotl freezes the model's weights beside adapters."""
+    if recipe.kind is Kind.AXOLOTL:
+        return bool(recipe.option("adapter").value)
+    builder = recipe.component("model").rpartition(".")[2]
+    if not builder and recipe.name:
+        return "lora" in recipe.name
+    return builder.startswith(_ADAPTERS) or "_lora_" in builder
+
+
+def is_sharded(recipe: Recipe) -> bool:
+    """Whether weights or optimizer states are spread over several GPUs."""
+    if recipe.kind is not Kind.TORCHTUNE:
+        return any(recipe.has(key) for key in ("deepspeed", "fsdp", "fsdp_config"))
+    if recipe.name:
+        return "distributed" in recipe.name
+    return any(recipe.has(key) for key in _SHARDING)
+
+
+def takes_images(recipe: Recipe) -> bool:
+    """Whether images may go into the model."""
+    if recipe.kind is not Kind.TORCHTUNE:
+        keys = _IMAGES.get(recipe.kind, ())
+        return any(recipe.has(key) for key in keys) or is_on(recipe, "is_multimodal", "mm")
+    model = f"{recipe.component('model')} {recipe.config}"
+    return (
+        "vision" in model
+        or ".clip." in model
+        or "multimodal" in recipe.component("dataset")
+        # What stands for the tokenizer of a model with a vision tower.
+        or recipe.component("tokenizer").endswith("_transform")
+        or recipe.option("checkpointer.model_type").is_value("LLAMA3_VISION")
+    )
+
+
+def can_pack(recipe: Recipe) -> bool:
+    """Whether torchtune definitely packs the recipe's data set where it is told to.
+
+    It refuses images, pairs of answers and prompts for online methods; data sets of the user's own
+    and their collators are not known.
+    """
+    if takes_images(recipe) or any(word in recipe.name for word in _PAIRS_OR_PROMPTS):
+        return False
+    dataset, collator = recipe.option("dataset._component_"), recipe.option("collate_fn")
+    if UNKNOWN in (dataset.value, collator.value) and not recipe.is_of_program:
+        return False
+    if collator.value not in (None, UNKNOWN, _TEXT_COLLATOR):
+        return False
+    return dataset.value is UNKNOWN or component_takes(str(dataset.value), "packed", recipe.release)

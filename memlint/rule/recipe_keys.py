@@ -1,0 +1,31 @@
+"""What is said of a key that its program does not take."""
+
+from __future__ import annotations
+
+from memlint.recipes.keys import KeyProblem, Status
+from memlint.recipes.kinds import Kind
+from memlint.recipes.recipe import Recipe
+from memlint.rule.findings import Finding, Level
+from memlint.rule.kit import advise, fix
+from memlint.rule.recipe_changes import rename_key
+
+# The programs whose keys the tables hold.
+KEYED = (Kind.TORCHTUNE, Kind.AXOLOTL, Kind.LLAMA_FACTORY)
+
+
+def finding_of_key(recipe: Recipe, problem: KeyProblem, does: str, level: Level | None) -> Finding:
+    """A finding at the key. does: what the program does with it, as ``deprecates``."""
+    option = problem.option
+    name = option.key if option.key != "_component_" else str(option.value)
+    message = f"{problem.program} {does} `{name}`"
+    if problem.since:
+        message += f" (gone since {problem.since})"
+    if not problem.instead:
+        return Finding(option.span, message, advise(f"Remove `{name}`"), level)
+    words = f"Write `{problem.instead}` instead of `{name}`"
+    is_slip = not problem.since and ":" not in problem.instead and name == option.key
+    if is_slip and problem.status is not Status.DEPRECATED:
+        # The option takes effect where it had none before.
+        edits = rename_key(recipe, option.path, problem.instead)
+        return Finding(option.span, message, fix(words, edits, unsafe=True), level)
+    return Finding(option.span, message, advise(words), level)

@@ -1,0 +1,100 @@
+"""Padding where several samples could share a row.
+
+Source: the data sets of torchtune, which refuse to pack images and pairs of answers; the schemas of
+axolotl and LLaMA-Factory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    DEFAULT_LENGTH,
+    Edit,
+    Finding,
+    Level,
+    Recipe,
+    RecipeKind,
+    can_pack,
+    fix,
+    is_on,
+    set_key,
+    takes_images,
+    together,
+    trains,
+)
+
+_FLASH = ("flash_attention", "flex_attention", "xformers_attention", "s2_attention")
+
+
+def _torchtune(recipe: Recipe) -> Iterator[Finding]:
+    packed, batch = recipe.option("dataset.packed"), recipe.option("batch_size").value
+    if not trains(recipe) or not packed.is_value(False) or not isinstance(batch, int):
+        return
+    if not can_pack(recipe):
+        return
+    edits = set_key(recipe, "dataset.packed", "True")
+    message = "Set `packed: true`"
+    if recipe.option("tokenizer.max_seq_len").value is None:
+        edits = together(edits, set_key(recipe, "tokenizer.max_seq_len", str(DEFAULT_LENGTH)))
+        message += f" and `max_seq_len: {DEFAULT_LENGTH}`, the length of a pack"
+    yield Finding(
+        packed.span,
+        "`packed: false` pads every sample of a batch to the longest one"
+        if batch > 1
+        else "trains one unpacked sample at a time: short samples leave the GPU idle",
+        fix(message, edits, unsafe=True),
+        None if batch > 1 else Level.HINT,
+    )
+
+
+def _axolotl(recipe: Recipe) -> Iterator[Finding]:
+    if any(recipe.has(key) for key in ("rl", "reward_model", "process_reward_model")):
+        return
+    if not recipe.has("datasets"):
+        return
+    keeps_apart = _attends_by_document(recipe)
+    edits = set_key(recipe, "sample_packing", "True") if keeps_apart else None
+    message = "Set `sample_packing: true`"
+    if edits is None:
+        message += " with `attn_implementation: flash_attention_2`, which keeps documents apart"
+    yield from _padded(recipe, "sample_packing", "micro_batch_size", message, edits)
+
+
+def _attends_by_document(recipe: Recipe) -> bool:
+    """Whether attention keeps packed documents apart."""
+    implementation = recipe.option("attn_implementation").value
+    flash = isinstance(implementation, str) and implementation.startswith(("flash", "flex"))
+    return flash or is_on(recipe, *_FLASH)
+
+
+def _llama_factory(recipe: Recipe) -> Iterator[Finding]:
+    if not trains(recipe) or not recipe.option("stage").is_value("sft"):
+        return
+    if is_on(recipe, "neat_packing"):
+        return
+    edits = together(set_key(recipe, "packing", "True"), set_key(recipe, "neat_packing", "True"))
+    message = "Set `packing: true` and `neat_packing: true`"
+    yield from _padded(recipe, "packing", "per_device_train_batch_size", message, edits)
+
+
+def _padded(
+    recipe: Recipe, switch: str, size: str, message: str, edits: tuple[Edit, ...] | None
+) -> Iterator[Finding]:
+    """A batch of several samples whose ``switch`` for packing is off, or not given."""
+    packing, batch = recipe.option(switch), recipe.option(size)
+    if takes_images(recipe) or packing.value not in (False, None):
+        return
+    if isinstance(batch.value, int) and batch.value >= 2:
+        yield Finding(
+            packing.span if packing.given else batch.span,
+            f"pads every sample to the longest of {batch.value}: nothing is packed",
+            fix(message, edits, unsafe=True),
+        )
+
+
+CHECKS = {
+    RecipeKind.TORCHTUNE: _torchtune,
+    RecipeKind.AXOLOTL: _axolotl,
+    RecipeKind.LLAMA_FACTORY: _llama_factory,
+}

@@ -1,0 +1,27 @@
+"""Keys at which the program stops: LLaMA-Factory at any that it does not know.
+
+Source: the tables of the programs' releases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import (
+    KEYED,
+    Finding,
+    KeyStatus,
+    Level,
+    Recipe,
+    finding_of_key,
+    key_problems,
+)
+
+
+def _removed(recipe: Recipe) -> Iterator[Finding]:
+    for problem in key_problems(recipe):
+        if problem.status is KeyStatus.REFUSED:
+            yield finding_of_key(recipe, problem, "does not take", Level.ERROR)
+
+
+CHECKS = dict.fromkeys(KEYED, _removed)
