@@ -49,9 +49,6 @@ def run_forked(job: Job, script: Path, checkout: Path, result: Path, fp32: bool)
 
 def _run(job: Job, script: Path, checkout: Path, fp32: bool) -> dict[str, Any]:
     os.chdir(checkout / job.folder)
-    for name, content in job.files.items():
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_text(content, encoding="utf-8")
     sys.argv = [str(script), *job.arguments]
     sys.path[:0] = [str(script.parent), os.getcwd()]
     warnings.simplefilter("ignore")
@@ -60,7 +57,7 @@ def _run(job: Job, script: Path, checkout: Path, fp32: bool) -> dict[str, Any]:
     ended: dict[str, Any] = {"ok": True}
     try:
         stand_ins.install(job, str(checkout), progress, fp32=fp32)
-        runpy.run_path(str(script), run_name="__main__")
+        runpy.run_path(str(script), {"print": progress.print}, run_name="__main__")
     except SystemExit as end:
         if end.code not in (None, 0):
             ended = {"ok": False, "error": f"SystemExit: {end.code}"}
@@ -68,7 +65,7 @@ def _run(job: Job, script: Path, checkout: Path, fp32: bool) -> dict[str, Any]:
         pass
     except BaseException as error:
         ended = _failure(error, str(script))
-    return {**ended, "steps": progress.steps, "losses": progress.losses}
+    return {**ended, **progress.seen()}
 
 
 def _failure(error: BaseException, script: str) -> dict[str, Any]:

@@ -17,6 +17,9 @@ class Job(NamedTuple):
     files: texts to write below the working folder, by path. rows: length of every data set.
     folder: the working folder, in the checkout. chat_template: whether tokenizers come with one, as
     those of instruction-tuned models do.
+    text: the script itself, where it stands in no checkout. exact: keep what the script says of
+    batches, precision and optimizer, which else become small and fp32. select: the rules whose
+    fixes are applied; all, if it is empty.
     """
 
     repository: str
@@ -28,6 +31,9 @@ class Job(NamedTuple):
     files: dict[str, str]
     rows: int
     chat_template: bool
+    text: str = ""
+    exact: bool = False
+    select: str = ""
 
     @property
     def name(self) -> str:

@@ -40,7 +40,10 @@ OWN = "memlint/tests"
 
 
 class Run(NamedTuple):
-    """How one text ended. steps: optimizer steps taken; losses: one a step or a backward pass."""
+    """How one text ended. steps: optimizer steps taken; losses: one a step or a backward pass.
+
+    norms: of all gradients, before each step. printed: the numbers that the script itself printed.
+    """
 
     ok: bool
     steps: int
@@ -49,6 +52,8 @@ class Run(NamedTuple):
     source: str = ""
     deepest: str = ""
     text: str = ""
+    norms: Sequence[float] = ()
+    printed: Sequence[float] = ()
 
     @property
     def two_steps(self) -> bool:
@@ -71,7 +76,7 @@ class Settings(NamedTuple):
 
 def run_job(job: Job, settings: Settings) -> dict[str, Run]:
     """Every stage of ``job``; a stage that changes nothing has the result of the first."""
-    return {name: _stage(job, fix, settings) for name, fix in STAGES.items()}
+    return {name: run_stage(job, fix, settings) for name, fix in STAGES.items()}
 
 
 def losses_agree(job: Job, runs: dict[str, Run], settings: Settings) -> bool | None:
@@ -84,7 +89,7 @@ def losses_agree(job: Job, runs: dict[str, Run], settings: Settings) -> bool | N
         return None
     if _close(before.losses, safe.losses):
         return True
-    exact = [_stage(job, fix, settings, fp32=True) for fix in (STAGES["before"], STAGES["safe"])]
+    exact = [run_stage(job, fix, settings, fp32=True) for fix in (STAGES["before"], STAGES["safe"])]
     return _close(*(run.losses for run in exact))
 
 
@@ -94,10 +99,13 @@ def _close(one: Sequence[float], other: Sequence[float]) -> bool:
     )
 
 
-def _stage(job: Job, fix: tuple[str, ...] | None, settings: Settings, *, fp32: bool = False) -> Run:
+def run_stage(
+    job: Job, fix: tuple[str, ...] | None, settings: Settings, *, fp32: bool = False
+) -> Run:
+    """Fix a copy of ``job`` with these options of ``memlint fix`` (None: not at all) and run it."""
     with tempfile.TemporaryDirectory(prefix="two-steps-") as scratch:
         copy = Path(scratch).resolve() / "checkout"
-        _copy(_checkout(job, settings), copy, job.script)
+        _write(job, copy, settings)
         script = copy / job.script
         if fix is not None:
             problem = _fix(script, fix, copy)
@@ -115,6 +123,34 @@ def _stage(job: Job, fix: tuple[str, ...] | None, settings: Settings, *, fp32: b
             settings.cache.mkdir(parents=True, exist_ok=True)
             kept.write_text(json.dumps(result._asdict()), encoding="utf-8")
         return result
+
+
+def fixed_text(job: Job, fix: tuple[str, ...]) -> str:
+    """What these options of ``memlint fix`` make of a job with a text of its own."""
+    with tempfile.TemporaryDirectory(prefix="two-steps-") as scratch:
+        folder = Path(scratch).resolve() / "checkout"
+        _write_own(job, folder)
+        script = folder / job.script
+        problem = _fix(script, ("--select", job.select, *fix), folder)
+        if problem:
+            raise ValueError(problem)
+        return script.read_text(encoding="utf-8")
+
+
+def _write(job: Job, to: Path, settings: Settings) -> None:
+    if not job.text:
+        _copy(_checkout(job, settings), to, job.script)
+    _write_own(job, to)
+
+
+def _write_own(job: Job, to: Path) -> None:
+    if job.text:
+        to.mkdir()
+        (to / job.script).write_text(job.text, encoding="utf-8")
+    for name, content in job.files.items():
+        path = to / job.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
 
 
 def _checkout(job: Job, settings: Settings) -> Path:

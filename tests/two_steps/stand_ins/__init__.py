@@ -43,7 +43,7 @@ def install(job: Job, checkout: str, progress: Progress, *, fp32: bool) -> None:
     replace_models(fp32)
     replace_adapters()
     replace_tokenizers(has_chat_template=job.chat_template)
-    shorten_trainers()
+    shorten_trainers(exact=job.exact)
     replace_hub()
     move_to_cpu()
     add_notebook_names()

@@ -173,6 +173,8 @@ def replace_models(fp32: bool) -> None:
         for label in ("num_labels", "id2label", "label2id", "problem_type"):
             if label in kw:
                 setattr(config, label, kw[label])
+        if kw.get("attn_implementation") in ("eager", "sdpa"):
+            config._attn_implementation = kw["attn_implementation"]
         torch.manual_seed(0)
         wanted = kw.get("dtype", kw.get("torch_dtype"))
         model = make()
