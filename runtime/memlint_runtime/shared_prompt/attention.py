@@ -1,6 +1,7 @@
 """Attention over a prefix tree: which path takes it, and the one function that all models call.
 
 joined   CPU, and CUDA in half precision; neither window nor soft cap; no memory but the output.
+         Sinks join as one more term of the merged log-sum-exp; the other paths take them too.
 flex     CUDA; all of these; a block mask.
 chunked  anywhere; all of these; one chunk's mask. Exact and slow.
 dense    anywhere; all of these; a T x T mask: the oracle, for tests.
@@ -91,11 +92,13 @@ class TreeAttention:
         scale: float,
         window: int | None = None,
         softcap: float | None = None,
+        sinks: Tensor | None = None,
         outside: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
         """Each token over its row's tokens up to itself, `[T, H, value's D]`.
 
-        outside: keys and values `[P, K, D]` of the outside prefix, where there is one.
+        sinks: `[H]`, a score for each head that takes weight and gives no value. outside: keys and
+        values `[P, K, D]` of the outside prefix, where there is one.
         """
         if window is not None and self.span <= window:
             window = None
@@ -121,6 +124,7 @@ class TreeAttention:
                 scale=scale,
                 prefix_key_PKD=key_PKD,
                 prefix_value_PKD=None if value_PKD is None else _widen(value_PKD, missing),
+                sinks_H=sinks,
             )
             return out[..., : value_TKD.shape[-1]]
         if path == "chunked":
@@ -132,6 +136,7 @@ class TreeAttention:
                 scale=scale,
                 window=window,
                 softcap=softcap,
+                sinks_H=sinks,
                 prefix_key_PKD=key_PKD,
                 prefix_value_PKD=value_PKD,
             )
@@ -145,13 +150,16 @@ class TreeAttention:
                 self._mask(path, query_THD.device, window),
                 scale=scale,
                 softcap=softcap,
+                sinks_H=sinks,
                 prefix_key_PKD=key_PKD,
                 prefix_value_PKD=value_PKD,
             )
         if outside is not None:
             raise ValueError("attention path 'dense' takes no outside prefix: choose another path")
         mask = self._mask(path, query_THD.device, window)
-        return dense_attention(query_THD, key_TKD, value_TKD, mask, scale=scale, softcap=softcap)
+        return dense_attention(
+            query_THD, key_TKD, value_TKD, mask, scale=scale, softcap=softcap, sinks_H=sinks
+        )
 
     def _plan(self, device: torch.device) -> JoinPlan:
         if device not in self._plans:

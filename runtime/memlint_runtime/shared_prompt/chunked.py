@@ -1,12 +1,12 @@
-"""Exact attention over a prefix tree with a sliding window or soft-capped scores, on any device.
+"""Exact attention over a prefix tree with window, soft cap or attention sinks, on any device.
 
 Node by node: the keys of a node are its ancestors' and its own, one contiguous path, so one softmax
 is enough and nothing needs joining. Queries go in chunks; a chunk sees only the part of the path
 that its window reaches. Windows count positions in a row, not places in the packed order.
 
 Memory: one chunk's mask of at most CHUNK_TOKENS x (path or window), never T x T; with a soft cap
-also one chunk's scores, which are made again in the backward pass. Slower than the kernels that
-know windows themselves: the path for CPUs, and the fallback where a GPU lacks those.
+or sinks also one chunk's scores, which are made again in the backward pass. Slower than the kernels
+that know windows themselves: the path for CPUs, and the fallback where a GPU lacks those.
 
 T packed tokens, P tokens of an outside prefix, H query heads, K key heads, D head dimension.
 """
@@ -35,6 +35,7 @@ def chunked_attention(
     scale: float,
     window: int | None = None,
     softcap: float | None = None,
+    sinks_H: Tensor | None = None,
     prefix_key_PKD: Tensor | None = None,
     prefix_value_PKD: Tensor | None = None,
     chunk_tokens: int = CHUNK_TOKENS,
@@ -58,7 +59,9 @@ def chunked_attention(
             chunk = queries[i][start : start + chunk_tokens]
             first, last = before + start, before + start + chunk.shape[0]
             seen = slice(0 if window is None else max(0, first - window + 1), last)
-            outputs.append(_attend(chunk, key_SKD[seen], value_SKD[seen], scale, window, softcap))
+            outputs.append(
+                _attend(chunk, key_SKD[seen], value_SKD[seen], scale, window, softcap, sinks_H)
+            )
     return torch.cat(outputs)
 
 
@@ -74,6 +77,7 @@ def _attend(
     scale: float,
     window: int | None,
     softcap: float | None,
+    sinks_H: Tensor | None,
 ) -> Tensor:
     """The last Q of S consecutive tokens, each over itself and the S before it in its window."""
     device, Q, S = query_QHD.device, query_QHD.shape[0], key_SKD.shape[0]
@@ -82,12 +86,12 @@ def _attend(
     sees_QS = at_S <= at_Q1
     if window is not None:
         sees_QS &= at_Q1 - at_S < window
-    if softcap is not None:
-        capped: Tensor = checkpoint(
+    if softcap is not None or sinks_H is not None:
+        plain: Tensor = checkpoint(
             dense_attention, query_QHD, key_SKD, value_SKD, sees_QS,
-            scale=scale, softcap=softcap, use_reentrant=False,
+            scale=scale, softcap=softcap, sinks_H=sinks_H, use_reentrant=False,
         )  # fmt: skip
-        return capped
+        return plain
     groups = query_QHD.shape[1] // key_SKD.shape[1]
     return functional.scaled_dot_product_attention(
         query_QHD.transpose(0, 1).unsqueeze(0),

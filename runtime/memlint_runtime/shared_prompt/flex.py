@@ -1,4 +1,4 @@
-"""FlexAttention over a prefix tree: deep trees, sliding windows and soft caps in one GPU kernel.
+"""FlexAttention over a prefix tree: deep trees, windows, soft caps and sinks in one kernel.
 
 The block mask is worked out from the tree's two numbers a token, `stop` and `position`, block by
 block: T / 128 squared booleans instead of the T x T evaluation that `create_block_mask` makes.
@@ -12,13 +12,11 @@ T packed tokens, P tokens of the prefix, L = P + T keys, H query and K key heads
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, flex_attention
+from torch.nn.attention.flex_attention import BlockMask
 
-from memlint_runtime.attention.kernels.flex_compiled import compiled_flex, soft_cap
+from memlint_runtime.attention.kernels.flex import attend_flex
 from memlint_runtime.shared_prompt.layout import PrefixTree
 
 __all__ = ["BLOCK_TOKENS", "flex_over_tree", "tree_block_mask"]
@@ -34,6 +32,7 @@ def flex_over_tree(
     *,
     scale: float,
     softcap: float | None = None,
+    sinks_H: Tensor | None = None,
     prefix_key_PKD: Tensor | None = None,
     prefix_value_PKD: Tensor | None = None,
 ) -> Tensor:
@@ -41,18 +40,9 @@ def flex_over_tree(
     if prefix_key_PKD is not None and prefix_value_PKD is not None:
         key_TKD = torch.cat([prefix_key_PKD, key_TKD])
         value_TKD = torch.cat([prefix_value_PKD, value_TKD])
-
-    kernel: Any = compiled_flex() if query_THD.is_cuda else flex_attention
-    out: Tensor = kernel(
-        query_THD.transpose(0, 1).unsqueeze(0),
-        key_TKD.transpose(0, 1).unsqueeze(0),
-        value_TKD.transpose(0, 1).unsqueeze(0),
-        score_mod=None if softcap is None else soft_cap(softcap, query_THD.device),
-        block_mask=block_mask,
-        scale=scale,
-        enable_gqa=query_THD.shape[1] != key_TKD.shape[1],
+    return attend_flex(
+        query_THD, key_TKD, value_TKD, block_mask, scale=scale, softcap=softcap, sinks=sinks_H
     )
-    return out[0].transpose(0, 1)
 
 
 def tree_block_mask(

@@ -13,6 +13,9 @@ which then sees the probabilities of the whole softmax. dQ is the sum over the p
 An outside prefix (`prefix_key`, `prefix_value`) is one more such call, seen by every token: that
 is how completions run in a second phase against a prompt's kept keys and values.
 
+An attention sink is a score for each head that takes weight and gives no value. It joins last, once
+for the whole softmax: the merged log-sum-exp grows by it, and the output shrinks by as much.
+
 T packed tokens, P tokens of the outside prefix, H query heads, K key heads, D head dimension.
 """
 
@@ -90,14 +93,16 @@ def joined_attention(
     scale: float,
     prefix_key_PKD: Tensor | None = None,
     prefix_value_PKD: Tensor | None = None,
+    sinks_H: Tensor | None = None,
 ) -> Tensor:
     """Attention of every token over its ancestors' and its own node's earlier tokens, `[T, H, D]`.
 
-    Exact: equal to one softmax over all of them, values and gradients.
+    Exact: equal to one softmax over all of them and the sinks, values and gradients.
     """
     result: Tensor = _Joined.apply(  # type: ignore[no-untyped-call]
-        query_THD, key_TKD, value_TKD, prefix_key_PKD, prefix_value_PKD, plan, kernel, scale
-    )
+        query_THD, key_TKD, value_TKD, prefix_key_PKD, prefix_value_PKD, sinks_H,
+        plan, kernel, scale,
+    )  # fmt: skip
     return result
 
 
@@ -110,6 +115,7 @@ class _Joined(torch.autograd.Function):
         value: Tensor,
         prefix_key: Tensor | None,
         prefix_value: Tensor | None,
+        sinks: Tensor | None,
         plan: JoinPlan,
         kernel: Kernel,
         scale: float,
@@ -127,13 +133,15 @@ class _Joined(torch.autograd.Function):
                 query, prefix_key, prefix_value, *plan.outside, False, scale
             )
             _merge_(out, lse, slice(None), part, part_lse)
-        ctx.save_for_backward(query, key, value, prefix_key, prefix_value, out, lse)
+        if sinks is not None:
+            _shrink_(out, lse, sinks)
+        ctx.save_for_backward(query, key, value, prefix_key, prefix_value, sinks, out, lse)
         ctx.plan, ctx.kernel, ctx.scale = plan, kernel, scale
         return out
 
     @staticmethod
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, prefix_key, prefix_value, out, lse = ctx.saved_tensors
+        query, key, value, prefix_key, prefix_value, sinks, out, lse = ctx.saved_tensors
         plan, kernel, scale = ctx.plan, ctx.kernel, ctx.scale
         grad_query, grad_key, grad_value = kernel.backward(
             grad_out, query, key, value, out, lse, plan.own, plan.own, True, scale
@@ -153,8 +161,10 @@ class _Joined(torch.autograd.Function):
                 grad_out, query, prefix_key, prefix_value, out, lse, *plan.outside, False, scale
             )
             grad_query += part_query
+        grad_sinks = None if sinks is None else _grad_of_sinks(grad_out, out, lse, sinks)
         return (
-            grad_query, grad_key, grad_value, grad_prefix_key, grad_prefix_value, None, None, None,
+            grad_query, grad_key, grad_value, grad_prefix_key, grad_prefix_value, grad_sinks,
+            None, None, None,
         )  # fmt: skip
 
 
@@ -170,6 +180,20 @@ def _merge_(
         (out_THD[where] * keep).addcmul_(part_THD.to(take.dtype), take).to(out_THD.dtype)
     )
     lse_HT[:, where] = after_HT
+
+
+def _shrink_(out_THD: Tensor, lse_HT: Tensor, sinks_H: Tensor) -> None:
+    """Let each head's sink into the softmax of output and log-sum-exp, in place."""
+    after_HT = torch.logaddexp(lse_HT, sinks_H.to(lse_HT.dtype).unsqueeze(1))
+    out_THD *= (lse_HT - after_HT).exp_().T.unsqueeze(-1)
+    lse_HT.copy_(after_HT)
+
+
+def _grad_of_sinks(grad_THD: Tensor, out_THD: Tensor, lse_HT: Tensor, sinks_H: Tensor) -> Tensor:
+    """A sink's weight has no value, so that its score's gradient is the softmax's own part."""
+    weight_HT = (sinks_H.to(lse_HT.dtype).unsqueeze(1) - lse_HT).exp_()
+    delta_TH = (grad_THD.to(lse_HT.dtype) * out_THD).sum(-1)
+    return -(weight_HT * delta_TH.T).sum(1).to(sinks_H.dtype)
 
 
 def _add_(total: Tensor, where: Where, part: Tensor) -> None:

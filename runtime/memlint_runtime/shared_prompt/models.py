@@ -257,6 +257,7 @@ def _attend(
     dropout: float = 0.0,
     sliding_window: int | None = None,
     softcap: float | None = None,
+    s_aux: Tensor | None = None,
     shared_prompt: TreePass | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
@@ -269,9 +270,14 @@ def _attend(
             f"{name} has attention dropout {dropout}, which a shared prompt would draw once "
             "instead of once a row: set it to 0"
         )
-    for keyword in ("s_aux", "sinks", "position_bias", "cache"):
+    for keyword in ("sinks", "position_bias", "cache"):
         if others.get(keyword) is not None:
             raise ValueError(f"{name} attends with {keyword}, which a shared prompt does not have")
+    if s_aux is not None and s_aux.shape != (query_1HTD.shape[1],):
+        raise ValueError(
+            f"{name} attends with sinks of shape {tuple(s_aux.shape)}; a shared prompt has one for "
+            "each head"
+        )
     layer = int(module.layer_idx)  # type: ignore[arg-type]
     tensors = [x[0].transpose(0, 1) for x in (query_1HTD, key_1KTD, value_1KTD)]
     if torch.is_autocast_enabled(query_1HTD.device.type):
@@ -284,7 +290,8 @@ def _attend(
     shared_prompt.layers.add(layer)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if query.is_cuda:
-        verify_path(shared_prompt.attention, query, key, value, sliding_window, softcap)
+        sunk = s_aux is not None
+        verify_path(shared_prompt.attention, query, key, value, sliding_window, softcap, sinks=sunk)
     out_THD = shared_prompt.attention(
         query,
         key,
@@ -292,6 +299,7 @@ def _attend(
         scale=scale,
         window=sliding_window,
         softcap=softcap,
+        sinks=s_aux,
         outside=None if shared_prompt.outside is None else shared_prompt.outside[layer],
     )
     return out_THD.unsqueeze(0), None

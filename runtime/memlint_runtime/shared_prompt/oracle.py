@@ -41,8 +41,12 @@ def dense_attention(
     *,
     scale: float,
     softcap: float | None = None,
+    sinks_H: Tensor | None = None,
 ) -> Tensor:
-    """Softmax attention under a mask, `[T, H, D]`, every score held at once."""
+    """Softmax attention under a mask, `[T, H, D]`, every score held at once.
+
+    sinks_H: a score for each head that takes weight and gives no value.
+    """
     groups = query_THD.shape[1] // key_TKD.shape[1]
     key_HTD = key_TKD.repeat_interleave(groups, dim=1).transpose(0, 1)
     value_HTD = value_TKD.repeat_interleave(groups, dim=1).transpose(0, 1)
@@ -50,4 +54,10 @@ def dense_attention(
     if softcap is not None:
         scores_HTT = softcap * torch.tanh(scores_HTT / softcap)
     scores_HTT = scores_HTT.masked_fill(~sees_TT, float("-inf"))
-    return (torch.softmax(scores_HTT, dim=-1) @ value_HTD).transpose(0, 1)
+    if sinks_H is None:
+        weights_HTT = torch.softmax(scores_HTT, dim=-1)
+    else:
+        sinks_HT1 = sinks_H[:, None, None].expand(-1, scores_HTT.shape[1], 1)
+        joined = torch.cat([scores_HTT, sinks_HT1.to(scores_HTT.dtype)], dim=-1)
+        weights_HTT = torch.softmax(joined, dim=-1)[..., :-1]
+    return (weights_HTT @ value_HTD).transpose(0, 1)

@@ -1,7 +1,7 @@
 """One look before the first use: does this GPU's attention path give what the oracle gives?
 
 A small tree of depth 3 goes through the chosen path in the model's own type, head counts and head
-dimension, and through the dense oracle in float32; values and all three gradients must agree as
+dimension, and through the dense oracle in float32; values and all gradients must agree as
 closely as the oracle itself does in that type. Once for each kind of layer and GPU: 578 tokens,
 and the compilation that FlexAttention needs anyway.
 """
@@ -30,6 +30,8 @@ def verify_path(
     value_TKD: Tensor,
     window: int | None,
     softcap: float | None,
+    *,
+    sinks: bool = False,
 ) -> None:
     """Raises RuntimeError where the path that these inputs would take disagrees with the oracle."""
     windowed = window is not None and attention.prefix_tokens + attention.tree.span > window
@@ -43,6 +45,7 @@ def verify_path(
         (query_THD.shape[1], key_TKD.shape[1], query_THD.shape[2]),
         windowed,
         softcap,
+        sinks,
     )
 
 
@@ -54,11 +57,18 @@ def _verify(
     sizes: tuple[int, int, int],
     windowed: bool,
     softcap: float | None,
+    sinks: bool,
 ) -> None:
     # Layers run under checkpointing, autocast or no_grad; the test must not.
     with torch.enable_grad(), torch.autocast(device.type, enabled=False):
         found, plain = errors_of_path(
-            path, device, dtype, sizes, window=40 if windowed else None, softcap=softcap
+            path,
+            device,
+            dtype,
+            sizes,
+            window=40 if windowed else None,
+            softcap=softcap,
+            sinks=sinks,
         )
     worst = max(f / max(p, 1e-6) for f, p in zip(found, plain, strict=True))
     if worst > TOLERATED:
@@ -77,24 +87,28 @@ def errors_of_path(
     *,
     window: int | None = None,
     softcap: float | None = None,
+    sinks: bool = False,
 ) -> tuple[list[float], list[float]]:
-    """Relative errors of output and three gradients against float32: of the path, and of the dense
-    oracle in the path's own type. sizes: query heads, key heads, head dimension."""
+    """Relative errors of output and gradients against float32: of the path, and of the dense
+    oracle in the path's own type. sizes: query heads, key heads, head dimension. sinks: one for
+    each head, and its gradient too."""
     tree = example_tree().to(device)
     heads, key_heads, width = sizes
     draw = torch.Generator(device="cpu").manual_seed(0)
     shapes = [(heads, width), (key_heads, width), (key_heads, width), (heads, width)]
     exact = [torch.randn(tree.num_tokens, *s, generator=draw).to(device) for s in shapes]
+    if sinks:
+        exact.insert(3, torch.randn(heads, generator=draw).to(device))
     given = [x.to(dtype) for x in exact]
     sees = dense_mask(tree, window).to(device)
     scale = width**-0.5
 
-    def oracle(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return dense_attention(q, k, v, sees, scale=scale, softcap=softcap)
+    def oracle(q: Tensor, k: Tensor, v: Tensor, sink: Tensor | None = None) -> Tensor:
+        return dense_attention(q, k, v, sees, scale=scale, softcap=softcap, sinks_H=sink)
 
-    def chosen(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def chosen(q: Tensor, k: Tensor, v: Tensor, sink: Tensor | None = None) -> Tensor:
         return TreeAttention(tree, forced=path)(
-            q, k, v, scale=scale, window=window, softcap=softcap
+            q, k, v, scale=scale, window=window, softcap=softcap, sinks=sink
         )
 
     wanted = _outcome(oracle, [x.float() for x in given])

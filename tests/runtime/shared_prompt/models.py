@@ -11,6 +11,7 @@ from transformers import (
     AutoModelForCausalLM,
     Gemma2Config,
     Gemma3TextConfig,
+    GptOssConfig,
     LlamaConfig,
     MistralConfig,
     MixtralConfig,
@@ -53,11 +54,15 @@ CONFIGS: dict[str, Callable[[], Any]] = {
     "mixtral": lambda: MixtralConfig(
         **_SIZES, num_local_experts=4, num_experts_per_tok=2, sliding_window=None
     ),
+    "gpt-oss": lambda: GptOssConfig(
+        **_SIZES, head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=7,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+    ),
     "qwen3 moe": lambda: Qwen3MoeConfig(
         **_SIZES, head_dim=8, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
     ),
 }  # fmt: skip
-MOE = ["mixtral", "qwen3 moe"]
+MOE = ["mixtral", "qwen3 moe", "gpt-oss"]
 
 
 def tiny(

@@ -40,6 +40,11 @@ def draw(tokens: int, heads: int = 4, key_heads: int = 2, width: int = 8) -> tup
     )
 
 
+def draw_sinks(heads: int = 4) -> Tensor:
+    """From one that takes nearly no weight to one that takes nearly all."""
+    return torch.linspace(-6.0, 6.0, heads, dtype=torch.float64).requires_grad_()
+
+
 def agree(
     run: Callable[..., Tensor], oracle: Callable[..., Tensor], inputs: tuple[Tensor, ...]
 ) -> None:
@@ -59,6 +64,11 @@ def oracle_of(tree: PrefixTree, **options: Any) -> Callable[..., Tensor]:
     return lambda q, k, v: dense_attention(q, k, v, sees, scale=SCALE, **options)
 
 
+def with_sinks(tree: PrefixTree, window: int | None = None) -> Callable[..., Tensor]:
+    sees = dense_mask(tree, window)
+    return lambda q, k, v, sinks: dense_attention(q, k, v, sees, scale=SCALE, sinks_H=sinks)
+
+
 @pytest.mark.parametrize("name", TREES)
 def test_joined_calls_are_one_softmax(name: str) -> None:
     tree = TREES[name]
@@ -69,6 +79,49 @@ def test_joined_calls_are_one_softmax(name: str) -> None:
         oracle_of(tree),
         draw(tree.num_tokens),
     )
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_sinks_join_the_whole_softmax_once(name: str) -> None:
+    """The oracle's own sinks are held to transformers' by the tests of gpt-oss."""
+    tree = TREES[name]
+    plan = plan_join(tree, CPU)
+    for kernel in (CPU_KERNEL, CudaKernel(emulated_flash, emulated_flash_backward)):
+        agree(
+            lambda q, k, v, sinks, kernel=kernel: joined_attention(
+                q, k, v, plan, kernel, scale=SCALE, sinks_H=sinks
+            ),
+            with_sinks(tree),
+            (*draw(tree.num_tokens), draw_sinks()),
+        )
+
+
+@pytest.mark.parametrize("window", [None, 1, 3, 11])
+@pytest.mark.parametrize("name", TREES)
+def test_sinks_over_chunks(name: str, window: int | None) -> None:
+    tree = TREES[name]
+    agree(
+        lambda q, k, v, sinks: chunked_attention(
+            q, k, v, tree, scale=SCALE, window=window, sinks_H=sinks, chunk_tokens=4
+        ),
+        with_sinks(tree, window),
+        (*draw(tree.num_tokens), draw_sinks()),
+    )
+
+
+@pytest.mark.parametrize("window", [None, 4])
+def test_sinks_join_once_beside_an_outside_prefix(window: int | None) -> None:
+    prompt, tails = list(range(1, 13)), [[20, 21, 22], [20, 21, 30, 31, 32], [40]]
+    whole = tree_of([[*prompt, *tail] for tail in tails])
+    attend = TreeAttention(tree_of(tails), prefix_tokens=12)
+    agree(
+        lambda q, k, v, sinks: attend(
+            q[12:], k[12:], v[12:], scale=SCALE, window=window, sinks=sinks,
+            outside=(k[:12], v[:12]),
+        ),
+        lambda *inputs: with_sinks(whole, window)(*inputs)[12:],
+        (*draw(whole.num_tokens), draw_sinks()),
+    )  # fmt: skip
 
 
 def emulated_flash(query: Tensor, key: Tensor, value: Tensor, *args: Any, scale: float) -> Any:
@@ -241,15 +294,20 @@ def test_whole_blocks_are_found_where_there_are_any() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("heads", [4, 6])
+@pytest.mark.parametrize("sunk", [False, True])
 @pytest.mark.parametrize(("window", "softcap"), [(None, None), (5, None), (None, 2.0)])
-def test_flex_is_one_softmax_uncompiled(window: int | None, softcap: float | None) -> None:
+def test_flex_is_one_softmax_uncompiled(
+    window: int | None, softcap: float | None, sunk: bool, heads: int
+) -> None:
     """Values only: FlexAttention has no backward on CPUs."""
     tree = TREES["depth of five"]
-    inputs = [x.detach() for x in draw(tree.num_tokens, width=16)]
+    inputs = [x.detach() for x in draw(tree.num_tokens, heads, width=16)]
+    sinks = draw_sinks(heads).detach() if sunk else None
     attend = TreeAttention(tree, forced="flex")
     torch.testing.assert_close(
-        attend(*inputs, scale=SCALE, window=window, softcap=softcap),
-        oracle_of(tree, window=window, softcap=softcap)(*inputs),
+        attend(*inputs, scale=SCALE, window=window, softcap=softcap, sinks=sinks),
+        oracle_of(tree, window=window, softcap=softcap, sinks_H=sinks)(*inputs),
     )
 
 

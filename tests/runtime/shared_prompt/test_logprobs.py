@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from transformers import (
     AutoModelForCausalLM,
     GPT2Config,
-    GptOssConfig,
     MambaConfig,
     ModernBertDecoderConfig,
     OPTConfig,
@@ -78,6 +77,26 @@ def compare(
 @pytest.mark.parametrize("name", CONFIGS)
 def test_equal_to_the_repeated_prompt(name: str, checkpointing: bool) -> None:
     compare(tiny(name, checkpointing=checkpointing), batch([3, 2, 1]))
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_attention_sinks_with_lora_and_in_two_phases(checkpointing: bool) -> None:
+    model = tiny("gpt-oss", checkpointing=checkpointing)
+    compare(model, batch([5], prompt=20), Sharing(token_budget=20, min_saved_tokens=1))
+    adapter = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    peft = get_peft_model(model, adapter)
+    for name, parameter in peft.named_parameters():
+        parameter.requires_grad_("lora_" in name or name.endswith("sinks"))
+    for budget in (None, 20):
+        compare(peft, batch([5], prompt=20), Sharing(token_budget=budget, min_saved_tokens=1))
+
+
+def test_sinks_of_another_shape_are_refused() -> None:
+    model: Any = tiny("gpt-oss")
+    for layer in model.model.layers:
+        layer.self_attn.sinks = nn.Parameter(torch.zeros(1, 4, 1, 1))
+    with pytest.raises(ValueError, match=r"sinks of shape \(1, 4, 1, 1\)"):
+        shared_prompt_logprobs(model, *batch([2]))
 
 
 @pytest.mark.parametrize("group", [1, 2, 4, 8, 16])
@@ -426,13 +445,6 @@ def test_models_and_inputs_that_cannot_be_are_refused() -> None:
     peft = get_peft_model(tiny("llama"), LoraConfig(target_modules=["q_proj"], lora_dropout=0.05))
     with pytest.raises(ValueError, match=r"lora_dropout.*p=0\.05"):
         shared_prompt_logprobs(peft, *inputs)
-    sinks = GptOssConfig(
-        vocab_size=64, hidden_size=32, num_hidden_layers=2, num_local_experts=2,
-        num_experts_per_tok=1, head_dim=8, intermediate_size=32, num_attention_heads=4,
-        num_key_value_heads=2, pad_token_id=0, eos_token_id=1,
-    )  # fmt: skip
-    with pytest.raises(ValueError, match="attends with s_aux"):
-        shared_prompt_logprobs(AutoModelForCausalLM.from_config(sinks), *inputs)
     with pytest.raises(ValueError, match="transformers causal language model"):
         shared_prompt_logprobs(nn.Linear(2, 2), *inputs)
     with pytest.raises(ValueError, match=r"\[rows, P\]"):

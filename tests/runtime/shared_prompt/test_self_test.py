@@ -21,11 +21,11 @@ def _forget() -> Iterator[None]:
     self_test._verify.cache_clear()
 
 
-def verify() -> None:
+def verify(*, sinks: bool = False) -> None:
     tree = self_test.example_tree()
     q, k, v = (torch.zeros(tree.num_tokens, h, 32, dtype=torch.bfloat16) for h in (4, 2, 2))
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        verify_path(TreeAttention(tree), q, k, v, None, None)
+        verify_path(TreeAttention(tree), q, k, v, None, None, sinks=sinks)
 
 
 def test_example_has_three_levels_and_several_groups() -> None:
@@ -34,9 +34,11 @@ def test_example_has_three_levels_and_several_groups() -> None:
     assert len(tree.groups) == 2
 
 
+@pytest.mark.parametrize("sinks", [False, True])
 @pytest.mark.parametrize("path", ["joined", "chunked"])
-def test_right_paths_pass(path: Any) -> None:
-    found, plain = errors_of_path(path, CPU, torch.bfloat16, SIZES)
+def test_right_paths_pass(path: Any, sinks: bool) -> None:
+    found, plain = errors_of_path(path, CPU, torch.bfloat16, SIZES, sinks=sinks)
+    assert len(found) == 4 + sinks
     assert max(f / p for f, p in zip(found, plain, strict=True)) < 2
     verify()
 
@@ -46,6 +48,12 @@ def test_wrong_joining_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joined, "_merge_", lambda *_: None)
     with pytest.raises(RuntimeError, match="disagrees with the plain softmax"):
         verify()
+
+
+def test_a_forgotten_sink_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joined, "_shrink_", lambda *_: None)
+    with pytest.raises(RuntimeError, match="disagrees with the plain softmax"):
+        verify(sinks=True)
 
 
 def test_wrong_gradient_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,10 +86,14 @@ SAME = ("loss", "reward", "entropy", "grad_norm", "kl", "completions/mean_length
 
 
 def side_by_side(
-    theirs: Any, ours: Any, tolerance: float = 1e-4, names: tuple[str, ...] = SAME
+    theirs: Any,
+    ours: Any,
+    tolerance: float = 1e-4,
+    names: tuple[str, ...] = SAME,
+    steps: int = STEPS,
 ) -> None:
     both = list(zip(steps_of(theirs), steps_of(ours), strict=True))
-    assert len(both) == STEPS
+    assert len(both) == steps
     for wanted, found in both:
         for name in names:
             if name in wanted:
@@ -149,6 +153,23 @@ def test_grpo_with_lora_and_reference(model_path: str, tmp_path: Path) -> None:
         for trainer in (TrlGRPOTrainer, GRPOTrainer)
     ]  # fmt: skip
     side_by_side(*made)
+
+
+@pytest.mark.parametrize("router_loss", [0.0, 0.1])
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_grpo_of_gpt_oss(tmp_path: Path, checkpointing: bool, router_loss: float) -> None:
+    """Sinks, sliding windows and a router, ten steps; completions outgrow the window."""
+    model = saved_model(tmp_path / "model", "gpt-oss")
+    made = [
+        trained(
+            trainer, GRPOConfig, model, tmp_path, max_steps=10, beta=0.04,
+            gradient_checkpointing=checkpointing, router_aux_loss_coef=router_loss,
+        )
+        for trainer in (TrlGRPOTrainer, GRPOTrainer)
+    ]  # fmt: skip
+    side_by_side(*made, steps=10)
+    for theirs, ours in zip(*(one.model.parameters() for one in made), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
 def test_grpo_with_router_loss(moe_path: str, tmp_path: Path) -> None:
