@@ -131,7 +131,8 @@ Trainer(model=model, args=args, train_dataset=dataset).train()
     ("model", "options", "applicability"),
     [
         ('"Qwen/Qwen3-4B"', "", "safe"),
-        ('"openai/gpt-oss-20b"', "", "display"),
+        ('"openai/gpt-oss-20b"', "", "safe"),
+        ('"XiaomiMiMo/MiMo-V2-Flash"', "", "unsafe"),
         ('"meta-llama/Llama-4-Scout-17B-16E"', "", "display"),
         ('"tiiuae/falcon-7b"', "", "display"),
         ('"nvidia/Minitron-4B-Base"', "", "display"),

@@ -39,18 +39,18 @@ def family(checkpoint: str) -> Family:
 # Images or sounds go in: another class, another loss, or a head of its own.
 _OTHER_INPUT = re.compile(r"vision|multimodal|omni|audio|speech|vlm|pixtral|(^|[-_.])vl($|[-_.])")
 
-# Families whose layers are plain attention. Newer members of some are other classes: Llama 4, Gemma
-# 3 from 4B up, Qwen3.5, Mistral Small 3.1.
+# Families whose layers are attention that transformers dispatches, with sinks or without. Newer
+# members of some are other classes: Llama 4, Gemma 3 from 4B up, Qwen3.5, Mistral Small 3.1.
 _PLAIN_ATTENTION = (
     r"llama-?2-|llama-?3(\.[123])?-\d|tinyllama|codellama|vicuna"
     r"|^mistral-7b|^mistral-nemo|^mixtral-|^zephyr-7b|^qwen(2|2\.5|3)-(?!next)|^qwq-32b"
     r"|^phi-?(3|3\.5|4)($|-(?!moe))|^smollm[23]?-|^smollm3|^olmo-2-"
-    r"|^gemma-\d+b|^gemma-(1\.1|2)-|^gemma-3-(270m|1b)|^deepseek-r1-distill-"
+    r"|^gemma-\d+b|^gemma-(1\.1|2)-|^gemma-3-(270m|1b)|^deepseek-r1-distill-|^gpt-oss-"
 )
 _ATTENTION = re.compile(_PLAIN_ATTENTION)
 _PLAIN_LOSS = re.compile(
     _PLAIN_ATTENTION + r"|^qwen1\.5-|^phi-?[12]|^pythia-|^gpt-?neox|^starcoder2-|^olmo-[17]b"
-    r"|^(distil)?gpt2|^opt-\d|^bloom|^gpt-oss-|^granite-3\.\d-"
+    r"|^(distil)?gpt2|^opt-\d|^bloom|^granite-3\.\d-"
 )
 
 # What the shared-prompt trainers refuse, each with the word why.
@@ -60,7 +60,6 @@ _REFUSED = (
         r"|granite-4\.\d-h|qwen3-next|qwen3\.[5-9]",
         "it refuses layers that are not attention",
     ),
-    (r"gpt-oss|mimo-v2", "it refuses attention with sinks"),
     (r"llama-?4", "it refuses attention in chunks"),
     (r"deepseek-v(3\.2|4)", "it refuses sparse attention"),
     (
