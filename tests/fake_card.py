@@ -51,8 +51,42 @@ def install_card() -> None:
     """Make "card" a kind of device in this process."""
     setup: Any = backend_registration._setup_privateuseone_for_python_backend
     setup(CARD, backend_module=_CardModule())
+    own = torch.nn.functional.scaled_dot_product_attention
+
+    def attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if query.device.type != CARD:
+            return own(query, key, value, *args, **kwargs)
+        return _Attention.apply(query, key, value)
+
+    torch.nn.functional.scaled_dot_product_attention = attention
     # Fakes are known in the thread that made their mode; backward would have one for each device.
     torch.autograd.set_multithreading_enabled(False)
+
+
+class _Attention(torch.autograd.Function):
+    """Memory of a GPU's kernel (FlashAttention 2): torch would take the plain formula here, which
+    materializes the scores.
+
+    Forward keeps the output and a log-sum-exp for each row; backward adds up the queries' gradient
+    in fp32, and where keys are shared by several heads it makes their gradients head by head.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        output = torch.empty_like(query[..., : value.shape[-1]])
+        rows = torch.empty(query.shape[:-1], dtype=torch.float32, device=query.device)
+        ctx.save_for_backward(query, key, value, output, rows)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, value, _, rows = ctx.saved_tensors
+        dots = torch.empty_like(rows)
+        sums = torch.empty_like(query, dtype=torch.float32)
+        made = tuple(map(torch.empty_like, (query, key, value)))
+        by_head = [torch.empty_like(query) for _ in range(2 if key.shape != query.shape else 0)]
+        del dots, sums, by_head
+        return made
 
 
 class CardCopies(SynchronousCopies):

@@ -3,8 +3,9 @@
 Run: python -m tests.bench.streaming_memory [--model 8B] [--tokens 512] [--layers N]
 
 Real shapes, LoRA (r=8, all linear layers), checkpointed layers whose inputs go to the host, the
-fused loss, AdamW. The host's memory is another device's and does not count. What kernels allocate
-inside themselves, and the CUDA context, come on top.
+fused loss, AdamW; attention is a kernel that keeps no scores. The host's memory is another device's
+and does not count. What other kernels allocate inside themselves, and the CUDA context, come on
+top.
 """
 
 from __future__ import annotations
