@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 
 from memlint.script.command_line import CommandLine, kind_of_annotation
-from memlint.script.functions import call_function, library_base
+from memlint.script.functions import call_function
 from memlint.script.interpreter import Handler, Interpreter
 from memlint.script.invocations import Record
 from memlint.script.modes import flag_of, set_gradients, set_training
@@ -29,6 +29,7 @@ from memlint.script.values import (
     Slot,
     Symbol,
     Value,
+    library_base,
     options,
     truth,
 )

@@ -1,5 +1,6 @@
 """Calls: recording them, running the script's own functions, making instances.
 
+What a call gives to a function is in ``arguments``.
 A run stops following calls at its bounds, never the script.
 """
 
@@ -9,6 +10,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from memlint.script import modes, tensors
+from memlint.script.arguments import bind_parameters, evaluate_arguments
 from memlint.script.forwards import (
     forward,
     is_module,
@@ -19,7 +21,6 @@ from memlint.script.forwards import (
 from memlint.script.invocations import Record
 from memlint.script.tensors import Output
 from memlint.script.values import (
-    ABSENT,
     UNKNOWN,
     Choice,
     Class,
@@ -27,16 +28,13 @@ from memlint.script.values import (
     Function,
     How,
     Object,
-    Origin,
     Partial,
-    Sequence,
     Slot,
     Symbol,
     Unknown,
     Value,
+    library_base,
     merge,
-    options,
-    truth,
 )
 
 if TYPE_CHECKING:
@@ -54,20 +52,7 @@ _CONSTRUCTORS = frozenset(
 
 
 def call(run: Interpreter, node: ast.Call) -> Value:
-    receiver: Value | None = None
-    if isinstance(node.func, ast.Attribute):
-        receiver = run.eval(node.func.value)
-        if isinstance(receiver, Choice):
-            callee = merge([run.attribute_of(one, node.func) for one in receiver.options])
-        else:
-            callee = run.attribute_of(receiver, node.func)
-        before = run.values.get(node.func)
-        if before is None or before is callee:
-            run.values[node.func] = callee
-        else:
-            run.values[node.func] = merge([before, callee])
-    else:
-        callee = run.eval(node.func)
+    callee, receiver = _callee(run, node.func)
     run._order += 1
     record = Record(
         node,
@@ -81,111 +66,62 @@ def call(run: Interpreter, node: ast.Call) -> Value:
         function=run.function,
         loops=run.loop_nest,
     )
-    _arguments(run, record)
-    target: Value | None = callee
-    if isinstance(callee, Choice):
-        # A name that is bound in one arm and None in the other is still that name when called.
-        callees = [one for one in callee.options if not isinstance(one, Unknown | Constant)]
-        target = callees[0] if len(callees) == 1 else (callee if not callees else None)
-    if target is None:
-        record.name = "?"
-        if all(isinstance(one, Symbol) for one in callees):
-            record.candidates = tuple(one.name for one in callees if isinstance(one, Symbol))
-        _take(run, record)
-        results = []
-        for one in callees[:3]:
-            if isinstance(one, Function) and can_follow(run, one):
-                run.branches += 1
-                results.append(call_function(run, one, record))
-                run.branches -= 1
-            else:
-                results.append(UNKNOWN)
-        module = one_of_modules(run, record, callees)
-        if module is not None:
-            return forward(run, record, *module)
-        return merge([*results, UNKNOWN])
-    return apply(run, target, record)
+    evaluate_arguments(run, record)
+    if not isinstance(callee, Choice):
+        return apply(run, callee, record)
+    # A name that is bound in one arm and None in the other is still that name when called.
+    callees = [one for one in callee.options if not isinstance(one, Unknown | Constant)]
+    if len(callees) > 1:
+        return _call_one_of(run, callees, record)
+    return apply(run, callees[0] if callees else callee, record)
 
 
-def _arguments(run: Interpreter, record: Record) -> None:
-    arguments: list[Value] = []
-    for argument in record.node.args:
-        if isinstance(argument, ast.Starred):
-            inner = run.eval(argument.value)
-            if isinstance(inner, Sequence) and not inner.open:
-                arguments.extend(inner.items)
-            else:
-                record.open_arguments = True
-        else:
-            arguments.append(run.eval(argument))
-    record.arguments = tuple(arguments)
-    splatted = None
-    for keyword in record.node.keywords:
-        value = run.eval(keyword.value)
-        if keyword.arg is not None:
-            record.keywords[keyword.arg] = Slot(value, How.KEYWORD, record.node)
-            continue
-        splatted = splatted or run.new_dict(None)
-        run.update_dict(splatted, value)
-    if splatted is not None:
-        for name, slot in splatted.names.items():
-            current = run.get_slot(splatted, name) or slot[-1]
-            if current.value is not ABSENT:
-                record.keywords.setdefault(name, current)
-        record.open_keywords = splatted.open
-    for value in arguments:
-        _remember(run, record, value)
-    for given in record.keywords.values():
-        _remember(run, record, given.value)
+def _callee(run: Interpreter, func: ast.expr) -> tuple[Value, Value | None]:
+    """What is called, and what it is an attribute of."""
+    if not isinstance(func, ast.Attribute):
+        return run.eval(func), None
+    receiver = run.eval(func.value)
+    if isinstance(receiver, Choice):
+        callee = merge([run.attribute_of(one, func) for one in receiver.options])
+    else:
+        callee = run.attribute_of(receiver, func)
+    before = run.values.get(func, callee)
+    run.values[func] = callee if before is callee else merge([before, callee])
+    return callee, receiver
 
 
-def _remember(run: Interpreter, record: Record, value: Value) -> None:
-    """Keep the slots of an argument as they are now."""
-    if isinstance(value, Object):
-        record.snapshots[id(value)] = run.slots(value)
-    elif isinstance(value, Choice):
-        for one in value.options:
-            if isinstance(one, Object):
-                record.snapshots[id(one)] = run.slots(one)
-
-
-def _take(run: Interpreter, record: Record) -> None:
+def _call_one_of(run: Interpreter, callees: list[Value], record: Record) -> Value:
+    """Call one of several things, by the path."""
+    record.name = "?"
+    names = [one.name for one in callees if isinstance(one, Symbol)]
+    if len(names) == len(callees):
+        record.candidates = tuple(names)
     run.records.append(record)
+    results: list[Value] = []
+    for one in callees[:3]:
+        if isinstance(one, Function) and can_follow(run, one):
+            run.branches += 1
+            results.append(call_function(run, one, record))
+            run.branches -= 1
+        else:
+            results.append(UNKNOWN)
+    module = one_of_modules(run, record, callees)
+    if module is not None:
+        return forward(run, record, *module)
+    return merge([*results, UNKNOWN])
 
 
 def apply(run: Interpreter, callee: Value, record: Record) -> Value:
     """Call ``callee``: record it, and say what comes out."""
-    if isinstance(callee, Symbol):
-        record.name = callee.name
-        handler = run.handlers.get(callee.name)
-        if run.project is not None and handler is None:
-            known = run.project_value(callee.name)
-            if known is not None and _is_followed(known):
-                return _call_elsewhere(run, known, record)
-        _take(run, record)
-        if handler is not None:
-            value = handler(run, record)
-            if value is not None:
-                return value
-        if run.has_tensors:
-            value = tensors.called(run, record, callee.name)
-            if value is not None:
-                return value
-        if callee.name.endswith((".eval", ".train")):
-            modes.set_training_of(run, record, callee.name)
-        module = module_of(run, record, callee)
-        if module is not None:
-            return forward(run, record, *module)
-        return made_by(run, record, callee.name)
     match callee:
+        case Symbol():
+            return _call_symbol(run, callee, record)
         case Class():
             return _instantiate(run, callee, record)
         case Function():
             record.name = _function_name(callee)
-            _take(run, record)
-            if can_follow(run, callee):
-                return call_function(run, callee, record)
-            return _unfollowed(run, record)
+            run.records.append(record)
+            return _call_followed(run, callee, record)
         case Partial(callee=inner, made_by=made):
             record.arguments = made.arguments[1:] + record.arguments
             record.keywords = {**made.keywords, **record.keywords}
@@ -195,25 +131,50 @@ def apply(run: Interpreter, callee: Value, record: Record) -> Value:
         case Object():
             record.name = f"{callee.type or '?'}.__call__"
             record.receiver = callee
-            _take(run, record)
+            run.records.append(record)
             return _call_object(run, callee, record)
-    method = record.node.func.attr if isinstance(record.node.func, ast.Attribute) else ""
-    kind = record.receiver.type if isinstance(record.receiver, Object) else None
+    return _call_unknown(run, callee, record)
+
+
+def _call_symbol(run: Interpreter, callee: Symbol, record: Record) -> Value:
+    """Call something of a library, or of another file of the project."""
+    record.name = callee.name
+    handler = run.handlers.get(callee.name)
+    if run.project is not None and handler is None:
+        known = run.project_value(callee.name)
+        if known is not None and _is_followed(known):
+            return _call_elsewhere(run, known, record)
+    run.records.append(record)
+    value = handler(run, record) if handler is not None else None
+    if value is None and run.has_tensors:
+        value = tensors.called(run, record, callee.name)
+    if value is not None:
+        return value
+    if callee.name.endswith((".eval", ".train")):
+        modes.set_training_of(run, record, callee.name)
+    return _run_forward(run, callee, record) or made_by(run, record, callee.name)
+
+
+def _call_unknown(run: Interpreter, callee: Value, record: Record) -> Value:
+    """Call something that is not followed: nearly always a method of what a library made."""
+    func, receiver = record.node.func, record.receiver
+    method = func.attr if isinstance(func, ast.Attribute) else ""
+    kind = receiver.type if isinstance(receiver, Object) else None
     record.name = f"{kind or '?'}.{method}" if method else "?"
-    _take(run, record)
-    if run.has_tensors and method:
-        value = tensors.method(run, record, method)
-        if value is not None:
-            return value
-    handler = run.handlers.get(f".{method}")
-    if handler is not None:
-        value = handler(run, record)
-        if value is not None:
-            return value
+    run.records.append(record)
+    value = tensors.method(run, record, method) if run.has_tensors and method else None
+    if value is None:
+        handler = run.handlers.get(f".{method}")
+        value = handler(run, record) if handler is not None else None
+    if value is not None:
+        return value
+    return _run_forward(run, callee, record) or _unfollowed(run, record)
+
+
+def _run_forward(run: Interpreter, callee: Value, record: Record) -> Output | None:
+    """What a module's forward pass returns; None where the call is of no module."""
     module = module_of(run, record, callee)
-    if module is not None:
-        return forward(run, record, *module)
-    return _unfollowed(run, record) if run.has_tensors else made_by(run, record, None)
+    return forward(run, record, *module) if module is not None else None
 
 
 def _is_followed(value: Value) -> bool:
@@ -232,7 +193,12 @@ def _call_elsewhere(run: Interpreter, callee: Value, record: Record) -> Value:
         made = _instantiate(run, callee, record)
         record.name, record.subclass = name, None
         return made
-    _take(run, record)
+    run.records.append(record)
+    return _call_followed(run, callee, record)
+
+
+def _call_followed(run: Interpreter, callee: Value, record: Record) -> Value:
+    """What a function of the project returns, which is run if the bounds let it."""
     if isinstance(callee, Function) and can_follow(run, callee):
         return call_function(run, callee, record)
     return _unfollowed(run, record)
@@ -259,9 +225,9 @@ def _call_object(run: Interpreter, callee: Object, record: Record) -> Value:
         value = tensors.loss_module(run, record, callee.type)
         if value is not None:
             return value
-    module = module_of(run, record, callee)
-    if module is not None:
-        return forward(run, record, *module)
+    output = _run_forward(run, callee, record)
+    if output is not None:
+        return output
     given = tensors.tensors_in(record) if run.has_tensors else []
     return _unfollowed(run, record) if given else UNKNOWN
 
@@ -301,7 +267,7 @@ def _instantiate(run: Interpreter, cls: Class, record: Record) -> Value:
     library = library_base(cls)
     record.name = library or cls.node.name
     record.subclass = cls.node
-    _take(run, record)
+    run.records.append(record)
     made = run.new_object(type=library, made_by=record, cls=cls, node=record.node)
     made.open = record.open_keywords
     run.selves[cls.node] = made
@@ -353,7 +319,7 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
         if function.owner is not None:
             modes.enter_hook(run, getattr(node, "name", ""))
     start = len(run.defined)
-    _bind_parameters(run, function, record)
+    bind_parameters(run, function, record)
     dead = run.state.dead
     run.state.dead = False
     if isinstance(node, ast.Lambda):
@@ -381,150 +347,6 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
     if record is None or getattr(node, "decorator_list", None):
         modes.restore(run, mode)
     return value
-
-
-def _bind_parameters(run: Interpreter, function: Function, record: Record | None) -> None:
-    arguments = function.node.args
-    parameters = [*arguments.posonlyargs, *arguments.args]
-    given: list[Value] = list(record.arguments) if record else []
-    keywords = dict(record.keywords) if record else {}
-    is_method = function.owner is not None and not _is_static(function.node)
-    if is_method and parameters:
-        bound = function.bound
-        if bound is None and function.owner is not None:
-            bound = run.selves.get(function.owner.node)
-            if bound is None:
-                bound = run.new_object(type=library_base(function.owner), cls=function.owner)
-                bound.open = True
-                run.selves[function.owner.node] = bound
-        if _is_classmethod(function.node):
-            bound = function.owner or bound
-        if bound is not None:
-            given.insert(0, bound)
-    defaults = _defaults(arguments)
-    for index, parameter in enumerate([*parameters, *arguments.kwonlyargs]):
-        positional = index < len(parameters)
-        if positional and index < len(given):
-            value = given[index]
-        elif parameter.arg in keywords:
-            value = keywords.pop(parameter.arg).value
-        elif record is None or record.open_arguments or record.open_keywords:
-            value = _parameter_default(run, function, parameter.arg, defaults, record)
-        elif any(
-            made.name.rpartition(".")[2] in ("option", "command") for made in function.options
-        ):
-            # ``main()`` of a click command: the command line gives the arguments.
-            value = _parameter_default(run, function, parameter.arg, defaults, None)
-        else:
-            default = defaults.get(parameter.arg)
-            value = run.values.get(default, UNKNOWN) if default is not None else UNKNOWN
-            if isinstance(value, Constant):
-                value = Constant(value.value, value.node, Origin.PARAMETER)
-        if "logits" in parameter.arg:
-            graph = modes.gradients(run) if record else None
-            value = tensors.parameter(run, parameter.arg, value, graph)
-        run.bind(parameter.arg, value)
-    if arguments.vararg:
-        run.bind(arguments.vararg.arg, UNKNOWN)
-    if arguments.kwarg:
-        rest = run.new_dict(None)
-        for name, slot in keywords.items():
-            run.set_slot(rest, name, slot)
-        rest.open = record is None or record.open_keywords
-        run.bind(arguments.kwarg.arg, rest)
-
-
-def _parameter_default(
-    run: Interpreter,
-    function: Function,
-    name: str,
-    defaults: dict[str, ast.expr],
-    record: Record | None,
-) -> Value:
-    """What a parameter is when the call is not seen: a command line's default, or unknown."""
-    if record is not None:
-        return UNKNOWN
-    default = defaults.get(name)
-    value = run.values.get(default, UNKNOWN) if default is not None else None
-    return command_line_default(function, name, value)
-
-
-def library_base(cls: Class) -> str | None:
-    """The qualified name of the library class that a class of the script derives from."""
-    for base in cls.bases:
-        for one in options(base):
-            if isinstance(one, Symbol) and "." in one.name and not one.name.startswith("."):
-                return one.name
-            if isinstance(one, Class):
-                found = library_base(one)
-                if found is not None:
-                    return found
-    return None
-
-
-def command_line_default(function: Function, name: str, default: Value | None) -> Value:
-    """The default of a parameter that a command line (click, typer, fire) fills in."""
-    for made in function.options:
-        if made.name.rsplit(".", 1)[-1] != "option":
-            continue
-        names = [
-            one.value.lstrip("-").replace("-", "_")
-            for one in made.arguments
-            if isinstance(one, Constant) and isinstance(one.value, str)
-        ]
-        names = [part for one in names for part in one.split("/")]
-        if name in names:
-            slot = made.keywords.get("default")
-            if slot is not None and isinstance(slot.value, Constant):
-                return Constant(slot.value.value, slot.value.node, Origin.CLICK)
-            flag = made.keywords.get("is_flag")
-            if slot is None and flag is not None and truth(flag.value):
-                return Constant(False, None, Origin.CLICK)
-            return UNKNOWN
-    if any(made.name.rsplit(".", 1)[-1] == "command" for made in function.options):
-        if isinstance(default, Constant):
-            return Constant(default.value, default.node, Origin.CLICK)
-        if isinstance(default, Object) and default.made_by is not None:
-            maker = default.made_by
-            if maker.name in ("typer.Option", "typer.Argument") and maker.arguments:
-                first = maker.arguments[0]
-                if isinstance(first, Constant) and first.value is not ...:
-                    return Constant(first.value, first.node, Origin.CLICK)
-    return UNKNOWN
-
-
-def _defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
-    """Parameter name -> default expression."""
-    parameters = [*arguments.posonlyargs, *arguments.args]
-    found = dict(
-        zip(
-            [
-                parameter.arg
-                for parameter in parameters[len(parameters) - len(arguments.defaults) :]
-            ],
-            arguments.defaults,
-            strict=True,
-        )
-    )
-    for parameter, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        if default is not None:
-            found[parameter.arg] = default
-    return found
-
-
-def _is_static(node: ast.AST) -> bool:
-    return _has_decorator(node, "staticmethod")
-
-
-def _is_classmethod(node: ast.AST) -> bool:
-    return _has_decorator(node, "classmethod")
-
-
-def _has_decorator(node: ast.AST, name: str) -> bool:
-    return any(
-        isinstance(decorator, ast.Name) and decorator.id == name
-        for decorator in getattr(node, "decorator_list", ())
-    )
 
 
 def _function_name(function: Function) -> str:

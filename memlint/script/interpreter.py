@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from memlint.script.command_line import CommandLine
 from memlint.script.expressions import EXPRESSIONS
 from memlint.script.forwards import ForwardRun, is_module
-from memlint.script.functions import call_function, library_base
+from memlint.script.functions import call_function
 from memlint.script.invocations import Record
 from memlint.script.modes import is_known_module
 from memlint.script.project import MAX_DEPTH, MAX_MODULES, Module, Project
@@ -39,6 +39,7 @@ from memlint.script.values import (
     Symbol,
     Unknown,
     Value,
+    library_base,
     merge,
     merge_slots,
 )

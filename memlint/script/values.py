@@ -270,6 +270,19 @@ def options(value: Value) -> tuple[Value, ...]:
     return value.options if isinstance(value, Choice) else (value,)
 
 
+def library_base(cls: Class) -> str | None:
+    """The qualified name of the library class that a class of the script derives from."""
+    for base in cls.bases:
+        for one in options(base):
+            if isinstance(one, Symbol) and "." in one.name and not one.name.startswith("."):
+                return one.name
+            if isinstance(one, Class):
+                found = library_base(one)
+                if found is not None:
+                    return found
+    return None
+
+
 def same(left: Value, right: Value) -> bool:
     """Whether two values are certainly the same (``True`` is not ``1`` here)."""
     if left is right:

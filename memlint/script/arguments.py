@@ -1,0 +1,207 @@
+"""What a call gives, and what the parameters of a function hold when it runs."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from memlint.script import modes, tensors
+from memlint.script.values import (
+    ABSENT,
+    UNKNOWN,
+    Choice,
+    Constant,
+    Function,
+    How,
+    Object,
+    Origin,
+    Sequence,
+    Slot,
+    Value,
+    library_base,
+    truth,
+)
+
+if TYPE_CHECKING:
+    from memlint.script.interpreter import Interpreter
+    from memlint.script.invocations import Record
+
+# -- what a call gives -----------------------------------------------------------------------------
+
+
+def evaluate_arguments(run: Interpreter, record: Record) -> None:
+    """Evaluate what a call gives, in order, and note it in its record."""
+    arguments: list[Value] = []
+    for argument in record.node.args:
+        if isinstance(argument, ast.Starred):
+            inner = run.eval(argument.value)
+            if isinstance(inner, Sequence) and not inner.open:
+                arguments.extend(inner.items)
+            else:
+                record.open_arguments = True
+        else:
+            arguments.append(run.eval(argument))
+    record.arguments = tuple(arguments)
+    splatted = None
+    for keyword in record.node.keywords:
+        value = run.eval(keyword.value)
+        if keyword.arg is not None:
+            record.keywords[keyword.arg] = Slot(value, How.KEYWORD, record.node)
+            continue
+        splatted = splatted or run.new_dict(None)
+        run.update_dict(splatted, value)
+    if splatted is not None:
+        for name, slot in splatted.names.items():
+            current = run.get_slot(splatted, name) or slot[-1]
+            if current.value is not ABSENT:
+                record.keywords.setdefault(name, current)
+        record.open_keywords = splatted.open
+    for value in arguments:
+        _remember(run, record, value)
+    for given in record.keywords.values():
+        _remember(run, record, given.value)
+
+
+def _remember(run: Interpreter, record: Record, value: Value) -> None:
+    """Keep the slots of an argument as they are now."""
+    if isinstance(value, Object):
+        record.snapshots[id(value)] = run.slots(value)
+    elif isinstance(value, Choice):
+        for one in value.options:
+            if isinstance(one, Object):
+                record.snapshots[id(one)] = run.slots(one)
+
+
+# -- what the parameters hold ----------------------------------------------------------------------
+
+
+def bind_parameters(run: Interpreter, function: Function, record: Record | None) -> None:
+    """Bind a function's parameters to what a call gives, or (None) to what nobody knows."""
+    arguments = function.node.args
+    parameters = [*arguments.posonlyargs, *arguments.args]
+    given = list(record.arguments) if record else []
+    keywords = dict(record.keywords) if record else {}
+    instance = _instance(run, function) if parameters else None
+    if instance is not None:
+        given.insert(0, instance)
+    defaults = _defaults(arguments)
+    places = min(len(parameters), len(given))
+    for place, parameter in enumerate([*parameters, *arguments.kwonlyargs]):
+        name = parameter.arg
+        if place < places:
+            value = given[place]
+        elif name in keywords:
+            value = keywords.pop(name).value
+        else:
+            value = _not_given(run, function, name, defaults.get(name), record)
+        if "logits" in name:
+            graph = modes.gradients(run) if record else None
+            value = tensors.parameter(run, name, value, graph)
+        run.bind(name, value)
+    if arguments.vararg:
+        run.bind(arguments.vararg.arg, UNKNOWN)
+    if arguments.kwarg:
+        rest = run.new_dict(None)
+        for name, slot in keywords.items():
+            run.set_slot(rest, name, slot)
+        rest.open = record is None or record.open_keywords
+        run.bind(arguments.kwarg.arg, rest)
+
+
+def _instance(run: Interpreter, function: Function) -> Value | None:
+    """What a method gets before its arguments: an instance or the class; None for no method."""
+    owner = function.owner
+    if owner is None or _has_decorator(function.node, "staticmethod"):
+        return None
+    bound = function.bound or run.selves.get(owner.node)
+    if bound is None:
+        bound = run.selves[owner.node] = run.new_object(type=library_base(owner), cls=owner)
+        bound.open = True
+    return owner if _has_decorator(function.node, "classmethod") else bound
+
+
+def _not_given(
+    run: Interpreter,
+    function: Function,
+    name: str,
+    default: ast.expr | None,
+    record: Record | None,
+) -> Value:
+    """What a parameter is that the call does not name: its default, where that is certain."""
+    if record is not None and (record.open_arguments or record.open_keywords):
+        return UNKNOWN
+    value = run.values.get(default, UNKNOWN) if default is not None else None
+    if record is None or any(_is_click(made, "option", "command") for made in function.options):
+        # ``main()`` of a click command: the command line gives the arguments.
+        return _command_line_default(function, name, value)
+    if isinstance(value, Constant):
+        return Constant(value.value, value.node, Origin.PARAMETER)
+    return value or UNKNOWN
+
+
+def _command_line_default(function: Function, name: str, default: Value | None) -> Value:
+    """The default of a parameter that a command line (click, typer, fire) fills in."""
+    for made in function.options:
+        if _is_click(made, "option") and name in _option_names(made):
+            return _option_default(made)
+    if not any(_is_click(made, "command") for made in function.options):
+        return UNKNOWN
+    maker = default.made_by if isinstance(default, Object) else None
+    if maker is not None and maker.name in ("typer.Option", "typer.Argument") and maker.arguments:
+        default = maker.arguments[0]
+        if isinstance(default, Constant) and default.value is ...:
+            return UNKNOWN
+    if isinstance(default, Constant):
+        return Constant(default.value, default.node, Origin.CLICK)
+    return UNKNOWN
+
+
+def _is_click(made: Record, *kinds: str) -> bool:
+    """Whether a decorator is ``@click.option(...)``, ``@app.command()`` or their like."""
+    return made.name.rpartition(".")[2] in kinds
+
+
+def _option_names(option: Record) -> list[str]:
+    """The parameters that an option may fill in: ``--on/--off``, ``--batch-size``."""
+    return [
+        part
+        for one in option.arguments
+        if isinstance(one, Constant) and isinstance(one.value, str)
+        for part in one.value.lstrip("-").replace("-", "_").split("/")
+    ]
+
+
+def _option_default(option: Record) -> Value:
+    default = option.keywords.get("default")
+    if default is not None and isinstance(default.value, Constant):
+        return Constant(default.value.value, default.value.node, Origin.CLICK)
+    flag = option.keywords.get("is_flag")
+    if default is None and flag is not None and truth(flag.value):
+        return Constant(False, None, Origin.CLICK)
+    return UNKNOWN
+
+
+def _defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
+    """Parameter name -> default expression."""
+    parameters = [*arguments.posonlyargs, *arguments.args]
+    found = dict(
+        zip(
+            [
+                parameter.arg
+                for parameter in parameters[len(parameters) - len(arguments.defaults) :]
+            ],
+            arguments.defaults,
+            strict=True,
+        )
+    )
+    for parameter, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if default is not None:
+            found[parameter.arg] = default
+    return found
+
+
+def _has_decorator(node: ast.AST, name: str) -> bool:
+    return any(
+        isinstance(decorator, ast.Name) and decorator.id == name
+        for decorator in getattr(node, "decorator_list", ())
+    )
