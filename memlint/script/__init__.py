@@ -13,11 +13,12 @@ from memlint.script.lengths import Effect, Lengths
 from memlint.script.loop_models import LoopModel
 from memlint.script.losses import LossForm, TokenLoss
 from memlint.script.model import Loop, Script, build_script
+from memlint.script.operations import MEASURES
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
 from memlint.script.purpose import Purpose
 from memlint.script.restoring import Fate
 from memlint.script.settings import MISSING, UNSURE, Setting
-from memlint.script.tensors import MEASURES, Output, Positions, Role, Tensor, Width
+from memlint.script.tensors import Output, Positions, Role, Tensor, Width
 from memlint.script.tokenization import Tokenization
 from memlint.script.trained import Trained
 from memlint.script.training import Event, EventKind, Forward, Held, Kept, Step

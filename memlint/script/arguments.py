@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script import modes, tensors
+from memlint.script import fields, modes
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
@@ -96,7 +96,7 @@ def bind_parameters(run: Interpreter, function: Function, record: Record | None)
             value = _not_given(run, function, name, defaults.get(name), record)
         if "logits" in name:
             graph = modes.gradients(run) if record else None
-            value = tensors.parameter(run, name, value, graph)
+            value = fields.parameter(run, name, value, graph)
         run.bind(name, value)
     if arguments.vararg:
         run.bind(arguments.vararg.arg, UNKNOWN)

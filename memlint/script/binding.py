@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script.tensors import Output, unpacked
+from memlint.script.fields import unpacked
+from memlint.script.tensors import Output
 from memlint.script.values import UNKNOWN, Constant, How, Object, Sequence, Slot, Value, options
 
 if TYPE_CHECKING:

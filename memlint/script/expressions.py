@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from memlint.script import tensors
+from memlint.script import fields, operations
 from memlint.script.binding import assign
 from memlint.script.functions import call
 from memlint.script.rows import Rows, split_of
@@ -90,7 +90,7 @@ def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
     inner = run.eval(node.value)
     key = run.eval(node.slice)
     if run.has_outputs:
-        value = tensors.item(run, inner, key, node)
+        value = fields.item(run, inner, key, node)
         if value is not None:
             return value
     if not isinstance(key, Constant):
@@ -177,7 +177,7 @@ def _unary(run: Interpreter, node: ast.UnaryOp) -> Value:
         if isinstance(node.op, ast.UAdd):
             return Constant(value.value, node, value.origin)
     if isinstance(value, Tensor):
-        return tensors.arithmetic(run, value, UNKNOWN, node) or UNKNOWN
+        return operations.arithmetic(run, value, UNKNOWN, node) or UNKNOWN
     return UNKNOWN
 
 
@@ -215,7 +215,7 @@ def binary(
     if isinstance(op, ast.Add) and isinstance(left, Sequence) and isinstance(right, Sequence):
         return Sequence(left.items + right.items, left.kind, node, left.open or right.open)
     if run.has_tensors:
-        return tensors.arithmetic(run, left, right, node) or UNKNOWN
+        return operations.arithmetic(run, left, right, node) or UNKNOWN
     return UNKNOWN
 
 
@@ -272,7 +272,7 @@ def _comprehension(run: Interpreter, node: Any) -> Value:
         known = isinstance(iterated, Sequence) and not iterated.open and iterated.items
         item = merge(iterated.items) if known and isinstance(iterated, Sequence) else UNKNOWN
         if run.has_tensors:
-            item = tensors.rows_of(run, generator.iter, item)
+            item = fields.rows_of(run, generator.iter, item)
         assign(run, generator.target, item, node)
         for condition in generator.ifs:
             run.eval(condition)

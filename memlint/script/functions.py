@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script import modes, tensors
+from memlint.script import modes, operations
 from memlint.script.arguments import bind_parameters, evaluate_arguments
 from memlint.script.forwards import (
     forward,
@@ -19,7 +19,7 @@ from memlint.script.forwards import (
     own_forward,
 )
 from memlint.script.invocations import Record
-from memlint.script.tensors import Output
+from memlint.script.tensors import Output, derived, note, tensors_in
 from memlint.script.values import (
     UNKNOWN,
     Choice,
@@ -147,7 +147,7 @@ def _call_symbol(run: Interpreter, callee: Symbol, record: Record) -> Value:
     run.records.append(record)
     value = handler(run, record) if handler is not None else None
     if value is None and run.has_tensors:
-        value = tensors.called(run, record, callee.name)
+        value = operations.called(run, record, callee.name)
     if value is not None:
         return value
     if callee.name.endswith((".eval", ".train")):
@@ -162,7 +162,7 @@ def _call_unknown(run: Interpreter, callee: Value, record: Record) -> Value:
     kind = receiver.type if isinstance(receiver, Object) else None
     record.name = f"{kind or '?'}.{method}" if method else "?"
     run.records.append(record)
-    value = tensors.method(run, record, method) if run.has_tensors and method else None
+    value = operations.method(run, record, method) if run.has_tensors and method else None
     if value is None:
         handler = run.handlers.get(f".{method}")
         value = handler(run, record) if handler is not None else None
@@ -206,11 +206,11 @@ def _call_followed(run: Interpreter, callee: Value, record: Record) -> Value:
 
 def _unfollowed(run: Interpreter, record: Record) -> Value:
     """What a function returns that is not followed: maybe something made of its tensors."""
-    given = tensors.tensors_in(record) if run.has_tensors else []
+    given = tensors_in(record) if run.has_tensors else []
     for tensor in given:
-        tensors.note(run, tensor, record.name, record.node)
+        note(run, tensor, record.name, record.node)
     if given:
-        return tensors.derived(given, record.name, record.node)
+        return derived(given, record.name, record.node)
     return made_by(run, record, None)
 
 
@@ -222,13 +222,13 @@ def _call_object(run: Interpreter, callee: Object, record: Record) -> Value:
             if slot is not None and isinstance(slot.value, Function):
                 return _call_own(run, callee, slot.value, record)
     if callee.type is not None and run.has_tensors:
-        value = tensors.loss_module(run, record, callee.type)
+        value = operations.loss_module(run, record, callee.type)
         if value is not None:
             return value
     output = _run_forward(run, callee, record)
     if output is not None:
         return output
-    given = tensors.tensors_in(record) if run.has_tensors else []
+    given = tensors_in(record) if run.has_tensors else []
     return _unfollowed(run, record) if given else UNKNOWN
 
 

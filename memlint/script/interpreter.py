@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 
 from memlint.script.command_line import CommandLine
 from memlint.script.expressions import EXPRESSIONS
+from memlint.script.fields import FIELDS, field_of
 from memlint.script.forwards import ForwardRun, is_module
 from memlint.script.functions import call_function
 from memlint.script.invocations import Record
@@ -23,7 +24,7 @@ from memlint.script.modes import is_known_module
 from memlint.script.project import MAX_DEPTH, MAX_MODULES, Module, Project
 from memlint.script.state import State
 from memlint.script.statements import STATEMENTS
-from memlint.script.tensors import FIELDS, Tensor, Use, detached, field_of, note
+from memlint.script.tensors import Tensor, Use, detached, note
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,

@@ -15,10 +15,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
+from memlint.script.operations import MEASURES, TOKEN_LOGPROBS
 from memlint.script.project import is_elsewhere
 from memlint.script.tensors import (
-    MEASURES,
-    TOKEN_LOGPROBS,
     Positions,
     Role,
     Tensor,

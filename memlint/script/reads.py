@@ -6,7 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from memlint.script.tensors import MEASURES, Positions, Role, Tensor
+from memlint.script.operations import MEASURES
+from memlint.script.tensors import Positions, Role, Tensor
 from memlint.script.values import Constant, Object, Value, options
 
 if TYPE_CHECKING:

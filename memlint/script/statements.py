@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from memlint.script import modes
 from memlint.script.binding import assign
 from memlint.script.expressions import binary
+from memlint.script.fields import rows_of
 from memlint.script.project import is_elsewhere
 from memlint.script.state import State
-from memlint.script.tensors import Output, Tensor, rows_of
+from memlint.script.tensors import Output, Tensor
 from memlint.script.tree import walk
 from memlint.script.values import (
     ABSENT,

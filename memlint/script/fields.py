@@ -1,0 +1,180 @@
+"""What is read off an output or a tensor: fields by name or place, items, slices, rows."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from memlint.script.subscripts import index_parts, positions_kept
+from memlint.script.tensors import ROW, Output, Positions, Role, Tensor, Width, note, tensor_from
+from memlint.script.values import UNKNOWN, Constant, Sequence, Unknown, Value, merge, options
+
+if TYPE_CHECKING:
+    from memlint.script.forwards import ForwardRun
+    from memlint.script.interpreter import Interpreter
+
+# Field -> role, width, positions.
+FIELDS: dict[str, tuple[Role, Width, Positions]] = {
+    "logits": (Role.LOGITS, Width.LOGITS, Positions.ALL),
+    "loss": (Role.LOSS, Width.ONE, Positions.NONE),
+    "hidden_states": (Role.HIDDEN_STATES, Width.HIDDEN, Positions.ALL),
+    "last_hidden_state": (Role.HIDDEN_STATES, Width.HIDDEN, Positions.ALL),
+    "attentions": (Role.ATTENTIONS, Width.UNKNOWN, Positions.ALL),
+    "past_key_values": (Role.CACHE, Width.UNKNOWN, Positions.ALL),
+}
+
+
+def field_of(run: Interpreter, value: Value, name: str, node: ast.expr) -> Tensor | None:
+    """``output.logits``; of what is not known to be an output, as far as the name says so."""
+    known = FIELDS.get(name)
+    if known is None:
+        return None
+    if isinstance(value, Output):
+        made = value.made.get(name)
+        if made is None:
+            made = value.made[name] = _field(run, known, name, value.forward, node)
+        return made
+    return _field(run, known, name, None, node)
+
+
+def _field(
+    run: Interpreter,
+    known: tuple[Role, Width, Positions],
+    name: str,
+    forward: ForwardRun | None,
+    node: ast.expr,
+) -> Tensor:
+    role, width, positions = known
+    run.has_tensors = True
+    graph = forward.gradients if forward is not None else None
+    if role is Role.LOGITS and forward is not None:
+        positions = forward.logits_kept
+    return Tensor(
+        role,
+        width,
+        positions,
+        copy=True,
+        graph=graph,
+        forward=forward,
+        operation=name,
+        node=node,
+    )
+
+
+def element(run: Interpreter, output: Output, place: int, node: ast.expr) -> Value:
+    """``output[0]``: the loss where labels are given, else the logits."""
+    labels = output.forward.labels
+    if place < 0 or labels is None or place > 1:
+        return _unknown_field(run, output, node)
+    names = ("loss", "logits") if labels else ("logits", "past_key_values")
+    made = field_of(run, output, names[place], node)
+    return made if made is not None else UNKNOWN
+
+
+def _unknown_field(run: Interpreter, output: Output, node: ast.expr) -> Tensor:
+    run.has_tensors = True
+    return Tensor(
+        graph=output.forward.gradients,
+        forward=output.forward,
+        operation="[]",
+        node=node,
+    )
+
+
+def unpacked(run: Interpreter, output: Output, count: int, node: ast.AST) -> tuple[Value, ...]:
+    """``loss, logits = model(...)``."""
+    where = node.value if isinstance(node, ast.Assign) else output.node
+    assert isinstance(where, ast.expr)
+    return tuple(element(run, output, place, where) for place in range(count))
+
+
+def item(run: Interpreter, inner: Value, key: Value, node: ast.Subscript) -> Value | None:
+    """``tensor[:, :-1]``, ``output["logits"]``, ``output[:2]``; None for all other values."""
+    found = [_item(run, one, key, node) for one in options(inner)]
+    if all(one is None for one in found):
+        return None
+    return merge([one if one is not None else UNKNOWN for one in found])
+
+
+def _item(run: Interpreter, value: Value, key: Value, node: ast.Subscript) -> Value | None:
+    if isinstance(value, Tensor):
+        note(run, value, "[]", node)
+        return _indexed(value, node)
+    if not isinstance(value, Output):
+        return None
+    if isinstance(key, Constant) and isinstance(key.value, str):
+        slot = run.get_slot(value, key.value)
+        if slot is not None:
+            return slot.value
+        return field_of(run, value, key.value, node) or UNKNOWN
+    if isinstance(key, Constant) and type(key.value) is int:
+        return element(run, value, key.value, node)
+    match node.slice:
+        case ast.Slice(lower=None, upper=ast.Constant(value=int(count)), step=None) if count > 0:
+            places = range(count)
+            return Sequence(tuple(element(run, value, one, node) for one in places), "tuple")
+    return _unknown_field(run, value, node)
+
+
+def _indexed(tensor: Tensor, node: ast.Subscript) -> Tensor:
+    positions, width = positions_kept(tensor, node.slice)
+    plain = all(
+        isinstance(part, ast.Slice | ast.Constant | ast.UnaryOp) for part in index_parts(node.slice)
+    )
+    role = tensor.role
+    if tensor.role is Role.HIDDEN_STATES and tensor.operation == "hidden_states":
+        return tensor_from(tensor, "[]", node, positions=Positions.ALL, copy=False)
+    return tensor_from(
+        tensor, "[]", node, role=role, positions=positions, width=width, copy=not plain and None
+    )
+
+
+def rows_of(run: Interpreter, node: ast.expr, default: Value) -> Value:
+    """What a loop over an expression binds: the rows of a tensor, or of several by ``zip``.
+
+    default: what it binds where no tensor takes part.
+    """
+    match node:
+        case ast.Call(func=ast.Name(id="zip"), args=given):
+            rows = [rows_of(run, one, UNKNOWN) for one in given]
+            known = any(isinstance(one, Tensor) for row in rows for one in options(row))
+            return Sequence(tuple(rows), "tuple") if known else default
+        case ast.Call(func=ast.Name(id="enumerate"), args=[first, *_]):
+            row = rows_of(run, first, UNKNOWN)
+            return default if row is UNKNOWN else Sequence((UNKNOWN, row), "tuple")
+    found = options(run.values.get(node, UNKNOWN))
+    given_tensors = [one for one in found if isinstance(one, Tensor)]
+    if not given_tensors or len(given_tensors) < len(found):
+        return default
+    return merge([_row(one, node) for one in given_tensors])
+
+
+def _row(tensor: Tensor, node: ast.expr) -> Tensor:
+    layers = tensor.operation in ("hidden_states", "attentions", "past_key_values")
+    return tensor_from(tensor, "[]" if layers else ROW, node, copy=False)
+
+
+def parameter(run: Interpreter, name: str, value: Value, graph: bool | None) -> Value:
+    """A parameter that is called logits and of which nothing else is known: it is believed."""
+    positions = _NAMED_LOGITS.get(name)
+    if positions is None or not isinstance(value, Unknown):
+        return value
+    if isinstance(value, Tensor):
+        if value.role is not Role.UNKNOWN or value.width is not Width.UNKNOWN:
+            return value
+        return tensor_from(
+            value, "parameter", value.node,
+            role=Role.LOGITS, width=Width.LOGITS, positions=positions,
+        )  # fmt: skip
+    run.has_tensors = True
+    return Tensor(Role.LOGITS, Width.LOGITS, positions, graph=graph, operation="parameter")
+
+
+_NAMED_LOGITS = {
+    "logits": Positions.ALL,
+    "lm_logits": Positions.ALL,
+    "policy_logits": Positions.ALL,
+    "all_logits": Positions.ALL,
+    "shift_logits": Positions.SHIFTED,
+    "shifted_logits": Positions.SHIFTED,
+}

@@ -1,0 +1,372 @@
+"""What operations make of tensors: one table says it for each method and function.
+
+An operation is a method (``logits.float()``), a function of torch (``torch.cat``), an operator, or
+something of which nothing is known but that it gets tensors.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from memlint.script.subscripts import is_number
+from memlint.script.tensors import (
+    ROW,
+    Positions,
+    Role,
+    Tensor,
+    Width,
+    derived,
+    note,
+    tensor_from,
+    tensors_in,
+)
+from memlint.script.values import UNKNOWN, Choice, Constant, Symbol, Value, merge, options
+
+if TYPE_CHECKING:
+    from memlint.script.interpreter import Interpreter
+    from memlint.script.invocations import Record
+
+Arguments = tuple[Value, ...]
+
+_SAME = frozenset({"requires_grad_", "retain_grad", "cuda", "to_local"})
+_VIEWS = frozenset(
+    {
+        *("view", "view_as", "transpose", "permute", "squeeze", "unsqueeze", "expand"),
+        *("expand_as", "swapaxes", "movedim", "narrow", "unflatten", "t", "chunk", "split"),
+    }
+)
+_MAYBE_COPIES = frozenset({"contiguous", "reshape", "flatten", "reshape_as"})
+_CASTS = {
+    "float": "torch.float32",
+    "double": "torch.float64",
+    "half": "torch.float16",
+    "bfloat16": "torch.bfloat16",
+}
+_COPIES = frozenset(
+    {
+        *("clone", "exp", "log", "neg", "mul", "div", "add", "sub", "pow", "clamp", "where"),
+        *("masked_fill", "tanh", "sigmoid", "logsigmoid", "relu", "nan_to_num", "abs", "sqrt"),
+        *("dropout", "sort", "cumsum", "roll", "flip", "repeat", "repeat_interleave"),
+    }
+)
+_IN_PLACE = frozenset({"mul_", "div_", "add_", "sub_", "clamp_", "masked_fill_", "exp_", "log_"})
+_REDUCTIONS = frozenset(
+    {
+        *("sum", "mean", "max", "min", "argmax", "argmin", "logsumexp", "norm", "prod", "any"),
+        *("all", "amax", "amin", "nansum", "nanmean", "var", "std", "topk", "median"),
+    }
+)
+_NO_GRADIENT = frozenset({"argmax", "argmin", "any", "all"})
+_PICKS = frozenset({"gather", "take_along_dim"})
+_SOFTMAX = {"softmax": Role.PROBABILITIES, "log_softmax": Role.LOG_PROBABILITIES}
+# Functions of libraries from logits and tokens to the log-probability of each token.
+TOKEN_LOGPROBS = frozenset({"selective_log_softmax", "logprobs_from_logits"})
+_NUMBERS = frozenset({"item", "tolist"})
+# What reads no values of a tensor.
+MEASURES = frozenset(
+    {"shape", "size", "device", "dtype", "ndim", "dim", "numel", "requires_grad", "is_cuda"}
+)
+_LOSSES = frozenset(
+    {
+        *("cross_entropy", "nll_loss", "kl_div", "binary_cross_entropy_with_logits", "mse_loss"),
+        *("binary_cross_entropy", "l1_loss", "smooth_l1_loss", "huber_loss"),
+    }
+)
+# Modules that compute a loss, by the function that they stand for.
+LOSS_MODULES = {
+    "CrossEntropyLoss": "cross_entropy",
+    "NLLLoss": "nll_loss",
+    "KLDivLoss": "kl_div",
+    "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+    "MSELoss": "mse_loss",
+}
+_JOINS = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
+_FUNCTION_PACKAGES = ("torch.", "torch.nn.functional.")
+_LAST_DIMENSIONS = (-1, 2)
+
+
+def method(run: Interpreter, record: Record, name: str) -> Value | None:
+    """``tensor.float()``: what a method of a tensor returns; None for all other receivers."""
+    receiver = record.receiver
+    if isinstance(receiver, Tensor):
+        return _operation(record, name, receiver, record.arguments)
+    if not isinstance(receiver, Choice):
+        return None
+    given = [one for one in receiver.options if isinstance(one, Tensor)]
+    if not given:
+        return None
+    results = [_operation(record, name, one, record.arguments) for one in given]
+    return merge(results if len(given) == len(receiver.options) else [*results, UNKNOWN])
+
+
+def called(run: Interpreter, record: Record, name: str) -> Value | None:
+    """What a library's function returns for tensors; None where it gets none.
+
+    What an unknown function makes of a tensor is unknown, and may be computed from it.
+    """
+    given = tensors_in(record)
+    if not given:
+        return None
+    for tensor in given:
+        note(run, tensor, name, record.node)
+    package, _, short = name.rpartition(".")
+    if short in TOKEN_LOGPROBS and isinstance(first := _input(record, "logits"), Tensor):
+        role = Role.LOG_PROBABILITIES
+        return tensor_from(first, short, record.node, role=role, width=Width.ONE, copy=True)
+    if f"{package}." in _FUNCTION_PACKAGES:
+        if short in _JOINS:
+            return _joined(given, short, record)
+        first = _input(record)
+        if isinstance(first, Choice):
+            return merge([_choice(record, short, one) for one in first.options])
+        if isinstance(first, Tensor):
+            return _operation(record, short, first, record.arguments[1:])
+    if short[:1].isupper() or "." not in name:
+        return None
+    return derived(given, name, record.node)
+
+
+def loss_module(run: Interpreter, record: Record, kind: str) -> Value | None:
+    """``criterion(logits, labels)`` with a loss of ``torch.nn``."""
+    name = LOSS_MODULES.get(kind.rpartition(".")[2])
+    given = tensors_in(record)
+    if name is None or not given:
+        return None
+    for tensor in given:
+        note(run, tensor, name, record.node)
+    return _operation(record, name, given[0], record.arguments[1:])
+
+
+def arithmetic(run: Interpreter, left: Value, right: Value, node: ast.expr | None) -> Value | None:
+    """``logits / temperature``, ``loss + penalty``; None where no tensor takes part."""
+    sides = [_only(left), _only(right)]
+    given = [one for one in sides if one is not None]
+    if not given:
+        return None
+    if node is not None:
+        for one in given:
+            note(run, one, "arithmetic", node)
+    wide = max(given, key=lambda one: (one.as_large_as_logits, one.role is Role.LOSS))
+    made = tensor_from(wide, "arithmetic", node, copy=True)
+    if len(given) == 2:
+        made.sources = tuple(given)
+        made.graph = _any(one.graph for one in given)
+        if given[0].forward is not given[1].forward:
+            made.forward = wide.forward if wide.as_large_as_logits else None
+    return made
+
+
+def _choice(record: Record, name: str, value: Value) -> Value:
+    if isinstance(value, Tensor):
+        return _operation(record, name, value, record.arguments[1:])
+    return UNKNOWN
+
+
+def _input(record: Record, name: str = "input") -> Value:
+    if record.arguments:
+        return record.arguments[0]
+    slot = record.keywords.get(name)
+    return slot.value if slot is not None else UNKNOWN
+
+
+def _only(value: Value) -> Tensor | None:
+    found = [one for one in options(value) if isinstance(one, Tensor)]
+    return found[0] if len(found) == 1 else None
+
+
+def _any(answers: Iterable[bool | None]) -> bool | None:
+    """Whether any is true; None where that depends on one that is not known."""
+    known = list(answers)
+    if True in known:
+        return True
+    return None if None in known else False
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+def _operation(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Value:
+    """What the operation ``name`` makes of ``tensor``. ``arguments``: those after the tensor."""
+    operation = _OPERATIONS.get(name)
+    if operation is None:
+        return derived((tensor,), name, record.node)
+    return operation(record, name, tensor, arguments)
+
+
+def _number(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Value:
+    return UNKNOWN
+
+
+def _nothing(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Value:
+    return Constant(None)
+
+
+def _same_memory(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    return tensor_from(tensor, name, record.node)
+
+
+def _detach(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    return tensor_from(tensor, name, record.node, graph=False)
+
+
+def _copy(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    return tensor_from(tensor, name, record.node, copy=True)
+
+
+def _to_numpy(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    return tensor_from(tensor, name, record.node, copy=True, graph=False)
+
+
+def _laid_out(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    """A copy where the memory is not laid out as wanted, which a shifted tensor's is not."""
+    cut = tensor.positions not in (Positions.ALL, Positions.UNKNOWN) and tensor.copy is False
+    return tensor_from(
+        tensor, name, record.node, copy=True if cut else None if tensor.sources else False
+    )
+
+
+def _cast_by_name(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    dtype = _CASTS[name]
+    return tensor_from(tensor, name, record.node, dtype=dtype, copy=_copies(tensor, dtype))
+
+
+def _copies(tensor: Tensor, dtype: str) -> bool | None:
+    """Whether a cast makes a copy: not where the tensor has that type already."""
+    return None if tensor.dtype is None else tensor.dtype != dtype
+
+
+def _cast(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    values = [*arguments, *(slot.value for slot in record.keywords.values())]
+    for value in values:
+        if isinstance(value, Symbol) and value.name.startswith("torch."):
+            dtype = "torch.float32" if value.name == "torch.float" else value.name
+            return tensor_from(tensor, name, record.node, dtype=dtype, copy=_copies(tensor, dtype))
+    return tensor_from(tensor, name, record.node, dtype=None, copy=None)
+
+
+def _dimension(record: Record, arguments: tuple[Value, ...]) -> object:
+    """The dimension that an operation works on: a number, None where not given, UNKNOWN."""
+    slot = record.keywords.get("dim") or record.keywords.get("axis")
+    value = slot.value if slot is not None else arguments[0] if arguments else None
+    if value is None:
+        return None
+    return value.value if isinstance(value, Constant) else UNKNOWN
+
+
+def _is_last(dimension: object, tensor: Tensor) -> bool | None:
+    if dimension is UNKNOWN or not isinstance(dimension, int):
+        return None
+    return dimension in _LAST_DIMENSIONS or (dimension == 1 and _is_flat(tensor))
+
+
+def _is_flat(tensor: Tensor) -> bool:
+    """Whether rows and positions were folded into one dimension: ``logits.view(-1, words)``."""
+    folded = tensor.passes("view", "flatten", "reshape", ROW)
+    return folded or tensor.positions is Positions.LAST
+
+
+def _softmax(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    dtype = record.keywords.get("dtype")
+    given = dtype.value if dtype is not None else None
+    cast = given.name if isinstance(given, Symbol) else tensor.dtype
+    over_words = _is_last(_dimension(record, arguments), tensor) and tensor.width is Width.LOGITS
+    role = _SOFTMAX[name] if over_words else Role.UNKNOWN
+    return tensor_from(tensor, name, record.node, role=role, copy=True, dtype=cast)
+
+
+def _picked(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    """``gather``: one entry a position, where the index has one column."""
+    last = _is_last(_dimension(record, arguments), tensor)
+    one = last and _has_one_column(_index(record))
+    width = Width.ONE if one else Width.UNKNOWN
+    return tensor_from(tensor, name, record.node, width=width, copy=True)
+
+
+def _index(record: Record) -> ast.expr | None:
+    """The index of a ``gather``, as it is written."""
+    for keyword in record.node.keywords:
+        if keyword.arg == "index":
+            return keyword.value
+    return record.node.args[-1] if record.node.args else None
+
+
+def _has_one_column(index: ast.expr | None) -> bool:
+    """``tokens.unsqueeze(-1)`` or ``tokens[..., None]``."""
+    match index:
+        case ast.Call(func=ast.Attribute(attr="unsqueeze")):
+            return True
+        case ast.Call(func=ast.Attribute(value=inner, attr="to" | "long" | "clone" | "int")):
+            return _has_one_column(inner)
+        case ast.Call(func=ast.Attribute(attr="view" | "reshape"), args=[*_, last]):
+            return is_number(last)
+        case ast.Subscript(slice=ast.Tuple(elts=[*_, ast.Constant(value=None)])):
+            return True
+    return False
+
+
+def _loss(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    reduction = record.keywords.get("reduction")
+    unreduced = reduction is not None and not (
+        isinstance(reduction.value, Constant) and reduction.value.value in ("mean", "sum")
+    )
+    return tensor_from(
+        tensor,
+        name,
+        record.node,
+        role=Role.LOSS,
+        width=Width.ONE,
+        positions=tensor.positions if unreduced else Positions.NONE,
+        copy=True,
+    )
+
+
+def _reduced(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    dimension = _dimension(record, arguments)
+    graph = False if name in _NO_GRADIENT else tensor.graph
+    role = tensor.role if tensor.role is Role.LOSS else Role.UNKNOWN
+    if dimension is None:
+        return tensor_from(
+            tensor, name, record.node, role=role, width=Width.ONE, positions=Positions.NONE,
+            copy=True, graph=graph,
+        )  # fmt: skip
+    if tensor.width is Width.LOGITS:
+        last = _is_last(dimension, tensor)
+        width = Width.ONE if last else Width.LOGITS if last is False else Width.UNKNOWN
+        positions = Positions.NONE if last is False else tensor.positions
+        return tensor_from(
+            tensor, name, record.node, role=role, width=width, positions=positions,
+            copy=True, graph=graph,
+        )  # fmt: skip
+    positions = Positions.NONE if tensor.width is Width.ONE else Positions.UNKNOWN
+    return tensor_from(
+        tensor, name, record.node, role=role, positions=positions, copy=True, graph=graph
+    )
+
+
+def _joined(given: list[Tensor], name: str, record: Record) -> Tensor:
+    widest = max(given, key=lambda one: one.as_large_as_logits)
+    made = tensor_from(widest, name, record.node, copy=True)
+    made.sources = tuple(given)
+    made.graph = _any(one.graph for one in given)
+    if any(one.forward is not widest.forward for one in given):
+        made.forward = None
+    return made
+
+
+_OPERATIONS: dict[str, Callable[[Record, str, Tensor, Arguments], Value]] = {
+    **dict.fromkeys(_NUMBERS | MEASURES, _number),
+    **dict.fromkeys(_SAME | _VIEWS | _IN_PLACE, _same_memory),
+    **dict.fromkeys(("detach", "detach_"), _detach),
+    **dict.fromkeys(_COPIES | {"cpu"}, _copy),
+    "numpy": _to_numpy,
+    **dict.fromkeys(_CASTS, _cast_by_name),
+    **dict.fromkeys(("to", "type"), _cast),
+    **dict.fromkeys(_MAYBE_COPIES, _laid_out),
+    **dict.fromkeys(_SOFTMAX, _softmax),
+    **dict.fromkeys(_PICKS, _picked),
+    **dict.fromkeys(_LOSSES, _loss),
+    **dict.fromkeys(_REDUCTIONS, _reduced),
+    **dict.fromkeys(("backward", "register_hook"), _nothing),
+}
