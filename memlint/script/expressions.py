@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     from memlint.script.interpreter import Interpreter
 
 
+def _power(base: Any, exponent: Any) -> Any:
+    """Raises ValueError for numbers too large to compute."""
+    if abs(exponent) > 64:
+        raise ValueError(exponent)
+    return base**exponent
+
+
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -42,6 +49,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
+    ast.Pow: _power,
 }
 
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -189,24 +197,7 @@ def binary(
     run: Interpreter, op: ast.operator, left: Value, right: Value, node: ast.expr | None
 ) -> Value:
     if isinstance(left, Constant) and isinstance(right, Constant):
-        values = (left.value, right.value)
-        numbers = all(isinstance(value, int | float) for value in values)
-        strings = all(isinstance(value, str) for value in values)
-        if numbers or (strings and isinstance(op, ast.Add)):
-            calculate = _BINARY.get(type(op))
-            if calculate is not None:
-                try:
-                    result = calculate(*values)
-                except (ArithmeticError, TypeError, ValueError):
-                    return UNKNOWN
-                literal = left.origin == right.origin == Origin.LITERAL
-                origin = Origin.LITERAL if literal else _outside(left.origin, right.origin)
-                return Constant(result, node, origin)
-            if isinstance(op, ast.Pow) and numbers and abs(values[1]) <= 64:  # type: ignore[arg-type]
-                try:
-                    return Constant(values[0] ** values[1], node)  # type: ignore[operator]
-                except (ArithmeticError, ValueError):
-                    return UNKNOWN
+        return _calculated(op, left, right, node)
     if isinstance(op, ast.BitOr) and isinstance(left, Object) and left.type == "dict":
         made = run.new_dict(node)
         run.update_dict(made, left)
@@ -217,6 +208,20 @@ def binary(
     if run.has_tensors:
         return operations.arithmetic(run, left, right, node) or UNKNOWN
     return UNKNOWN
+
+
+def _calculated(op: ast.operator, left: Constant, right: Constant, node: ast.expr | None) -> Value:
+    """A number from two numbers, a string from two strings; all else is unknown."""
+    calculate = _BINARY.get(type(op))
+    numbers = isinstance(left.value, int | float) and isinstance(right.value, int | float)
+    strings = isinstance(left.value, str) and isinstance(right.value, str)
+    if calculate is None or not (numbers or (strings and isinstance(op, ast.Add))):
+        return UNKNOWN
+    try:
+        result = calculate(left.value, right.value)
+    except (ArithmeticError, TypeError, ValueError):
+        return UNKNOWN
+    return Constant(result, node, _outside(left.origin, right.origin))
 
 
 def _compare(run: Interpreter, node: ast.Compare) -> Value:

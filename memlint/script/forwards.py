@@ -136,36 +136,45 @@ def is_named_as_model(node: ast.expr) -> bool:
 def module_of(run: Interpreter, record: Record, callee: Value) -> tuple[Value, Certainty] | None:
     """The module that a call runs forward, where it possibly is one."""
     func = record.node.func
+    module: Value | None = callee
     if isinstance(func, ast.Attribute) and func.attr in _FORWARDS:
-        receiver = record.receiver
-        if isinstance(receiver, Object) and is_module(receiver):
-            return receiver, Certainty.DEFINITE
-        if receiver is None or _is_super(func.value):
-            return None
-        if isinstance(receiver, Symbol) and not modes.is_known_module(run, receiver):
-            return None
-        if isinstance(receiver, Opaque) or is_named_as_model(func.value):
-            return receiver, _certainty(run, receiver)
+        module = record.receiver
+        possible = module is not None and _may_have_forward(run, module, func.value)
+    else:
+        possible = _may_be_called(run, callee, func)
+    if module is None or not possible:
         return None
-    if isinstance(callee, Object):
-        if is_module(callee):
-            return callee, Certainty.DEFINITE
-        if callee.type is not None and any(part in callee.type for part in _NOT_MODELS):
-            return None
-        if modes.is_known_module(run, callee) or is_named_as_model(func):
-            return callee, _certainty(run, callee)
-        return None
-    if isinstance(callee, Opaque):
-        return callee, _certainty(run, callee)
-    if isinstance(callee, Symbol):
-        # ``from setup import model``
-        short = callee.name.rpartition(".")[2]
-        named = "." in callee.name and short in _NAMES and is_named_as_model(func)
-        known = modes.is_known_module(run, callee)
-        return (callee, _certainty(run, callee)) if named or known else None
-    if isinstance(callee, Unknown) and is_named_as_model(func):
-        return callee, Certainty.POSSIBLE
-    return None
+    definite = is_module(module) or modes.is_known_module(run, module)
+    return module, Certainty.DEFINITE if definite else Certainty.POSSIBLE
+
+
+def _may_have_forward(run: Interpreter, receiver: Value, written: ast.expr) -> bool:
+    """Whether ``receiver.forward(...)`` may be a module's forward pass."""
+    if is_module(receiver):
+        return True
+    if _is_super(written):
+        return False
+    if isinstance(receiver, Symbol) and not modes.is_known_module(run, receiver):
+        return False
+    return isinstance(receiver, Opaque) or is_named_as_model(written)
+
+
+def _may_be_called(run: Interpreter, callee: Value, written: ast.expr) -> bool:
+    """Whether ``callee(...)`` may be a module's forward pass."""
+    match callee:
+        case Object(type=kind):
+            if is_module(callee):
+                return True
+            if kind is not None and any(part in kind for part in _NOT_MODELS):
+                return False
+            return modes.is_known_module(run, callee) or is_named_as_model(written)
+        case Opaque():
+            return True
+        case Symbol(name=name):
+            # ``from setup import model``
+            named = "." in name and name.rpartition(".")[2] in _NAMES
+            return (named and is_named_as_model(written)) or modes.is_known_module(run, callee)
+    return isinstance(callee, Unknown) and is_named_as_model(written)
 
 
 def one_of_modules(
@@ -186,11 +195,6 @@ def _is_super(node: ast.expr) -> bool:
     return (
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
     )
-
-
-def _certainty(run: Interpreter, value: Value) -> Certainty:
-    """What is put in training or evaluation mode certainly is a module."""
-    return Certainty.DEFINITE if modes.is_known_module(run, value) else Certainty.POSSIBLE
 
 
 def forward(run: Interpreter, record: Record, module: Value, certainty: Certainty) -> Output:

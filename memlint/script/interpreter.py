@@ -402,27 +402,35 @@ class Interpreter:
         return is_known_module(self, thing) or is_module(thing)
 
     def attribute_of(self, value: Value, node: ast.Attribute) -> Value:
-        if isinstance(value, Symbol):
-            name = f"{value.name}.{node.attr}"
-            before = self.values.get(node)
-            # One value a place: the same again is no news.
-            if isinstance(before, Symbol) and before.name == name:
-                return before
-            return self.project_constant(Symbol(name, node))
-        if isinstance(value, Object):
-            found = self.attribute(value, node.attr)
-            if found is UNKNOWN and node.attr in FIELDS and value.type is None:
-                return field_of(self, value, node.attr, node) or UNKNOWN
-            return found
-        if isinstance(value, Class):
-            slot = self.class_slot(value, node.attr)
-            return slot.value if slot is not None else UNKNOWN
-        if isinstance(value, Tensor):
-            note(self, value, node.attr, node)
-            return detached(value, node) if node.attr == "data" else UNKNOWN
-        if node.attr in FIELDS and isinstance(value, Unknown):
-            return field_of(self, value, node.attr, node) or UNKNOWN
-        return UNKNOWN
+        """``value.attr`` of one value."""
+        match value:
+            case Symbol():
+                return self._member(value, node)
+            case Object():
+                found = self.attribute(value, node.attr)
+                if found is not UNKNOWN or value.type is not None:
+                    return found
+            case Class():
+                slot = self.class_slot(value, node.attr)
+                return slot.value if slot is not None else UNKNOWN
+            case Tensor():
+                note(self, value, node.attr, node)
+                return detached(value, node) if node.attr == "data" else UNKNOWN
+            case Unknown():
+                pass
+            case _:
+                return UNKNOWN
+        # What comes from nobody knows where may be a model's output.
+        return (field_of(self, value, node.attr, node) if node.attr in FIELDS else None) or UNKNOWN
+
+    def _member(self, value: Symbol, node: ast.Attribute) -> Value:
+        """What a library's module, class or function has under a name."""
+        name = f"{value.name}.{node.attr}"
+        before = self.values.get(node)
+        # One value a place: the same again is no news.
+        if isinstance(before, Symbol) and before.name == name:
+            return before
+        return self.project_constant(Symbol(name, node))
 
     def class_slot(self, cls: Class, name: str) -> Slot | None:
         slot = self.state.get((cls.scope, name)) if name in self.bound[cls.scope] else None
