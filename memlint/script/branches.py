@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from memlint.script.answers import all_of, any_of, opposite
 from memlint.script.settings import UNSURE
 
 if TYPE_CHECKING:
@@ -35,19 +36,15 @@ def _holds(script: Script, test: ast.expr) -> bool | None:
     """Whether a condition holds by the defaults in it; None where nobody can tell."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            inner = _holds(script, operand)
-            return None if inner is None else not inner
+            return opposite(_holds(script, operand))
         case ast.BoolOp(op=ast.And(), values=values):
-            answers = [_holds(script, one) for one in values]
-            return False if False in answers else None if None in answers else True
+            return all_of(_holds(script, one) for one in values)
         case ast.BoolOp(op=ast.Or(), values=values):
-            answers = [_holds(script, one) for one in values]
-            return True if True in answers else None if None in answers else False
+            return any_of(_holds(script, one) for one in values)
         case ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[right]):
             return _equal(script, left, right)
         case ast.Compare(left=left, ops=[ast.NotEq() | ast.IsNot()], comparators=[right]):
-            equal = _equal(script, left, right)
-            return None if equal is None else not equal
+            return opposite(_equal(script, left, right))
         case ast.Name() | ast.Attribute() | ast.Constant():
             value = script.python(test)
             known = value is None or isinstance(value, bool | int | float | str)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from memlint.api.signatures import Expression
 from memlint.api.stand_ins import stands_in
+from memlint.script.answers import any_of
 from memlint.script.checkpointing import (
     is_checkpointed_by_call,
     is_reentrant_by_default,
@@ -301,8 +302,8 @@ class Trainer(Call):
     @property
     def skips_preparation(self) -> bool | None:
         """Whether it is told to leave the data as they are; None where it may be."""
-        answers = {skips_preparation(one) for one in (self, self.config) if one is not None}
-        return True if True in answers else None if None in answers else False
+        holders = [one for one in (self, self.config) if one is not None]
+        return any_of(skips_preparation(one) for one in holders)
 
     @property
     def collator(self) -> Call | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlint.script.answers import agreed, any_of
 from memlint.script.calls import Call, ModelFacts
-from memlint.script.settings import UNSURE, python_value
+from memlint.script.settings import UNSURE, Setting, python_value
 from memlint.script.values import Absent, Constant, Object, Unknown, Value, options
 
 if TYPE_CHECKING:
@@ -18,36 +19,32 @@ _KBIT = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
 def model_facts(script: Script, value: Value) -> ModelFacts:
     """What the script says of the model that ``value`` is."""
     found = [one for one in options(value) if not isinstance(one, Absent)]
-    objects: list[Object] = []
-    for one in found:
-        while isinstance(one, Object):
-            if one not in objects:
-                objects.append(one)
-            if one.base is None:
-                break
-            one = one.base
     if len(found) == 1 and isinstance(found[0], Constant) and isinstance(found[0].value, str):
         return ModelFacts(found[0].value, None, True, False, False, False, ())
-    if not objects or any(isinstance(one, Unknown) for one in found):
-        return ModelFacts(UNSURE, None, False, None, None, None, tuple(objects))
     chains = [chain_of(one) for one in found if isinstance(one, Object)]
-    roots = {id(chain[-1].node): chain[-1] for chain in chains}
-    root = next(iter(roots.values())) if len(roots) == 1 else None
-    load = script.call_at(root.node) if root is not None else None
-    calls = [script.call_anywhere(one.node) for one in roots.values()]
-    loads = tuple(call for call in calls if call is not None)
-    only = loads[0] if len(loads) == len(calls) == 1 else load
-    name = _checkpoint(only) if only is not None else UNSURE
+    objects = tuple(dict.fromkeys(one for chain in chains for one in chain))
+    if not objects or any(isinstance(one, Unknown) for one in found):
+        return ModelFacts(UNSURE, None, False, None, None, None, objects)
+    loads = _loads(script, chains)
+    load = loads[0] if len(loads) == 1 else None
     return ModelFacts(
-        name,
-        load,
-        False,
-        _agree([_wrapped(chain, _PEFT) for chain in chains]),
-        _agree([_wrapped(chain, _KBIT) for chain in chains]),
-        is_quantized(only) if only is not None else None,
-        tuple(objects),
-        loads if len(loads) == len(calls) else (),
+        name=_checkpoint(load) if load is not None else UNSURE,
+        load=script.call_at(load.node) if load is not None else None,
+        by_name=False,
+        peft=agreed(_wrapped(chain, _PEFT) for chain in chains),
+        kbit=agreed(_wrapped(chain, _KBIT) for chain in chains),
+        quantized=is_quantized(load) if load is not None else None,
+        objects=objects,
+        loads=loads,
     )
+
+
+def _loads(script: Script, chains: list[list[Object]]) -> tuple[Call, ...]:
+    """The calls of which one made what is innermost; none where something else may have."""
+    nodes = {id(chain[-1].node): chain[-1].node for chain in chains}
+    calls = [script.call_anywhere(node) for node in nodes.values()]
+    known = tuple(call for call in calls if call is not None)
+    return known if len(known) == len(calls) else ()
 
 
 def chain_of(made: Object) -> list[Object]:
@@ -68,18 +65,17 @@ def _checkpoint(load: Call) -> object:
 
 def is_quantized(load: Call) -> bool | None:
     """Whether a ``from_pretrained`` call loads quantized weights."""
-    found: list[bool | None] = []
-    for name in ("quantization_config", "load_in_4bit", "load_in_8bit"):
-        setting = load.setting(name)
-        if setting.given is False:
-            found.append(False)
-        elif setting.given is None or setting.value is UNSURE:
-            found.append(None)
-        else:
-            found.append(_is_something(setting.value))
-    if True in found:
-        return True
-    return None if None in found else False
+    settings = map(load.setting, ("quantization_config", "load_in_4bit", "load_in_8bit"))
+    return any_of(_is_given(setting) for setting in settings)
+
+
+def _is_given(setting: Setting) -> bool | None:
+    """Whether an option is given something that is neither None nor False."""
+    if setting.given is False:
+        return False
+    if setting.given is None or setting.value is UNSURE:
+        return None
+    return _is_something(setting.value)
 
 
 def _is_something(value: object) -> bool | None:
@@ -102,9 +98,3 @@ def _wrapped(chain: list[Object], names: tuple[str, ...]) -> bool | None:
             if any(part.startswith(names) for part in parts):
                 return True
     return False if chain[-1].type is not None else None
-
-
-def _agree(answers: list[bool | None]) -> bool | None:
-    if not answers:
-        return None
-    return answers[0] if len(set(answers)) == 1 else None

@@ -44,13 +44,11 @@ def frozen_passes(script: Script) -> tuple[FrozenPass, ...]:
         if any(one.own for one, _ in passes) or not any(_root(run) in trained for _, run in passes):
             continue
         for forward, run in passes:
-            if forward.own or _root(run) is None or _root(run) in touched or not _is_plain(run):
+            if forward.own or not _is_frozen(run, touched):
                 continue
-            place = _place(script, forward, touched)
-            call = script.call_leading_to(run) if place is None else None
-            where = place or (call.node if call is not None else None)
-            if where is not None:
-                found.setdefault(where, FrozenPass(forward, run, step, where))
+            place = _place(script, forward, run, touched)
+            if place is not None:
+                found.setdefault(place, FrozenPass(forward, run, step, place))
     return tuple(sorted(found.values(), key=lambda one: script.span(one.place)))
 
 
@@ -73,12 +71,21 @@ def _root(run: ForwardRun) -> int | None:
     return id(module_root(found[0])) if run.certainty is Certainty.DEFINITE else None
 
 
+def _is_frozen(run: ForwardRun, touched: set[int]) -> bool:
+    """Whether a run certainly is of a module that nothing trains, and trains nothing through it."""
+    root = _root(run)
+    return root is not None and root not in touched and _is_plain(run)
+
+
 def _is_plain(run: ForwardRun) -> bool:
     """Whether no gradient can pass through it to its inputs."""
     given = tensors_in(run.record)
     return "inputs_embeds" not in run.record.keywords and all(one.graph is False for one in given)
 
 
-def _place(script: Script, forward: Forward, touched: set[int]) -> ast.AST | None:
-    """The forward pass itself, where no trained model runs at the same place."""
-    return None if any(_root(run) in touched for run in forward.runs) else forward.node
+def _place(script: Script, forward: Forward, run: ForwardRun, touched: set[int]) -> ast.AST | None:
+    """The forward pass itself; where a trained model runs at the same place, what leads there."""
+    if not any(_root(one) in touched for one in forward.runs):
+        return forward.node
+    call = script.call_leading_to(run)
+    return call.node if call is not None else None

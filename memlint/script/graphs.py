@@ -235,10 +235,8 @@ def graph_of(script: Script, node: ast.expr, loop: Loop | ast.FunctionDef) -> Gr
     None where it has no graph, or that is not known.
     """
     parts = list(_parts(node, ast.Name, ast.Attribute))
-    if is_off_around(script.ancestors(node)) or any(_is_detached(script, one) for one in parts):
-        return None
     tensors = [one for one in options(script.value(node)) if isinstance(one, Tensor)]
-    if any(one.graph is False for one in tensors):
+    if _has_no_graph(script, node, parts, tensors):
         return None
     if isinstance(loop, ast.FunctionDef):
         return Graph.SPENT if _is_returned(script, parts, loop) else None
@@ -248,6 +246,17 @@ def graph_of(script: Script, node: ast.expr, loop: Loop | ast.FunctionDef) -> Gr
     if known and all(one.graph is True and _is_whole(script, one) for one in known):
         return Graph.WHOLE
     return None
+
+
+def _has_no_graph(
+    script: Script, node: ast.expr, parts: list[ast.expr], tensors: list[Tensor]
+) -> bool:
+    """Whether autograd does not record an expression, on some path at least."""
+    return (
+        is_off_around(script.ancestors(node))
+        or any(_is_detached(script, one) for one in parts)
+        or any(one.graph is False for one in tensors)
+    )
 
 
 def _is_spent(script: Script, tensors: list[Tensor], loop: Loop) -> bool:

@@ -6,6 +6,7 @@ it is frozen: a reference, a teacher.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.script.calls import Call, ModelFacts, is_language_model
@@ -56,10 +57,19 @@ class LoopModel(NamedTuple):
 
 def loop_models(script: Script) -> tuple[LoopModel, ...]:
     """The language models that the script loads and trains in its own loops, by their loads."""
-    if not script.steps:
-        return ()
-    frozen = {id(one.run) for one in script.frozen_passes}
     found: dict[object, LoopModel] = {}
+    for model in _trained_passes(script) if script.steps else ():
+        before = found.get(model.load.node)
+        if before is not None:
+            forwards = dict.fromkeys((*before.forwards, *model.forwards))
+            model = model._replace(forwards=tuple(forwards), runs=(*before.runs, *model.runs))
+        found[model.load.node] = model
+    return tuple(sorted(found.values(), key=lambda one: one.load.span))
+
+
+def _trained_passes(script: Script) -> Iterator[LoopModel]:
+    """The model of every single forward pass that trains a language model."""
+    frozen = {id(one.run) for one in script.frozen_passes}
     for step in script.steps:
         for forward in step.all_forwards:
             for run in forward.runs:
@@ -69,11 +79,5 @@ def loop_models(script: Script) -> tuple[LoopModel, ...]:
                 load = facts.load
                 if load is None or is_elsewhere(load.node) or facts.is_toy:
                     continue
-                if not is_language_model(load) or not step.runs_it(run):
-                    continue
-                before = found.get(load.node)
-                forwards = (*before.forwards, forward) if before else (forward,)
-                runs = (*before.runs, run) if before else (run,)
-                kept = tuple(dict.fromkeys(forwards))
-                found[load.node] = LoopModel(load, facts, kept, runs, step)
-    return tuple(sorted(found.values(), key=lambda one: one.load.span))
+                if is_language_model(load) and step.runs_it(run):
+                    yield LoopModel(load, facts, (forward,), (run,), step)

@@ -154,15 +154,19 @@ def token_losses(script: Script, uses: list[Use]) -> tuple[TokenLoss, ...]:
             given[call, form].append(tensor)
     found = []
     for (call, form), logits in given.items():
-        gathers: list[bool | None] = [True]
-        if form is LossForm.GATHERED and call in direct:
-            gathers = [False]
-        elif form is LossForm.GATHERED:
-            gathers = list(_picks(script, call)) if _is_over_words(script, call) else []
-        if gathers and any(one is not None for one in gathers):
-            only = form is LossForm.GATHERED and all(one is True for one in gathers)
-            found.append(TokenLoss(script, call, form, tuple(logits), only))
+        log_softmax = form is LossForm.GATHERED and call not in direct
+        only_gathered = _is_only_gathered(script, call) if log_softmax else False
+        if only_gathered is not None:
+            found.append(TokenLoss(script, call, form, tuple(logits), only_gathered))
     return tuple(sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset)))
+
+
+def _is_only_gathered(script: Script, log_softmax: ast.Call) -> bool | None:
+    """Whether only ``gather`` reads a log-softmax; None where no entry a token is picked of it."""
+    picks = list(_picks(script, log_softmax)) if _is_over_words(script, log_softmax) else []
+    if all(one is None for one in picks):
+        return None
+    return all(one is True for one in picks)
 
 
 _FORMS = {

@@ -7,9 +7,10 @@ something of which nothing is known but that it gets tensors.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from memlint.script.answers import any_of
 from memlint.script.subscripts import is_number
 from memlint.script.tensors import (
     ROW,
@@ -152,7 +153,7 @@ def arithmetic(run: Interpreter, left: Value, right: Value, node: ast.expr | Non
     made = tensor_from(wide, "arithmetic", node, copy=True)
     if len(given) == 2:
         made.sources = tuple(given)
-        made.graph = _any(one.graph for one in given)
+        made.graph = any_of(one.graph for one in given)
         if given[0].forward is not given[1].forward:
             made.forward = wide.forward if wide.as_large_as_logits else None
     return made
@@ -174,14 +175,6 @@ def _input(record: Record, name: str = "input") -> Value:
 def _only(value: Value) -> Tensor | None:
     found = [one for one in options(value) if isinstance(one, Tensor)]
     return found[0] if len(found) == 1 else None
-
-
-def _any(answers: Iterable[bool | None]) -> bool | None:
-    """Whether any is true; None where that depends on one that is not known."""
-    known = list(answers)
-    if True in known:
-        return True
-    return None if None in known else False
 
 
 # -- the table -------------------------------------------------------------------------------------
@@ -349,7 +342,7 @@ def _joined(given: list[Tensor], name: str, record: Record) -> Tensor:
     widest = max(given, key=lambda one: one.as_large_as_logits)
     made = tensor_from(widest, name, record.node, copy=True)
     made.sources = tuple(given)
-    made.graph = _any(one.graph for one in given)
+    made.graph = any_of(one.graph for one in given)
     if any(one.forward is not widest.forward for one in given):
         made.forward = None
     return made

@@ -177,22 +177,21 @@ def avoids_logits(script: Script) -> bool:
 
 def _is_about(call: Call, facts: ModelFacts, trainer: Trainer | None) -> bool | None:
     """Whether a call gets this model or trainer; None where it gets something unknown."""
-    given = call.argument(0)
-    values = [one for one in options(given) if isinstance(one, Object)]
-    if not values:
-        return None
-    wanted = set(map(id, facts.objects))
-    if trainer is not None:
-        nodes = {record.node for record in trainer.records}
-        if any(one.made_by is not None and one.made_by.node in nodes for one in values):
-            return True
-    chains = [chain_of(value) for value in values]
-    if any(id(inner) in wanted for chain in chains for inner in chain):
+    given = [one for one in options(call.argument(0)) if isinstance(one, Object)]
+    if trainer is not None and _is_one_of(given, trainer):
         return True
-    if any(chain[-1].type is None for chain in chains):
-        # What a function elsewhere returns may be this one.
-        return None
-    return False if wanted or trainer is not None else None
+    chains = [chain_of(one) for one in given]
+    if not {one for chain in chains for one in chain}.isdisjoint(facts.objects):
+        return True
+    # What a function elsewhere returns may be this one.
+    may_be = not given or any(chain[-1].type is None for chain in chains)
+    known = bool(facts.objects) or trainer is not None
+    return False if known and not may_be else None
+
+
+def _is_one_of(values: list[Object], trainer: Trainer) -> bool:
+    nodes = {record.node for record in trainer.records}
+    return any(one.made_by is not None and one.made_by.node in nodes for one in values)
 
 
 def _liger_option(trainer: Trainer) -> LossOwner | None:

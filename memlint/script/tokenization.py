@@ -119,23 +119,12 @@ class Tokenization:
         if script.enclosing(self.call.node, ast.If) is not None:
             # As in ``if on_tpu:``: for some runs only.
             return False
-        parent = script.parent(function)
+        around = script.parent(function)
         if isinstance(function, ast.Lambda):
-            return isinstance(parent, ast.keyword) and parent.arg in _COLLATORS
-        if isinstance(parent, ast.ClassDef) and function.name in ("__call__", "torch_call"):
-            return "ollat" in parent.name
-        purposes = {
-            dataset.purpose
-            for dataset in script.datasets
-            if any(one.operation == "collate" and one.function is function
-                   for one in dataset.preparations)
-        }  # fmt: skip
-        if purposes and purposes <= {Purpose.EVALUATION, Purpose.INFERENCE}:
-            return False
-        return any(
-            one.arg in _COLLATORS and function.name in _last_names(one.value)
-            for one in script.nodes(ast.keyword)
-        ) and not ("eval" in function.name or "test" in function.name)
+            return isinstance(around, ast.keyword) and around.arg in _COLLATORS
+        if isinstance(around, ast.ClassDef) and function.name in ("__call__", "torch_call"):
+            return "ollat" in around.name
+        return _is_collator(script, function) and not _collates_held_out(script, function)
 
     # -- the function around it ------------------------------------------------------------------
 
@@ -236,6 +225,28 @@ def _is_handed_over(script: Script, function: ast.Lambda) -> bool:
             return True
         parent = script.parent(parent)
     return isinstance(parent, ast.Call) and callee_of(parent) in _MAPS
+
+
+def _is_collator(script: Script, function: _Definition) -> bool:
+    """Whether a function is given somewhere as a collator."""
+    return any(
+        one.arg in _COLLATORS and function.name in _last_names(one.value)
+        for one in script.nodes(ast.keyword)
+    )
+
+
+def _collates_held_out(script: Script, function: _Definition) -> bool:
+    """Whether a collator makes the batches of data sets that are not trained on, and no others."""
+    purposes = {
+        dataset.purpose
+        for dataset in script.datasets
+        if any(
+            one.operation == "collate" and one.function is function for one in dataset.preparations
+        )
+    }
+    if purposes and purposes <= {Purpose.EVALUATION, Purpose.INFERENCE}:
+        return True
+    return "eval" in function.name or "test" in function.name
 
 
 def _is_for_training(script: Script, mapped: ast.Call) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
+from memlint.script.answers import agreed, any_of
 from memlint.script.calls import Call, ModelFacts, is_language_model
 from memlint.script.forwards import Certainty, ForwardRun
 from memlint.script.invocations import Record
@@ -34,17 +34,10 @@ if TYPE_CHECKING:
     from memlint.script.model import Script
 
 Loop = ast.For | ast.AsyncFor | ast.While
-Answer = TypeVar("Answer")
 
 CLASSIFIERS = (
     *("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice"),
 )
-
-
-def agreed(answers: Iterable[Answer | None]) -> Answer | None:
-    """The answer that all give; None where they differ or there is none."""
-    found = list(answers)
-    return found[0] if found and all(one == found[0] for one in found) else None
 
 
 class Forward:
@@ -383,25 +376,36 @@ def steps_of(script: Script) -> tuple[Step, ...]:
 def held_after(script: Script, loop: Loop) -> tuple[Held, ...]:
     """The names that one turn of a loop leaves bound to outputs or tensors, in source order."""
     ends = script.loop_ends(loop)
-    slots: dict[str, list[Slot | None]] = {}
-    for name in dict.fromkeys(name for end in ends for name in end):
-        slots[name] = [end.get(name) for end in ends]
-    found = []
-    for name, runs in slots.items():
-        known = [slot for slot in runs if slot is not None]
-        every = [one for slot in known for one in options(slot.value)]
-        values = tuple(one for one in every if isinstance(one, Output | Tensor))
-        owners = {slot.owner for slot in known}
-        owner = owners.pop() if len(owners) == 1 else None
-        sure = len(values) == len(every) and len(known) == len(runs)
-        statement = owner if isinstance(owner, ast.stmt) else None
-        answers = [_holds_logits(script, value) for value in values]
-        logits = True if True in answers else None if None in answers else False
-        if values:
-            place = _binding(statement, name) or _maker(values[0]) or loop
-            found.append(Held(name, values, statement, sure, logits, place))
+    names = dict.fromkeys(name for end in ends for name in end)
+    found = [_held(script, loop, name, [end.get(name) for end in ends]) for name in names]
     return tuple(
-        sorted(found, key=lambda one: (one.statement.lineno if one.statement else 0, one.name))
+        sorted(
+            (one for one in found if one is not None),
+            key=lambda one: (one.statement.lineno if one.statement else 0, one.name),
+        )
+    )
+
+
+def _held(script: Script, loop: Loop, name: str, ends: list[Slot | None]) -> Held | None:
+    """What a name may hold at the end of a turn; None where it holds no output and no tensor.
+
+    ends: what each run of a turn leaves under it.
+    """
+    known = [slot for slot in ends if slot is not None]
+    every = [one for slot in known for one in options(slot.value)]
+    values = tuple(one for one in every if isinstance(one, Output | Tensor))
+    if not values:
+        return None
+    owners = {slot.owner for slot in known}
+    owner = owners.pop() if len(owners) == 1 else None
+    statement = owner if isinstance(owner, ast.stmt) else None
+    return Held(
+        name,
+        values,
+        statement,
+        sure=len(values) == len(every) and len(known) == len(ends),
+        holds_logits=any_of(_holds_logits(script, value) for value in values),
+        place=_binding(statement, name) or _maker(values[0]) or loop,
     )
 
 

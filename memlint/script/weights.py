@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call, ModelFacts, Trainer, is_language_model
-from memlint.script.settings import MISSING, UNSURE, Setting
+from memlint.script.settings import MISSING, Setting
 from memlint.script.values import Object, Symbol
 
 if TYPE_CHECKING:
@@ -134,24 +134,29 @@ def holds_float32(script: Script, model: ModelFacts) -> bool:
 
 def _dtype_by_name(script: Script, trainer: Trainer) -> str | None:
     """That of a model given by name, which a trainer loads with ``model_init_kwargs``."""
-    holders = [one for one in (trainer, trainer.config) if one is not None]
     if trainer.config is None and trainer.args.given is not False:
         return None
-    for holder in holders:
-        kwargs = holder.setting("model_init_kwargs")
-        if kwargs.given is False or kwargs.is_none:
+    for holder in (trainer, trainer.config):
+        kwargs = holder.setting("model_init_kwargs") if holder is not None else None
+        if kwargs is None or kwargs.given is False or kwargs.is_none:
             continue
         if not isinstance(kwargs.value, Object) or kwargs.value.type != "dict":
             return None
-        for name in DTYPE_OPTIONS:
-            value = script.item(kwargs.value, name)
-            if value is UNSURE:
-                return None
-            if value is not MISSING and value is not None:
-                written = value.name if isinstance(value, Symbol) else value
-                return _certain(written if isinstance(written, str) else None)
+        given = _dtype_in(script, kwargs.value)
+        if given is not None:
+            written = given.name if isinstance(given, Symbol) else given
+            return _certain(written if isinstance(written, str) else None)
     default = script.api.behaviour("string-model-dtype")
     return FLOAT32 if default == "float32" else None
+
+
+def _dtype_in(script: Script, options: Object) -> object:
+    """The dtype among a dict's items: a string, a symbol, UNSURE; None where there is none."""
+    for name in DTYPE_OPTIONS:
+        value = script.item(options, name)
+        if value is not MISSING and value is not None:
+            return value
+    return None
 
 
 def _certain(name: str | None) -> str | None:
