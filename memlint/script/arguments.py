@@ -84,7 +84,7 @@ def bind_parameters(run: Interpreter, function: Function, record: Record | None)
     instance = _instance(run, function) if parameters else None
     if instance is not None:
         given.insert(0, instance)
-    defaults = _defaults(arguments)
+    defaults = defaults_of(arguments)
     places = min(len(parameters), len(given))
     for place, parameter in enumerate([*parameters, *arguments.kwonlyargs]):
         name = parameter.arg
@@ -181,7 +181,7 @@ def _option_default(option: Record) -> Value:
     return UNKNOWN
 
 
-def _defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
+def defaults_of(arguments: ast.arguments) -> dict[str, ast.expr]:
     """Parameter name -> default expression."""
     parameters = [*arguments.posonlyargs, *arguments.args]
     found = dict(

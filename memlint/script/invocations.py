@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from memlint.script.values import Object, Slot, Value
+from memlint.script.values import Object, Slot, Value, first_object
 
 
 class Record:
@@ -82,3 +82,14 @@ class Record:
     def snapshot(self, thing: Object) -> dict[str, Slot] | None:
         """The slots of an argument as they were when the call was made."""
         return self.snapshots.get(id(thing))
+
+    @property
+    def first_object(self) -> Object | None:
+        """The object that a call is about: its first argument, by position or by name."""
+        given = self.arguments[:1] or [slot.value for slot in self.keywords.values()][:1]
+        return first_object(given)
+
+    @property
+    def receiver_object(self) -> Object | None:
+        """The object whose method is called."""
+        return first_object((self.receiver,)) if self.receiver is not None else None

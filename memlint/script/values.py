@@ -270,6 +270,15 @@ def options(value: Value) -> tuple[Value, ...]:
     return value.options if isinstance(value, Choice) else (value,)
 
 
+def first_object(values: Iterable[Value]) -> Object | None:
+    """The first object that one of ``values`` may be."""
+    for value in values:
+        for one in options(value):
+            if isinstance(one, Object):
+                return one
+    return None
+
+
 def library_base(cls: Class) -> str | None:
     """The qualified name of the library class that a class of the script derives from."""
     for base in cls.bases:

@@ -1,0 +1,281 @@
+"""What argument parsers make of a script's options: argparse, HfArgumentParser and its like, fire.
+
+A parser remembers its arguments as slots. What it parses is an object with the same slots, in which
+the launch command, as far as it is known, has its say.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from memlint.script.arguments import defaults_of
+from memlint.script.command_line import CommandLine, kind_of_annotation
+from memlint.script.functions import call_function
+from memlint.script.interpreter import Handler, Interpreter
+from memlint.script.invocations import Record
+from memlint.script.values import (
+    UNKNOWN,
+    Class,
+    Constant,
+    Function,
+    How,
+    Object,
+    Origin,
+    Sequence,
+    Slot,
+    Symbol,
+    Value,
+    library_base,
+    truth,
+)
+
+
+def _add_argument(run: Interpreter, record: Record) -> Value | None:
+    """``parser.add_argument("--name", default=...)``: the parser remembers a slot."""
+    parser = record.receiver_object
+    if parser is None:
+        return None
+    flags = [
+        one.value
+        for one in record.arguments
+        if isinstance(one, Constant) and isinstance(one.value, str)
+    ]
+    if not flags:
+        return None
+    explicit = record.keywords.get("dest")
+    if explicit is not None and isinstance(explicit.value, Constant):
+        name = str(explicit.value.value)
+    else:
+        long = [flag for flag in flags if flag.startswith("--")] or flags
+        name = long[0].lstrip("-").replace("-", "_")
+    value = _launched(run, record, flags) or _parsed(record, flags)
+    run.set_slot(_parser_root(parser), name, Slot(value, How.ARGPARSE, record.node))
+    return UNKNOWN
+
+
+def _launched(run: Interpreter, record: Record, flags: list[str]) -> Value | None:
+    """What the launch command gives for an argument; None where it does not."""
+    given = run.command_line
+    if given is None:
+        return None
+    names = [flag.lstrip("-").replace("-", "_") for flag in flags if flag.startswith("-")]
+    name = next((one for one in names if one in given.names), None)
+    if name is None:
+        return None
+    if record.open_keywords or "nargs" in record.keywords:
+        return UNKNOWN
+    action = record.keywords.get("action")
+    if action is not None:
+        return _switched(given.value(name, "bool"), action.value)
+    kind = record.keywords.get("type")
+    if kind is None:
+        return given.value(name, "str")
+    known = kind.value.name if isinstance(kind.value, Symbol) else ""
+    if known == "bool":
+        # Every text but the empty one is true.
+        return Constant(True, None, Origin.COMMAND_LINE)
+    return given.value(name, known) if known in ("int", "float", "str") else UNKNOWN
+
+
+def _switched(value: Value | None, action: Value) -> Value | None:
+    """What a switch is that the launch command gives."""
+    switch = action.value if isinstance(action, Constant) else None
+    if switch == "store_true":
+        return value
+    if switch == "store_false" and isinstance(value, Constant):
+        return Constant(value.value is not True, None, Origin.COMMAND_LINE)
+    return UNKNOWN
+
+
+def _parsed(record: Record, flags: list[str]) -> Value:
+    """What an argument is where the command line does not give it."""
+    required = record.keywords.get("required")
+    if not flags[0].startswith("-") or (
+        required is not None and truth(required.value) is not False
+    ):
+        return UNKNOWN
+    default = record.keywords.get("default")
+    if default is not None:
+        value = default.value
+        if isinstance(value, Constant):
+            return Constant(_typed(record, value), value.node, Origin.ARGPARSE)
+        return value if isinstance(value, Sequence) else UNKNOWN
+    action = record.keywords.get("action")
+    kind = action.value.value if action and isinstance(action.value, Constant) else None
+    if kind in ("store_true", "store_false"):
+        return Constant(kind == "store_false", record.node, Origin.ARGPARSE)
+    if record.open_keywords:
+        return UNKNOWN
+    return Constant(None, record.node, Origin.ARGPARSE)
+
+
+def _typed(record: Record, default: Constant) -> object:
+    """argparse passes string defaults through ``type``."""
+    kind = record.keywords.get("type")
+    if isinstance(default.value, str) and kind is not None and isinstance(kind.value, Symbol):
+        convert = {"int": int, "float": float}.get(kind.value.name)
+        if convert is not None:
+            try:
+                return convert(default.value)
+            except ValueError:
+                return default.value
+    return default.value
+
+
+def _parser_root(parser: Object) -> Object:
+    while parser.base is not None:
+        parser = parser.base
+    return parser
+
+
+def _argument_group(run: Interpreter, record: Record) -> Value | None:
+    parser = record.receiver_object
+    if parser is None:
+        return None
+    return run.new_object(type=parser.type, made_by=record, base=parser, node=record.node)
+
+
+def _set_defaults(run: Interpreter, record: Record) -> Value | None:
+    parser = record.receiver_object
+    if parser is None or parser.type is None or "ArgumentParser" not in parser.type:
+        return None
+    for name, slot in record.keywords.items():
+        value = slot.value
+        if isinstance(value, Constant):
+            value = Constant(value.value, value.node, Origin.ARGPARSE)
+        run.set_slot(_parser_root(parser), name, Slot(value, How.ARGPARSE, record.node))
+    return Constant(None)
+
+
+_PARSER_OWN = frozenset({"description", "prog", "usage", "epilog", "formatter_class", "add_help"})
+
+
+def _parse_args(run: Interpreter, record: Record) -> Value | None:
+    parser = record.receiver_object
+    if parser is None:
+        return None
+    parser = _parser_root(parser)
+    made = run.new_object(type="argparse.Namespace", made_by=record, node=record.node)
+    for name, slot in run.slots(parser).items():
+        if slot.how is How.ARGPARSE and name not in _PARSER_OWN:
+            run.set_slot(made, name, slot)
+    if record.node.func.attr == "parse_known_args":  # type: ignore[attr-defined]
+        return Sequence((made, UNKNOWN), "tuple")
+    return made
+
+
+def _dataclass_parser(run: Interpreter, record: Record) -> Value:
+    """``HfArgumentParser((A, B))``: keeps the classes for ``parse_args_into_dataclasses``."""
+    made = run.new_object(type="transformers.HfArgumentParser", made_by=record, node=record.node)
+    given = run.argument(record, 0, "dataclass_types")
+    run.set_slot(made, "dataclass_types", given or Slot(UNKNOWN))
+    return made
+
+
+def _parse_dataclasses(run: Interpreter, record: Record) -> Value | None:
+    parser = record.receiver_object
+    if parser is None:
+        return None
+    slot = run.get_slot(parser, "dataclass_types")
+    if slot is None:
+        return None
+    given = slot.value
+    classes = given.items if isinstance(given, Sequence) else (given,)
+    if isinstance(given, Sequence) and given.open:
+        return UNKNOWN
+    declared = {name for cls in classes if isinstance(cls, Class) for name, _ in run.fields(cls)}
+    wants_rest = record.keywords.get("return_remaining_strings")
+    strict = wants_rest is None
+    made = tuple(_fed_by_parser(run, record, cls, declared, strict) for cls in classes)
+    if wants_rest is not None:
+        return Sequence((*made, UNKNOWN), "tuple")
+    return Sequence(made, "tuple")
+
+
+def _fed_by_parser(
+    run: Interpreter, record: Record, cls: Value, declared: set[str], strict: bool
+) -> Value:
+    """An instance whose fields a command line or a file may set; their defaults are a default.
+
+    declared: the fields of all classes of the script that the parser fills. strict: what no class
+    takes stops the script.
+    """
+    if isinstance(cls, Class):
+        made = run.new_object(
+            type=library_base(cls), made_by=record, cls=cls, node=record.node, fed_by_parser=True
+        )
+        run.set_fields(cls, made, Origin.PARSED_FIELD)
+    elif isinstance(cls, Symbol):
+        made = run.new_object(type=cls.name, made_by=record, node=record.node, fed_by_parser=True)
+    else:
+        return UNKNOWN
+    made.open = True
+    if run.command_line is not None:
+        _launched_fields(run, run.command_line, made, declared if strict else None)
+    return made
+
+
+def _launched_fields(
+    run: Interpreter, given: CommandLine, made: Object, declared: set[str] | None
+) -> None:
+    """Give an instance what the launch command sets.
+
+    declared: fields of the script's classes, which are no options of a library's; None: an option
+    that the class no longer has would be passed over, and is left out.
+    """
+    own = dict(run.fields(made.cls)) if made.cls is not None else {}
+    for option in given.names:
+        if option in own:
+            kind = kind_of_annotation(ast.unparse(own[option].annotation))
+            value = given.value(option, kind)
+            if value is not None:
+                # No place of the name: what the script declares itself, no release renames.
+                run.set_slot(made, option, Slot(value, How.FIELD))
+            continue
+        if (
+            declared is None
+            or option in declared
+            or made.type is None
+            or not given.takes(made.type, option)
+        ):
+            continue
+        value = given.value(option, "")
+        if value is not None:
+            run.set_slot(made, option, Slot(value, How.ITEM, given.node))
+
+
+def _fire(run: Interpreter, record: Record) -> Value | None:
+    """``fire.Fire(train)``: the parameters' defaults are what runs when no flag is given."""
+    function = record.arguments[0] if record.arguments else None
+    if isinstance(function, Function) and function.node not in run.active:
+        call = Record(record.node, "fire", record.order)
+        arguments = function.node.args
+        defaults = defaults_of(arguments)
+        for parameter in (*arguments.posonlyargs, *arguments.args):
+            default = defaults.get(parameter.arg)
+            known = run.values.get(default, UNKNOWN) if default is not None else UNKNOWN
+            if isinstance(known, Constant):
+                known = Constant(known.value, known.node, Origin.CLICK)
+            call.keywords[parameter.arg] = Slot(known)
+        call_function(run, function, call)
+    return UNKNOWN
+
+
+PARSERS: dict[str, Handler] = {
+    "fire.Fire": _fire,
+    ".add_argument": _add_argument,
+    ".add_argument_group": _argument_group,
+    ".add_mutually_exclusive_group": _argument_group,
+    ".set_defaults": _set_defaults,
+    ".parse_args": _parse_args,
+    ".parse_known_args": _parse_args,
+    ".parse_args_into_dataclasses": _parse_dataclasses,
+    ".parse_args_and_config": _parse_dataclasses,
+    ".parse_json_file": _parse_dataclasses,
+    ".parse_yaml_file": _parse_dataclasses,
+    ".parse_dict": _parse_dataclasses,
+    "transformers.HfArgumentParser": _dataclass_parser,
+    "transformers.hf_argparser.HfArgumentParser": _dataclass_parser,
+    "trl.TrlParser": _dataclass_parser,
+    "trl.H4ArgumentParser": _dataclass_parser,
+}
