@@ -14,6 +14,7 @@ from typing import Any
 import libcst as cst
 
 from memlint.fix import imports, items, keywords, parameters, replacements, statements
+from memlint.fix.bindings import places_of
 from memlint.fix.draft import Draft, Splice
 from memlint.fix.merge import merged
 from memlint.fix.notes import placed_notes
@@ -128,7 +129,7 @@ def draft(tree: Tree, edits: Sequence[Edit]) -> Draft:
                     if node is None:
                         raise FixError("there is no code at the place of the fix")
                     nodes.append((node, place[1]))
-            imports.add_import(result, edit, imports.places_of(tree, nodes), leaving)
+            imports.add_import(result, edit, places_of(tree, nodes), leaving)
     for edit in edits:
         if not isinstance(edit, AddImport):
             _MAKERS[type(edit)](result, edit)

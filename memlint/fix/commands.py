@@ -64,43 +64,53 @@ def _splice(source: Source, commands: Sequence[Command], edit: Edit) -> Splice:
         case ReplaceExpression(span=span, source=text):
             return Splice(span, text)
         case SetItem(mapping=span, key=key, source=text):
-            flag = _flag(commands, span, key)
-            if not flag.is_plain_word or not isinstance(flag.value, str):
-                raise FixError(_ADVICE)
-            return Splice(flag.span, _word(text, flag.value))
+            return _changed(_flag(commands, span, key), text)
         case RemoveItem(mapping=span, key=key):
-            flag = _flag(commands, span, key)
-            end = max(flag.span.end, flag.option_span.end)
-            if flag.value is True and not flag.is_plain_option:
-                raise FixError(_QUOTED)
-            if flag.span.start < flag.option_span.start or (
-                not flag.is_plain_word and flag.value is not True
-            ):
-                raise FixError(_ADVICE)
-            before = _BEFORE.search(source.data[: flag.option_span.start])
-            if before is None:
-                raise FixError(_QUOTED)
-            quote = source.data[end : end + 1]
-            if quote in (b"'", b'"'):
-                # The value's own quotes go with it.
-                if source.data[flag.span.start - 1 : flag.span.start] != quote:
-                    raise FixError(_QUOTED)
-                end += 1
-            return Splice(Span(before.start(), end), "")
+            return _removed(source, _flag(commands, span, key))
         case RenameItem(mapping=span, old=old, new=new):
-            flag = _flag(commands, span, old)
-            if not flag.is_plain_option:
-                raise FixError(_QUOTED)
-            written = source.slice(flag.option_span)
-            name = re.search(r"[\w-]+=?\Z", written)
-            if name is None:
-                raise FixError(_ADVICE)
-            equals = "=" if written.endswith("=") else ""
-            dashed = "-" in name[0].strip("-") and "_" not in name[0]
-            lead = "-" * (len(name[0]) - len(name[0].lstrip("-")))
-            text = lead + (new.replace("_", "-") if dashed else new) + equals
-            return Splice(flag.option_span, written[: name.start()] + text)
+            return _renamed(source, _flag(commands, span, old), new)
     raise FixError("a command cannot be changed that way")
+
+
+def _changed(flag: Flag, text: str) -> Splice:
+    if not flag.is_plain_word or not isinstance(flag.value, str):
+        raise FixError(_ADVICE)
+    return Splice(flag.span, _word(text, flag.value))
+
+
+def _removed(source: Source, flag: Flag) -> Splice:
+    """Without the option, its value and the space before it."""
+    alone = flag.value is True
+    if alone and not flag.is_plain_option:
+        raise FixError(_QUOTED)
+    if flag.span.start < flag.option_span.start or not (alone or flag.is_plain_word):
+        raise FixError(_ADVICE)
+    before = _BEFORE.search(source.data[: flag.option_span.start])
+    if before is None:
+        raise FixError(_QUOTED)
+    end = max(flag.span.end, flag.option_span.end)
+    quote = source.data[end : end + 1]
+    if quote in (b"'", b'"'):
+        # The value's own quotes go with it.
+        if source.data[flag.span.start - 1 : flag.span.start] != quote:
+            raise FixError(_QUOTED)
+        end += 1
+    return Splice(Span(before.start(), end), "")
+
+
+def _renamed(source: Source, flag: Flag, new: str) -> Splice:
+    """The option under its new name, with the dashes of the old one."""
+    if not flag.is_plain_option:
+        raise FixError(_QUOTED)
+    written = source.slice(flag.option_span)
+    name = re.search(r"[\w-]+=?\Z", written)
+    if name is None:
+        raise FixError(_ADVICE)
+    equals = "=" if written.endswith("=") else ""
+    dashed = "-" in name[0].strip("-") and "_" not in name[0]
+    lead = "-" * (len(name[0]) - len(name[0].lstrip("-")))
+    text = lead + (new.replace("_", "-") if dashed else new) + equals
+    return Splice(flag.option_span, written[: name.start()] + text)
 
 
 def _flag(commands: Sequence[Command], span: Span, key: str) -> Flag:

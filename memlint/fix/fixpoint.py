@@ -16,7 +16,6 @@ from memlint.rule.findings import Applicability, Violation
 from memlint.source import Source
 
 PASSES = 10
-_REPORT = "nothing was written, please report this"
 
 Apply = Callable[[Source, Sequence[Sequence[Edit]]], Applied]
 
@@ -55,48 +54,68 @@ def fix_source(
     reread: the source of a new text of the same file.
     apply: carries out edits on a source that is no Python.
     """
-    original = source
-    seen = {source.text}
+    original, seen = source, {source.text}
     fixed: list[Violation] = []
-    tree: Tree | None = None
+    rewriter = _Rewriter(apply)
     first = violations = check(source)
     for passes in range(PASSES + 1):
         wanted = [one for one in violations if _wanted(one, unsafe)]
         if not wanted:
             return Fixed(source, tuple(fixed), tuple(violations), (), passes)
-        edits = [one.fix.edits for one in wanted if one.fix is not None]
         try:
-            if apply is not None:
-                applied = apply(source, edits)
-            else:
-                applied, tree = apply_to(tree or parse(source.text), edits)
+            applied = rewriter.rewrite(source, wanted)
         except FixError as error:
-            reason = f"the file cannot be rewritten: {error}"
-            refused = tuple((one, reason) for one in wanted)
-            return Fixed(source, tuple(fixed), tuple(violations), refused, passes)
+            refused = dict.fromkeys(range(len(wanted)), f"the file cannot be rewritten: {error}")
+            applied = Applied(source.text, refused=refused)
         if applied.text == source.text:
-            reasons = dict.fromkeys(applied.applied, "its fix changes nothing") | {
-                **applied.refused
-            }
-            refused = tuple((wanted[at], reason) for at, reason in sorted(reasons.items()))
-            return Fixed(source, tuple(fixed), tuple(violations), refused, passes)
-        if passes == PASSES:
-            error_text = f"its fixes do not come to an end in {PASSES} passes; {_REPORT}"
-            return Fixed(original, (), tuple(first), (), passes, error_text)
-        if applied.text in seen:
-            error_text = f"its fixes undo each other; {_REPORT}"
-            return Fixed(original, (), tuple(first), (), passes, error_text)
+            reasons = _reasons(wanted, applied)
+            return Fixed(source, tuple(fixed), tuple(violations), reasons, passes)
         changed = reread(applied.text)
-        if [cell.number for cell in changed.cells] != [cell.number for cell in source.cells]:
-            error_text = f"a fix would join or lose notebook cells; {_REPORT}"
+        trouble = _trouble(source, changed, applied.text in seen, passes)
+        if trouble is not None:
+            error_text = f"{trouble}; nothing was written, please report this"
             return Fixed(original, (), tuple(first), (), passes, error_text)
         fixed += [wanted[at] for at in applied.applied]
         source = changed
-        if source.text != applied.text:
-            tree = None
         seen.add(source.text)
         violations = check(source)
     raise AssertionError("every pass returns or goes on")
+
+
+class _Rewriter:
+    """Carries out fixes; the tree of a Python file is kept from one pass to the next."""
+
+    def __init__(self, apply: Apply | None) -> None:
+        self._apply = apply
+        self._text = ""
+        self._tree: Tree | None = None
+
+    def rewrite(self, source: Source, wanted: Sequence[Violation]) -> Applied:
+        """Raises FixError where the file as a whole cannot be rewritten."""
+        edits = [one.fix.edits for one in wanted if one.fix is not None]
+        if self._apply is not None:
+            return self._apply(source, edits)
+        tree = self._tree if self._tree is not None and self._text == source.text else None
+        applied, self._tree = apply_to(tree or parse(source.text), edits)
+        self._text = applied.text
+        return applied
+
+
+def _reasons(wanted: Sequence[Violation], applied: Applied) -> tuple[tuple[Violation, str], ...]:
+    """Why each of the fixes that should have changed something has not."""
+    reasons = dict.fromkeys(applied.applied, "its fix changes nothing") | {**applied.refused}
+    return tuple((wanted[at], reason) for at, reason in sorted(reasons.items()))
+
+
+def _trouble(before: Source, after: Source, is_repeated: bool, passes: int) -> str | None:
+    """Why a pass shows that something is wrong with our fixes; None where nothing does."""
+    if passes == PASSES:
+        return f"its fixes do not come to an end in {PASSES} passes"
+    if is_repeated:
+        return "its fixes undo each other"
+    if [cell.number for cell in after.cells] != [cell.number for cell in before.cells]:
+        return "a fix would join or lose notebook cells"
+    return None
 
 
 def _wanted(violation: Violation, unsafe: bool) -> bool:

@@ -30,28 +30,36 @@ def notes_of(
     Only an item with lines of its own has any but those inside its value.
     """
     item = sequence.items[index]
-    comments = [(text, place) for text, place in tree.comments()]
-    inside = [Note(text, inside=True) for text, place in comments if item.span.contains(place)]
+    inside = [
+        Note(text, inside=True) for text, place in tree.comments() if item.span.contains(place)
+    ]
     start = tree.line_start(item.span.start)
     end = item.comma + 1 if item.comma is not None else item.span.end
-    line_end = tree.line_end(end)
+    behind = _behind(tree, end)
+    rest = tree.data[end : behind[0][1].start if behind else tree.line_end(end)]
     alone = not tree.data[start : item.span.start].strip() and start > sequence.start
-    behind = [one for one in comments if end <= one[1].start < line_end]
-    rest = tree.data[end : behind[0][1].start if behind else line_end]
     if not alone or rest.strip(b" \t\r\n)]},"):
         return tuple(inside), (), True
     if rest.strip():
         # The closing bracket stands behind it: the comment is the whole statement's.
         behind = []
     above = _above(tree, sequence, start)
-    words = set(_WORD.findall(name.lower()))
-    said = set(_WORD.findall(" ".join(text for text, _ in above).lower()))
     notes = [Note(text, above=True) for text, _ in above] + inside
-    return (
-        tuple(notes + [Note(text) for text, _ in behind]),
-        tuple(place for _, place in above),
-        bool(words & said) or _stands_alone(tree, sequence, index),
-    )
+    notes += [Note(text) for text, _ in behind]
+    own = _mention(above, name) or _stands_alone(tree, sequence, index)
+    return tuple(notes), tuple(place for _, place in above), own
+
+
+def _behind(tree: Tree, offset: int) -> list[tuple[str, Span]]:
+    """The comments behind ``offset`` on its line."""
+    line_end = tree.line_end(offset)
+    return [one for one in tree.comments() if offset <= one[1].start < line_end]
+
+
+def _mention(comments: list[tuple[str, Span]], name: str) -> bool:
+    """Whether the comments share a word with the name of an option."""
+    said = _WORD.findall(" ".join(text for text, _ in comments).lower())
+    return not set(_WORD.findall(name.lower())).isdisjoint(said)
 
 
 def _above(tree: Tree, sequence: Sequence, start: int) -> list[tuple[str, Span]]:

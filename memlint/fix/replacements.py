@@ -16,7 +16,7 @@ from memlint.fix.expressions import (
     substituted,
 )
 from memlint.fix.keywords import line_indent, refuse_comments
-from memlint.fix.spans import FixError
+from memlint.fix.spans import FixError, Tree
 from memlint.rule.edits import RenameAttribute, ReplaceCallee, ReplaceExpression
 from memlint.source import Span
 
@@ -49,26 +49,38 @@ def replace_expression(draft: Draft, edit: ReplaceExpression) -> None:
     node = tree.find(edit.span, cst.BaseExpression)
     if not isinstance(node, cst.BaseExpression):
         raise FixError("there is no expression at the place of the fix")
-    parent = tree.parent(node)
-    if isinstance(node, cst.Name) and (
-        (isinstance(parent, cst.Attribute) and parent.attr is node)
-        or (isinstance(parent, cst.Arg) and parent.keyword is node)
-        or isinstance(parent, cst.ImportAlias | cst.AsName | cst.FunctionDef | cst.ClassDef)
-    ):
+    if _is_mere_name(tree, node):
         raise FixError("the name at the place of the fix is no expression")
     if isinstance(node, cst.GeneratorExp) and not node.lpar:
         # The only argument of a call, which shares the call's parentheses.
         _replace(draft, node, tree.span(node), edit.source, 2)
-        return
-    if isinstance(node, cst.Tuple | cst.GeneratorExp) and edit.span != tree.span(node):
+    elif isinstance(node, cst.Tuple | cst.GeneratorExp) and edit.span != tree.span(node):
         # The span takes the parentheses of the tuple in: what replaces it stands without them.
         least = 0 if len(node.lpar) > 1 else _slot(draft, node)
         _replace(draft, node, edit.span, edit.source, least)
-        return
+    else:
+        _replace(draft, node, edit.span, edit.source, _required_of(tree, node, edit.source))
+
+
+def _is_mere_name(tree: Tree, node: cst.BaseExpression) -> bool:
+    """Whether it only names something: an attribute, a keyword, what is imported or defined."""
+    parent = tree.parent(node)
+    if not isinstance(node, cst.Name):
+        return False
+    if isinstance(parent, cst.Attribute):
+        return parent.attr is node
+    if isinstance(parent, cst.Arg):
+        return parent.keyword is node
+    return isinstance(parent, cst.ImportAlias | cst.AsName | cst.FunctionDef | cst.ClassDef)
+
+
+def _required_of(tree: Tree, node: cst.BaseExpression, source: str) -> int:
+    """How tightly ``source`` has to bind in the place of ``node``."""
     least = required(tree, node)
-    if binding(parse_source(edit.source)[1]) < 2 and not node.lpar and least == 0:
-        least = 0 if isinstance(parent, cst.Assign | cst.Return | cst.Expr) else 2
-    _replace(draft, node, edit.span, edit.source, least)
+    loose = binding(parse_source(source)[1]) < 2 and not node.lpar and least == 0
+    if loose and not isinstance(tree.parent(node), cst.Assign | cst.Return | cst.Expr):
+        return 2
+    return least
 
 
 def _slot(draft: Draft, node: cst.Tuple | cst.GeneratorExp) -> int:

@@ -67,17 +67,28 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
 
 def checked(tree: Tree, text: str, drafts: list[Draft], splices: list[Splice]) -> Tree:
     """The tree of the new ``text``; FixError if it may not replace that of ``tree``."""
-    before = tree.data.decode("utf-8")
     after = parse(text)
-    if _compiles(text) < _compiles(before):
+    if _compiles(text) < _compiles(tree.data.decode("utf-8")):
         raise FixError("the new text does not parse")
+    if not _keeps_to_edits(tree, drafts, splices):
+        raise FixError("a line would change that no edit names")
+    if _loses_comments(tree, after, drafts):
+        raise FixError("a comment would be lost")
+    return after
 
+
+def _keeps_to_edits(tree: Tree, drafts: list[Draft], splices: list[Splice]) -> bool:
+    """Whether all that changes is named by an edit; whole lines may be inserted anywhere."""
     named = _joined(span for draft in drafts for span in _named(tree, draft))
-    for splice in splices:
-        line = splice.lines and splice.span.start == splice.span.end
-        if not line and not any(region.contains(splice.span) for region in named):
-            raise FixError("a line would change that no edit names")
+    return all(
+        (splice.lines and splice.span.start == splice.span.end)
+        or any(region.contains(splice.span) for region in named)
+        for splice in splices
+    )
 
+
+def _loses_comments(tree: Tree, after: Tree, drafts: list[Draft]) -> bool:
+    """Whether a comment is missing that no edit takes away."""
     going = [span for draft in drafts for span in draft.comments]
     kept = Counter(
         comment
@@ -90,6 +101,4 @@ def checked(tree: Tree, text: str, drafts: list[Draft], splices: list[Splice]) -
         # Comments of several options may share a line.
         parts = _NEXT_COMMENT.split(comment)
         there.update(parts if len(parts) > 1 else ())
-    if kept - there:
-        raise FixError("a comment would be lost")
-    return after
+    return bool(kept - there)

@@ -1,0 +1,180 @@
+"""Import statements at the end of a pass, when it is known which names are still used.
+
+Several fixes may take names from one statement, add names to it, or move them to another module:
+all that they do to it is laid out once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import libcst as cst
+
+from memlint.fix.bindings import module_name
+from memlint.fix.draft import MARK, Addition, Draft, NewImport, Reimport, Splice
+from memlint.fix.expressions import is_reference
+from memlint.fix.imports import earlier_import
+from memlint.fix.passes import Pass, arranged, unique
+from memlint.fix.spans import Tree
+from memlint.fix.statements import drop_statement, own_lines, placed, rank_behind
+from memlint.source import Span
+
+_NAME_IN_STRING = re.compile(r"[\w.\[\]]+(?:(?:, ?| ?\| ?)[\w.\[\]]+)*")
+
+
+def settle_imports(work: Pass) -> None:
+    """Add to the splices of a pass those of its imports."""
+    gone = [splice.span for splice in work.splices] + [drop.span for drop in work.drops]
+    texts = [MARK.sub("", splice.text) for splice in work.splices]
+
+    def used(name: str) -> bool:
+        return _used(work.tree, name, gone, texts)
+
+    _unimport(work, used)
+    work.splices += _reimport(work, used)
+    for node in work.touched():
+        if isinstance(node, cst.ImportFrom):
+            _lay_out(work, node)
+    work.splices += _new_lines(work.tree, work.new_imports)
+
+
+def _lay_out(work: Pass, statement: cst.ImportFrom) -> None:
+    """The names of a statement as the pass leaves them; the statement goes with the last."""
+    added, removed = work.added_to(statement), work.removed_from(statement)
+    assert not isinstance(statement.names, cst.ImportStar)
+    if added or len(removed) < len(statement.names):
+        work.splices += arranged(work.tree, statement, added, dict.fromkeys(removed, 0))
+        return
+    scratch = Draft(work.tree)
+    drop_statement(scratch, statement)
+    work.splices += scratch.splices
+    work.drops += scratch.drops
+
+
+def _used(tree: Tree, name: str, gone: list[Span], texts: list[str]) -> bool:
+    """Whether ``name`` is still referred to when ``gone`` has become ``texts``."""
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    if any(word.search(text) for text in texts):
+        return True
+    for node in tree.nodes(cst.Name):
+        if node.value == name and is_reference(tree, node):
+            span = tree.span(node)
+            if not any(region.contains(span) for region in gone):
+                return True
+    # ``__all__`` and annotations name things in strings.
+    return any(
+        name in node.value
+        and _NAME_IN_STRING.fullmatch(node.raw_value)
+        and word.search(node.raw_value)
+        for node in tree.nodes(cst.SimpleString)
+    )
+
+
+def _unimport(work: Pass, used: Callable[[str], bool]) -> None:
+    for draft in work.drafts:
+        for one in draft.unimports:
+            # A name that the same fix imports from elsewhere is no use of the old import.
+            replaced = one.bound in draft.names.values()
+            if one.unless_used and not replaced and used(one.bound):
+                continue
+            assert not isinstance(one.statement.names, cst.ImportStar)
+            index = next(at for at, alias in enumerate(one.statement.names) if alias is one.alias)
+            work.removals[one.statement, index] = 0
+
+
+def _reimport(work: Pass, used: Callable[[str], bool]) -> list[Splice]:
+    """Names that come from another module now: in their statement where they can, else apart."""
+    tree = work.tree
+    splices: list[Splice] = []
+    requests = unique(one for draft in work.drafts for one in draft.reimports)
+    for one in requests:
+        statement, clause = one.statement, _clause(one, one.explicit or used(one.bound))
+        assert not isinstance(statement.names, cst.ImportStar)
+        alias = tree.span(statement.names[one.index])
+        if one.new_module == module_name(statement):
+            splices.append(Splice(alias, clause))
+        elif _moves_as_a_whole(work, one, requests):
+            splices.append(Splice(alias, clause))
+            splices.append(Splice(_module_span(tree, statement), one.new_module))
+        else:
+            work.removals[statement, one.index] = 0
+            _import_apart(work, one, clause)
+    return unique(splices)
+
+
+def _moves_as_a_whole(work: Pass, request: Reimport, requests: list[Reimport]) -> bool:
+    """Whether all that a statement imports comes from the same other module now.
+
+    A statement that another fix adds a name to stays what it is.
+    """
+    statement = request.statement
+    assert not isinstance(statement.names, cst.ImportStar)
+    here = [one for one in requests if one.statement is statement]
+    return (
+        bool(request.new_module)
+        and len({one.new_module for one in here}) == 1
+        and len(statement.names) == len(here)
+        and not work.added_to(statement)
+        and earlier_import(work.tree, statement, request.new_module) is None
+    )
+
+
+def _import_apart(work: Pass, request: Reimport, clause: str) -> None:
+    """Import what left its statement: in an earlier one, or on a line of its own behind it."""
+    tree, module = work.tree, request.new_module
+    target = earlier_import(tree, request.statement, module) if module else None
+    if target is None:
+        span, indent = own_lines(tree, request.statement)
+        # Without a module the name is one itself: ``import new_name``.
+        line = (module, clause) if module else (clause, None)
+        work.new_imports.append(NewImport(span.end, indent, *line))
+    elif clause not in _clauses(tree, target):
+        work.additions.append(Addition(target, clause, clause))
+
+
+def _clause(request: Reimport, used: bool) -> str:
+    if request.bound == request.new_name or not used:
+        return request.new_name
+    return f"{request.new_name} as {request.bound}"
+
+
+def _clauses(tree: Tree, statement: cst.ImportFrom) -> set[str]:
+    assert not isinstance(statement.names, cst.ImportStar)
+    return {tree.slice(tree.span(alias)) for alias in statement.names}
+
+
+def _module_span(tree: Tree, statement: cst.ImportFrom) -> Span:
+    parts = [tree.outer(dot) for dot in statement.relative]
+    if statement.module is not None:
+        parts.append(tree.outer(statement.module))
+    return Span(parts[0].start, parts[-1].end)
+
+
+def _new_lines(tree: Tree, lines: list[NewImport]) -> list[Splice]:
+    """One splice for each place at which import lines are inserted."""
+    result: list[Splice] = []
+    for offset in sorted({one.offset for one in lines}):
+        here = [one for one in lines if one.offset == offset]
+        text = _statements(here, tree.newline)
+        if any(one.blank_before for one in here):
+            following = tree.slice(Span(offset, tree.line_end(offset)))
+            code = following.strip() and not re.match(r"\s*(?:import|from)\b", following)
+            text = tree.newline + text + (tree.newline if code else "")
+        first = any(one.blank_after for one in here)
+        if first:
+            text += tree.newline
+        rank = -1 if first else rank_behind(here[0].indent) - 1
+        result.append(placed(tree, offset, text, rank))
+    return result
+
+
+def _statements(lines: list[NewImport], newline: str) -> str:
+    """The import statements of one place, sorted; the names of one module in one of them."""
+    indent = lines[0].indent
+    plain = sorted({one.module for one in lines if one.clause is None})
+    text = "".join(f"{indent}import {module}{newline}" for module in plain)
+    for module in sorted({one.module for one in lines if one.clause is not None}):
+        clauses = sorted({one.clause for one in lines if one.module == module and one.clause})
+        text += f"{indent}from {module} import {', '.join(clauses)}{newline}"
+    return text
