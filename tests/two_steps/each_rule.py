@@ -7,6 +7,7 @@ unsafe ones must run.
 
 from __future__ import annotations
 
+import concurrent.futures
 import difflib
 import functools
 import multiprocessing
@@ -190,8 +191,10 @@ def main(only: tuple[str, ...], timeout: int, workers: int, show: bool, cache: P
     settings = Settings(cache.resolve(), cache.resolve(), timeout)
     click.echo(_HEADING)
     results = []
-    with multiprocessing.get_context("fork").Pool(workers) as pool:
-        for result in pool.imap(functools.partial(outcome, settings=settings), scripts):
+    # Not a pool of multiprocessing: its processes must have no children, and loaders have.
+    fork = multiprocessing.get_context("fork")
+    with concurrent.futures.ProcessPoolExecutor(workers, mp_context=fork) as pool:
+        for result in pool.map(functools.partial(outcome, settings=settings), scripts):
             results.append(result)
             click.echo(_row(result))
             for problem in result.problems:

@@ -12,6 +12,7 @@ first lines may say, one each:
     # needs a GPU: why         it is fixed, and not run
     # environment: NAME=VALUE  a variable of its run
     # file: NAME               a file of ``rules/files`` beside it
+    # with: MEM905             rules that are selected beside its own, for faults of one line
 
 Where the fault changes what is learned, or does not run, ``rules/right/NAME.py`` is what the author
 meant: the fixed script is compared with it and not with itself before.
@@ -33,7 +34,7 @@ FOLDER = Path(__file__).with_name("rules")
 _HEADER = re.compile(r"# (?P<key>[a-zA-Z -]+): (?P<value>.+)$")
 _KEYS = frozenset(
     ["data", "fix", "before", "tolerance", "metrics", "stand-in", "needs a GPU", "environment",
-     "file"]
+     "file", "with"]
 )  # fmt: skip
 _NOTES = ("needs a GPU", "before", "tolerance", "metrics", "stand-in")
 _TOLERANCE = 1e-5
@@ -106,5 +107,5 @@ def _job(path: Path, text: str, said: dict[str, list[str]]) -> Job:
         chat_template=True,
         text=text.lstrip("\n"),
         exact=True,
-        select=path.stem.partition("_")[0],
+        select=",".join([path.stem.partition("_")[0], *said.get("with", ())]),
     )

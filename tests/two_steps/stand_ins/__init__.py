@@ -14,7 +14,12 @@ from tests.two_steps.jobs import Job
 from tests.two_steps.progress import Progress
 from tests.two_steps.stand_ins.adapters import replace_adapters
 from tests.two_steps.stand_ins.data import replace_data_sets
-from tests.two_steps.stand_ins.machine import add_notebook_names, move_to_cpu, replace_hub
+from tests.two_steps.stand_ins.machine import (
+    add_notebook_names,
+    move_to_cpu,
+    replace_hub,
+    replace_process_groups,
+)
 from tests.two_steps.stand_ins.models import replace_models
 from tests.two_steps.stand_ins.packages import Missing
 from tests.two_steps.stand_ins.tokens import replace_tokenizers
@@ -40,11 +45,12 @@ def install(job: Job, checkout: str, progress: Progress, *, fp32: bool) -> None:
     }
     sys.meta_path.append(Missing(checkout))
     replace_data_sets(job.data, job.rows)
-    replace_models(fp32)
+    replace_models(fp32, quantize=job.exact)
     replace_adapters()
     replace_tokenizers(has_chat_template=job.chat_template)
     shorten_trainers(exact=job.exact)
     replace_hub()
     move_to_cpu()
+    replace_process_groups()
     add_notebook_names()
     progress.watch()

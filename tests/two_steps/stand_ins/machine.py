@@ -49,9 +49,31 @@ def move_to_cpu() -> None:
     torch.cuda.get_device_capability = lambda *a: (8, 0)
     torch.cuda.get_device_name = lambda *a: "stand-in"
     torch.cuda.empty_cache = lambda: None
+    transformers.training_args.is_torch_tf32_available = lambda: True
     for name in ("memory_allocated", "max_memory_allocated", "memory_reserved"):
         setattr(torch.cuda, name, lambda *a: 0)
     torch.cuda.get_device_properties = lambda *a: MagicMock(total_memory=80 * 2**30)
+
+
+def replace_process_groups() -> None:
+    """Gloo for NCCL; a model on the CPU has no device of its own."""
+    import torch
+
+    real_init = torch.distributed.init_process_group
+    wrapper = torch.nn.parallel.DistributedDataParallel
+    real_wrapper = wrapper.__init__
+
+    def init(backend: Any = None, *args: Any, **kw: Any) -> None:
+        kw.pop("device_id", None)
+        real_init("gloo" if backend in (None, "nccl") else backend, *args, **kw)
+
+    def wrap(self: Any, module: Any, device_ids: Any = None, *args: Any, **kw: Any) -> None:
+        kw.pop("output_device", None)
+        real_wrapper(self, module, None, *args, **kw)
+
+    torch.distributed.init_process_group = init
+    wrapper.__init__ = wrap  # type: ignore[method-assign]
+    torch.cuda.set_device = lambda *a: None
 
 
 def add_notebook_names() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,16 @@ def _auto_classes() -> list[Any]:
     ]
 
 
-def replace_models(fp32: bool) -> None:
+def _quantize(made: Any, real_load: Any, kw: dict[str, Any]) -> Any:
+    """``made`` as bitsandbytes loads it from a file: its kernels for the CPU are real."""
+    with tempfile.TemporaryDirectory(prefix="two-steps-") as folder:
+        made.save_pretrained(folder)
+        options = {name: kw[name] for name in ("quantization_config", "dtype") if name in kw}
+        return real_load(type(made), folder, config=made.config, device_map="cpu", **options)
+
+
+def replace_models(fp32: bool, *, quantize: bool) -> None:
+    """quantize: really quantize what is loaded so; else its weights are only frozen."""
     import torch
     import transformers
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
@@ -169,7 +179,12 @@ def replace_models(fp32: bool) -> None:
         config = _small_config(cls.config_class)
         return build(lambda: cls(config), config, {**kw, "name": name})
 
+    real_load = transformers.PreTrainedModel.from_pretrained.__func__
+
     def build(make: Any, config: Any, kw: dict[str, Any]) -> Any:
+        quantized = kw.get("quantization_config") is not None
+        if quantized and quantize:
+            config.hidden_size, config.intermediate_size, config.head_dim = 64, 128, 16
         for label in ("num_labels", "id2label", "label2id", "problem_type"):
             if label in kw:
                 setattr(config, label, kw[label])
@@ -180,7 +195,9 @@ def replace_models(fp32: bool) -> None:
         model = make()
         if wanted in (torch.bfloat16, "bfloat16") and not fp32:
             model = model.to(torch.bfloat16)
-        if kw.get("quantization_config") is not None:
+        if quantized and quantize:
+            model = _quantize(model, real_load, kw)
+        elif quantized:
             for parameter in model.parameters():
                 parameter.requires_grad_(False)
         model.name_or_path = str(kw.get("name", "stand-in"))

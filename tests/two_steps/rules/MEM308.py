@@ -1,0 +1,28 @@
+# fix: unsafe
+import torch
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForLanguageModeling
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B").cuda()
+dataset = load_dataset("roneneldan/TinyStories", split="train").map(
+    lambda rows: tokenizer(rows["text"], truncation=True, max_length=64),
+    batched=True,
+    remove_columns=["text"],
+)
+loader = DataLoader(
+    dataset, batch_size=4, collate_fn=DataCollatorForLanguageModeling(tokenizer, mlm=False)
+)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for epoch in range(1):
+    for step, batch in enumerate(loader):
+        batch = {key: value.cuda() for key, value in batch.items()}
+        model(**batch)
+        loss = model(**batch).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        print(f"epoch {epoch} step {step} loss {loss.item():.7f}")
+        if step == 3:
+            break

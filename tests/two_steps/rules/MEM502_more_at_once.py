@@ -1,0 +1,21 @@
+# data: messages
+# fix: unsafe
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+trainer = SFTTrainer(
+    "Qwen/Qwen3-0.6B",
+    args=SFTConfig(
+        "out",
+        per_device_train_batch_size=1,
+        gradient_accumulation_steps=32,
+        learning_rate=1e-3,
+        bf16=False,
+        max_length=64,
+        max_steps=2,
+        logging_steps=1,
+    ),
+    train_dataset=load_dataset("HuggingFaceH4/no_robots", split="train"),
+)
+trainer.train()
+print([entry["loss"] for entry in trainer.state.log_history if "loss" in entry])

@@ -1,0 +1,29 @@
+# fix: unsafe
+import gc
+
+import torch
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForLanguageModeling
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B").cuda()
+dataset = load_dataset("roneneldan/TinyStories", split="train").map(
+    lambda rows: tokenizer(rows["text"], truncation=True, max_length=64),
+    batched=True,
+    remove_columns=["text"],
+)
+loader = DataLoader(
+    dataset, batch_size=4, collate_fn=DataCollatorForLanguageModeling(tokenizer, mlm=False)
+)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for step, batch in enumerate(loader):
+    loss = model(**batch.to("cuda")).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    gc.collect()
+    torch.cuda.empty_cache()
+    print(step, loss.item())
+    if step == 3:
+        break
