@@ -98,7 +98,7 @@ from memlint.rule.padding import (
 from memlint.rule.page import Example, Page, read_page
 from memlint.rule.recipe_changes import remove_key, rename_key, set_key
 from memlint.rule.recipe_keys import KEYED, finding_of_key
-from memlint.rule.references import Reference, reference_to
+from memlint.rule.references import Reference, reference_to, without_import
 from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
 from memlint.rule.triggers import COMPARED, LIBRARIES, PACKAGES
 from memlint.rule.trl_losses import fuse_trl_loss
@@ -313,6 +313,7 @@ __all__ = [
     "unchecked_loops",
     "unless_switched_off",
     "upcast_models",
+    "without_import",
 ]
 
 

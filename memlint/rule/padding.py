@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import math
 
-from memlint.rule.edits import Edit, RemoveImport, RemoveKeyword, ReplaceExpression, SetKeyword
-from memlint.rule.references import reference_to
+from memlint.rule.edits import Edit, RemoveKeyword, ReplaceExpression, SetKeyword
+from memlint.rule.references import reference_to, without_import
 from memlint.script import Call, Object, Script, Setting, Symbol, Tokenization, Trainer
 
 _PADS_INPUTS = "transformers.DataCollatorWithPadding"
@@ -164,12 +164,7 @@ def _exchange(script: Script, made: Call) -> tuple[Edit, ...] | None:
     if argument is None or reference is None:
         return None
     source = f"{reference.text}({script.text(argument)})"
-    unused = tuple(
-        RemoveImport(node.module, alias.name)
-        for node, alias, full in script.imports
-        if isinstance(node, ast.ImportFrom) and node.module
-        if script.api.canonical(full) == made.name
-    )
+    unused = without_import(script, made.name)
     return (ReplaceExpression(made.span, source), *reference.edits, *unused)
 
 

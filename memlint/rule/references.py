@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from memlint.api.stand_ins import stands_in
-from memlint.rule.edits import AddImport, Edit
+from memlint.rule.edits import AddImport, Edit, RemoveImport
 from memlint.source.record import Plain
 
 if TYPE_CHECKING:
@@ -104,4 +104,15 @@ def reference_to(script: Script, qualname: str, at: ast.AST) -> Reference | None
         usable=usable,
         canonical=script.api.canonical,
         taken=lambda name: script.binds(name) or name in bound_by_import,
+    )
+
+
+def without_import(script: Script, qualname: str) -> tuple[RemoveImport, ...]:
+    """Edits that take a name out of the imports that bring it, unless it is used elsewhere."""
+    wanted = script.api.canonical(qualname)
+    return tuple(
+        RemoveImport(node.module, alias.name)
+        for node, alias, full in script.imports
+        if isinstance(node, ast.ImportFrom) and node.module
+        if script.api.canonical(full) == wanted
     )

@@ -20,7 +20,6 @@ from memlint.rule import (
     Finding,
     Fix,
     Level,
-    RemoveImport,
     ReplaceCallee,
     Rule,
     Script,
@@ -29,6 +28,7 @@ from memlint.rule import (
     fix,
     reference_to,
     set_option,
+    without_import,
 )
 
 _FOLLOWS_WEIGHTS = ("adamw_torch", "adamw_torch_fused", "adamw_hf", "adam", "adamw")
@@ -102,8 +102,8 @@ def _replace(script: Script, call: Call) -> Fix:
     named = reference_to(script, name, call.node)
     if named is None or call.open_ended or not _TAKEN.issuperset(call.keywords):
         return advise(message)
-    module, _, short = call.name.rpartition(".")
-    edits = (ReplaceCallee(call.span, named.text), *named.edits, RemoveImport(module, short))
+    gone = without_import(script, call.name)
+    edits = (ReplaceCallee(call.span, named.text), *named.edits, *gone)
     return fix(message, edits, unsafe=True)
 
 
