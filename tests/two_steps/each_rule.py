@@ -69,17 +69,27 @@ def outcome(script: RuleScript, settings: Settings) -> Outcome:
         for name, changed in changes.items()
         if changed
     }
-    problems += _failures(script, before, runs)
-    difference = None
     wanted = run_stage(script.right, None, settings) if script.right else before
-    if not _ran(wanted) and wanted is not before:
-        problems.append(f"fails as it is right: {_words(wanted)}")
-    if "safe" in runs and wanted.ok and not problems:
-        difference = _largest(wanted, runs["safe"], printed=not script.metrics_differ)
-        problems += _differences(script, wanted, runs["safe"], difference)
+    difference, problems = judge(script, before, wanted, runs)
     return Outcome(
         script, before, runs.get("safe"), runs.get("all"), difference, tuple(problems), diff
     )
+
+
+def judge(
+    script: RuleScript, before: Run, wanted: Run, runs: dict[str, Run]
+) -> tuple[float | None, list[str]]:
+    """The largest difference that safe fixes make to ``wanted``, and what is wrong.
+
+    wanted: what the script should do; before, unless that is the fault.
+    """
+    problems = list(_failures(script, before, runs))
+    if not _ran(wanted) and wanted is not before:
+        problems.append(f"fails as it is right: {_words(wanted)}")
+    if problems or "safe" not in runs or not wanted.ok:
+        return None, problems
+    difference = _largest(wanted, runs["safe"], printed=not script.metrics_differ)
+    return difference, list(_differences(script, wanted, runs["safe"], difference))
 
 
 def _diff(before: str, after: str) -> str:
@@ -122,6 +132,7 @@ def _differences(
         for one, other in zip(wanted.norms, safe.norms, strict=True):
             if not abs(one - other) <= same * max(1, abs(one)):
                 yield f"differs in its gradients: norm {one}, then {other}"
+                return
 
 
 def _ran(run: Run) -> bool:
