@@ -181,10 +181,7 @@ def _token(glob: str, index: int) -> tuple[str, str, int]:
         stars = _STARS.match(glob, index)
         return "star", "", stars.end() if stars is not None else index + 1
     if char == "[":
-        end = glob.find("]", index + 3 if glob[index + 1 : index + 2] in "!^" else index + 2)
-        if end < 0:
-            return "broken", "a bracket is not closed", len(glob)
-        return *_bracket(glob[index + 1 : end]), end + 1
+        return _bracket(glob, index)
     if char == "\\" and index + 1 < len(glob):
         return "char", re.escape(glob[index + 1]), index + 2
     if char == "/":
@@ -192,7 +189,15 @@ def _token(glob: str, index: int) -> tuple[str, str, int]:
     return "char", "[^/]" if char == "?" else re.escape(char), index + 1
 
 
-def _bracket(body: str) -> tuple[str, str]:
+def _bracket(glob: str, index: int) -> tuple[str, str, int]:
+    """The token of the bracket that opens at ``index``, and where it ends."""
+    end = glob.find("]", index + 3 if glob[index + 1 : index + 2] in "!^" else index + 2)
+    if end < 0:
+        return "broken", "a bracket is not closed", len(glob)
+    return *_characters(glob[index + 1 : end]), end + 1
+
+
+def _characters(body: str) -> tuple[str, str]:
     """The token of ``[body]``."""
     negated = body[0] in "!^"
     chars = body[1:] if negated else body

@@ -19,8 +19,9 @@ _KBIT = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
 def model_facts(script: Script, value: Value) -> ModelFacts:
     """What the script says of the model that ``value`` is."""
     found = [one for one in options(value) if not isinstance(one, Absent)]
-    if len(found) == 1 and isinstance(found[0], Constant) and isinstance(found[0].value, str):
-        return ModelFacts(found[0].value, None, True, False, False, False, ())
+    by_name = _name_alone(found)
+    if by_name is not None:
+        return ModelFacts(by_name, None, True, False, False, False, ())
     chains = [chain_of(one) for one in found if isinstance(one, Object)]
     objects = tuple(dict.fromkeys(one for chain in chains for one in chain))
     if not objects or any(isinstance(one, Unknown) for one in found):
@@ -28,7 +29,7 @@ def model_facts(script: Script, value: Value) -> ModelFacts:
     loads = _loads(script, chains)
     load = loads[0] if len(loads) == 1 else None
     return ModelFacts(
-        name=_checkpoint(load) if load is not None else UNSURE,
+        name=_checkpoint(load),
         load=script.call_at(load.node) if load is not None else None,
         by_name=False,
         peft=agreed(_wrapped(chain, _PEFT) for chain in chains),
@@ -55,7 +56,15 @@ def chain_of(made: Object) -> list[Object]:
     return chain
 
 
-def _checkpoint(load: Call) -> object:
+def _name_alone(found: list[Value]) -> str | None:
+    """The checkpoint where a model is given by its name; None for all else."""
+    given = found[0] if len(found) == 1 else None
+    return given.value if isinstance(given, Constant) and isinstance(given.value, str) else None
+
+
+def _checkpoint(load: Call | None) -> object:
+    if load is None:
+        return UNSURE
     slot = load.setting("pretrained_model_name_or_path")
     if slot.given:
         return slot.value

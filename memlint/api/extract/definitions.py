@@ -75,17 +75,23 @@ class Reader:
             if _is_public_method(function)
         }
         attributes = {*fields, *by_name, *_assigned_attributes(node, functions)}
-        bases = [self._base(module, base) for base in node.bases]
+        private = {name for name in attributes if name.startswith("__")}
         return ClassFacts(
-            bases=[base for base in bases if base is not None],
+            bases=list(self._bases(module, node)),
             is_dataclass=is_dataclass,
             is_open="__getattr__" in by_name or "__getattribute__" in by_name,
             deprecated=is_deprecated(node, own or by_name.get("__post_init__")),
             fields=fields,
             constructor=constructor,
             methods=methods,
-            attributes=sorted(name for name in attributes if not name.startswith("__")),
+            attributes=sorted(attributes - private),
         )
+
+    def _bases(self, module: Module, node: ast.ClassDef) -> Iterator[str]:
+        for base in node.bases:
+            name = self._base(module, base)
+            if name is not None:
+                yield name
 
     def _base(self, module: Module, node: ast.expr) -> str | None:
         if isinstance(node, ast.Subscript):
