@@ -1,9 +1,10 @@
 """The model of a training script: ``build_script(source, api)``."""
 
-from memlint.script.calls import Call, Config, ModelFacts, Trainer
+from memlint.script.calls import Call, Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS as CHECKPOINTING_ARGUMENTS
 from memlint.script.checkpointing import METHODS as CHECKPOINTING_METHODS
 from memlint.script.checkpointing import SWITCHES as CHECKPOINTING_OPTIONS
+from memlint.script.checkpoints import ModelFacts
 from memlint.script.datasets import Dataset, Preparation
 from memlint.script.evaluation import Evaluation
 from memlint.script.flow import Flow

@@ -1,19 +1,125 @@
-"""What a script says of a model: which checkpoint, what wraps it, what was done to it."""
+"""What a script says of a model: which checkpoint, what loads and wraps it, what is done to it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.script.answers import agreed, any_of
-from memlint.script.calls import Call, ModelFacts
 from memlint.script.settings import UNSURE, Setting, python_value
 from memlint.script.values import Absent, Constant, Object, Unknown, Value, options
 
 if TYPE_CHECKING:
+    from memlint.script.calls import Call
     from memlint.script.model import Script
 
 _PEFT = ("get_peft_model", "PeftModel", "PeftMixedModel", "AutoPeftModel")
 _KBIT = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
+
+
+class ModelFacts(NamedTuple):
+    """What the script says of one model.
+
+    name: the checkpoint, where it is a string constant; UNSURE otherwise.
+    load: the call that loaded it; None where it was given as a string, or is unknown.
+    by_name: it was handed over as a string, so that the trainer loads it.
+    peft, kbit, quantized: None where only some path makes it so or nobody can tell.
+    objects: the objects that it is or wraps.
+    loads: the calls of which one loaded it, where several paths do so; one where all agree.
+    """
+
+    name: object
+    load: Call | None
+    by_name: bool
+    peft: bool | None
+    kbit: bool | None
+    quantized: bool | None
+    objects: tuple[Object, ...]
+    loads: tuple[Call, ...] = ()
+
+    @property
+    def loader(self) -> str:
+        """Name of the class that loads it (``AutoModelForCausalLM``), or the empty string."""
+        return _loader(self.load) if self.load is not None else ""
+
+    @property
+    def is_toy(self) -> bool:
+        """Whether it is a checkpoint made for tests: a few megabytes, whatever is done to it."""
+        return isinstance(self.name, str) and any(part in self.name for part in _TOYS)
+
+    @property
+    def checkpoint(self) -> str:
+        """Its checkpoint in lower case; empty where that is not known."""
+        return self.name.lower() if isinstance(self.name, str) else ""
+
+    @property
+    def billions(self) -> float | None:
+        """Billions of parameters, by the checkpoint's name; None where it does not say them."""
+        from memlint.api.knowledge.sizes import billions
+
+        return billions(self.checkpoint) if self.checkpoint else None
+
+    @property
+    def words(self) -> int | None:
+        """Words in its vocabulary, by the checkpoint's name; None where it does not say them."""
+        from memlint.api.knowledge.sizes import words
+
+        return words(self.checkpoint) if self.checkpoint else None
+
+    @property
+    def is_decoder(self) -> bool:
+        """Whether its checkpoint is of a family of decoders that is known."""
+        return re.search(_DECODERS, self.checkpoint) is not None
+
+    @property
+    def keeps_documents_apart(self) -> bool:
+        """Whether its attention can definitely keep the documents of a row apart. One that adds a
+        bias for positions to the scores (BLOOM) cannot."""
+        return self.is_decoder or "gemma" in self.checkpoint
+
+    @property
+    def drops_attention(self) -> bool:
+        """Whether its checkpoint is of a family whose configurations drop attention weights
+        (``attn_pdrop``, ``attention_dropout`` of 0.1), which variable-length attention cannot."""
+        return re.search(r"gpt-?2|starcoder2", self.checkpoint) is not None
+
+    @property
+    def loads_language_model(self) -> bool:
+        """Whether a call in sight loads it as a decoder or encoder-decoder language model."""
+        return self.load is not None and is_language_model(self.load)
+
+    @property
+    def causal_lm(self) -> bool | None:
+        """Whether it is a causal language model; None where the loader does not say."""
+        answers = {_is_causal_lm(_loader(load)) for load in self.loads}
+        return answers.pop() if len(answers) == 1 else None
+
+
+# Families of decoders that have had sdpa since before the oldest version of the tables.
+_DECODERS = (
+    r"llama|mistral|mixtral|qwen(1\.5|2|3)|phi-?(1|2|3|4)|smollm|pythia|gpt-?neox|starcoder2|olmo"
+    r"|gpt2|zephyr|vicuna|falcon-?(7b|40b|3|180b)"
+)
+_LANGUAGE_MODELS = ("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration")
+
+
+def is_language_model(load: Call) -> bool:
+    """Whether a ``from_pretrained`` loads a decoder or encoder-decoder language model."""
+    return any(part in load.name for part in _LANGUAGE_MODELS)
+
+
+def _loader(load: Call) -> str:
+    parts = load.name.split(".")
+    return parts[-2] if len(parts) > 1 and parts[-1][:1].islower() else parts[-1]
+
+
+def _is_causal_lm(loader: str) -> bool | None:
+    if "CausalLM" in loader or loader.endswith("LMHeadModel"):
+        return True
+    return False if "For" in loader or loader == "AutoModel" else None
+
+
+_TOYS = ("internal-testing/", "tiny-random", "tiny-gpt2")
 
 
 def model_facts(script: Script, value: Value) -> ModelFacts:

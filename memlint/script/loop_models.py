@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from memlint.script.calls import Call, ModelFacts, is_language_model
+from memlint.script.calls import Call
+from memlint.script.checkpoints import ModelFacts, is_language_model
 from memlint.script.forwards import ForwardRun
 from memlint.script.modes import module_root
 from memlint.script.project import is_elsewhere

@@ -16,9 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.api.successors import Replace
 from memlint.script.branches import is_off_by_default
-from memlint.script.calls import Call, Config, ModelFacts, Trainer, is_language_model
+from memlint.script.calls import Call, Config, Trainer
 from memlint.script.checkpointing import deciding_call
-from memlint.script.checkpoints import chain_of, is_quantized, model_facts
+from memlint.script.checkpoints import (
+    ModelFacts,
+    chain_of,
+    is_language_model,
+    is_quantized,
+    model_facts,
+)
 from memlint.script.command_line import CommandLine
 from memlint.script.datasets import Dataset, datasets_of, may_shorten_rows
 from memlint.script.effects import handlers

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.script import checkpointing
-from memlint.script.calls import Call, Config, ModelFacts, Trainer
-from memlint.script.checkpoints import chain_of
+from memlint.script.calls import Call, Config, Trainer
+from memlint.script.checkpoints import ModelFacts, chain_of
 from memlint.script.packing import ATTENTION_SETTERS
 from memlint.script.values import Object, Value, options
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from memlint.script.calls import Call, Config, ModelFacts, Trainer
+from memlint.script.calls import Call, Config, Trainer
+from memlint.script.checkpoints import ModelFacts
 from memlint.script.forwards import Certainty
 from memlint.script.settings import Setting
 from memlint.script.training import Event, EventKind, Forward

@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.script.answers import agreed, any_of
-from memlint.script.calls import Call, ModelFacts, is_language_model
+from memlint.script.calls import Call
+from memlint.script.checkpoints import ModelFacts, is_language_model
 from memlint.script.forwards import Certainty, ForwardRun
 from memlint.script.invocations import Record
 from memlint.script.owners import LOGIT_SAVERS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlint.script.calls import Call, ModelFacts, Trainer, is_language_model
+from memlint.script.calls import Call, Trainer
+from memlint.script.checkpoints import ModelFacts, is_language_model
 from memlint.script.settings import MISSING, Setting
 from memlint.script.values import Object, Symbol
 
