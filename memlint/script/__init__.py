@@ -7,6 +7,7 @@ from memlint.script.checkpointing import SWITCHES as CHECKPOINTING_OPTIONS
 from memlint.script.checkpoints import ModelFacts
 from memlint.script.datasets import Dataset, Preparation
 from memlint.script.evaluation import Evaluation
+from memlint.script.events import Event, EventKind, Kept
 from memlint.script.flow import Flow
 from memlint.script.forwards import Certainty
 from memlint.script.graphs import Graph, Hoard, Sum
@@ -16,13 +17,14 @@ from memlint.script.losses import LossForm, TokenLoss
 from memlint.script.model import Loop, Script, build_script
 from memlint.script.operations import MEASURES
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
+from memlint.script.passes import Forward
 from memlint.script.purpose import Purpose
 from memlint.script.restoring import Fate
 from memlint.script.settings import MISSING, UNSURE, Setting
+from memlint.script.steps import Held, Step
 from memlint.script.tensors import Output, Positions, Role, Tensor, Width
 from memlint.script.tokenization import Tokenization
 from memlint.script.trained import Trained
-from memlint.script.training import Event, EventKind, Forward, Held, Kept, Step
 from memlint.script.values import Function, How, Object, Origin, Symbol
 
 __all__ = [

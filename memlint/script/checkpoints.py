@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -129,7 +130,7 @@ def model_facts(script: Script, value: Value) -> ModelFacts:
     if by_name is not None:
         return ModelFacts(by_name, None, True, False, False, False, ())
     chains = [chain_of(one) for one in found if isinstance(one, Object)]
-    objects = tuple(dict.fromkeys(one for chain in chains for one in chain))
+    objects = tuple(dict.fromkeys(itertools.chain.from_iterable(chains)))
     if not objects or any(isinstance(one, Unknown) for one in found):
         return ModelFacts(UNSURE, None, False, None, None, None, objects)
     loads = _loads(script, chains)

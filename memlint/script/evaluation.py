@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from memlint.script.events import EventKind
 from memlint.script.forwards import ForwardRun
 from memlint.script.invocations import Record
 from memlint.script.modes import module_root
-from memlint.script.training import EventKind, Forward
+from memlint.script.passes import Forward
 from memlint.script.tree import walk
 from memlint.script.values import Object, Opaque, Value, options
 

@@ -16,7 +16,8 @@ from memlint.script.values import Object, options
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
-    from memlint.script.training import Forward, Step
+    from memlint.script.passes import Forward
+    from memlint.script.steps import Step
 
 _ASKS = ("parameters", "named_parameters", "requires_grad_", "state_dict", "load_state_dict")
 

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from memlint.script.events import EventKind
 from memlint.script.modes import is_off_around
 from memlint.script.project import is_elsewhere
 from memlint.script.settings import unified
 from memlint.script.tensors import Tensor, tensors_in
-from memlint.script.training import EventKind
 from memlint.script.tree import walk
 from memlint.script.values import Object, options
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from memlint.script.calls import Call
     from memlint.script.invocations import Record
     from memlint.script.model import Script
-    from memlint.script.training import Step
+    from memlint.script.steps import Step
 
 Loop = ast.For | ast.AsyncFor | ast.While
 # Methods of a tensor that give one with the same graph, or more of it.

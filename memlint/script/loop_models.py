@@ -18,7 +18,8 @@ from memlint.script.values import ABSENT, Object, options
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
-    from memlint.script.training import Forward, Step
+    from memlint.script.passes import Forward
+    from memlint.script.steps import Step
 
 
 class LoopModel(NamedTuple):

@@ -29,6 +29,7 @@ from memlint.script.command_line import CommandLine
 from memlint.script.datasets import Dataset, datasets_of, may_shorten_rows
 from memlint.script.effects import handlers
 from memlint.script.evaluation import Evaluation, evaluations_of, frozen_modules_of
+from memlint.script.events import Event, Kept, events_of, kept_of
 from memlint.script.flow import Flow
 from memlint.script.forwards import ForwardRun
 from memlint.script.frozen import FrozenPass, frozen_passes
@@ -69,6 +70,7 @@ from memlint.script.owners import (
 )
 from memlint.script.packing import learns_prompts, sets_attention
 from memlint.script.parameters import takes_parameter
+from memlint.script.passes import CLASSIFIERS, Forward, forwards_of
 from memlint.script.project import Project, is_elsewhere
 from memlint.script.prompts import (
     Group,
@@ -81,7 +83,8 @@ from memlint.script.purpose import Purpose
 from memlint.script.reads import fields_read, fillers_of_cache, gets_cache, positions_read
 from memlint.script.restoring import Fate, device_names, fates_of
 from memlint.script.settings import Setting, python_value, setting_of, unified
-from memlint.script.tensors import Positions, Tensor, Use, Width
+from memlint.script.steps import Step, steps_of
+from memlint.script.tensors import Positions, Tensor, Use, Width, known_tensors
 from memlint.script.tokenization import Tokenization, tokenizations_of
 from memlint.script.trained import (
     Trained,
@@ -93,18 +96,6 @@ from memlint.script.trained import (
     trained_models,
 )
 from memlint.script.trainers import TrainerUse, uses_by_trainer
-from memlint.script.training import (
-    CLASSIFIERS,
-    Event,
-    Forward,
-    Kept,
-    Step,
-    events_of,
-    forwards_of,
-    kept_of,
-    known_tensors,
-    steps_of,
-)
 from memlint.script.tree import Tree
 from memlint.script.values import (
     ABSENT,

@@ -13,7 +13,7 @@ from memlint.script.values import Constant, Object, Value, options
 if TYPE_CHECKING:
     from memlint.script.forwards import ForwardRun
     from memlint.script.model import Script
-    from memlint.script.training import Forward
+    from memlint.script.passes import Forward
 
 # Of slices as they are written, without spaces: ``logits[:, -1]``, ``[:, :-1]``, ``[:, start:]``.
 _LAST = re.compile(r"[^,]+,-1:?(,.*)?")

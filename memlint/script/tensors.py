@@ -16,9 +16,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memlint.script.values import (
+    Absent,
     Object,
     Sequence,
     Unknown,
+    Value,
     options,
 )
 
@@ -221,3 +223,10 @@ def tensors_in(record: Record) -> list[Tensor]:
             elif isinstance(one, Sequence):
                 found += [part for part in one.items if isinstance(part, Tensor)]
     return found
+
+
+def known_tensors(value: Value) -> tuple[Tensor, ...]:
+    """The tensors that a value may be; empty where it may be something else, too."""
+    found = [one for one in options(value) if not isinstance(one, Absent)]
+    tensors = tuple(one for one in found if isinstance(one, Tensor))
+    return tensors if len(tensors) == len(found) else ()

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.script.calls import Call, Config, Trainer
 from memlint.script.checkpoints import ModelFacts
+from memlint.script.events import Event, EventKind
 from memlint.script.forwards import Certainty
+from memlint.script.passes import Forward
 from memlint.script.settings import Setting
-from memlint.script.training import Event, EventKind, Forward
 from memlint.script.values import Object
 from memlint.script.weights import loaded_dtype, weights_dtype
 

@@ -1,0 +1,162 @@
+"""What happens in training, in the order of the run: loads, passes, steps, saves; what is kept."""
+
+from __future__ import annotations
+
+import ast
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from memlint.script.calls import Call
+from memlint.script.forwards import ForwardRun
+from memlint.script.invocations import Record
+from memlint.script.names import Loop
+from memlint.script.project import is_elsewhere
+from memlint.script.tensors import Output, Tensor
+from memlint.script.values import Object, options
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+
+
+class EventKind(StrEnum):
+    LOAD = "load"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    OPTIMIZER_STEP = "optimizer step"
+    ZERO_GRAD = "zero grad"
+    GENERATE = "generate"
+    EVALUATE = "evaluate"
+    TRAIN = "train"
+    KEEP = "keep"
+    SAVE = "save"
+    MERGE = "merge"
+
+
+class Event(NamedTuple):
+    """Something that happens in training. Events are in the order of the run.
+
+    record: the call, as it was evaluated this time. loops: those around it, outermost first.
+    """
+
+    kind: EventKind
+    record: Record
+
+    @property
+    def node(self) -> ast.Call:
+        return self.record.node
+
+    @property
+    def loops(self) -> tuple[ast.AST, ...]:
+        return self.record.loops
+
+    @property
+    def order(self) -> int:
+        return self.record.order
+
+
+_BY_METHOD = {
+    "backward": EventKind.BACKWARD,
+    "manual_backward": EventKind.BACKWARD,
+    "zero_grad": EventKind.ZERO_GRAD,
+    "generate": EventKind.GENERATE,
+    "evaluate": EventKind.EVALUATE,
+    "predict": EventKind.EVALUATE,
+    "save_pretrained": EventKind.SAVE,
+    "save_model": EventKind.SAVE,
+    "save_state": EventKind.SAVE,
+    "save_checkpoint": EventKind.SAVE,
+    "merge_and_unload": EventKind.MERGE,
+    "merge_adapter": EventKind.MERGE,
+    "from_pretrained": EventKind.LOAD,
+}
+_BY_NAME = {"torch.save": EventKind.SAVE, "torch.load": EventKind.LOAD}
+_KEEPING = frozenset({"append", "extend", "add", "insert", "appendleft"})
+_NOT_OPTIMIZERS = ("sched", "prof", "lr", "env", "progress", "pbar", "tracker", "timer")
+
+
+def events_of(script: Script, records: list[Record], runs: list[ForwardRun]) -> tuple[Event, ...]:
+    passes = {id(run.record) for run in runs}
+    found: list[Event] = []
+    for record in records:
+        kind = _kind(record, passes)
+        if kind is not None and isinstance(record.node, ast.Call):
+            found.append(Event(kind, record))
+    return tuple(sorted(found, key=lambda event: event.order))
+
+
+def _kind(record: Record, passes: set[int]) -> EventKind | None:
+    if id(record) in passes:
+        return EventKind.FORWARD
+    head, _, method = record.name.rpartition(".")
+    known = _BY_NAME.get(record.name)
+    if known is not None or not head:
+        return known
+    if method == "step":
+        return EventKind.OPTIMIZER_STEP if _steps_optimizer(record) else None
+    if method == "train":
+        return EventKind.TRAIN if "Trainer" in head else None
+    if method in _KEEPING:
+        given = [one for value in record.arguments for one in options(value)]
+        return EventKind.KEEP if any(isinstance(one, Output | Tensor) for one in given) else None
+    return _BY_METHOD.get(method)
+
+
+def _steps_optimizer(record: Record) -> bool:
+    func = record.node.func
+    if not isinstance(func, ast.Attribute):
+        return False
+    kind = record.receiver.type if isinstance(record.receiver, Object) else None
+    if kind is not None:
+        return "lr_scheduler" not in kind and "profiler" not in kind
+    name = func.value.attr if isinstance(func.value, ast.Attribute) else ""
+    name = name or getattr(func.value, "id", "")
+    return not any(part in name.lower() for part in _NOT_OPTIMIZERS)
+
+
+# -- what outlives a turn --------------------------------------------------------------------------
+
+
+class Kept(NamedTuple):
+    """Tensors that a loop appends to what outlives its turn.
+
+    call: the ``append``. container: the name that it is called on. loop: the innermost around it.
+    """
+
+    call: Call
+    container: str
+    tensors: tuple[Tensor, ...]
+    loop: Loop
+
+
+def kept_of(script: Script) -> tuple[Kept, ...]:
+    """Every ``losses.append(loss)`` in a loop that does not make the list itself."""
+    found: dict[ast.Call, Kept] = {}
+    for event in script.events:
+        func = event.node.func
+        loops = loops_of(event.record)
+        if event.kind is not EventKind.KEEP or not loops or not isinstance(func, ast.Attribute):
+            continue
+        if is_elsewhere(func):
+            continue
+        container = script.text(func.value)
+        loop = loops[-1]
+        if isinstance(func.value, ast.Name) and _bound_in(loop, func.value.id):
+            continue
+        given = [one for value in event.record.arguments for one in options(value)]
+        call = script.call_at(event.node)
+        if call is not None:
+            tensors = tuple(one for one in given if isinstance(one, Tensor))
+            found.setdefault(event.node, Kept(call, container, tensors, loop))
+    return tuple(found.values())
+
+
+def _bound_in(loop: Loop, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(loop)
+    )
+
+
+def loops_of(record: Record) -> tuple[Loop, ...]:
+    """The loops around a call that are statements, outermost first, those of callers included."""
+    return tuple(one for one in record.loops if isinstance(one, ast.For | ast.AsyncFor | ast.While))

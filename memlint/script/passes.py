@@ -1,0 +1,239 @@
+"""Forward passes as rules see them: one a place, all its runs joined.
+
+An answer is None where the runs disagree or nobody can tell.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from memlint.script.answers import agreed
+from memlint.script.calls import Call
+from memlint.script.checkpoints import ModelFacts, is_language_model
+from memlint.script.forwards import Certainty, ForwardRun
+from memlint.script.owners import LOGIT_SAVERS
+from memlint.script.project import is_elsewhere
+from memlint.script.tensors import Output, Tensor
+from memlint.script.values import Object, Symbol, Value, merge, options
+from memlint.source import Span
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+    from memlint.script.steps import Step
+
+CLASSIFIERS = (
+    *("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice"),
+)
+
+
+class Forward:
+    """One place where a model runs forward.
+
+    certainty: whether it certainly is a module's forward pass.
+    own: the module is of a class of the script, whose ``forward`` is followed.
+    gradients: whether autograd records it: False under ``no_grad`` and its like in this function
+        or any caller; None where an unknown context or flag decides.
+    training: False after ``eval()``, True after ``train()``, None where the script does not say.
+    labels: whether labels are given. called: whether the script reaches it from its top.
+    elsewhere: whether it is in another file of the project, and so has no place in this one.
+    """
+
+    def __init__(self, script: Script, runs: list[ForwardRun]) -> None:
+        self.script = script
+        # What callers do is known where there are any.
+        self.runs = [run for run in runs if not run.guessed] or runs
+        self.node = runs[0].record.node
+
+    def __repr__(self) -> str:
+        return f"<forward line {self.node.lineno}>"
+
+    @property
+    def call(self) -> Call:
+        call = self.script.call_anywhere(self.node)
+        assert call is not None, "a forward pass is a call that was recorded"
+        return call
+
+    @property
+    def span(self) -> Span:
+        return self.script.span(self.node)
+
+    @property
+    def elsewhere(self) -> bool:
+        return is_elsewhere(self.node)
+
+    @property
+    def certainty(self) -> Certainty:
+        definite = all(run.certainty is Certainty.DEFINITE for run in self.runs)
+        return Certainty.DEFINITE if definite else Certainty.POSSIBLE
+
+    @property
+    def own(self) -> bool:
+        return any(run.own for run in self.runs)
+
+    @property
+    def gradients(self) -> bool | None:
+        return agreed(run.gradients for run in self.runs)
+
+    @property
+    def records_gradients(self) -> bool:
+        """Whether autograd records it, by way of some caller at least, and no run is unsure."""
+        answers = {run.gradients for run in self.runs}
+        return True in answers and None not in answers
+
+    @property
+    def training(self) -> bool | None:
+        return agreed(run.training for run in self.runs)
+
+    @property
+    def labels(self) -> bool | None:
+        return agreed(run.labels for run in self.runs)
+
+    @property
+    def computes_loss(self) -> bool:
+        """Whether the model computes its own loss: it gets labels, or its loss is read."""
+        read = any(run.output is not None and "loss" in run.output.made for run in self.runs)
+        return self.labels is True or (self.labels is not False and read)
+
+    @property
+    def called(self) -> bool:
+        return any(run.called for run in self.runs)
+
+    @property
+    def autocast(self) -> str | None:
+        """The dtype of the autocast that it certainly runs under, None for none or unknown."""
+        names = {
+            run.autocast.name if isinstance(run.autocast, Symbol) else None for run in self.runs
+        }
+        return names.pop() if len(names) == 1 else None
+
+    @property
+    def function(self) -> ast.AST | None:
+        return self.runs[0].function
+
+    @cached_property
+    def module(self) -> Value:
+        """What is called, over all runs."""
+        return merge([run.module for run in self.runs])
+
+    @cached_property
+    def facts(self) -> ModelFacts:
+        """What is known of the model."""
+        return self.script.model_facts(self.module)
+
+    @property
+    def builds_cache(self) -> bool:
+        """Whether it definitely builds a key-value cache: a decoder whose load is in sight, and
+        neither the load, the call, an attribute nor checkpointing turns the cache off."""
+        script, facts = self.script, self.facts
+        if self.own or facts.causal_lm is not True or script.says(".use_cache"):
+            return False
+        if any(load.setting("use_cache").given is not False for load in facts.loads):
+            return False
+        if script.owner_of_checkpointing(facts).on is not False:
+            return False
+        return self.option("use_cache") is True or "use_cache" not in self.call.keywords
+
+    @cached_property
+    def language_model(self) -> bool | None:
+        """Whether it is a language model, with logits as wide as a vocabulary.
+
+        None where the script does not say. A model of which nothing is known is one where every
+        model that the script loads is one and the script defines no modules.
+        """
+        values = [one for one in options(self.module) if isinstance(one, Object)]
+        made = any(one.type is not None or one.cls is not None for one in values)
+        if self.facts.loads and made:
+            return agreed(gives_vocabulary(load) for load in self.facts.loads)
+        if self.own or made:
+            return None
+        return True if self.script.loads_language_models_only else None
+
+    @cached_property
+    def gives_full_logits(self) -> bool | None:
+        """Whether it computes the logits of all positions over a vocabulary.
+
+        None where the model is unknown, or something may replace its loss.
+        """
+        if not self.language_model:
+            return self.language_model
+        owner = self.script.owner_of_loss(self.facts)
+        if owner.full_logits is not None or owner.call in self.script.patching_calls:
+            return owner.full_logits
+        return None if self.script.imports_package(*LOGIT_SAVERS) else True
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The training steps that run it."""
+        return tuple(step for step in self.script.steps if self in step.all_forwards)
+
+    @property
+    def in_training_step(self) -> bool:
+        return bool(self.steps)
+
+    @property
+    def called_as(self) -> str:
+        """What is called, as it is written: ``model`` for ``model.module.forward(...)``."""
+        written = self.script.text(self.node.func)
+        return written.removesuffix(".forward").removesuffix(".module")
+
+    @property
+    def in_training_loop(self) -> bool:
+        """Whether the loop of a training step runs it, in an evaluation within it too."""
+        loops = {step.node for step in self.script.steps}
+        return any(not loops.isdisjoint(run.loops) for run in self.runs)
+
+    @property
+    def is_read_at_once(self) -> bool:
+        """Whether one field of what it returns is read in the same expression, and nothing else:
+        ``model(**batch).loss``."""
+        parent = self.script.parent(self.node)
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in ("loss", "logits")
+        return isinstance(parent, ast.Subscript) and parent.value is self.node
+
+    @property
+    def outlives_backward(self) -> bool:
+        """Whether a training step may hold what it returns during its backward pass.
+
+        The names of a function that only computes the loss are gone by then.
+        """
+        if self.is_read_at_once:
+            return False
+        function = self.script.function(self.node)
+        return any(
+            function is step.function
+            or any(self.script.function(call.node) is function for call in step.backwards)
+            or any(self._returns(value) for held in step.held for value in held.values)
+            for step in self.steps
+        )
+
+    def _returns(self, value: Output | Tensor) -> bool:
+        run = value.forward if isinstance(value, Output) else None
+        return run is not None and run.record.node is self.node
+
+    def option(self, name: str) -> object:
+        """The Python value of an option of the call (``use_cache``), MISSING or UNSURE."""
+        return self.call.setting(name).value
+
+    @property
+    def statement(self) -> ast.stmt:
+        return self.script.statement(self.node)
+
+
+def gives_vocabulary(load: Call) -> bool | None:
+    """``is_language_model``; None for classes of which nothing is known."""
+    if is_language_model(load):
+        return True
+    return False if load.name.startswith("transformers.") else None
+
+
+def forwards_of(script: Script, runs: list[ForwardRun]) -> tuple[Forward, ...]:
+    """Forward passes, one a place, in source order."""
+    by_node: dict[ast.Call, list[ForwardRun]] = defaultdict(list)
+    for run in runs:
+        by_node[run.record.node].append(run)
+    found = [Forward(script, group) for group in by_node.values()]
+    return tuple(sorted(found, key=lambda forward: (forward.node.lineno, forward.node.col_offset)))
