@@ -60,18 +60,14 @@ def fix_command(
         return _fix_stdin(options, stdin_filename, unsafe, mode)
     if "-" in paths or stdin_filename is not None:
         raise Usage("standard input (-) is the only path, or none of them")
-    diagnostics: list[FileError] = []
-    changed: list[FixResult] = []
-    left: list[Shown] = []
-    tried: list[FixResult] = []
-    written: set[tuple[int, int]] = set()
     out, err = _styles(options)
+    tally = _Tally(mode, options.quiet, out)
     if mode.writes:
         _end_cleanly()
     with progress_bar(not options.quiet) as progress:
         inputs = gather(paths, options, progress)
         warn_if_empty(inputs, paths)
-        diagnostics += inputs.diagnostics
+        tally.diagnostics += inputs.diagnostics
         jobs = inputs.jobs
         if unsafe is not None:
             jobs = [job._replace(unsafe_fixes=unsafe) for job in jobs]
@@ -79,33 +75,51 @@ def fix_command(
             from memlint.cli.fitting import jobs_that_fit
 
             jobs = jobs_that_fit(jobs)
-        for result in fix_jobs(
-            jobs, cache=None if fit else make_cache(inputs, options), progress=progress
-        ):
-            diagnostics += result.diagnostics
-            if result.checked.assumed:
-                tried.append(result)
-            if result.after is not None and mode.writes:
-                if _is_another_name(result, written):
-                    continue
-                problem = _write(result, result.after, written)
-                if problem is not None:
-                    diagnostics.append(problem)
-                    left += result.checked.findings
-                    continue
-            left += result.left
-            if result.after is not None:
-                changed.append(result)
-                _report_change(result, mode, options.quiet, out)
-            for finding, reason in result.refused:
-                where = f"{finding_place(finding)}: {finding.code}"
-                click.echo(f"{where} was not fixed: {visible(reason)}", err=True)
-    for diagnostic in diagnostics:
+        cache = None if fit else make_cache(inputs, options)
+        for result in fix_jobs(jobs, cache=cache, progress=progress):
+            tally.take(result)
+    for diagnostic in tally.diagnostics:
         click.echo(diagnostic_line(diagnostic, err), err=True)
     if not options.quiet:
-        _report_sum(changed, left, writes=mode.writes)
-        _report_conditions(changed, tried)
-    return _status(diagnostics, changed, left, mode)
+        _report_sum(tally.changed, tally.left, writes=mode.writes)
+        _report_conditions(tally.changed, tally.tried)
+    return _status(tally.diagnostics, tally.changed, tally.left, mode)
+
+
+class _Tally:
+    """What a run has come to so far; files are written and reported as they come.
+
+    changed: the files that were changed, or would be. left: the findings that remain. tried: the
+    files for which versions were assumed.
+    """
+
+    def __init__(self, mode: Mode, quiet: bool, out: Style) -> None:
+        self.diagnostics: list[FileError] = []
+        self.changed: list[FixResult] = []
+        self.left: list[Shown] = []
+        self.tried: list[FixResult] = []
+        self._written: set[tuple[int, int]] = set()
+        self._mode, self._quiet, self._out = mode, quiet, out
+
+    def take(self, result: FixResult) -> None:
+        self.diagnostics += result.diagnostics
+        if result.checked.assumed:
+            self.tried.append(result)
+        if result.after is not None and self._mode.writes:
+            if _is_another_name(result, self._written):
+                return
+            problem = _write(result, result.after, self._written)
+            if problem is not None:
+                self.diagnostics.append(problem)
+                self.left += result.checked.findings
+                return
+        self.left += result.left
+        if result.after is not None:
+            self.changed.append(result)
+            _report_change(result, self._mode, self._quiet, self._out)
+        for finding, reason in result.refused:
+            where = f"{finding_place(finding)}: {finding.code}"
+            click.echo(f"{where} was not fixed: {visible(reason)}", err=True)
 
 
 def _fix_stdin(options: Common, filename: str | None, unsafe: bool | None, mode: Mode) -> int:

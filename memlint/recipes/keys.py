@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import Option, Recipe
+
+if TYPE_CHECKING:
+    from memlint.recipes.schemas import Keys
 
 _NAMES = {
     Kind.TORCHTUNE: "torchtune",
@@ -55,23 +58,35 @@ def key_problems(recipe: Recipe) -> Iterator[KeyProblem]:
     known = schemas.known_keys(name, release) if name is not None else None
     if name is None or known is None:
         return
-    program = f"{recipe.kind.value} {known.version}"
-    unknown = Status.REFUSED if name == "llamafactory" else Status.IGNORED
     for key in recipe.keys:
-        option = recipe.option(key)
-        if option.value in (None, False, "") or option.value == []:
+        value = recipe.option(key).value
+        if value in (None, False, "") or value == []:
             continue  # it asks for nothing
-        if key in known.refused:
-            yield KeyProblem(option, Status.REFUSED, program, "", _instead(name, release, key))
-        elif key in known.deprecated:
-            yield KeyProblem(option, Status.DEPRECATED, program, "", _instead(name, release, key))
-        elif key not in known.names and not _is_inherited(known.inherits, key):
-            since = schemas.removed_in(name, release, key)
-            instead = _instead(name, release, key) or ("" if since else _alike(key, known.names))
-            if since or instead:
-                yield KeyProblem(option, unknown, program, since or "", instead)
+        problem = _problem(recipe, name, known, key)
+        if problem is not None:
+            yield problem
     if recipe.kind is Kind.TORCHTUNE:
-        yield from _components(recipe, program)
+        yield from _components(recipe, f"{recipe.kind.value} {known.version}")
+
+
+def _problem(recipe: Recipe, name: str, known: Keys, key: str) -> KeyProblem | None:
+    """What is wrong with a key at the top, by what the release of program ``name`` takes."""
+    from memlint.recipes import schemas
+
+    option, release = recipe.option(key), recipe.release
+    program = f"{recipe.kind.value} {known.version}"
+    if key in known.refused:
+        return KeyProblem(option, Status.REFUSED, program, "", _instead(name, release, key))
+    if key in known.deprecated:
+        return KeyProblem(option, Status.DEPRECATED, program, "", _instead(name, release, key))
+    if key in known.names or _is_inherited(known.inherits, key):
+        return None
+    since = schemas.removed_in(name, release, key) or ""
+    instead = _instead(name, release, key) or ("" if since else _alike(key, known.names))
+    if not since and not instead:
+        return None
+    status = Status.REFUSED if name == "llamafactory" else Status.IGNORED
+    return KeyProblem(option, status, program, since, instead)
 
 
 def component_takes(path: str, name: str = "", release: str | None = None) -> bool:

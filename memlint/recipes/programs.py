@@ -203,28 +203,23 @@ class _Parsed(NamedTuple):
 
 def launch_of(simple: Simple) -> Launch | None:
     """What a simple command launches; None if it launches nothing that is known."""
-    words = list(simple.words)
+    words = simple.words
     environment = list(simple.environment)
-    starts = False
-    at = 0
+    starts = bool(words) and words[0].text is None
+    at = int(starts)
     while at < len(words):
-        text = words[at].text
-        name = posixpath.basename(text or "")
-        if text is None and at == 0:
-            starts = True
-        elif at and words[at - 1].text in _STARTER_VALUES:
+        name = posixpath.basename(words[at].text or "")
+        if at and words[at - 1].text in _STARTER_VALUES:
             pass
         elif PROGRAM.fullmatch(name):
-            return _program(name, words[at + 1 :], tuple(environment), (), 0)
+            return _program(name, words[at + 1 :], _Context("", tuple(environment), (), 0))
         elif starts and (match := _ASSIGNMENT.match(words[at].head)):
             environment.append((match[1], words[at].after(match.end())))
         elif name in _RUNNERS:
-            while at + 1 < len(words) and (words[at + 1].text or "-").startswith("-"):
-                at += 1
-            if at + 1 >= len(words) or words[at + 1].text not in ("run", "exec"):
+            run = _run_of(words, at)
+            if run is None:
                 return None
-            starts = True
-            at += 1
+            at, starts = run, True
         elif name in _STARTERS:
             starts = True
         elif not starts:
@@ -233,42 +228,32 @@ def launch_of(simple: Simple) -> Launch | None:
     return None
 
 
-def _program(
-    program: str,
-    words: Sequence[Word],
-    environment: tuple[tuple[str, Word], ...],
-    launcher: tuple[Argument, ...],
-    depth: int,
-) -> Launch | None:
-    if depth > _DEEPEST:
+def _run_of(words: Sequence[Word], runner: int) -> int | None:
+    """Where the runner at ``runner`` is told to ``run`` something, behind its options."""
+    at = runner + 1
+    while at < len(words) and (words[at].text or "-").startswith("-"):
+        at += 1
+    return at if at < len(words) and words[at].text in ("run", "exec") else None
+
+
+def _program(program: str, words: Sequence[Word], own: _Context) -> Launch | None:
+    if own.depth > _DEEPEST:
         return None
     if program.startswith("python"):
-        return _python(words, environment, launcher, depth)
+        return _python(words, own)
     if program == "accelerate":
-        if not words or words[0].text != "launch":
+        if not _is(words, "launch"):
             return None
         program, words = "accelerate-launch", words[1:]
     if program in _LAUNCHERS:
         name, switches = _LAUNCHERS[program]
-        parsed = _arguments(words, switches)
-        own = _Context(name, environment, (*launcher, *parsed.arguments), depth)
+        parsed = _launcher_arguments(words, switches)
+        own = own._replace(program=name, launcher=(*own.launcher, *parsed.arguments))
         if parsed.has("no_python"):
             return own.command(parsed.rest)
         return own.script(parsed.rest, module=parsed.has("m", "module"))
-    own = _Context("", environment, launcher, depth)
-    match program:
-        case "trl":
-            return _trl(words, own)
-        case "tune":
-            return _tune(words, own)
-        case "axolotl-train":
-            return own.recipe("axolotl", words)
-        case "axolotl":
-            return own.recipe("axolotl", words[1:]) if _is(words, "train") else None
-        case "llamafactory-cli" | "lmf":
-            return own.recipe("llamafactory", words[1:]) if _is(words, "train") else None
-        case _:
-            return None
+    read = _PROGRAMS.get(program)
+    return read(words, own) if read is not None else None
 
 
 _LAUNCHERS = {
@@ -286,12 +271,16 @@ class _Context(NamedTuple):
     launcher: tuple[Argument, ...]
     depth: int
 
+    def _inside(self) -> _Context:
+        """For a program that starts another: what it was given so far."""
+        return self._replace(program="", depth=self.depth + 1)
+
     def command(self, words: Sequence[Word]) -> Launch | None:
         """A launcher that starts any program."""
         name = posixpath.basename((words[0].text if words else None) or "")
         if not PROGRAM.fullmatch(name):
             return None
-        launch = _program(name, words[1:], self.environment, self.launcher, self.depth + 1)
+        launch = _program(name, words[1:], self._inside())
         return launch and launch._replace(program=self.program)
 
     def script(self, words: Sequence[Word], *, module: bool) -> Launch | None:
@@ -301,15 +290,15 @@ class _Context(NamedTuple):
         target, rest = words[0], words[1:]
         inner = _MODULES.get(target.text or "") if module else None
         if inner is not None:
-            launch = _program(inner, rest, self.environment, self.launcher, self.depth + 1)
+            launch = _program(inner, rest, self._inside())
             return launch and launch._replace(program=self.program or launch.program)
-        parsed = _arguments(rest, None)
+        parsed = _script_arguments(rest)
         kind = "module" if module else "script"
         return self._launch(self.program or "python", kind, target, parsed)
 
     def recipe(self, program: str, words: Sequence[Word]) -> Launch:
         """A program that takes its recipe first."""
-        parsed = _arguments(words, None, overrides=True)
+        parsed = _script_arguments(words, overrides=True)
         target = parsed.positionals[0] if parsed.positionals else None
         parsed = parsed._replace(positionals=parsed.positionals[1:])
         return self._launch(program, "recipe", target, parsed)
@@ -327,13 +316,7 @@ class _Context(NamedTuple):
         )
 
 
-def _python(
-    words: Sequence[Word],
-    environment: tuple[tuple[str, Word], ...],
-    launcher: tuple[Argument, ...],
-    depth: int,
-) -> Launch | None:
-    own = _Context("", environment, launcher, depth)
+def _python(words: Sequence[Word], own: _Context) -> Launch | None:
     at = 0
     while at < len(words):
         text = words[at].text
@@ -354,7 +337,7 @@ def _python(
 def _trl(words: Sequence[Word], own: _Context) -> Launch | None:
     if not words or words[0].text is None or not _COMMAND.fullmatch(words[0].text):
         return None
-    parsed = _arguments(words[1:], None)
+    parsed = _script_arguments(words[1:])
     passed = [one for one in parsed.arguments if _TRL_LAUNCHER.fullmatch(one.name)]
     settings = tuple(one for one in parsed.arguments if one not in passed)
     own = own._replace(launcher=(*own.launcher, *passed))
@@ -364,12 +347,34 @@ def _trl(words: Sequence[Word], own: _Context) -> Launch | None:
 def _tune(words: Sequence[Word], own: _Context) -> Launch | None:
     if not _is(words, "run"):
         return None
-    before = _arguments(words[1:], _TORCH_SWITCHES)
+    before = _launcher_arguments(words[1:], _TORCH_SWITCHES)
     if not before.rest:
         return None
-    parsed = _arguments(before.rest[1:], None, overrides=True)
+    parsed = _script_arguments(before.rest[1:], overrides=True)
     own = own._replace(launcher=(*own.launcher, *before.arguments))
     return own._launch("tune", "name", before.rest[0], parsed)
+
+
+def _axolotl(words: Sequence[Word], own: _Context) -> Launch | None:
+    return own.recipe("axolotl", words[1:]) if _is(words, "train") else None
+
+
+def _axolotl_train(words: Sequence[Word], own: _Context) -> Launch | None:
+    return own.recipe("axolotl", words)
+
+
+def _llamafactory(words: Sequence[Word], own: _Context) -> Launch | None:
+    return own.recipe("llamafactory", words[1:]) if _is(words, "train") else None
+
+
+_PROGRAMS = {
+    "trl": _trl,
+    "tune": _tune,
+    "axolotl": _axolotl,
+    "axolotl-train": _axolotl_train,
+    "llamafactory-cli": _llamafactory,
+    "lmf": _llamafactory,
+}
 
 
 def _is(words: Sequence[Word], name: str) -> bool:
@@ -380,14 +385,38 @@ def _is_script(word: Word) -> bool:
     return word.text is None or word.text.endswith(".py")
 
 
-def _arguments(
-    words: Sequence[Word], switches: frozenset[str] | None, *, overrides: bool = False
-) -> _Parsed:
-    """Options with their values.
+def _launcher_arguments(words: Sequence[Word], switches: frozenset[str]) -> _Parsed:
+    """The options of a launcher, which end where its target begins.
 
-    switches: of a launcher, whose options end where its target begins; None for the options of a
-    script, of which nothing is known: they take all words up to the next one. overrides: a word
-    ``key=value`` belongs to no option.
+    switches: those that take no value.
+    """
+    arguments: list[Argument] = []
+    is_open = False
+    at = 0
+    while at < len(words):
+        word = words[at]
+        option = _OPTION.match(word.head)
+        if word.may_be_several:
+            is_open = True
+            if at + 1 == len(words):
+                return _Parsed(tuple(arguments), (), words[at:], is_open)
+            at += 1
+        elif word.text == "--":
+            return _Parsed(tuple(arguments), (), words[at + 1 :], is_open)
+        elif option is not None:
+            most = int(_name(option[0]) not in switches)
+            argument, at = _option(words, at, option, most=most)
+            arguments += [argument] if argument is not None else []
+            is_open |= argument is None
+        else:
+            return _Parsed(tuple(arguments), (), words[at:], is_open)
+    return _Parsed(tuple(arguments), (), (), is_open)
+
+
+def _script_arguments(words: Sequence[Word], *, overrides: bool = False) -> _Parsed:
+    """The options of a script, of which nothing is known: they take all words up to the next one.
+
+    overrides: a word ``key=value`` belongs to no option.
     """
     arguments: list[Argument] = []
     positionals: list[Word] = []
@@ -395,42 +424,44 @@ def _arguments(
     at = 0
     while at < len(words):
         word = words[at]
-        at += 1
-        text = word.text
-        override = _override(word)
-        if word.may_be_several:
-            is_open = True
-            if switches is not None and at == len(words):
-                return _Parsed(tuple(arguments), (), words[at - 1 :], is_open)
-        elif text == "--":
-            if switches is not None:
-                return _Parsed(tuple(arguments), (), words[at:], is_open)
-        elif (option := _OPTION.match(word.head)) is not None:
-            rest = word.head[option.end() :]
-            if rest.startswith("="):
-                values: tuple[Word, ...] = (word.after(option.end() + 1),)
-            elif rest or text is None:
-                is_open = True
-                continue
-            else:
-                first = at
-                name = _name(option[0])
-                most = len(words) if switches is None else int(name not in switches)
-                while at < len(words) and at - first < most and _is_value(words[at], overrides):
-                    if words[at].may_be_several and at > first:
-                        break
-                    at += 1
-                values = tuple(words[first:at])
-            arguments.append(Argument(option[0], _name(option[0]), values, word))
-        elif switches is not None:
-            return _Parsed(tuple(arguments), (), words[at - 1 :], is_open)
-        elif override is not None:
-            arguments.append(override)
-            if not overrides:
-                positionals.append(word)
+        option = _OPTION.match(word.head)
+        if word.may_be_several or word.text == "--":
+            is_open |= word.may_be_several
+            at += 1
+        elif option is not None:
+            argument, at = _option(words, at, option, most=len(words), overrides=overrides)
+            arguments += [argument] if argument is not None else []
+            is_open |= argument is None
         else:
-            positionals.append(word)
+            at += 1
+            override = _override(word)
+            if override is not None:
+                arguments.append(override)
+            if override is None or not overrides:
+                positionals.append(word)
     return _Parsed(tuple(arguments), tuple(positionals), (), is_open)
+
+
+def _option(
+    words: Sequence[Word], at: int, option: re.Match[str], *, most: int, overrides: bool = False
+) -> tuple[Argument | None, int]:
+    """The option at ``at`` with at most ``most`` values, and where the next one may be.
+
+    None for a word whose name is not all written out.
+    """
+    word, name = words[at], _name(option[0])
+    rest = word.head[option.end() :]
+    at += 1
+    if rest.startswith("="):
+        return Argument(option[0], name, (word.after(option.end() + 1),), word), at
+    if rest or word.text is None:
+        return None, at
+    first = at
+    while at < len(words) and at - first < most and _is_value(words[at], overrides):
+        if words[at].may_be_several and at > first:
+            break
+        at += 1
+    return Argument(option[0], name, tuple(words[first:at]), word), at
 
 
 def _name(option: str) -> str:

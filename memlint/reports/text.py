@@ -139,17 +139,8 @@ def _counted(findings: Sequence[Shown]) -> str:
 
 
 def _fixable(report: Report) -> Iterator[str]:
-    """How many fixes which command applies. Where versions are assumed, it has to name them."""
-    known = [finding for result in report.results if not result.assumed
-             for finding in result.findings]  # fmt: skip
-    assumed = [finding for result in report.results if result.assumed
-               for finding in result.findings]  # fmt: skip
-    naming = {result.naming for result in report.results if result.assumed and result.findings}
-    target = naming.pop() if len(naming) == 1 else "VERSIONS"
-    for findings, command in (
-        (known, "memlint fix"),
-        (assumed, f"memlint fix --target {target}"),
-    ):
+    """How many fixes which command applies, and what the fixed code needs."""
+    for findings, command in _fix_commands(report):
         fixes = [finding.fix for finding in findings if finding.fix]
         kinds = [fix.applicability for fix in fixes]
         safe, unsafe = kinds.count("safe"), kinds.count("unsafe")
@@ -163,6 +154,17 @@ def _fixable(report: Report) -> Iterator[str]:
     if requirements:
         count = f"{len(requirements)} of them import{'s' if len(requirements) == 1 else ''}"
         yield f"{count} memlint_runtime: `{requirements[0]}` (`--no-runtime` leaves them out).\n"
+
+
+def _fix_commands(report: Report) -> Iterator[tuple[list[Shown], str]]:
+    """Findings with the command that fixes them; where versions are assumed, it names them."""
+    known = [result for result in report.results if not result.assumed]
+    yield [finding for result in known for finding in result.findings], "memlint fix"
+    assumed = [result for result in report.results if result.assumed]
+    naming = {result.naming for result in assumed if result.findings}
+    target = naming.pop() if len(naming) == 1 else "VERSIONS"
+    findings = [finding for result in assumed for finding in result.findings]
+    yield findings, f"memlint fix --target {target}"
 
 
 def assumed_line(report: Report) -> str:

@@ -21,8 +21,8 @@ from memlint.recipes.document import MAX_BYTES
 from memlint.recipes.files import is_recipe_file, may_hold_recipe
 from memlint.rule import registry as rule_files
 from memlint.run.cache import Cache
-from memlint.run.engine import Prefilter
 from memlint.run.jobs import Job
+from memlint.run.prefilter import Prefilter
 from memlint.run.results import FileResult, FixResult
 from memlint.run.session import (
     CheckWork,

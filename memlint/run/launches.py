@@ -25,7 +25,8 @@ from memlint.run.command_lines import (
     place_of_fix,
     written,
 )
-from memlint.run.engine import OnError, Prefilter, check_source
+from memlint.run.engine import OnError, check_source
+from memlint.run.prefilter import Prefilter
 from memlint.source import Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError

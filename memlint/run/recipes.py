@@ -7,8 +7,6 @@ other programs are asked in their own words by ``memlint_rules.recipes``.
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,39 +14,29 @@ from memlint.recipes.document import DocumentError, is_document
 from memlint.recipes.files import may_run_recipe
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import Recipe, read_recipe
-from memlint.rule.edits import (
-    Edit,
-    RemoveItem,
-    RemoveKeyword,
-    RenameItem,
-    RenameKeyword,
-    ReplaceExpression,
-    SetItem,
-    SetKeyword,
-)
-from memlint.rule.findings import Applicability, Fix, Level, Violation
+from memlint.rule.findings import Violation
 from memlint.rule.registry import recipe_check
 from memlint.run.around import Around
+from memlint.run.checked import Checked, defect
 from memlint.run.command_lines import commands_of
 from memlint.run.engine import (
-    Checked,
     OnError,
-    Prefilter,
     check_source,
-    defect,
     hints_as_advice,
+    is_unrequested,
     once,
-    violation_of,
+    unsuppressed,
+    violations_of,
 )
 from memlint.run.launches import LIBRARIES, NO_COMMANDS, check_launch_source
-from memlint.run.runtime_fixes import runtime_imports
+from memlint.run.lowered import in_recipe
+from memlint.run.prefilter import Prefilter
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.reading import read_source
 
 if TYPE_CHECKING:
     from memlint.api import Api
-    from memlint.recipes.lowering import Lowered, Region
     from memlint.rule import Rule
     from memlint.run.runs import Runs
 
@@ -57,10 +45,8 @@ NO_RECIPE = (
     "LLaMA-Factory, axolotl, accelerate and DeepSpeed are read"
 )
 Check = Callable[[Source], list[Violation]]
-# What a fix names that only a Python program can call.
 _FULL_PRECISION = "MEM402"
 _LOWERED = frozenset({Kind.TRL, Kind.ALIGNMENT_HANDBOOK})
-_OF_PROGRAMS = re.compile(r"memlint_runtime|`\w+\([\w.]*(?:trainer|model)\b")
 
 
 def check_recipe_data(
@@ -83,12 +69,11 @@ def check_recipe_data(
         source = read_source(path, data)
         recipes = recipes_of(source, runs)
     except (ReadError, DocumentError) as error:
-        return Checked(path, diagnostics=(error.diagnostic,) if named else ())
+        return _passed_over(path, error.diagnostic, named)
     commands = [] if is_document(path) else commands_of(source)
-    if named and not (recipes or commands or is_document(path)):
-        return Checked(path, diagnostics=(FileError(path, NO_COMMANDS),))
     if not recipes and not commands:
-        return Checked(path, diagnostics=(FileError(path, NO_RECIPE),) if named else ())
+        reason = NO_RECIPE if is_document(path) else NO_COMMANDS
+        return _passed_over(path, FileError(path, reason), named)
     diagnostics = [line for recipe in recipes for line in duplicate_keys(recipe)]
 
     def failed(rule: Rule, error: Exception) -> None:
@@ -106,13 +91,16 @@ def check_recipe_data(
         by_code=by_code,
         runs=runs,
     )
-    assumed: tuple[str, ...] = ()
-    naming = ""
-    if violations and (commands or any(recipe.kind in _LOWERED for recipe in recipes)):
-        assumed = tables.target.assumed_of(LIBRARIES)
-        naming = tables.target.naming(LIBRARIES) if assumed else ""
+    by_version = commands or any(recipe.kind in _LOWERED for recipe in recipes)
+    assumed = tables.target.assumed_of(LIBRARIES) if violations and by_version else ()
+    naming = tables.target.naming(LIBRARIES) if assumed else ""
     relied_on = runs.relied_on(path) if runs is not None else ()
     return Checked(path, source, violations, tuple(diagnostics), assumed, naming, relied_on)
+
+
+def _passed_over(path: str, reason: FileError, named: bool) -> Checked:
+    """A file in which nothing is checked: why matters to the user who named it."""
+    return Checked(path, diagnostics=(reason,) if named else ())
 
 
 def recipes_of(source: Source, runs: Runs | None = None) -> list[Recipe]:
@@ -183,16 +171,7 @@ def check_recipe_source(
             by_code=by_code,
             relied_on=runs.scripts if runs is not None else None,
         )
-    violations = once(violations)
-    if b"memlint:" not in source.data:
-        return violations
-    from memlint.rule.registry import UNUSED_SUPPRESSION
-    from memlint.run.suppressions import apply
-
-    codes = {rule.code for rule in rules}
-    if unused_suppressions:
-        codes.add(UNUSED_SUPPRESSION)
-    return apply(source, violations, codes)
+    return unsuppressed(source, once(violations), rules, unused_suppressions)
 
 
 def _is_of_this_file(recipe: Recipe, violation: Violation, around: Around) -> bool:
@@ -218,19 +197,9 @@ def _in_own_words(
     """What is found in a recipe that no Python stands for."""
     violations: list[Violation] = []
     for rule in rules:
-        if rule.on_request and by_code is not None and rule.code not in by_code:
-            continue
-        check = recipe_check(rule.code, recipe.kind)
-        if check is None:
-            continue
-        try:
-            violations += [violation_of(rule, each) for each in check(recipe)]
-        except (RecursionError, MemoryError):
-            raise
-        except Exception as error:
-            if on_error is None:
-                raise
-            on_error(rule, error)
+        check = None if is_unrequested(rule, by_code) else recipe_check(rule.code, recipe.kind)
+        if check is not None:
+            violations += violations_of(rule, check, recipe, on_error)
     return hints_as_advice(violations, by_code)
 
 
@@ -268,125 +237,9 @@ def check_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> list
             unknown=around.overridden,
         )
         script = Source(f"{recipe.source.path}.py", lowered.text)
-        found = [_in_recipe(recipe, lowered, each) for each in check(script)]
+        found = [in_recipe(recipe, lowered, each) for each in check(script)]
         here = {(each.code, each.span): each for each in found if each is not None}
         common = here if common is None else {k: v for k, v in common.items() if k in here}
         if not common:
             return []
     return sorted((common or {}).values(), key=lambda each: (each.span, each.code))
-
-
-# -- from the script back to the recipe ------------------------------------------------------------
-
-
-def _in_recipe(recipe: Recipe, lowered: Lowered, violation: Violation) -> Violation | None:
-    """The violation as the recipe's; None for one that is the script's alone."""
-    place = _place(lowered, violation.span)
-    if place is None or (violation.level is not Level.ERROR and _needs_program(violation.fix)):
-        return None
-    fix = _fix(recipe, lowered, violation.fix)
-    return violation._replace(span=place, message=_words(recipe, violation.message), fix=fix)
-
-
-def _needs_program(fix: Fix | None) -> bool:
-    """Whether only a change of the program that reads the recipe would help."""
-    if fix is None:
-        return False
-    return bool(runtime_imports(fix)) or _OF_PROGRAMS.search(fix.message) is not None
-
-
-def _place(lowered: Lowered, span: Span) -> Span | None:
-    from memlint.recipes.lowering import regions_at
-
-    region = next(regions_at(lowered, span), None)
-    return None if region is None else region.place
-
-
-def _fix(recipe: Recipe, lowered: Lowered, fix: Fix | None) -> Fix | None:
-    if fix is None:
-        return None
-    edits = [_edit(lowered, edit) for edit in fix.edits]
-    known = tuple(edit for edit in edits if edit is not None)
-    message = _words(recipe, fix.message)
-    if len(known) < len(edits) or not known:
-        return Fix(message, (), Applicability.DISPLAY)
-    return fix._replace(message=message, edits=known)
-
-
-def _edit(lowered: Lowered, edit: Edit) -> Edit | None:
-    """The edit of the recipe that an edit of the script amounts to; None where there is none."""
-    match edit:
-        case SetKeyword(call=span, name=name, source=source):
-            region = _region(lowered, span)
-            key = _key(region, name)
-            if region is None or key is None or not _is_plain(source):
-                return None
-            return SetItem(region.mapping, key, source)
-        case RemoveKeyword(call=span, name=name):
-            region = _region(lowered, span)
-            key = _key(region, name)
-            return RemoveItem(region.mapping, key) if region and key else None
-        case RenameKeyword(call=span, old=old, new=new):
-            region = _region(lowered, span)
-            key = _key(region, old)
-            renamed = region is not None and (region.open_names or (region.names or {}).get(new))
-            return RenameItem(region.mapping, key, new) if region and key and renamed else None
-        case SetItem(mapping=span, key=name, source=source):
-            region = _region(lowered, span)
-            return SetItem(region.mapping, name, source) if region and _is_plain(source) else None
-        case RemoveItem(mapping=span, key=name):
-            region = _region(lowered, span)
-            return RemoveItem(region.mapping, name) if region else None
-        case RenameItem(mapping=span, old=old, new=new):
-            region = _region(lowered, span)
-            return RenameItem(region.mapping, old, new) if region else None
-        case ReplaceExpression(span=span, source=source):
-            region = _region(lowered, span)
-            if region is None or not region.key or not _is_plain(source):
-                return None
-            return SetItem(region.mapping, region.key, source)
-    return None
-
-
-def _region(lowered: Lowered, span: Span) -> Region | None:
-    return next((one for one in lowered.regions if one.span == span), None)
-
-
-def _key(region: Region | None, name: str) -> str | None:
-    if region is None or region.names is None:
-        return None
-    return region.names.get(name) or (name if region.open_names else None)
-
-
-def _is_plain(source: str) -> bool:
-    """Whether a Python expression is data that a recipe can hold."""
-    if re.fullmatch(r"torch\.(bfloat16|float16|float32)", source.strip()):
-        return True
-    try:
-        ast.literal_eval(source)
-    except (ValueError, SyntaxError):
-        return False
-    return True
-
-
-_ASSIGNED = re.compile(r"`(\w+)=([^`]+)`")
-
-
-def _words(recipe: Recipe, message: str) -> str:
-    """A message with settings as the recipe writes them: `bf16: true` for `bf16=True`."""
-
-    def written(found: re.Match[str]) -> str:
-        dtype = re.fullmatch(r"torch\.(\w+)", found[2])
-        try:
-            value = dtype[1] if dtype else ast.literal_eval(found[2])
-        except (ValueError, SyntaxError):
-            return found[0]
-        if recipe.document.json:
-            import json
-
-            return f'`"{found[1]}": {json.dumps(value)}`'
-        if isinstance(value, bool | None):
-            return f"`{found[1]}: {'null' if value is None else str(value).lower()}`"
-        return f"`{found[1]}: {value if isinstance(value, str) else found[2]}`"
-
-    return _ASSIGNED.sub(written, message)

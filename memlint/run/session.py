@@ -15,16 +15,11 @@ from memlint.project.targets import Targets
 from memlint.recipes.files import is_recipe_file
 from memlint.rule import registry as rule_files
 from memlint.rule.findings import Applicability
-from memlint.run.engine import (
-    Checked,
-    Options,
-    Prefilter,
-    check_data,
-    check_source,
-    guarded,
-    shown_violations,
-)
+from memlint.run.checked import Checked, check_data, guarded
+from memlint.run.engine import Options, check_source
+from memlint.run.prefilter import Prefilter
 from memlint.run.results import FileResult, FixResult, Shown
+from memlint.run.shown import shown_violations
 from memlint.source.diagnostics import FileError
 from memlint.source.reading import encode, read_source
 

@@ -15,8 +15,8 @@ from memlint.project.config import Settings
 from memlint.project.discover import Found
 from memlint.rule.registry import Choice
 from memlint.run.cache import FOLDER, Cache, fingerprint
+from memlint.run.checked import Checked, check_data
 from memlint.run.checking import Progress, check_jobs
-from memlint.run.engine import Checked, check_data
 from memlint.run.jobs import Job, plan
 from memlint.run.results import FileResult
 from tests.memlint.fakes import RULES, install

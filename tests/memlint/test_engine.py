@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from memlint.rule.findings import Level
-from memlint.run.engine import Prefilter, check_data, check_source, first_sentence, guarded
+from memlint.run.checked import check_data, guarded
+from memlint.run.engine import check_source
+from memlint.run.prefilter import Prefilter
 from memlint.run.results import FileResult
+from memlint.run.shown import first_sentence
 from memlint.source.reading import read_source
 from tests.memlint.fakes import ALPHA, BETA, GAMMA, RULES, TABLES, install
 
@@ -189,7 +192,7 @@ def test_suppressed_findings_are_left_out(tmp_path: Path) -> None:
 
 
 def test_findings_that_cannot_be_shown_are_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlint.run.engine.shown_violations", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("memlint.run.checked.shown_violations", lambda *_, **__: 1 / 0)
     result = check(b"alpha\n")
     assert result.findings == ()
     (diagnostic,) = result.diagnostics

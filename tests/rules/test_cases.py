@@ -11,7 +11,8 @@ from memlint.fix import fix_source
 from memlint.rule import Rule
 from memlint.rule.findings import Applicability, Violation
 from memlint.rule.registry import known_rules, load
-from memlint.run.engine import Prefilter, check_source
+from memlint.run.engine import check_source
+from memlint.run.prefilter import Prefilter
 from memlint.source import Source
 from tests.rules.cases import Case, cases, parse
 

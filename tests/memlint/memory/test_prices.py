@@ -15,7 +15,7 @@ from memlint.rule.edits import SetKeyword
 from memlint.rule.findings import Fix, Level, Violation
 from memlint.rule.kit import advise
 from memlint.rule.savings import Pricing, Saving
-from memlint.run.engine import _rank
+from memlint.run.pricing import _rank
 from memlint.source import Span
 
 GIB = 2**30

@@ -1,0 +1,163 @@
+"""One file checked: what is found in it, and what went wrong as diagnostics.
+
+Bad input and our own faults cost that file alone, and as little of it as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, Unpack
+
+from memlint.rule.findings import Violation
+from memlint.rule.savings import Footprint
+from memlint.run.engine import Options, examine
+from memlint.run.results import FileResult, Shown
+from memlint.run.shown import shown_violations
+from memlint.run.syntax import parse, syntax_diagnostic
+from memlint.source.diagnostics import FileError
+
+if TYPE_CHECKING:
+    from memlint.api import Api
+    from memlint.rule import Rule
+    from memlint.source import Source
+
+# Characters of code that are parsed: more is generated data, and takes seconds and gigabytes.
+MAX_CODE = 2 << 20
+
+Result = TypeVar("Result")
+
+
+class Checked(NamedTuple):
+    """What is found in a file, before it is shown. ``source`` of None: it could not be read."""
+
+    path: str
+    source: Source | None = None
+    violations: Sequence[Violation] = ()
+    diagnostics: tuple[FileError, ...] = ()
+    assumed: tuple[str, ...] = ()
+    naming: str = ""
+    relied_on: tuple[tuple[str, str], ...] = ()
+    footprint: Footprint | None = None
+
+    def result(self, rules: Iterable[Rule] = (), *, render: bool = False) -> FileResult:
+        """As reports show it; ``rules``, ``render``: as for ``shown_violations``."""
+        if self.source is None:
+            return FileResult(self.path, diagnostics=self.diagnostics)
+        shown: list[Shown] = []
+        diagnostics = self.diagnostics
+        try:
+            shown = shown_violations(self.source, self.violations, render=render, rules=rules)
+        except RecursionError:
+            raise
+        except Exception as error:
+            diagnostics = (*diagnostics, defect(self.path, "showing what was found", error))
+        return FileResult(
+            self.path,
+            tuple(shown),
+            diagnostics,
+            self.assumed,
+            self.naming,
+            self.relied_on,
+            self.footprint,
+        )
+
+
+def guarded(work: Callable[[], Result], failed: Callable[[FileError], Result], path: str) -> Result:
+    """What ``work`` on the file at ``path`` returns; whatever it raises costs this file alone.
+
+    Deeply nested files are worked on again with a larger stack.
+    """
+    try:
+        try:
+            return work()
+        except RecursionError:
+            from memlint.run.deep import with_deep_stack
+
+            return with_deep_stack(work)
+    except (RecursionError, MemoryError):
+        return failed(FileError(path, "is nested too deeply to be read"))
+    except Exception as error:
+        return failed(defect(path, "memlint", error))
+
+
+def check_data(
+    path: str,
+    data: bytes | None,
+    rules: Sequence[Rule],
+    api: Callable[[Source], Api],
+    *,
+    named: bool = False,
+    **options: Unpack[Options],
+) -> Checked:
+    """All that is found in the file at ``path`` (or in ``data``), before it is shown.
+
+    named: the user named this file, so it is parsed even if no rule is selected by its words.
+    api: the tables for a source, which may name versions itself.
+    Bad input is among the diagnostics; raises RecursionError and MemoryError.
+    """
+    from memlint.source.diagnostics import ReadError
+    from memlint.source.reading import read
+
+    try:
+        source, left_out = read(path, data)
+    except ReadError as error:
+        return Checked(path, diagnostics=(error.diagnostic,))
+    if len(source.text) > MAX_CODE:
+        return Checked(path, diagnostics=(_too_much_code(source),))
+    diagnostics = list(left_out)
+
+    def failed(rule: Rule, error: Exception) -> None:
+        diagnostics.append(defect(path, f"rule {rule.code}", error))
+
+    violations: list[Violation] = []
+    footprint: Footprint | None = None
+    assumed: tuple[str, ...] = ()
+    naming = ""
+    try:
+        if named:
+            parse(source)
+        tables = api(source)
+        violations, footprint = examine(source, rules, tables, on_error=failed, **options)
+        assumed, naming = _assumed(source, violations, tables)
+    except SyntaxError as error:
+        diagnostics.append(syntax_diagnostic(source, error))
+    except (RecursionError, MemoryError):
+        raise
+    except Exception as error:
+        diagnostics.append(defect(path, "the script model", error))
+    around = (options.get("project"), options.get("command_line"))
+    relied_on = tuple(pair for each in around if each is not None for pair in each.digests())
+    return Checked(
+        path, source, violations, tuple(diagnostics), assumed, naming, relied_on, footprint
+    )
+
+
+def _assumed(
+    source: Source, violations: Sequence[Violation], api: Api
+) -> tuple[tuple[str, ...], str]:
+    """Which versions that matter to ``source`` are assumed, and how they are named."""
+    from memlint.run.runtime_fixes import libraries_of
+
+    libraries = libraries_of(source, violations)
+    assumed = api.target.assumed_of(libraries)
+    return assumed, api.target.naming(libraries) if assumed else ""
+
+
+def _too_much_code(source: Source) -> FileError:
+    message = (
+        f"holds {len(source.text) / 2**20:.0f} MiB of code, more than the {MAX_CODE >> 20} MiB "
+        "that are parsed; exclude it in the configuration"
+    )
+    return FileError(source.path, message)
+
+
+def defect(path: str, what: str, error: Exception) -> FileError:
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
+    return FileError(
+        path,
+        f"{what} failed ({type(error).__name__}: {error}{place}); the rest was checked. "
+        "This is a defect of memlint: please report it with the script",
+    )

@@ -1,0 +1,144 @@
+"""From a script that stands for a recipe back to the recipe: places, edits and words."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from memlint.recipes.recipe import Recipe
+from memlint.rule.edits import (
+    Edit,
+    RemoveItem,
+    RemoveKeyword,
+    RenameItem,
+    RenameKeyword,
+    ReplaceExpression,
+    SetItem,
+    SetKeyword,
+)
+from memlint.rule.findings import Applicability, Fix, Level, Violation
+from memlint.run.runtime_fixes import runtime_imports
+from memlint.source import Span
+
+if TYPE_CHECKING:
+    from memlint.recipes.lowering import Lowered, Region
+
+# What a fix names that only a Python program can call.
+_OF_PROGRAMS = re.compile(r"memlint_runtime|`\w+\([\w.]*(?:trainer|model)\b")
+_ASSIGNED = re.compile(r"`(\w+)=([^`]+)`")
+
+
+def in_recipe(recipe: Recipe, lowered: Lowered, violation: Violation) -> Violation | None:
+    """The violation as the recipe's; None for one that is the script's alone."""
+    place = _place(lowered, violation.span)
+    if place is None or (violation.level is not Level.ERROR and _needs_program(violation.fix)):
+        return None
+    fix = _fix(recipe, lowered, violation.fix)
+    return violation._replace(span=place, message=_words(recipe, violation.message), fix=fix)
+
+
+def _needs_program(fix: Fix | None) -> bool:
+    """Whether only a change of the program that reads the recipe would help."""
+    if fix is None:
+        return False
+    return bool(runtime_imports(fix)) or _OF_PROGRAMS.search(fix.message) is not None
+
+
+def _place(lowered: Lowered, span: Span) -> Span | None:
+    from memlint.recipes.lowering import regions_at
+
+    region = next(regions_at(lowered, span), None)
+    return None if region is None else region.place
+
+
+def _fix(recipe: Recipe, lowered: Lowered, fix: Fix | None) -> Fix | None:
+    if fix is None:
+        return None
+    edits = [_edit(lowered, edit) for edit in fix.edits]
+    known = tuple(edit for edit in edits if edit is not None)
+    message = _words(recipe, fix.message)
+    if len(known) < len(edits) or not known:
+        return Fix(message, (), Applicability.DISPLAY)
+    return fix._replace(message=message, edits=known)
+
+
+def _edit(lowered: Lowered, edit: Edit) -> Edit | None:
+    """The edit of the recipe that an edit of the script amounts to; None where there is none."""
+    region = _region(lowered, edit)
+    if region is None:
+        return None
+    match edit:
+        case SetKeyword(name=name, source=source):
+            return _set(region, _key(region, name), source)
+        case SetItem(key=key, source=source):
+            return _set(region, key, source)
+        case ReplaceExpression(source=source):
+            return _set(region, region.key, source)
+        case RemoveKeyword(name=name):
+            known = _key(region, name)
+            return RemoveItem(region.mapping, known) if known else None
+        case RemoveItem(key=key):
+            return RemoveItem(region.mapping, key)
+        case RenameKeyword(old=old, new=new):
+            known = _key(region, old)
+            return RenameItem(region.mapping, known, new) if known and _key(region, new) else None
+        case RenameItem(old=old, new=new):
+            return RenameItem(region.mapping, old, new)
+    return None
+
+
+def _set(region: Region, key: str | None, source: str) -> Edit | None:
+    return SetItem(region.mapping, key, source) if key and _is_plain(source) else None
+
+
+def _region(lowered: Lowered, edit: Edit) -> Region | None:
+    """What of the recipe the edited call, dictionary or expression stands for."""
+    match edit:
+        case SetKeyword() | RemoveKeyword() | RenameKeyword():
+            span = edit.call
+        case SetItem() | RemoveItem() | RenameItem():
+            span = edit.mapping
+        case ReplaceExpression():
+            span = edit.span
+        case _:
+            return None
+    return next((one for one in lowered.regions if one.span == span), None)
+
+
+def _key(region: Region, name: str) -> str | None:
+    """The key that a keyword of the script is in the recipe."""
+    if region.names is None:
+        return None
+    return region.names.get(name) or (name if region.open_names else None)
+
+
+def _is_plain(source: str) -> bool:
+    """Whether a Python expression is data that a recipe can hold."""
+    if re.fullmatch(r"torch\.(bfloat16|float16|float32)", source.strip()):
+        return True
+    try:
+        ast.literal_eval(source)
+    except (ValueError, SyntaxError):
+        return False
+    return True
+
+
+def _words(recipe: Recipe, message: str) -> str:
+    """A message with settings as the recipe writes them: `bf16: true` for `bf16=True`."""
+
+    def written(found: re.Match[str]) -> str:
+        dtype = re.fullmatch(r"torch\.(\w+)", found[2])
+        try:
+            value = dtype[1] if dtype else ast.literal_eval(found[2])
+        except (ValueError, SyntaxError):
+            return found[0]
+        if recipe.document.json:
+            import json
+
+            return f'`"{found[1]}": {json.dumps(value)}`'
+        if isinstance(value, bool | None):
+            return f"`{found[1]}: {'null' if value is None else str(value).lower()}`"
+        return f"`{found[1]}: {value if isinstance(value, str) else found[2]}`"
+
+    return _ASSIGNED.sub(written, message)

@@ -1,0 +1,56 @@
+"""Which rules a file could concern, known from its bytes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memlint.rule import Rule
+
+
+class Prefilter:
+    """Tells from a file's bytes which of ``rules`` to ask; for most files, none.
+
+    Rules share most of their trigger words: each is looked for at most once a file, and only if the
+    sets before its own were found.
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules = tuple((rule, rule.triggers) for rule in rules)
+        self._words = {words: _shortest(words) for _, triggers in self._rules for words in triggers}
+
+    def asked(self, data: bytes) -> list[Rule]:
+        """The rules of whose trigger words ``data`` has one of each set."""
+        return list(self._asked(data))
+
+    def any_asked(self, data: bytes) -> bool:
+        """Whether there is such a rule: known sooner than all of them."""
+        return next(self._asked(data), None) is not None
+
+    def _asked(self, data: bytes) -> Iterator[Rule]:
+        sets: dict[frozenset[str] | tuple[str, ...], bool] = {}
+        seen: dict[bytes, bool] = {}
+        for rule, triggers in self._rules:
+            for words in triggers:
+                found = sets.get(words)
+                if found is None:
+                    found = False
+                    for word in self._words[words]:
+                        here = seen.get(word)
+                        if here is None:
+                            here = seen[word] = word in data
+                        if here:
+                            found = True
+                            break
+                    sets[words] = found
+                if not found:
+                    break
+            else:
+                yield rule
+
+
+def _shortest(words: Iterable[str]) -> tuple[bytes, ...]:
+    """``words`` without those that hold another: they can only be found where the other is."""
+    found = [word.encode() for word in words]
+    return tuple(w for w in found if not any(o in w and o != w for o in found))

@@ -1,0 +1,87 @@
+"""What the findings of one script cost in GiB, and in which order they are shown.
+
+A price is something more: whatever the memory model cannot read leaves findings as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from memlint.rule.findings import Level, Violation
+from memlint.rule.savings import Footprint, Pricing
+
+if TYPE_CHECKING:
+    from memlint.script import Script
+    from memlint.source import Span
+
+
+def run_of(script: Script) -> Mapping[str, Any] | None:
+    """The settings of the script's training where its model is known by name."""
+    from memlint.memory.from_script import settings_of
+
+    try:
+        values = settings_of(script)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:
+        return None
+    return values if values and values.get("model") else None
+
+
+def priced(
+    run: Mapping[str, Any],
+    violations: list[Violation],
+    pricing: Pricing,
+    uncalled: frozenset[str],
+) -> tuple[list[Violation], Footprint | None]:
+    """The findings with their savings, those that break first, then by what they save.
+
+    uncalled: codes of rules on request that nobody selected: shown where they lower the peak.
+    """
+    from memlint.memory.prices import price
+
+    footprint: Footprint | None
+    try:
+        found, footprint = price(run, violations, pricing)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:
+        found, footprint = violations, None
+    found = [
+        each
+        for each in found
+        if each.code not in uncalled or (each.saving is not None and each.saving.of_peak)
+    ]
+    if footprint is None:
+        return found, None
+    fits = footprint.fits is not False
+    return sorted(found, key=lambda each: _rank(each, fits)), footprint
+
+
+def _rank(violation: Violation, fits: bool) -> tuple[int, int, Span, str]:
+    """Errors first, then by the peak's fall. Hints come last, unless the run does not fit."""
+    saving = violation.saving
+    saved = saving.high if saving is not None and saving.of_peak else 0
+    if violation.level is Level.ERROR:
+        group = 0
+    elif saved and (violation.level is Level.WASTE or not fits):
+        group = 1
+    else:
+        group = 2 if violation.level is Level.WASTE else 3
+    return group, -saved, violation.span, violation.code
+
+
+def is_too_large(run: Mapping[str, Any], pricing: Pricing) -> bool:
+    """Whether a run does not fit the GPU that the user names."""
+    from memlint.memory.prices import read_run
+
+    if not pricing.gpu:
+        return False
+    try:
+        read = read_run(run, pricing)
+        return read is not None and not read.is_guess and read.peak() > read.room
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:
+        return False
