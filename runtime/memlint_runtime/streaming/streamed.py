@@ -106,12 +106,7 @@ def stream_frozen_weights(
     inner = unwrap(model)
     if streamed_weights_of(inner) is not None:
         raise ValueError("the model's weights are streamed already: undo() that first")
-    for module in inner.modules():
-        if getattr(getattr(module, "_hf_hook", None), "offload", False):
-            raise ValueError(
-                "accelerate offloads this model's weights (device_map): load it without, or on "
-                "one device, then stream"
-            )
+    _expect_unplaced(inner)
     modules = _blocks_of(inner) if blocks is None else list(blocks)
     left_out = adapter_parameters(inner) | _shared(inner, modules)
     ends = _Ends(inner, left_out, embedding=embedding, head=head)
@@ -425,6 +420,16 @@ def _plain(model: Any, getter: str, kind: type, left_out: set[int]) -> Any:
     if weight.device.type == "meta" or getattr(module, "max_norm", None) is not None:
         return None
     return module
+
+
+def _expect_unplaced(model: nn.Module) -> None:
+    """Raises ValueError where accelerate moves weights itself."""
+    for module in model.modules():
+        if getattr(getattr(module, "_hf_hook", None), "offload", False):
+            raise ValueError(
+                "accelerate offloads this model's weights (device_map): load it without, or on "
+                "one device, then stream"
+            )
 
 
 def _expect_on_host(slots: Sequence[Slot]) -> None:
