@@ -40,6 +40,11 @@ class Passes:
         self._open.append(module)
         return len(self._open) == 1
 
+    def is_open(self, module: nn.Module) -> bool:
+        """Whether a forward of `module` runs in this thread."""
+        mine = self._thread is threading.current_thread()
+        return mine and any(module is other for other in self._open)
+
     def end(self, module: nn.Module) -> bool:
         """Leave `module`; returns whether the pass ends with it."""
         if self._thread is not threading.current_thread():

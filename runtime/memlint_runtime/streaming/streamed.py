@@ -25,6 +25,8 @@ Named hazards, each with a test that breaks without its guard:
   within one pass alone.
 - Gradients that enter a block elsewhere than at its output (router losses): every module that
   leads to a streamed weight watches its own output.
+- Losses multiply by the head's weight themselves, without calling the head (TRL's fused head,
+  Liger's): it comes when what leads to it has ended.
 - `.to(device)` of a trainer would bring all weights to the device: it moves the rest.
 """
 
@@ -36,7 +38,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves, tree_map
 
 from memlint_runtime.device_copies import Copies
@@ -44,6 +45,7 @@ from memlint_runtime.integrations import Patch, unwrap
 from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.streaming.blocks import Block, resident_parameters
 from memlint_runtime.streaming.embedding import stream_embedding
+from memlint_runtime.streaming.finding import LISTS, Ends, blocks_of, shared_parameters
 from memlint_runtime.streaming.head import HeadTiles, is_tiled_now
 from memlint_runtime.streaming.order import Phase
 from memlint_runtime.streaming.page_lock import PageLock
@@ -60,7 +62,6 @@ from memlint_runtime.streaming.store import FileStore, HostStore, Store
 __all__ = ["StreamedWeights", "stream_frozen_weights", "streamed_weights_of"]
 
 _MARK = "memlint_streamed_weights"
-_LISTS = (nn.ModuleList, nn.Sequential)
 _STORES: dict[str, type[HostStore] | type[FileStore]] = {"host": HostStore, "files": FileStore}
 
 
@@ -107,9 +108,9 @@ def stream_frozen_weights(
     if streamed_weights_of(inner) is not None:
         raise ValueError("the model's weights are streamed already: undo() that first")
     _expect_unplaced(inner)
-    modules = _blocks_of(inner) if blocks is None else list(blocks)
-    left_out = adapter_parameters(inner) | _shared(inner, modules)
-    ends = _Ends(inner, left_out, embedding=embedding, head=head)
+    modules = blocks_of(inner) if blocks is None else list(blocks)
+    left_out = adapter_parameters(inner) | shared_parameters(inner, modules)
+    ends = Ends(inner, left_out, embedding=embedding, head=head)
     labels = {id(module): name for name, module in inner.named_modules()}
     streamed = StreamedWeights(inner, _STORES[store]())
     try:
@@ -156,10 +157,11 @@ class StreamedWeights(Patch):
         self.blocks: list[Block] = []
         self.store = store
         self.ring = Ring([], 0, self.device, None, store)
-        self.ends: _Ends | None = None
+        self.ends: Ends | None = None
         self.head_tiles: HeadTiles | None = None
         self._passes = Passes()
         self._backwards: set[int] = set()
+        self._head_is_read = False
         self._home_device = next(iter(model.parameters())).device
         self.on_undo(self._restore)
 
@@ -185,7 +187,7 @@ class StreamedWeights(Patch):
         found = next(resident_parameters(self.owner, self._slots()), None)
         return self._home_device if found is None else found.device
 
-    def install(self, capacity_bytes: int, copies: Copies | None, ends: _Ends) -> None:
+    def install(self, capacity_bytes: int, copies: Copies | None, ends: Ends) -> None:
         """Put the hooks in place."""
         self.ends = ends
         if ends.head is not None:
@@ -200,12 +202,14 @@ class StreamedWeights(Patch):
         for block in self.blocks:
             self._watch_block(block)
         self._watch_passes()
+        if ends.head is not None:
+            self._watch_readers_of_head(ends.head)
         self._guard_moves()
         self._guard_state()
         self._ignore_in_ddp()
         self.replace(self.owner, _MARK, self)
 
-    def _rows(self, ends: _Ends) -> Callable[[], Tensor]:
+    def _rows(self, ends: Ends) -> Callable[[], Tensor]:
         """What gives the embedding's weights on the host."""
         if ends.tied:
             return partial(_home_of_block, self.blocks[-1])
@@ -242,25 +246,63 @@ class StreamedWeights(Patch):
 
     def _before(self, block: Block, module: Any, inputs: Any) -> None:
         if not is_tiled_now(module):
+            if block.is_head:
+                self._head_is_read = False
             self.use(block)
 
     def _after(self, block: Block, module: Any, inputs: Any, outputs: Any) -> None:
         if is_tiled_now(module):
             return
+        self._use_before_backward_of(outputs, block)
+        # While backward runs, a block that was computed again is needed on.
+        if module is block.module and torch._C._current_graph_task_id() == -1:
+            block.go_home()
+
+    def _use_before_backward_of(self, outputs: Any, block: Block) -> None:
         if torch.is_grad_enabled():
             for tensor in tree_leaves(outputs):
                 if isinstance(tensor, Tensor) and tensor.grad_fn is not None:
                     register: Any = tensor.register_hook  # untyped in torch
                     register(partial(_use_before_backward, self, block))
-        # While backward runs, a block that was computed again is needed on.
-        if module is block.module and torch._C._current_graph_task_id() == -1:
-            block.go_home()
+
+    def _watch_readers_of_head(self, head: nn.Module) -> None:
+        """The smallest module with blocks and the head may read the head's weight in its forward,
+        when its parts with blocks have ended."""
+        wanted = {id(block.module) for block in self.blocks[:-1]}
+
+        def leads_to_blocks(module: nn.Module) -> bool:
+            return any(id(part) in wanted for part in module.modules())
+
+        def leads_to_head(module: nn.Module) -> bool:
+            return any(part is head for part in module.modules())
+
+        readers = [m for m in self.owner.modules() if leads_to_blocks(m) and leads_to_head(m)]
+        for part in readers[-1].children() if readers else ():
+            if leads_to_blocks(part):
+                ended = part.register_forward_hook(partial(self._before_reading_head, readers[-1]))
+                self.on_undo(ended.remove)
+        if readers:
+            after = readers[-1].register_forward_hook(self._after_reading_head, prepend=True)
+            self.on_undo(after.remove)
+
+    def _before_reading_head(self, reader: nn.Module, *ignored: Any) -> None:
+        head = self.blocks[-1]
+        inside = torch._C._current_graph_task_id() == -1 and self._passes.is_open(reader)
+        if inside and not is_tiled_now(head.module):
+            self._head_is_read = True
+            self.use(head)
+
+    def _after_reading_head(self, module: Any, inputs: Any, outputs: Any) -> None:
+        if self._head_is_read:
+            self._head_is_read = False
+            self._use_before_backward_of(outputs, self.blocks[-1])
+            self.blocks[-1].go_home()
 
     def _watch_passes(self) -> None:
         inside = {id(part) for block in self.blocks for part in block.module.modules()}
         wanted = {id(block.module) for block in self.blocks}
         for module in self.owner.modules():
-            if id(module) in inside or isinstance(module, _LISTS):
+            if id(module) in inside or isinstance(module, LISTS):
                 continue
             if any(id(part) in wanted for part in module.modules()):
                 before = module.register_forward_pre_hook(
@@ -386,42 +428,6 @@ class StreamedWeights(Patch):
         )
 
 
-class _Ends:
-    """The embedding and the head of a model, as far as they are frozen and plain."""
-
-    def __init__(self, model: Any, left_out: set[int], *, embedding: bool, head: bool) -> None:
-        self.embedding: nn.Module | None = None
-        self.head: nn.Module | None = None
-        self.rows: Slot | None = None
-        found = _plain(model, "get_input_embeddings", nn.Embedding, left_out)
-        top = _plain(model, "get_output_embeddings", nn.Linear, left_out)
-        tied = found is not None and top is not None and found.weight is top.weight
-        if tied and not (embedding and head):
-            found = top = None
-        self.embedding = found if embedding else None
-        self.head = top if head else None
-        self.tied = tied and found is not None
-        self.parameters = {id(end.weight) for end in (self.embedding, self.head) if end is not None}
-
-
-def _plain(model: Any, getter: str, kind: type, left_out: set[int]) -> Any:
-    try:
-        module = getattr(model, getter)()
-    except (AttributeError, NotImplementedError):
-        return None
-    module = getattr(module, "base_layer", module)
-    weight = vars(module).get("_parameters", {}).get("weight") if module is not None else None
-    if not isinstance(module, kind) or weight is None or weight.requires_grad:
-        return None
-    if is_traceable_wrapper_subclass(weight) or hasattr(weight, "quant_state"):
-        return None
-    if not (weight.is_floating_point() and weight.is_contiguous()) or id(weight) in left_out:
-        return None
-    if weight.device.type == "meta" or getattr(module, "max_norm", None) is not None:
-        return None
-    return module
-
-
 def _expect_unplaced(model: nn.Module) -> None:
     """Raises ValueError where accelerate moves weights itself."""
     for module in model.modules():
@@ -440,33 +446,6 @@ def _expect_on_host(slots: Sequence[Slot]) -> None:
                 f"{type(slot.module).__name__} is on {slot.home.device}: load the model with "
                 "load_streamed(path, store='files'), or take store='host'"
             )
-
-
-def _blocks_of(root: nn.Module) -> list[nn.Module]:
-    """The members of the outermost lists of modules."""
-    found: list[nn.Module] = []
-    for child in root.children():
-        if isinstance(child, _LISTS) and len(child) > 1:
-            found += child
-        else:
-            found += _blocks_of(child)
-    return found
-
-
-def _shared(root: nn.Module, blocks: Sequence[nn.Module]) -> set[int]:
-    """Identities of parameters that a block has in common with another part of the model."""
-    inside: dict[int, int] = {}
-    for index, block in enumerate(blocks):
-        for part in block.modules():
-            inside[id(part)] = index
-    owners: dict[int, set[int]] = {}
-    for module in root.modules():
-        for parameter in module._parameters.values():
-            if parameter is not None:
-                owners.setdefault(id(parameter), set()).add(inside.get(id(module), -1))
-    twice = [module for module in blocks if sum(module is other for other in blocks) > 1]
-    shared = {identity for identity, places in owners.items() if len(places) > 1}
-    return shared.union(*({id(p) for p in module.parameters()} for module in twice))
 
 
 def _home_of_block(block: Block) -> Tensor:

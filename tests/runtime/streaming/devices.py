@@ -17,6 +17,7 @@ import torch
 from memlint_runtime import fake_memory, fuse_causal_lm_loss, stream_frozen_weights
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers.modeling_outputs import CausalLMOutput
 
 from tests.fake_card import CARD, CardCopies, carry, install_card, streaming_to_the_card
 from tests.runtime.streaming.training import Case, adapted, base
@@ -93,6 +94,34 @@ def check_late_adapters() -> str:
     return "refused, then taken"
 
 
+def check_head_read_by_a_loss() -> str:
+    """A loss that multiplies by the head's weight in the model's forward, as TRL's and Liger's."""
+    model = adapted(Case(checkpointing="non-reentrant", changes=FEW))
+    with FakeTensorMode(allow_non_fake_inputs=True), streaming_to_the_card(model):
+        carry(model, "cpu")
+        streamed = stream_frozen_weights(model, copies=CardCopies(), min_bytes=256)
+        carry(model, CARD, stays=streamed.is_streamed)
+        causal = model.get_base_model()
+
+        def forward(input_ids: torch.Tensor, **ignored: Any) -> Any:
+            hidden = causal.model(input_ids, use_cache=False).last_hidden_state
+            places.append(causal.lm_head.weight.device.type)
+            return CausalLMOutput(loss=(hidden @ causal.lm_head.weight.t()).logsumexp(-1).mean())
+
+        places: list[str] = []
+        causal.forward = forward
+        ids = torch.zeros(2, 12, dtype=torch.long, device=CARD)
+        for _ in range(2):
+            first, second = (model(input_ids=ids).loss for _ in range(2))
+            (first + second).backward()
+            _expect(streamed.ring.resident_bytes == 0, "blocks stayed on the card")
+        with torch.no_grad():
+            model(input_ids=ids)
+        _expect(places == [CARD] * 5, f"the head was on {places}")
+        _expect(causal.lm_head.weight.device.type == "cpu", "the head stayed")
+        return f"{streamed.ring.fetches} blocks fetched"
+
+
 def _expect(holds: Any, otherwise: str) -> None:
     if not holds:
         raise AssertionError(otherwise)
@@ -103,7 +132,8 @@ def main() -> int:
     install_card()
     failed = 0
     checks: dict[str, Any] = {name: lambda case=case: check(case) for name, case in CASES.items()}
-    for name, run in {**checks, "late adapters": check_late_adapters}.items():
+    checks |= {"late adapters": check_late_adapters, "head read": check_head_read_by_a_loss}
+    for name, run in checks.items():
         try:
             print(f"{name:16}{run()}", flush=True)
         except Exception as error:

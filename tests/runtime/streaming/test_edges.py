@@ -25,6 +25,7 @@ from memlint_runtime.streaming.page_lock import PageLock
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+from transformers.modeling_outputs import CausalLMOutput
 
 from tests.runtime.streaming.schedulers import DelayedCopies
 from tests.runtime.streaming.training import (
@@ -675,3 +676,27 @@ def test_modules_of_ones_own(reentrant: bool | None) -> None:
 
     for one, other in zip(run(False), run(True), strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("checkpointing", ["none", "non-reentrant"])
+def test_a_loss_that_reads_the_head_itself(checkpointing: str) -> None:
+    """TRL's fused head and Liger's multiply by `lm_head.weight` in the model's forward."""
+    case = Case(checkpointing=checkpointing)
+    gradients = []
+    for streams in (False, True):
+        model = adapted(case)
+        causal = model.get_base_model()
+
+        def forward(input_ids: Tensor, causal: Any = causal, **ignored: Any) -> CausalLMOutput:
+            hidden = causal.model(input_ids, use_cache=False).last_hidden_state
+            return CausalLMOutput(loss=(hidden @ causal.lm_head.weight.t()).logsumexp(-1).mean())
+
+        causal.forward = forward
+        if streams:
+            stream(model)
+        ids = one_batch()["input_ids"]
+        first, second = model(input_ids=ids).loss, model(input_ids=ids.flip(0, 1)).loss
+        (first + 2 * second).backward()
+        gradients.append([p.grad for p in model.parameters() if p.grad is not None])
+    assert gradients[0]
+    assert all(map(torch.equal, *gradients))
