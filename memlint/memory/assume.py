@@ -80,6 +80,8 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     take("gradient_accumulation", 1, "the Trainer's default", quiet=True)
     take("packed", False, "no packing was named", quiet=True)
     take("offload", "none", "no offload was named", quiet=True)
+    take("streamed", False, "frozen weights stay on the GPU", quiet=True)
+    take("head_in_tiles", False, "the loss reads a streamed head whole", quiet=True)
     take("compile", False, "no compilation was named", quiet=True)
     take("weights_dtype", _weights_dtype(settings, architecture), "the checkpoint's dtype")
     if settings.autocast is False:

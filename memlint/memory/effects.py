@@ -103,6 +103,10 @@ def _quantized(known: Settings) -> Mapping[str, Any]:
     return {"method": "qlora", "quantization": Quantization(bits=4, type="nf4")}
 
 
+def _streamed(known: Settings) -> Mapping[str, Any]:
+    return {"streamed": True} if known.method != "full" else _NOTHING
+
+
 # What the rules stand for. A rule that is not here is priced by its edits or by its own word; one
 # whose saving is time, padding or a guess (lengths of data) has no price.
 _BY_CODE: Mapping[str, Effect] = {
@@ -119,7 +123,7 @@ _BY_CODE: Mapping[str, Effect] = {
     "MEM405": lambda known: {"reference_model": False},
     "MEM406": lambda known: {"method": "lora"} if known.method == "full" else {},
     "MEM407": _quantized,
-    "MEM412": lambda known: {"offload": "parameters"} if known.method != "full" else {},
+    "MEM412": _streamed,
     "MEM501": _eight_bits,
     "MEM601": lambda known: {"shared_prompt": True},
 }
@@ -190,5 +194,5 @@ _CALLS: Mapping[str, Effect] = {
     "gradient_checkpointing_enable": _checkpointed,
     "checkpoint_activations": _checkpointed,
     "offload_activations": lambda known: {"offload": "activations"},
-    "stream_frozen_weights": lambda known: {"offload": "parameters"},
+    "stream_frozen_weights": _streamed,
 }

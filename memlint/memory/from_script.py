@@ -35,7 +35,8 @@ _RUNTIME: tuple[tuple[Mapping[str, Any], tuple[str, ...]], ...] = (
     ),
     ({"checkpointing": "full"}, ("checkpoint_activations",)),
     ({"offload": "activations"}, ("offload_activations",)),
-    ({"offload": "parameters"}, ("stream_frozen_weights", "streaming.stream_frozen_weights")),
+    ({"streamed": True}, ("stream_frozen_weights", "streaming.stream_frozen_weights")),
+    ({"head_in_tiles": True}, ("fuse_causal_lm_loss", "losses.fuse_causal_lm_loss")),
 )
 _MIXES = (
     "torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "accelerate.Accelerator",

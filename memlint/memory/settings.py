@@ -62,6 +62,8 @@ class Settings(Plain):
     shared_prompt: bool | None = None
     reference_model: bool | None = None
     offload: str | None = None
+    streamed: bool | None = None
+    head_in_tiles: bool | None = None
     compile: bool | None = None
     world_size: int | None = None
     sharding: str | None = None
@@ -139,7 +141,10 @@ _COUNTS = (
     "completion_len",
     "world_size",
 )
-_FLAGS = ("packed", "compile", "autocast", "evaluation", "shared_prompt", "reference_model")
+_FLAGS = (
+    *("packed", "compile", "autocast", "evaluation", "shared_prompt", "reference_model"),
+    *("streamed", "head_in_tiles"),
+)
 _MAPPINGS = ("sharding_options", "versions", "generation")
 _NUMBERS = (
     "reduce_bucket_size",

@@ -370,13 +370,15 @@ class _Run:
         master_width = self._master_width()
         full_width = self.holding.width
         scale = share * master_width / full_width if self.holding.full else share
-        if sharding.parameter_offload:
+        if self._streams():
+            tensors += self._streamed_weights(tower_bytes)
+        elif sharding.parameter_offload:
             if sharding.gathered_layers == 0:
                 tensors.append(Tensor("embeddings", int(embedding.base * share), "weights"))
                 tensors.append(Tensor("output matrix", int(head.base * share), "weights"))
                 largest = max(stack.stock.base for stack in self.stacks)
                 turn = min(2 * largest, layers)
-                tensors.append(Tensor("layers in turn", int(turn * share), "weights"))
+                tensors.append(Tensor(_TURN, int(turn * share), "weights"))
         else:
             if codes:
                 tensors.append(Tensor("quantized layers", int(codes * share), "weights"))
@@ -425,6 +427,42 @@ class _Run:
         tokens = self.rows * self.length
         tensors.append(Tensor("batch (ids, labels, mask, positions)", 8 * 4 * tokens, "batch"))
         return tensors
+
+    def _streams(self) -> bool:
+        """Whether the runtime keeps a frozen base on the host, block by block."""
+        return bool(self.settings.streamed) and not self.holding.full and not self._gathers()
+
+    def _gathers(self) -> bool:
+        sharding = self.sharding
+        return bool(sharding.gathered_layers) or sharding.split > 1 or sharding.tensor > 1
+
+    def _streamed_weights(self, towers: int) -> list[Tensor]:
+        """Two blocks in turn; norms and biases stay, as does what is trained."""
+        stocks = [(stack.stock, stack.count) for stack in self.stacks]
+        stocks += [(self.holding.embedding(), 1), (self.holding.head(), 1)]
+        stay = sum((stock.base - stock.streams) * count for stock, count in stocks)
+        tensors = [
+            Tensor(_TURN, self._ring(), "weights"),
+            Tensor("norms, biases and trained tables", stay, "weights"),
+        ]
+        if towers:
+            tensors.append(Tensor("encoder or vision tower", towers, "weights"))
+        return tensors
+
+    def _ring(self) -> int:
+        blocks = sum(stack.stock.streams * stack.count for stack in self.stacks)
+        return min(2 * max(stack.stock.streams for stack in self.stacks), blocks)
+
+    def _head_arrived(self, base: list[Tensor]) -> list[Tensor]:
+        """The resident tensors while the loss is computed: a streamed head is there as a whole,
+        unless the runtime's own loss reads it by tiles."""
+        if not self._streams() or self.settings.head_in_tiles:
+            return base
+        head = self.holding.embedding() if self.architecture.tied else self.holding.head()
+        if head.streams <= self._ring():
+            return base
+        arrived = Tensor("output matrix", head.streams, "weights")
+        return [arrived if tensor.name == _TURN else tensor for tensor in base]
 
     def _states_offloaded(self) -> bool:
         """Whether states live on the host: by choice, or because sharded parameters do."""
@@ -697,7 +735,8 @@ class _Run:
         forward, backward = self.head_replay.forward, self.head_replay.backward
         only = self._forward_only()
         before = forward.bytes + sum(tensor.bytes for tensor in only)
-        moment = list(base) + self._saved() + self._towers_saved() + self._gather(False)
+        moment = self._head_arrived(base) + self._saved()
+        moment += self._towers_saved() + self._gather(False)
         moment += [*only, *forward.tensors] if before >= backward.bytes else backward.tensors
         return Phase("loss", tuple(moment))
 
@@ -871,7 +910,8 @@ class _Run:
         """The optimizer's step: gradients whole, its temporaries beside them."""
         optimizer = self.optimizer
         sharding = self.sharding
-        moment = list(resident)
+        # Blocks that stream are given back at the end of backward.
+        moment = [one for one in resident if not (self._streams() and one.name == _TURN)]
         if not optimizer.in_backward:
             moment.append(Tensor("gradients", self._gradients(), "gradients"))
         base, adapter = self._trained()
@@ -907,7 +947,7 @@ class _Run:
         architecture = self.architecture
         tokens = self.rows * self.length
         logits = tokens * architecture.vocabulary
-        moment = list(resident) + self._gather(False)
+        moment = self._head_arrived(resident) + self._gather(False)
         moment.append(Tensor("evaluation logits", logits * self.compute, "logits"))
         moment.append(Tensor("evaluation logits in float32", logits * 4, "logits"))
         moment.append(Tensor("log-softmax", logits * 4, "logits"))
@@ -1069,6 +1109,7 @@ class _Run:
         )
 
 
+_TURN = "layers in turn"
 # Where nothing packs, each longer batch needs new segments: the records of a random sequence, as
 # shares of the longest.
 _VARYING = (0.3, 0.5, 0.65, 0.78, 0.87, 0.93, 0.97, 1.0)

@@ -85,12 +85,13 @@ def matches(name: str, targets: tuple[str, ...] | str) -> bool:
 class Held(Plain):
     """How one linear map is held, with its bytes.
 
-    base: bytes of the weight and bias; adapter: numbers of its adapter.
+    base: bytes of the weight and bias, bias: of the bias; adapter: numbers of its adapter.
     """
 
     weight: Weight
     base: int
     adapter: int
+    bias: int
 
 
 class Holding:
@@ -178,8 +179,8 @@ class Holding:
                 adapter_width=self.adapter_width,
                 adapter_dropout=(self.lora.dropout or 0.0) if self.lora else 0.0,
             )
-            base = quantized_bytes(linear, quantization) + bias * self.other_width
-            return Held(weight, base, adapter)
+            bias *= self.other_width
+            return Held(weight, quantized_bytes(linear, quantization) + bias, adapter, bias)
         width = self.width
         weight = Weight(
             trainable=self.full,
@@ -189,7 +190,8 @@ class Holding:
             adapter_width=self.adapter_width,
             adapter_dropout=(self.lora.dropout or 0.0) if self.lora else 0.0,
         )
-        return Held(weight, (linear.weights + bias) * width, adapter)
+        bias *= width
+        return Held(weight, linear.weights * width + bias, adapter, bias)
 
     def weights(self, layer: Layer) -> Weights:
         """The lookup that blocks use."""
@@ -200,11 +202,12 @@ class Holding:
 
     def layer(self, layer: Layer, norm_parameters: int) -> Stock:
         """The stock of one layer."""
-        base = trainable = adapter = largest = quantized = 0
+        base = trainable = adapter = largest = quantized = streams = 0
         shapes: list[tuple[int, int, int]] = []
         for linear in layer.linears:
             held = self.hold(linear)
             base += held.base
+            streams += held.base - held.bias
             adapter += held.adapter
             if held.weight.quantized:
                 quantized += held.base
@@ -230,6 +233,7 @@ class Holding:
             largest=largest,
             quantized=quantized,
             shapes=tuple(shapes),
+            streams=0 if self.full else streams,
         )
 
     def embedding(self) -> Stock:
@@ -240,9 +244,11 @@ class Holding:
         width = self.other_width
         base = (table + other) * width
         trainable = table + other if self.full else 0
+        streams = 0 if trainable or (architecture.tied and self.saves_head) else table * width
         if self.saves_embedding:
             trainable = table
             base += table * width
+            streams = 0
         shapes: tuple[tuple[int, int, int], ...] = ()
         if trainable:
             shapes = (
@@ -254,6 +260,7 @@ class Holding:
             largest=table if trainable else 0,
             shapes=shapes,
             embedding=table if trainable else 0,
+            streams=streams,
         )
 
     def head(self) -> Stock:
@@ -285,6 +292,7 @@ class Holding:
             largest=numel if trainable else 0,
             adapter=adapter,
             shapes=shapes,
+            streams=0 if trainable or self.quantizes_head else base,
         )
 
     def head_weight(self) -> Weight:
@@ -325,7 +333,7 @@ class Stock(Plain):
     base: bytes. trainable: base numbers that train. adapter: adapter numbers (all train).
     largest: the largest trainable parameter, in numbers. quantized: bytes of ``base`` that are
     codes. shapes: rows, columns and count of trainable matrices. embedding: trainable numbers of
-    token tables.
+    token tables. streams: bytes of ``base`` that the runtime can keep on the host.
     """
 
     base: int = 0
@@ -335,3 +343,4 @@ class Stock(Plain):
     quantized: int = 0
     shapes: tuple[tuple[int, int, int], ...] = ()
     embedding: int = 0
+    streams: int = 0
