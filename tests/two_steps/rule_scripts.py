@@ -11,6 +11,7 @@ first lines may say, one each:
     # stand-in: what for what  what its run replaces besides weights, data and the GPU
     # needs a GPU: why         it is fixed, and not run
     # environment: NAME=VALUE  a variable of its run
+    # arguments: --name value  its command line
     # file: NAME               a file of ``rules/files`` beside it
     # with: MEM905             rules that are selected beside its own, for faults of one line
 
@@ -34,7 +35,7 @@ FOLDER = Path(__file__).with_name("rules")
 _HEADER = re.compile(r"# (?P<key>[a-zA-Z -]+): (?P<value>.+)$")
 _KEYS = frozenset(
     ["data", "fix", "before", "tolerance", "metrics", "stand-in", "needs a GPU", "environment",
-     "file", "with"]
+     "file", "with", "arguments"]
 )  # fmt: skip
 _NOTES = ("needs a GPU", "before", "tolerance", "metrics", "stand-in")
 _TOLERANCE = 1e-5
@@ -68,6 +69,11 @@ def read_scripts(codes: Sequence[str] = ()) -> list[RuleScript]:
     return [each for each in found if not codes or each.code in codes or each.name in codes]
 
 
+def fixed_by_all(script: RuleScript) -> RuleScript:
+    """The same, fixed by all rules together, at whatever level."""
+    return script._replace(job=script.job._replace(select="ALL"), fix="")
+
+
 def _read(path: Path) -> RuleScript:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     said = defaultdict[str, list[str]](list)
@@ -99,7 +105,7 @@ def _job(path: Path, text: str, said: dict[str, list[str]]) -> Job:
         repository="memlint/rules",
         script=path.name,
         data={name or "*": kind for name, kind in kinds.items()},
-        arguments=[],
+        arguments=" ".join(said.get("arguments", ())).split(),
         folder=".",
         environment=dict(pair.split("=", 1) for pair in said.get("environment", ())),
         files={name: (FOLDER / "files" / name).read_text() for name in said.get("file", ())},
