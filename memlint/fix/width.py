@@ -62,24 +62,27 @@ def width_of(lines: Sequence[str]) -> int | None:
 
 def wrapped(line: str, width: int, indent: str) -> str:
     """``line`` with its outermost call over several lines, an argument each; as it is where it
-    holds no call or its layout is not that of a whole statement or argument."""
+    holds no call or its layout is not that of a whole statement or argument. A line of several
+    arguments, whose call begins on another line, becomes one argument a line."""
     body = _body(line)
     newline = line[len(body) :] or "\n"
     start = len(body) - len(body.lstrip())
     margin, code = body[:start], body[start:]
+
+    def row(margin: str, argument: str) -> str:
+        one = f"{margin}{argument}"
+        return one if len(one) <= width else _body(wrapped(one + newline, width, indent))
+
+    arguments = _arguments(code)
+    if arguments:
+        return newline.join(row(margin, each) for each in arguments) + line[len(body) :]
     parts = _parts(code)
     if parts is None:
         return line
     head, arguments, tail = parts
     inner = margin + indent
-    rows = [f"{margin}{head}"]
-    for argument in arguments:
-        row = f"{inner}{argument}"
-        if len(row) > width:
-            row = _body(wrapped(row + newline, width, indent))
-        rows.append(row)
-    rows.append(f"{margin}{tail}")
-    return newline.join(rows) + (line[len(body) :])
+    rows = [f"{margin}{head}", *(row(inner, each) for each in arguments), f"{margin}{tail}"]
+    return newline.join(rows) + line[len(body) :]
 
 
 def _parts(code: str) -> tuple[str, list[str], str] | None:
@@ -95,21 +98,38 @@ def _parts(code: str) -> tuple[str, list[str], str] | None:
     if call is None:
         return None
     data = code.encode()
-    nodes: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
-    nodes.sort(key=lambda node: node.col_offset)
-    starts = [_start(node, data, shift) for node in nodes]
     end = (call.end_col_offset or 0) - shift - 1
-    stops = [*starts[1:], end]
-    arguments = [
-        data[first:last].decode().strip().rstrip(",").rstrip()
-        for first, last in zip(starts, stops, strict=True)
-    ]
-    head = data[: starts[0]].decode().rstrip()
-    if not head.endswith("(") or any(not argument for argument in arguments):
+    first, rows = _split(call, data, end, shift)
+    head = data[:first].decode().rstrip()
+    if not head.endswith("(") or "," in rows:
         return None
-    comma = "" if isinstance(nodes[-1], ast.GeneratorExp) else ","
-    rows = [f"{argument}," for argument in arguments[:-1]] + [f"{arguments[-1]}{comma}"]
+    if isinstance(call.args[-1] if call.args else None, ast.GeneratorExp):
+        rows[-1] = rows[-1].removesuffix(",")
     return head, rows, data[end:].decode()
+
+
+def _arguments(code: str) -> list[str] | None:
+    """``a, b=c`` as ``a,`` and ``b=c,``; None for what is a statement, or one argument."""
+    tree, shift = _parsed(code)
+    if tree is None or not shift or "#" in code:
+        return None
+    (statement,) = tree.body
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or len(call.args) + len(call.keywords) < 2:
+        return None
+    data = code.encode()
+    _, rows = _split(call, data, len(data), shift)
+    return None if "," in rows else rows
+
+
+def _split(call: ast.Call, data: bytes, end: int, shift: int) -> tuple[int, list[str]]:
+    """Where the first argument of ``call`` starts, and each argument with a comma."""
+    nodes: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    starts = sorted(_start(node, data, shift) for node in nodes)
+    pairs = zip(starts, [*starts[1:], end], strict=True)
+    return starts[0], [
+        data[first:last].decode().strip().rstrip(",").rstrip() + "," for first, last in pairs
+    ]
 
 
 def _parsed(code: str) -> tuple[ast.Module | None, int]:

@@ -35,6 +35,23 @@ def test_a_line_that_grew_too_long_is_wrapped_as_the_file_wraps() -> None:
     )
 
 
+def test_arguments_that_share_a_line_of_their_own_become_one_a_line() -> None:
+    arguments = '"out", collate_fn=Collator(tokenizer, model), learning_rate=5e-05, bf16=True'
+    text = f"{WRAPS}args = SFTConfig(\n    {arguments}\n)\n"
+    at, end = text.index("SFTConfig("), len(text) - 1
+    edit = SetKeyword(Span(at, end), "gradient_accumulation_steps", "16")
+    assert apply_edits(text, [[edit]]).text == (
+        WRAPS
+        + "args = SFTConfig(\n"
+        + '    "out",\n'
+        + "    collate_fn=Collator(tokenizer, model),\n"
+        + "    learning_rate=5e-05,\n"
+        + "    bf16=True,\n"
+        + "    gradient_accumulation_steps=16,\n"
+        + ")\n"
+    )
+
+
 def test_line_ends_are_the_files() -> None:
     text = f"{WRAPS}{CALL}\n".replace("\n", "\r\n")
     assert "\n" not in fixed(text).replace("\r\n", "")
