@@ -328,6 +328,8 @@ class Rule(Plain):
     written: what people read of it; by default the Markdown file beside the check's.
     on_request: whether it is asked only where its code or name is selected: a hint that would
         concern nearly every script.
+    only_to_fit: whether, where nobody selected it, it is worth a word only where the run fits the
+        GPU once all is fixed.
     """
 
     code: str
@@ -339,6 +341,7 @@ class Rule(Plain):
     skips: tuple[Skip, ...] = ()
     written: Page | None = None
     on_request: bool = False
+    only_to_fit: bool = False
 
     def findings(self, script: Script) -> Iterable[Finding]:
         """What the rule finds in ``script``; nothing in scripts that it skips."""

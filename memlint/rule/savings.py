@@ -52,3 +52,9 @@ class Footprint(NamedTuple):
     def fits(self) -> bool | None:
         """Whether the run fits the GPU; None where none is named."""
         return self.peak <= self.room if self.gpu else None
+
+    @property
+    def fits_fixed(self) -> bool | None:
+        """Whether it fits once everything that is priced is fixed; None where no GPU is named."""
+        found = [peak for peak in (self.peak, self.safe, self.every) if peak is not None]
+        return min(found) <= self.room if self.gpu else None

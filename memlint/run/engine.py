@@ -98,7 +98,7 @@ def examine(
     violations = _settled(violations, source, rules, api, options)
     if run is None or pricing is None:
         return Examined(violations)
-    return Examined(*priced(run, violations, pricing, frozenset(rule.code for rule in waiting)))
+    return Examined(*priced(run, violations, pricing, waiting))
 
 
 def _found_in_run(

@@ -5,13 +5,14 @@ A price is something more: whatever the memory model cannot read leaves findings
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlint.rule.findings import Level, Violation
 from memlint.rule.savings import Footprint, Pricing
 
 if TYPE_CHECKING:
+    from memlint.rule import Rule
     from memlint.script import Script
     from memlint.source import Span
 
@@ -33,11 +34,12 @@ def priced(
     run: Mapping[str, Any],
     violations: list[Violation],
     pricing: Pricing,
-    uncalled: frozenset[str],
+    waiting: Sequence[Rule],
 ) -> tuple[list[Violation], Footprint | None]:
     """The findings with their savings, those that break first, then by what they save.
 
-    uncalled: codes of rules on request that nobody selected: shown where they lower the peak.
+    waiting: rules on request that nobody selected: shown where they lower the peak, some only where
+    that is enough.
     """
     from memlint.memory.prices import price
 
@@ -48,6 +50,12 @@ def priced(
         raise
     except Exception:
         found, footprint = violations, None
+    doubtful = {rule.code for rule in waiting if rule.only_to_fit}
+    if footprint is not None and not footprint.fits_fixed:
+        rest = [each for each in violations if each.code not in doubtful]
+        if len(rest) < len(violations):
+            return priced(run, rest, pricing, waiting)
+    uncalled = {rule.code for rule in waiting}
     found = [
         each
         for each in found
