@@ -13,8 +13,9 @@ from memlint.script.forwards import Certainty
 from memlint.script.graphs import Graph, Hoard, Sum
 from memlint.script.lengths import Effect, Lengths
 from memlint.script.loop_models import LoopModel
+from memlint.script.loops import Loop
 from memlint.script.losses import LossForm, TokenLoss
-from memlint.script.model import Loop, Script, build_script
+from memlint.script.model import Script, build_script
 from memlint.script.operations import MEASURES
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
 from memlint.script.passes import Forward

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def is_off_by_default(script: Script, node: ast.AST) -> bool:
-    """Whether a condition around ``node`` keeps it from running with all defaults as they are."""
+    """Whether the defaults of a command line or a function keep ``node`` from running, by a
+    condition around it."""
     inner = node
     for around in script.ancestors(node):
         if isinstance(around, ast.If):

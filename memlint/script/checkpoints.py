@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.script.answers import agreed, any_of
+from memlint.script.modes import module_root
 from memlint.script.settings import UNSURE, Setting, python_value
 from memlint.script.values import Absent, Constant, Object, Unknown, Value, options
 
@@ -105,7 +107,8 @@ _LANGUAGE_MODELS = ("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration")
 
 
 def is_language_model(load: Call) -> bool:
-    """Whether a ``from_pretrained`` loads a decoder or encoder-decoder language model."""
+    """Whether a ``from_pretrained`` loads a decoder or encoder-decoder with logits over a
+    vocabulary."""
     return any(part in load.name for part in _LANGUAGE_MODELS)
 
 
@@ -214,3 +217,93 @@ def _wrapped(chain: list[Object], names: tuple[str, ...]) -> bool | None:
             if any(part.startswith(names) for part in parts):
                 return True
     return False if chain[-1].type is not None else None
+
+
+# -- models that a script loads --------------------------------------------------------------------
+
+_CLASSIFIERS = (
+    *("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice"),
+)
+_NOT_MODELS = ("Tokenizer", "Processor", "Config", "FeatureExtractor")
+
+
+def copy_of(script: Script, value: Value) -> Call | None:
+    """The call that copies one model to another (``deepcopy``), where a model is a copy."""
+    for one in options(value):
+        root = module_root(one)
+        if isinstance(root, Object) and root.base is not None and root.made_by is not None:
+            return script.call_at(root.made_by.node)
+    return None
+
+
+def model_loads_of(script: Script) -> tuple[Call, ...]:
+    """Calls that load weights: ``from_pretrained`` of model classes of transformers."""
+    return tuple(
+        call
+        for call in script.method_calls("from_pretrained")
+        if call.name.startswith("transformers.")
+        and any(part in call.name for part in ("Model", "For", "LMHead"))
+        and not any(part in call.name for part in _NOT_MODELS)
+    )
+
+
+def calls_on(script: Script, facts: ModelFacts, *methods: str) -> tuple[Call, ...]:
+    """Calls of ``methods`` on a model or on what it wraps."""
+    objects = set(map(id, facts.objects))
+    return tuple(
+        call
+        for call in script.method_calls(*methods)
+        if call.receiver is not None
+        and any(
+            id(inner) in objects
+            for one in options(call.receiver)
+            if isinstance(one, Object)
+            for inner in chain_of(one)
+        )
+    )
+
+
+def is_about(script: Script, call: Call, facts: ModelFacts) -> bool | None:
+    """Whether a method is called on a model or what it wraps; None where on what is unknown."""
+    if call.receiver is None:
+        return None
+    found = [one for one in options(call.receiver) if isinstance(one, Object)]
+    if not found:
+        return None
+    objects = set(map(id, facts.objects))
+    return any(id(inner) in objects for one in found for inner in chain_of(one))
+
+
+def loads_classifier(script: Script) -> bool:
+    """Whether a model with labels instead of a vocabulary is loaded."""
+    return any(part in load.name for load in script.model_loads for part in _CLASSIFIERS)
+
+
+def loads_language_models_only(script: Script) -> bool:
+    """Whether all models that the script loads are language models, and it defines none."""
+    loads = script.model_loads
+    if not loads or not all(map(is_language_model, loads)):
+        return False
+    return not any(
+        "Module" in base.attr if isinstance(base, ast.Attribute) else "Module" in base.id
+        for one in script.classes
+        for base in one.bases
+        if isinstance(base, ast.Attribute | ast.Name)
+    )
+
+
+def trains_model(script: Script, load: Call) -> bool:
+    """Whether a trainer or a training step definitely trains the model that a call loads."""
+    by_trainer = any(
+        trainer.model.load is not None
+        and trainer.model.load.node is load.node
+        and not trainer.model.is_toy
+        for trainer in script.training
+    )
+    return by_trainer or any(
+        forward.gradients is not False
+        and forward.facts.load is not None
+        and forward.facts.load.node is load.node
+        and forward.in_training_step
+        for forward in script.forwards
+    )

@@ -391,3 +391,16 @@ def _may_cut(script: Script, collator: ast.expr) -> bool:
     value = script.value(collator)
     kind = value.type if isinstance(value, Object) else script.name(collator)
     return kind is None or not kind.startswith("transformers.")
+
+
+def streams_data(script: Script) -> bool:
+    """Whether a data set may be streamed: it cannot be walked before training."""
+    settings = [call.setting("streaming") for call in script.method_calls("load_dataset")]
+    return any(one.given is not False and one.value is not False for one in settings)
+
+
+def lengths_may_differ(script: Script, trainer: Trainer) -> bool:
+    """Whether the making of a trainer's training set is in sight and leaves rows of several
+    lengths."""
+    data = [one for one in script.datasets if one.trainer and one.trainer.node is trainer.node]
+    return any(one.lengths_differ for one in data if one.purpose is not Purpose.EVALUATION)

@@ -56,7 +56,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluations_of(script: Script) -> tuple[Evaluation, ...]:
-    """The evaluations that record gradients or may, in source order."""
+    """Statements that run models in evaluation mode where autograd is on, or may be."""
     forwards = [one for one in script.forwards if one.gradients is not False]
     passes = [one for one in forwards if _evaluates(script, one)]
     groups: list[tuple[list[Forward], list[ast.stmt]]] = []
@@ -148,8 +148,8 @@ def _identities(value: Value) -> set[int]:
 
 
 def frozen_modules_of(script: Script) -> tuple[ast.expr, ...]:
-    """``model`` of ``model.requires_grad_(False)``, and of a loop over its parameters that sets
-    ``requires_grad``."""
+    """Expressions for modules of which the script says whether they want gradients: ``model`` of
+    ``model.requires_grad_(False)``, and of a loop that sets ``requires_grad`` of its parameters."""
     if not script.says("requires_grad"):
         return ()
     found: list[ast.expr] = []

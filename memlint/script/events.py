@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.script.calls import Call
-from memlint.script.forwards import ForwardRun
 from memlint.script.invocations import Record
 from memlint.script.names import Loop
 from memlint.script.project import is_elsewhere
@@ -74,10 +73,11 @@ _KEEPING = frozenset({"append", "extend", "add", "insert", "appendleft"})
 _NOT_OPTIMIZERS = ("sched", "prof", "lr", "env", "progress", "pbar", "tracker", "timer")
 
 
-def events_of(script: Script, records: list[Record], runs: list[ForwardRun]) -> tuple[Event, ...]:
-    passes = {id(run.record) for run in runs}
+def events_of(script: Script) -> tuple[Event, ...]:
+    """What happens in training, in the order of the run."""
+    passes = {id(run.record) for run in script._run.forwards}
     found: list[Event] = []
-    for record in records:
+    for record in script.records:
         kind = _kind(record, passes)
         if kind is not None and isinstance(record.node, ast.Call):
             found.append(Event(kind, record))
@@ -129,7 +129,7 @@ class Kept(NamedTuple):
 
 
 def kept_of(script: Script) -> tuple[Kept, ...]:
-    """Every ``losses.append(loss)`` in a loop that does not make the list itself."""
+    """Tensors that a loop appends to a list that outlives its turn."""
     found: dict[ast.Call, Kept] = {}
     for event in script.events:
         func = event.node.func

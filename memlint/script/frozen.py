@@ -35,7 +35,7 @@ class FrozenPass(NamedTuple):
 
 
 def frozen_passes(script: Script) -> tuple[FrozenPass, ...]:
-    """The forward passes of frozen models in training steps, one a place, in source order."""
+    """Forward passes of models that a training step runs and nothing trains, one a place."""
     touched = _roots_of(script, *_ASKS)
     trained = _roots_of(script, "parameters", "named_parameters")
     found: dict[ast.AST, FrozenPass] = {}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from memlint.script.modes import is_off_around
 from memlint.script.tree import walk
+from memlint.script.values import Value
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
@@ -72,3 +74,15 @@ def calls_step(tree: ast.AST) -> bool:
         and node.func.attr == "step"
         for node in walk([tree])
     )
+
+
+def steps_optimizer(function: Value) -> bool:
+    """Whether a function of the script calls a method ``step``."""
+    node = getattr(function, "node", None)
+    return isinstance(node, ast.FunctionDef | ast.Lambda) and calls_step(node)
+
+
+def without_gradients(script: Script, node: ast.Call) -> bool:
+    """Whether a call definitely runs without autograd, on paths that no run reaches too."""
+    call = script.call_at(node)
+    return call.without_gradients if call is not None else is_off_around(script.ancestors(node))

@@ -78,7 +78,7 @@ _HOOKS = ("training_step", "compute_loss")
 
 
 def sums_of(script: Script) -> tuple[Sum, ...]:
-    """The sums that a loop adds up over its turns, in source order."""
+    """What loops add up over their turns: ``total += loss``."""
     additions: list[_Addition] = [*_augmented(script), *_assigned(script)]
     if not additions:
         return ()
@@ -181,7 +181,7 @@ _EMPTYING = ("clear", "pop", "popleft", "remove")
 
 
 def hoards_of(script: Script) -> tuple[Hoard, ...]:
-    """What loops append to lists that outlive their turns, in source order."""
+    """What loops append to lists that outlive their turns: ``losses.append(loss)``."""
     calls = [one.node for one in script.method_calls("append") if len(one.node.args) == 1]
     if not calls:
         return ()
@@ -229,11 +229,10 @@ def _contents(node: ast.expr) -> list[ast.expr]:
 # -- graphs ----------------------------------------------------------------------------------------
 
 
-def graph_of(script: Script, node: ast.expr, loop: Loop | ast.FunctionDef) -> Graph | None:
-    """What of the graph of an expression in ``loop`` is there when the turn ends.
-
-    None where it has no graph, or that is not known.
-    """
+def graph_of(script: Script, node: ast.expr, loop: ast.AST) -> Graph | None:
+    """What of the graph of an expression is there when a turn of ``loop`` ends; None for none, or
+    where that is not known."""
+    assert isinstance(loop, ast.For | ast.AsyncFor | ast.While | ast.FunctionDef)
     parts = list(_parts(node, ast.Name, ast.Attribute))
     tensors = [one for one in options(script.value(node)) if isinstance(one, Tensor)]
     if _has_no_graph(script, node, parts, tensors):

@@ -185,3 +185,8 @@ def joins_and_cuts(function: ast.FunctionDef) -> bool:
         and getattr(node.func, "id", getattr(node.func, "attr", "")) in ("sum", "chain")
         for node in walk([function])
     )
+
+
+def block_functions_of(script: Script) -> tuple[ast.FunctionDef, ...]:
+    """Functions that lay rows end to end and cut them into equal blocks."""
+    return tuple(one for one in script.nodes(ast.FunctionDef) if joins_and_cuts(one))

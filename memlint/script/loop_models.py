@@ -57,8 +57,8 @@ class LoopModel(NamedTuple):
         return all(run.autocast is None or run.autocast is ABSENT for run in self.runs)
 
 
-def loop_models(script: Script) -> tuple[LoopModel, ...]:
-    """The language models that the script loads and trains in its own loops, by their loads."""
+def loop_models_of(script: Script) -> tuple[LoopModel, ...]:
+    """The language models that the script's own loops train, in the order of their loads."""
     found: dict[object, LoopModel] = {}
     for model in _trained_passes(script) if script.steps else ():
         before = found.get(model.load.node)

@@ -21,7 +21,6 @@ from memlint.script.tensors import (
     Positions,
     Role,
     Tensor,
-    Use,
     Width,
 )
 from memlint.script.values import Object, options
@@ -138,11 +137,11 @@ class TokenLoss:
         return self.node
 
 
-def token_losses(script: Script, uses: list[Use]) -> tuple[TokenLoss, ...]:
-    """The losses over logits of many positions that the script computes itself, in source order."""
+def token_losses(script: Script) -> tuple[TokenLoss, ...]:
+    """Losses and log-probabilities that the script itself computes from logits, in source order."""
     given: dict[tuple[ast.Call, LossForm], list[Tensor]] = defaultdict(list)
     direct: set[ast.Call] = set()
-    for tensor, operation, node in uses:
+    for tensor, operation, node in script._run.tensor_uses:
         short = operation.rpartition(".")[2]
         form = _FORMS.get(short)
         call = _call(script, node)
@@ -236,10 +235,10 @@ def _is_index_of_tokens(script: Script, index: ast.expr) -> bool:
     return False
 
 
-def are_only_gathered(script: Script, losses: list[TokenLoss], uses: list[Use]) -> bool:
+def are_only_gathered(script: Script, losses: list[TokenLoss]) -> bool:
     """Whether all logits that the script reads go into these log-softmaxes and nowhere else."""
     ends = {loss.node for loss in losses}
-    for tensor, operation, node in uses:
+    for tensor, operation, node in script._run.tensor_uses:
         short = operation.rpartition(".")[2]
         if tensor.role is not Role.LOGITS or not tensor.as_large_as_logits or short in MEASURES:
             continue

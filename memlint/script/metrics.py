@@ -28,7 +28,7 @@ class Metric(NamedTuple):
 
 
 def metric_of(script: Script, trainer: Trainer) -> Metric | None:
-    """The metric of a trainer; None where it is no function of the script."""
+    """The ``compute_metrics`` of a trainer; None where it is no function of the script."""
     function = trainer.setting("compute_metrics").raw
     if not isinstance(function, Function) or not isinstance(function.node, ast.FunctionDef):
         return None

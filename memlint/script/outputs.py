@@ -21,7 +21,7 @@ class ConfigAssignment(NamedTuple):
 
 
 def config_assignments(script: Script, option: str) -> tuple[ConfigAssignment, ...]:
-    """The statements that set an option of a model's configuration."""
+    """The statements ``model.config.option = value``, in source order."""
     if not script.says(option):
         return ()
     found = []

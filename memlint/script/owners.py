@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlint.script import checkpointing
+from memlint.script.call_index import in_order
 from memlint.script.calls import Call, Config, Trainer
 from memlint.script.checkpoints import ModelFacts, chain_of
 from memlint.script.packing import ATTENTION_SETTERS
@@ -331,3 +332,9 @@ def owner_of_checkpointing(
             Owner.UNKNOWN if facts.load is None else Owner.TRANSFORMERS, False
         )
     return CheckpointingOwner(Owner.TRANSFORMERS, checkpointing.switched_on(config))
+
+
+def patching_calls_of(script: Script) -> tuple[Call, ...]:
+    """Calls that may replace a model's loss or head (Liger, cut cross entropy, the runtime)."""
+    names = [name for name in script._by_name if patches_loss(name)]
+    return tuple(in_order(script, [node for name in names for node in script._by_name[name]]))

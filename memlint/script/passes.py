@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from memlint.script.model import Script
     from memlint.script.steps import Step
 
-CLASSIFIERS = (
-    *("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice"),
-)
-
 
 class Forward:
     """One place where a model runs forward.
@@ -230,10 +226,26 @@ def gives_vocabulary(load: Call) -> bool | None:
     return False if load.name.startswith("transformers.") else None
 
 
-def forwards_of(script: Script, runs: list[ForwardRun]) -> tuple[Forward, ...]:
-    """Forward passes, one a place, in source order."""
+def all_forwards_of(script: Script) -> tuple[Forward, ...]:
+    """Forward passes, those in other files of the project too, which have no place here."""
     by_node: dict[ast.Call, list[ForwardRun]] = defaultdict(list)
-    for run in runs:
+    for run in script._run.forwards:
         by_node[run.record.node].append(run)
     found = [Forward(script, group) for group in by_node.values()]
     return tuple(sorted(found, key=lambda forward: (forward.node.lineno, forward.node.col_offset)))
+
+
+def forwards_of(script: Script) -> tuple[Forward, ...]:
+    """Forward passes of models, in source order: those in helpers, methods and wrappers too."""
+    return tuple(one for one in script.all_forwards if not one.elsewhere)
+
+
+def forward_at(script: Script, node: ast.AST | None) -> Forward | None:
+    """The forward pass that a call is."""
+    return next((one for one in script.all_forwards if one.node is node), None)
+
+
+def are_of_one_model(first: Forward, second: Forward) -> bool:
+    """Whether two forward passes certainly run the same model."""
+    objects = set(map(id, first.facts.objects))
+    return any(id(one) in objects for one in second.facts.objects)

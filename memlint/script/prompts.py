@@ -10,25 +10,26 @@ from typing import TYPE_CHECKING, NamedTuple
 from memlint.script.calls import Call, Trainer
 from memlint.script.project import is_elsewhere
 from memlint.script.settings import UNSURE, Setting
-from memlint.script.tensors import Positions, Role, Use
+from memlint.script.tensors import Positions, Role
 from memlint.script.values import Object, Symbol
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
 
 
-def repeating_trainers(script: Script, kinds: tuple[str, ...]) -> Iterator[Trainer]:
+def repeating_trainers(script: Script, *kinds: str) -> tuple[Trainer, ...]:
     """Trainers of TRL that forward a prompt once for each of its answers, and need not.
 
     Images keep the runtime from sharing prompts; a toy model has nothing to save.
     """
     if script.uses_vision or _has_images(script):
-        return
-    for trainer in script.training:
-        if trainer.kind not in kinds or trainer.shares_prompts or trainer.model.is_toy:
-            continue
-        if script.api.exists(trainer.kind) is not False and not _gets_processor(script, trainer):
-            yield trainer
+        return ()
+    return tuple(
+        trainer
+        for trainer in script.training
+        if trainer.kind in kinds and not trainer.shares_prompts and not trainer.model.is_toy
+        if script.api.exists(trainer.kind) is not False and not _gets_processor(script, trainer)
+    )
 
 
 def _has_images(script: Script) -> bool:
@@ -45,7 +46,8 @@ def _gets_processor(script: Script, trainer: Trainer) -> bool:
 
 
 def prompt_limit(script: Script, trainer: Trainer) -> int | None:
-    """How long prompts are at most, where the configuration or the data's preparation says so."""
+    """How many tokens a trainer's prompts have at most, where the configuration or the preparation
+    of the data says so."""
     found = trainer.number("max_prompt_length")
     return found if found is not None else _limit_in_data(script)
 
@@ -160,11 +162,11 @@ _PROMPTS = r"prompt|input_ids|inputs?\b|\bids\b|question|quer(y|ies)"
 _COUNTS = r"group|num_gen|num_return|num_comp|num_samples|n_samples|rollouts|completions|\bG\b"
 
 
-def scored_elsewhere(script: Script, uses: list[Use]) -> tuple[Call, ...]:
+def scored_elsewhere(script: Script) -> tuple[Call, ...]:
     """Calls that score tokens in another file of the project: logits of shifted positions become
     log-probabilities there, with a gradient."""
     found: dict[ast.AST, Call] = {}
-    for tensor, operation, node in uses:
+    for tensor, operation, node in script._run.tensor_uses:
         if operation.rpartition(".")[2] != "gather" or not is_elsewhere(node):
             continue
         shifted = any(one.positions is Positions.SHIFTED for one in tensor.history())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from memlint.script.operations import MEASURES
-from memlint.script.tensors import Positions, Role, Tensor
+from memlint.script.tensors import Positions, Role, Tensor, Use, Width
 from memlint.script.values import Constant, Object, Value, options
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ _BY_POSITION = frozenset(
 
 
 def fields_read(script: Script, forward: Forward) -> frozenset[str] | None:
-    """The fields of its output that are read, by name; None where it may go out of sight.
+    """The fields that the script reads of what a forward pass returns; None where it may go out of
+    sight.
 
     Empty where nothing reads it.
     """
@@ -142,7 +144,7 @@ _CACHE = "past_key_values"
 
 
 def gets_cache(forward: Forward) -> bool:
-    """Whether keys and values of other tokens are passed to it, in every run."""
+    """Whether a forward pass gets keys and values of other tokens, in every run."""
     values = [_cache_of(run) for run in forward.runs]
     return all(
         value is not None
@@ -180,3 +182,40 @@ def _shares(other: Forward, cache: Object, run: ForwardRun) -> bool:
         and any(one is cache for one in options(value))
         for earlier in other.runs
     )  # fmt: skip
+
+
+# -- tensors ---------------------------------------------------------------------------------------
+
+
+def forward_of(script: Script, tensor: Tensor) -> Forward | None:
+    """The forward pass that a tensor comes from."""
+    run = tensor.forward
+    return script.forward_at(run.record.node) if run is not None else None
+
+
+def is_vocabulary_wide(script: Script, tensor: Tensor) -> bool | None:
+    """Whether a tensor certainly has a number for every word of a vocabulary."""
+    if tensor.width is not Width.LOGITS:
+        return None if tensor.width is Width.UNKNOWN else False
+    forward = script.forward_of(tensor)
+    return forward.language_model if forward is not None else None
+
+
+def uses_by_node(script: Script) -> dict[ast.expr | None, list[Use]]:
+    grouped: dict[ast.expr | None, list[Use]] = defaultdict(list)
+    for use in script._run.tensor_uses:
+        grouped[use[0].node].append(use)
+    return grouped
+
+
+def uses_of(script: Script, tensor: Tensor) -> tuple[Use, ...]:
+    """What reads a tensor: (tensor, operation, node), over all runs, each place once."""
+    found: dict[tuple[str, ast.expr], Use] = {}
+    for use in script._uses.get(tensor.node, ()):
+        found.setdefault((use[1], use[2]), use)
+    return tuple(found.values())
+
+
+def uses_at(script: Script, node: ast.expr) -> tuple[Use, ...]:
+    """What reads the tensor that an expression makes, over all runs."""
+    return tuple(script._uses.get(node, ()))

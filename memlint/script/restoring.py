@@ -40,7 +40,7 @@ _DEPTH = 4
 
 
 def fates_of(script: Script, call: Call) -> set[Fate]:
-    """What becomes of what a call reads, over all uses."""
+    """What becomes of what ``torch.load`` reads, over all its uses."""
     return _fates(script, call.node, _DEPTH)
 
 
@@ -96,7 +96,8 @@ def _of_name(script: Script, statement: ast.Assign, name: str, depth: int) -> se
 
 
 def device_names(script: Script, call: Call, option: str) -> tuple[str, ...]:
-    """The names that the device which a call gets may have, over all paths."""
+    """The names that a device may have: ``cuda`` and ``cpu`` of ``torch.device("cuda" if
+    torch.cuda.is_available() else "cpu")``."""
     found: list[str] = []
     for value in options(call.setting(option).raw):
         inner = options(value)

@@ -98,7 +98,7 @@ class Step:
 
 
 def steps_of(script: Script) -> tuple[Step, ...]:
-    """The training steps of the script's own loops, in source order."""
+    """Training steps of hand-written loops, those whose backward is in a function too."""
     by_loop: dict[Loop, list[Record]] = defaultdict(list)
     for event in script.events:
         if event.kind is EventKind.BACKWARD:

@@ -403,3 +403,11 @@ def _is_copy_of_inputs(value: ast.expr) -> bool:
             return True
         case _:
             return False
+
+
+def may_truncate(script: Script) -> bool:
+    """Whether a tokenizer's call here may truncate, or none is in sight."""
+    calls = [one.call for one in script.tokenizations if one.call.method != "pad"]
+    return not calls or any(
+        call.open_ended or call.setting("truncation").given is not False for call in calls
+    )

@@ -82,7 +82,7 @@ class Trained(NamedTuple):
 
 
 def trained_models(script: Script) -> tuple[Trained, ...]:
-    """The language models that are definitely trained, each once."""
+    """The language models that trainers and hand-written loops definitely train, each once."""
     found = [
         Trained(
             trainer.model,

@@ -32,7 +32,7 @@ _FLOAT32_CHECKPOINTS = (
 
 
 def given_dtype(load: Call) -> Setting | None:
-    """The dtype option that a load gives, None where it gives none on any path."""
+    """The dtype option that a load gives, under either name; None where it gives none at all."""
     for name in DTYPE_OPTIONS:
         setting = load.setting(name)
         if setting.given is not False:
@@ -40,7 +40,9 @@ def given_dtype(load: Call) -> Setting | None:
     return None
 
 
-def dtype_option(script: Script, loader: str) -> str:
+def dtype_option(
+    script: Script, loader: str = "transformers.AutoModelForCausalLM.from_pretrained"
+) -> str:
     """What the target's ``loader`` calls the option: a name that it does not know goes to the
     model's constructor, which refuses it."""
     signature = script.api.signature(loader)
@@ -111,7 +113,7 @@ def loads_float32(script: Script, trainer: Trainer) -> bool:
 
 
 def casts_of(script: Script, model: ModelFacts) -> list[str]:
-    """The dtypes that methods cast a model's weights to."""
+    """The dtypes that methods cast a model's weights to (``torch.float32``)."""
     casts = [_cast(script, call) for call in script.calls_on(model, *_CASTS)]
     return [name for name in casts if name is not None]
 

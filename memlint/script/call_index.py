@@ -1,0 +1,162 @@
+"""The calls of a script: by node, by name, by method, and in the order of the run."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from memlint.script.calls import Call
+from memlint.script.forwards import ForwardRun
+from memlint.script.invocations import Record
+from memlint.script.project import is_elsewhere
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+
+
+def records_by_node(script: Script) -> dict[ast.Call, list[Record]]:
+    grouped: dict[ast.Call, list[Record]] = defaultdict(list)
+    for record in script._run.records:
+        if isinstance(record.node, ast.Call) and record.name != "fire":
+            grouped[record.node].append(record)
+    return grouped
+
+
+def nodes_by_name(script: Script) -> dict[str, list[ast.Call]]:
+    """The call nodes of each canonical name: few names are asked for, of many calls."""
+    canonical = script.api.canonical
+    grouped: dict[str, list[ast.Call]] = defaultdict(list)
+    for node, records in script._by_node.items():
+        if is_elsewhere(node):
+            continue
+        grouped[canonical(records[0].name)].append(node)
+    return grouped
+
+
+def nodes_by_method(script: Script) -> dict[str, list[ast.Call]]:
+    grouped: dict[str, list[ast.Call]] = defaultdict(list)
+    for name, nodes in script._by_name.items():
+        grouped[name.rpartition(".")[2]] += nodes
+    return grouped
+
+
+def call_of(script: Script, node: ast.Call) -> Call:
+    call = script._made.get(node)
+    if call is None:
+        call = script._made[node] = Call(script, script._by_node[node])
+    return call
+
+
+def in_order(script: Script, nodes: list[ast.Call]) -> list[Call]:
+    ordered = nodes
+    if len(nodes) > 1:
+        ordered = sorted(nodes, key=lambda node: (node.lineno, node.col_offset))
+    return [call_of(script, node) for node in ordered]
+
+
+def all_calls(script: Script) -> tuple[Call, ...]:
+    """Every call of the script that some path reaches."""
+    return tuple(in_order(script, [one for one in script._by_node if not is_elsewhere(one)]))
+
+
+def calls_to(script: Script, *names: str) -> tuple[Call, ...]:
+    """Calls of callees by canonical qualified name (instances of subclasses included)."""
+    return tuple(call for name in names for call in in_order(script, script._by_name.get(name, [])))
+
+
+def method_calls(script: Script, *methods: str) -> tuple[Call, ...]:
+    """Calls whose name ends in one of ``methods``, whatever it is called on."""
+    return tuple(
+        call for method in methods for call in in_order(script, script._by_method.get(method, []))
+    )
+
+
+def library_calls(script: Script, *packages: str) -> tuple[Call, ...]:
+    """Calls of what is in one of the top-level ``packages``, by canonical name."""
+    beginnings = tuple(f"{package}." for package in packages)
+    return tuple(
+        in_order(
+            script,
+            [
+                node
+                for name, nodes in script._by_name.items()
+                if name.startswith(beginnings)
+                for node in nodes
+            ],
+        )
+    )
+
+
+def calls_of_several(script: Script, *packages: str) -> tuple[tuple[Call, ...], ...]:
+    """Calls of a name that is one of several things of the top-level ``packages``: the call
+    once as a call of each (``trainer_class = SFTTrainer if tune else DPOTrainer``)."""
+    beginnings = tuple(f"{package}." for package in packages)
+    found = []
+    for node in script._by_name.get("?", ()):
+        records = script._by_node[node]
+        names = list(dict.fromkeys(name for one in records for name in one.candidates))
+        if names and all(name.startswith(beginnings) for name in names):
+            call = Call(script, records)
+            found.append(tuple(call.as_call_of(script.api.canonical(name)) for name in names))
+    return tuple(found)
+
+
+def call_at(script: Script, node: ast.AST | None) -> Call | None:
+    """The call that a node of the script is."""
+    return None if is_elsewhere(node) else script.call_anywhere(node)
+
+
+def call_anywhere(script: Script, node: ast.AST | None) -> Call | None:
+    """The call that a node is, of another file of the project too: it has no place here."""
+    return call_of(script, node) if isinstance(node, ast.Call) and node in script._by_node else None
+
+
+def calls_of(script: Script, records: list[Record]) -> tuple[Call, ...]:
+    """The places where evaluations of calls took place, in source order, each once."""
+    nodes = dict.fromkeys(record.node for record in records if record.node in script._by_node)
+    return tuple(in_order(script, [node for node in nodes if not is_elsewhere(node)]))
+
+
+# -- in the order of the run -----------------------------------------------------------------------
+
+
+def records_between(script: Script, first: int, last: int) -> list[Record]:
+    """The calls that were evaluated in a stretch of the run, in order."""
+    found = [one for one in script._run.records if first < one.order <= last]
+    return sorted(found, key=lambda record: record.order)
+
+
+def records_in(script: Script, function: ast.AST) -> list[Record]:
+    """The calls that the runs of a function made, those of what it calls included."""
+    extents = script._run.extents.get(function, [])
+    return [one for first, last in extents for one in script.records_between(first, last)]
+
+
+def end_of_run(script: Script, record: Record) -> int:
+    """The number of the last evaluation of the run that a call belongs to: from the top of the
+    script, or of the function that runs by itself as nothing calls it."""
+    if record.order <= script._run.end_of_top:
+        return script._run.end_of_top
+    around = [
+        last
+        for extents in script._run.extents.values()
+        for first, last in extents
+        if first < record.order <= last
+    ]
+    return max(around, default=record.order)
+
+
+def call_leading_to(script: Script, run: ForwardRun) -> Call | None:
+    """The call of this file by which a forward pass in a helper or another file is reached."""
+    for function, extents in script._run.extents.items():
+        name = getattr(function, "name", "")
+        if function is not run.function and not is_elsewhere(function):
+            continue
+        for first, last in extents:
+            if not first <= run.order <= last:
+                continue
+            for record in reversed(script.records_between(0, first)):
+                if record.name.rpartition(".")[2] == name and not is_elsewhere(record.node):
+                    return script.call_at(record.node)
+    return None

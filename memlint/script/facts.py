@@ -1,0 +1,110 @@
+"""What kind of script it is: its libraries, its devices, and what it trains."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from memlint.script.checkpoints import is_language_model
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+
+_FOR_TPU = ("torch_xla", "torch-xla", "cloud-tpu-client")
+_INSTALLS = r"(?m)^(?!\s*#)[^\n]*pip3? +install[^\n]*(torch[_-]xla|cloud-tpu-client)"
+# Models of that suffix that read text alone, or speech; the others read images.
+_TEXT_TO_TEXT = (
+    *("T5", "Bart", "BART", "Pegasus", "LED", "Switch", "Blenderbot", "M2M", "FSMT"),
+    *("ProphetNet", "Nllb", "Mvp", "Whisper", "Speech"),
+)
+
+
+def uses_unsloth(script: Script) -> bool:
+    """Unsloth owns checkpointing, the loss and padding of what it trains."""
+    if script.imports_package("unsloth", "unsloth_zoo"):
+        return True
+    # ``experiment.load_unsloth_model()``: it is imported elsewhere.
+    return any("unsloth" in method for method in script._by_method)
+
+
+def off_cuda(script: Script) -> bool:
+    """Whether the script says that it trains on CPU, Apple, TPU, Trainium or Gaudi."""
+    if script.imports_package("torch_xla", "optimum", "torch_neuronx", "jax", "mlx", "mlx_lm"):
+        return True
+    text = script.source.text
+    if any(word in text for word in _FOR_TPU) and re.search(_INSTALLS, text):
+        return True
+    for config in script.configs:
+        for name in ("use_cpu", "no_cuda", "use_mps_device"):
+            if config.setting(name).value is True:
+                return True
+    for accelerator in script.calls_to("accelerate.Accelerator"):
+        if accelerator.setting("cpu").value is True:
+            return True
+    return _loads_on_cpu(script)
+
+
+def _loads_on_cpu(script: Script) -> bool:
+    """Whether every model is put on the CPU, where trainers leave it, and none is moved."""
+    places = [load.setting("device_map").value for load in script.model_loads]
+    if not places or any(place != "cpu" for place in places):
+        return False
+    return not any(
+        isinstance(call.node.func, ast.Attribute) and "model" in ast.unparse(call.node.func.value)
+        for call in script.method_calls("to", "cuda")
+    )
+
+
+def uses_vision(script: Script) -> bool:
+    """Whether images go into what it trains."""
+    return any(
+        word in name
+        for name in script._by_name
+        if name.startswith("transformers.")
+        for word in ("AutoProcessor", "ImageProcessor", "Vision2Seq", "ImageTextToText")
+    ) or any("Vision" in full or _sees(full) for _, _, full in script.imports)
+
+
+def _sees(name: str) -> bool:
+    """Whether a class is a multimodal model: ``Mistral3ForConditionalGeneration``."""
+    model = name.rpartition(".")[2]
+    return (
+        name.startswith("transformers.")
+        and model.endswith("ForConditionalGeneration")
+        and not any(part.lower() in model.lower() for part in _TEXT_TO_TEXT)
+    )
+
+
+def uses_diffusion(script: Script) -> bool:
+    """Whether it trains a diffusion model, whose text encoder wants fixed lengths."""
+    return script.imports_package("diffusers")
+
+
+def compiles_one_shape(script: Script) -> bool:
+    """Whether something is compiled for one shape, which other lengths would compile again."""
+    if any(config.setting("torch_compile").value is True for config in script.configs):
+        return True
+    compiles = script.calls_to("torch.compile", "torch.cuda.CUDAGraph", "torch.cuda.graph")
+    return any(call.setting("dynamic").value is not True for call in compiles)
+
+
+# -- what is trained -------------------------------------------------------------------------------
+
+
+def trains_language_models(script: Script) -> bool:
+    """Whether definitely nothing but language models is trained."""
+    if script.training:
+        return all(trainer.trains_language_model for trainer in script.training)
+    return bool(script.model_loads) and all(map(is_language_model, script.model_loads))
+
+
+def trains_causal_lm(script: Script) -> bool | None:
+    """Whether a causal language model is trained; None where the script is not clear."""
+    answers = {trainer.model.causal_lm for trainer in script.trainers}
+    if any(trainer.kind.startswith("trl.") for trainer in script.trainers):
+        return True
+    if answers and None not in answers:
+        return True in answers if len(answers) == 1 else None
+    loaders = {"CausalLM" in load.name or "LMHead" in load.name for load in script.model_loads}
+    return loaders.pop() if len(loaders) == 1 else None

@@ -1,0 +1,184 @@
+"""Configurations and trainers: which a script makes, which gets which, and whether they train."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from memlint.api.successors import Replace
+from memlint.script.call_index import in_order
+from memlint.script.calls import Call, Config, Trainer
+from memlint.script.invocations import Record
+from memlint.script.owners import overrides
+from memlint.script.project import is_elsewhere
+from memlint.script.trainers import TrainerUse, uses_by_trainer
+from memlint.script.values import Object, Symbol, Value, options
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+
+# Whose classes configurations and trainers are, their stand-ins included.
+_LIBRARIES = ("transformers.", "trl.", "memlint_runtime.")
+_NOT_TRAINING = frozenset({"trl.ModelConfig", "trl.ScriptArguments", "trl.DatasetMixtureConfig"})
+
+
+def configs_of(script: Script) -> tuple[Config, ...]:
+    """Training configurations, those that a parser fills in included."""
+    made: dict[ast.AST, dict[str, list[Object]]] = defaultdict(lambda: defaultdict(list))
+    for one in script._run.objects:
+        # A copy (``replace(config, packing=True)``) is one more state of the same call's.
+        root = one
+        while root.base is not None:
+            root = root.base
+        if root.made_by is not None and _is_config(script, root.type):
+            made[root.made_by.node][script.api.canonical(root.type or "")].append(one)
+    found: list[Config] = []
+    for node, by_kind in made.items():
+        if not isinstance(node, ast.Call) or is_elsewhere(node):
+            continue
+        records = script._by_node.get(node)
+        if records:
+            found.extend(Config(script, records, objects) for objects in by_kind.values())
+    return tuple(sorted(found, key=lambda config: config.span))
+
+
+def _is_config(script: Script, name: str | None) -> bool:
+    if not name or not name.startswith(_LIBRARIES):
+        return False
+    kind = script.api.canonical(name)
+    if kind in ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"):
+        return True
+    if "transformers.TrainingArguments" in script.api.bases(kind):
+        return True
+    # Classes that the target no longer has keep their meaning.
+    return kind.startswith("trl.") and kind.endswith("Config") and kind not in _NOT_TRAINING
+
+
+def config_of(script: Script, made: Object) -> Config | None:
+    """The configuration that an object is, or is a copy of."""
+    while made.base is not None:
+        made = made.base
+    return next((one for one in script.configs if made in one.made), None)
+
+
+def trainers_of(script: Script) -> tuple[Trainer, ...]:
+    """Trainers of transformers and TRL, instances of the script's own subclasses included."""
+    names = [name for name in script._by_name if _is_trainer(script, name)]
+    nodes = [node for name in names for node in script._by_name[name]]
+    return tuple(
+        Trainer(script, call.records, call.name)
+        for call in in_order(script, nodes)
+        if call.receiver is None or isinstance(call.receiver, Symbol)
+    )
+
+
+def _is_trainer(script: Script, kind: str) -> bool:
+    if not kind.startswith(_LIBRARIES):
+        return False
+    if kind in ("transformers.Trainer", "transformers.Seq2SeqTrainer"):
+        return True
+    if "transformers.Trainer" in script.api.bases(kind):
+        return True
+    return kind.startswith("trl.") and kind.endswith("Trainer")
+
+
+def training_of(script: Script) -> tuple[Trainer, ...]:
+    """The trainers that may train at the target.
+
+    Those that definitely only evaluate are left out, and those of classes that the target does
+    not have, under this name or another.
+    """
+    return tuple(
+        trainer
+        for trainer in script.trainers
+        if _is_at_target(script, trainer.kind) and trainer.trains
+    )
+
+
+def _is_at_target(script: Script, kind: str) -> bool:
+    if script.api.exists(kind) is not False:
+        return True
+    return isinstance(script.api.successor(kind), Replace)
+
+
+def trains(script: Script) -> bool:
+    """Whether anything may be trained here, by a trainer or in a hand-written loop."""
+    return bool(script.training or script.loops or script.steps)
+
+
+def may_train(script: Script) -> bool:
+    """``trains``, or a backward pass out of a loop, or a trainer's subclass: the loop or the
+    trainer may be made elsewhere."""
+    if script.trains or script.method_calls("backward", "manual_backward"):
+        return True
+    return script.says("Trainer") and any(
+        _is_trainer(script, script.api.canonical(base.name))
+        for one in script.classes
+        for node in one.bases
+        for base in options(script.value(node))
+        if isinstance(base, Symbol)
+    )
+
+
+# -- which gets which ------------------------------------------------------------------------------
+
+
+def trainers_with(script: Script, config: Config) -> tuple[Trainer, ...]:
+    """The trainers that get a configuration."""
+    return tuple(
+        trainer
+        for trainer in script.trainers
+        if trainer.config is not None and trainer.config.node is config.node
+    )
+
+
+def training_with(script: Script, config: Config) -> tuple[Trainer, ...]:
+    """The trainers that get a configuration and may train."""
+    users = {trainer.node for trainer in script.trainers_with(config)}
+    return tuple(trainer for trainer in script.training if trainer.node in users)
+
+
+def may_train_with(script: Script, config: Config) -> bool:
+    """Whether anything may train with a configuration: a trainer out of sight may get it."""
+    return not script.trainers_with(config) or bool(script.training_with(config))
+
+
+def trainer_of(script: Script, value: Value) -> Trainer | None:
+    """The trainer that a value is."""
+    made = value.made_by if isinstance(value, Object) else None
+    node = made.node if made is not None else None
+    return next((one for one in script.trainers if one.node is node), None)
+
+
+def trainer_overrides(script: Script, trainer: Trainer, *methods: str) -> bool:
+    """Whether a trainer is of a class of the script that defines one of the methods."""
+    return trainer.subclass is not None and overrides(script, trainer.subclass, *methods)
+
+
+def calls_on_trainer(script: Script, trainer: Trainer, *methods: str) -> tuple[Call, ...]:
+    """Calls of ``methods`` on a trainer: ``trainer.evaluate()``."""
+    nodes = {record.node for record in trainer.records}
+    return tuple(
+        call
+        for call in script.method_calls(*methods)
+        if isinstance(call.receiver, Object)
+        and call.receiver.made_by is not None
+        and call.receiver.made_by.node in nodes
+    )
+
+
+def records_of_trainers(script: Script) -> list[Record]:
+    return [record for trainer in script.trainers for record in trainer.records]
+
+
+def trainer_uses(script: Script, trainer: Trainer) -> list[TrainerUse]:
+    """The calls on a trainer, and those that are handed it."""
+    uses = script._uses_by_trainer.get(trainer.node)
+    if uses is None:
+        uses = uses_by_trainer([trainer], script._run.records)[trainer.node]
+    return uses
+
+
+def uses_of_trainers(script: Script) -> dict[ast.AST, list[TrainerUse]]:
+    return uses_by_trainer(script.trainers, script._run.records)
