@@ -130,14 +130,18 @@ def _layout(item: Sized, settings: Settings) -> float:
             return 0.1
         if item.kind == "weights" and "bits" not in item.sizes:
             return 0.2
-    flat: tuple[str, ...] = ()
-    if sharding in ("fsdp", "zero1", "zero2", "zero3"):
-        flat = ("optimizer_state", "optimizer_temporary")
-    if sharding == "fsdp":
-        flat = (*flat, "weight_gradient")
-    if sharding == "zero3":
-        flat = (*flat, "weights")
-    return _RARE if item.kind in flat and "parameters" not in item.sizes else 1.0
+    flat = item.kind in _FLAT.get(sharding, ()) and "parameters" not in item.sizes
+    return _RARE if flat else 1.0
+
+
+# What a strategy holds in flat parts.
+_STATES = ("optimizer_state", "optimizer_temporary")
+_FLAT = {
+    "fsdp": (*_STATES, "weight_gradient"),
+    "zero1": _STATES,
+    "zero2": _STATES,
+    "zero3": (*_STATES, "weights"),
+}
 
 
 def _gathers(item: Sized, settings: Settings, sharding: str) -> float:
