@@ -5,7 +5,7 @@ Named tuples, since they are made wherever the table of them is read.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from memlint.source.record import NamedTuple
 
 
 class Given(NamedTuple):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, StrEnum
-from typing import NamedTuple
 
 from memlint.api.versions import parse_version
-from memlint.source.record import Plain
+from memlint.source.record import NamedTuple, Plain
 
 
 class Required(Enum):

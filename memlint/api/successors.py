@@ -9,7 +9,7 @@ they are made at every start.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from memlint.source.record import NamedTuple
 
 
 class Rename(NamedTuple):

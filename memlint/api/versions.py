@@ -10,7 +10,8 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+
+from memlint.source.record import NamedTuple
 
 _NUMBER = r"(?s)\s*v?(?:\d+!)?(\d+(?:\.\d+)*)(.*)"
 _PRE = r"(?i)[-_.]?(a|alpha|b|beta|c|rc|pre|preview|dev)[-_.]?(\d*)"

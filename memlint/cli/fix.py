@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -29,6 +29,7 @@ from memlint.run.results import FixResult, Shown
 from memlint.run.session import Session
 from memlint.source.diagnostics import FileError
 from memlint.source.reading import Stamp
+from memlint.source.record import NamedTuple
 
 
 class Mode(NamedTuple):

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -19,6 +19,7 @@ from memlint.run.checking import Progress, is_maybe_recipe
 from memlint.run.jobs import Job, plan
 from memlint.run.session import Work
 from memlint.source.diagnostics import FileError
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.run.cache import Cache

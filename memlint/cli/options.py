@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from memlint.rule.registry import Choice
+from memlint.source.record import NamedTuple
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

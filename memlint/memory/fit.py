@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlint.memory.effects import Changes, effect_of, no_logits
 from memlint.memory.prices import Run, merged
 from memlint.memory.settings import Quantization, Settings, SettingsError
 from memlint.rule.findings import Applicability, Violation
+from memlint.source.record import NamedTuple
 
 _MOST = 9  # candidates that are combined: 512 sets
 _LONGEST = 1 << 20  # tokens

@@ -10,7 +10,7 @@ Cost: one run of the model takes a millisecond or two; each set of changes is co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlint.memory.architecture import Architecture
 from memlint.memory.assume import assume
@@ -29,6 +29,7 @@ from memlint.memory.settings import (
 from memlint.memory.timeline import Phase, _Run
 from memlint.rule.findings import Applicability, Violation
 from memlint.rule.savings import Footprint, Pricing, Saving
+from memlint.source.record import NamedTuple
 
 _WIDTH = 0.05  # of a saving: the model's own width over measured runs
 _LEAST = 32 * 2**20  # bytes that are worth a word,

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlint.project.ignores import Patterns, problem
 from memlint.source.bounded import read_regular
+from memlint.source.record import NamedTuple
 from memlint.suggest import suggestion
 
 CONFIG_NAMES = ("memlint.toml", "pyproject.toml")

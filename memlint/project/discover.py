@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from memlint.project.config import CONFIG_NAMES, Settings, in_folder, nearest
 from memlint.project.ignores import Patterns
@@ -23,6 +22,7 @@ from memlint.recipes.files import is_recipe_file
 from memlint.recipes.launch_kinds import is_launch_file
 from memlint.source.bounded import read_regular_text
 from memlint.source.diagnostics import FileError
+from memlint.source.record import NamedTuple
 
 SUFFIXES = (".py", ".ipynb", *DOCUMENTS)
 _OTHER_FORMATS = (".cfg", ".ini", ".md", ".rst", ".toml")

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+
+from memlint.source.record import NamedTuple
 
 _MAGIC = frozenset("*?[\\")
 _STARS = re.compile(r"\*+")

@@ -22,7 +22,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from memlint.api.tables import PACKAGES
 from memlint.api.target import Resolved, Target, choose, is_newer, placed
@@ -36,6 +35,7 @@ from memlint.project.environments import (
     site_folders,
 )
 from memlint.project.manifests import REQUIREMENTS, declared, manifests
+from memlint.source.record import NamedTuple
 
 _REPOSITORY = frozenset({".git", ".hg", ".jj", ".svn"})
 _PROJECT = frozenset({"pyproject.toml", "setup.py", "setup.cfg"})

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError
-from memlint.source.record import Plain
+from memlint.source.record import NamedTuple, Plain
 
 if TYPE_CHECKING:
     import yaml

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import Option, Recipe
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.recipes.schemas import Keys

@@ -5,10 +5,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from memlint.recipes.shell import PROGRAM, Simple
 from memlint.recipes.words import Word
+from memlint.source.record import NamedTuple
 
 # Start what stands behind their own options.
 _STARTERS = frozenset(

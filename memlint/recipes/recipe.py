@@ -8,7 +8,7 @@ unknown: never a fault and never overwritten.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from memlint.recipes.document import (
     Document,
@@ -23,6 +23,7 @@ from memlint.recipes.document import (
 )
 from memlint.recipes.kinds import Kind, kind_of
 from memlint.source import Source, Span
+from memlint.source.record import NamedTuple
 
 _INTERPOLATED = re.compile(r"\$\{|\{\{")
 

@@ -11,9 +11,9 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from memlint.recipes.words import Piece, Word
+from memlint.source.record import NamedTuple
 
 # Programs that start training, and those that start them.
 PROGRAM = re.compile(

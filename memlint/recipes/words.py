@@ -6,7 +6,8 @@ Offsets count characters of the text that is read.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from memlint.source.record import NamedTuple
 
 # A word of these characters means itself in every shell, quoted or not.
 PLAIN = re.compile(r"[\w.,:/@%+=-]+", re.ASCII)

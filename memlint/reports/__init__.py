@@ -9,9 +9,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.run.results import FileResult, Shown
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.source.diagnostics import FileError

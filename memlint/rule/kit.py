@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from memlint.rule.edits import Edit, InsertStatement
 from memlint.rule.findings import Applicability, Fix
 from memlint.rule.references import reference_to
 from memlint.script import Call, Script, Setting, Trainer
+from memlint.source.record import NamedTuple
 
 
 def advise(message: str, effect: Mapping[str, object] | None = None) -> Fix:

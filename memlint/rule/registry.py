@@ -11,7 +11,9 @@ import importlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.recipes.kinds import Kind

@@ -5,7 +5,7 @@ Plain named tuples, because JSON writes them as lists.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from memlint.source.record import NamedTuple
 
 
 class Pricing(NamedTuple):

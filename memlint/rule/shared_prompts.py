@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from memlint.rule.changes import set_option
 from memlint.rule.edits import Edit, RenameImport, ReplaceCallee, ReplaceExpression
@@ -13,6 +12,7 @@ from memlint.rule.findings import Fix
 from memlint.rule.kit import advise, fix
 from memlint.rule.references import reference_to
 from memlint.script import Script, Trainer
+from memlint.source.record import NamedTuple
 
 _HOME = "memlint_runtime.trl"
 # Checkpoints whose configuration drops out, which the runtime's trainers refuse.

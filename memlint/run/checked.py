@@ -6,7 +6,7 @@ Bad input and our own faults cost that file alone, and as little of it as possib
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from memlint.rule.findings import Violation
 from memlint.rule.savings import Footprint
@@ -15,6 +15,7 @@ from memlint.run.results import FileResult, Shown
 from memlint.run.shown import shown_violations
 from memlint.run.syntax import parse, syntax_diagnostic
 from memlint.source.diagnostics import FileError
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.api import Api

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from memlint.project.targets import Targets
 from memlint.recipes.document import MAX_BYTES
@@ -35,6 +35,7 @@ from memlint.run.session import (
 )
 from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.reading import Stamp, read_file
+from memlint.source.record import NamedTuple
 
 _POOL_BYTES = 1_500_000
 # libcst costs some ten times what ast does, but not every file is fixed.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from memlint.recipes.launch import Command, Flag, kind_of, read_commands
 from memlint.recipes.launch_kinds import is_launch_file, may_launch
@@ -19,6 +18,7 @@ from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
 from memlint.source.reading import read_source
+from memlint.source.record import NamedTuple
 
 PARSERS = re.compile(rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser")
 MAX_BYTES = 300_000

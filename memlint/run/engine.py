@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from memlint.rule.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
 from memlint.rule.findings import Applicability, Finding, Fix, Level, Violation
@@ -16,6 +16,7 @@ from memlint.rule.registry import UNUSED_SUPPRESSION
 from memlint.rule.savings import Footprint, Pricing
 from memlint.run.prefilter import Prefilter
 from memlint.run.pricing import is_too_large, priced, run_of
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.api import Api

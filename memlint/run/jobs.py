@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.project.discover import Found
 from memlint.project.ignores import Patterns
 from memlint.rule import registry as rule_files
 from memlint.rule.registry import Choice
 from memlint.rule.savings import Pricing
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.project.config import Settings

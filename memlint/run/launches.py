@@ -11,7 +11,7 @@ import ast
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.recipes.launch import Command, Flag
 from memlint.rule.edits import Edit, RenameItem, ReplaceExpression, SetItem
@@ -31,6 +31,7 @@ from memlint.source import Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.api import Api

@@ -6,13 +6,14 @@ Plain named tuples, because making a dataclass costs start-up time and JSON writ
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlint.rule.findings import Level
 from memlint.rule.savings import Footprint, Saving
 from memlint.source import Location
 from memlint.source.diagnostics import FileError
 from memlint.source.reading import Stamp
+from memlint.source.record import NamedTuple
 
 _LEVELS = tuple(Level)  # worst first
 

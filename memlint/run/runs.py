@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from memlint.recipes.document import DocumentError
 from memlint.recipes.kinds import Kind
@@ -25,6 +24,7 @@ from memlint.run.around import Around
 from memlint.source import Source
 from memlint.source.bounded import read_regular_text
 from memlint.source.digests import digest_of
+from memlint.source.record import NamedTuple
 
 _MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "uv.lock")
 _SKIPPED = frozenset({"node_modules", "site-packages", "venv", "build", "dist", "__pycache__"})

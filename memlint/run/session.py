@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.project.targets import Targets
 from memlint.recipes.files import is_recipe_file
@@ -22,6 +22,7 @@ from memlint.run.results import FileResult, FixResult, Shown
 from memlint.run.shown import shown_violations
 from memlint.source.diagnostics import FileError
 from memlint.source.reading import encode, read_source
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.api import Api

@@ -11,7 +11,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call, Trainer
 from memlint.script.lengths import Effect, Lengths, effects_of, is_named_for_blocks, padding_effects
@@ -34,6 +34,7 @@ from memlint.script.values import (
     options,
 )
 from memlint.source import Span
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

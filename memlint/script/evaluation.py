@@ -7,7 +7,7 @@ and no backward pass or other derivative follows before training mode comes back
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.script.events import EventKind
 from memlint.script.forwards import ForwardRun
@@ -16,6 +16,7 @@ from memlint.script.modes import module_root
 from memlint.script.passes import Forward
 from memlint.script.tree import walk
 from memlint.script.values import Object, Opaque, Value, options
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
 from memlint.script.invocations import Record
@@ -12,6 +12,7 @@ from memlint.script.names import Loop
 from memlint.script.project import is_elsewhere
 from memlint.script.tensors import Output, Tensor
 from memlint.script.values import Object, options
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

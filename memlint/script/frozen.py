@@ -7,12 +7,13 @@ another model of the step are. Nothing trains it, so that a graph of its forward
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.script.forwards import Certainty, ForwardRun
 from memlint.script.modes import module_root
 from memlint.script.tensors import tensors_in
 from memlint.script.values import Object, options
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

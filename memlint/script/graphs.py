@@ -12,7 +12,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.script.events import EventKind
 from memlint.script.modes import is_off_around
@@ -21,6 +21,7 @@ from memlint.script.settings import unified
 from memlint.script.tensors import Tensor, tensors_in
 from memlint.script.tree import walk
 from memlint.script.values import Object, options
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.calls import Call

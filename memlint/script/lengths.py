@@ -10,13 +10,14 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
 from memlint.script.invocations import Record
 from memlint.script.tokenization import FunctionNode, is_tokenizer_call
 from memlint.script.tree import walk
 from memlint.script.values import Function, options
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

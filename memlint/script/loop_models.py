@@ -7,7 +7,7 @@ it is frozen: a reference, a teacher.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
 from memlint.script.checkpoints import ModelFacts, is_language_model
@@ -15,6 +15,7 @@ from memlint.script.forwards import ForwardRun
 from memlint.script.modes import module_root
 from memlint.script.project import is_elsewhere
 from memlint.script.values import ABSENT, Object, options
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.script.values import Function
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.calls import Trainer

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlint.script.tree import walk
+from memlint.source.record import NamedTuple
 
 Loop = ast.For | ast.AsyncFor | ast.While
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)

@@ -6,7 +6,9 @@ Names decide: an output that is handed to code out of sight may be read there.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.script import checkpointing
 from memlint.script.call_index import in_order
@@ -16,6 +16,7 @@ from memlint.script.calls import Call, Config, Trainer
 from memlint.script.checkpoints import ModelFacts, chain_of
 from memlint.script.packing import ATTENTION_SETTERS
 from memlint.script.values import Object, Value, options
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

@@ -14,12 +14,12 @@ from __future__ import annotations
 import ast
 import json
 import os
-from typing import NamedTuple
 
 from memlint.source.bounded import read_regular, read_regular_text
 from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
 from memlint.source.reading import read_source
+from memlint.source.record import NamedTuple
 
 MAX_MODULES = 12
 MAX_DEPTH = 3

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call, Trainer
 from memlint.script.project import is_elsewhere
 from memlint.script.settings import UNSURE, Setting
 from memlint.script.tensors import Positions, Role
 from memlint.script.values import Object, Symbol
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

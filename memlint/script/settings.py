@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import Final, NamedTuple
+from typing import Final
 
 from memlint.script.project import is_elsewhere
 from memlint.script.values import (
@@ -20,6 +20,7 @@ from memlint.script.values import (
     Value,
     options,
 )
+from memlint.source.record import NamedTuple
 
 
 class _Sentinel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.script.answers import any_of
 from memlint.script.calls import Call
@@ -16,6 +16,7 @@ from memlint.script.names import Loop
 from memlint.script.project import is_elsewhere
 from memlint.script.tensors import Output, Tensor
 from memlint.script.values import Slot, options
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

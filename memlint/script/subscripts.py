@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple
 
 from memlint.script.tensors import ROW, Positions, Tensor, Width
+from memlint.source.record import NamedTuple
 
 
 class _Index(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call, Config, Trainer
 from memlint.script.checkpoints import ModelFacts
@@ -13,6 +13,7 @@ from memlint.script.passes import Forward
 from memlint.script.settings import Setting
 from memlint.script.values import Object
 from memlint.script.weights import loaded_dtype, weights_dtype
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.script.invocations import Record
 from memlint.script.values import Object, Sequence, Value, options
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.calls import Call, Trainer

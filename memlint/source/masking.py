@@ -9,7 +9,8 @@ Strings, brackets and continued lines are followed: a line within them is never 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from memlint.source.record import NamedTuple
 
 # Cell magics whose body is Python that runs in the notebook's own namespace.
 _PYTHON_CELL_MAGICS = frozenset(

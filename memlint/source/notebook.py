@@ -17,10 +17,11 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.masking import Masks, mask, unmask
+from memlint.source.record import NamedTuple
 from memlint.source.text import Cell, Source, Span
 
 _BOM = b"\xef\xbb\xbf"

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlint.source.diagnostics import FileError, ReadError
+from memlint.source.record import NamedTuple
 from memlint.source.text import Source
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ import re
 from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
 
-from memlint.source.record import Plain
+from memlint.source.record import NamedTuple, Plain
 
 
 class Span(NamedTuple):

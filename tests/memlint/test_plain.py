@@ -1,4 +1,4 @@
-"""Frozen records behave as frozen dataclasses do."""
+"""Frozen records behave as frozen dataclasses do, named tuples as those of typing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from memlint.source.record import Plain
+from memlint.source.record import NamedTuple, Plain
 
 
 class Point(Plain):
@@ -75,3 +75,45 @@ def test_patterns_match_by_name() -> None:
             assert y == 2
         case _:
             pytest.fail("no match")
+
+
+class Pair(NamedTuple):
+    first: int
+    second: str = "b"
+
+    @property
+    def both(self) -> str:
+        return f"{self.first}{self.second}"
+
+
+def test_a_named_tuple_is_as_those_of_typing() -> None:
+    pair = Pair(1)
+    assert (pair, hash(pair)) == ((1, "b"), hash((1, "b")))
+    assert (pair.first, pair.second, pair.both) == (1, "b", "1b")
+    assert Pair(second="a", first=2)._replace(first=3) == Pair._make((3, "a")) == (3, "a")
+    assert (Pair._fields, Pair._field_defaults) == (("first", "second"), {"second": "b"})
+    assert (repr(pair), pair._asdict()) == (
+        "Pair(first=1, second='b')",
+        {"first": 1, "second": "b"},
+    )
+    again = pickle.loads(pickle.dumps(pair))
+    assert again == pair
+    assert type(again) is Pair
+    match pair:
+        case Pair(first=1, second=second):
+            assert second == "b"
+        case _:
+            pytest.fail("no match")
+
+
+def test_a_named_tuple_refuses_wrong_values_and_changes() -> None:
+    with pytest.raises(TypeError, match=r"Pair.__new__\(\) missing .* 'first'"):
+        Pair()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'third'"):
+        Pair(1, third=2)  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="third"):
+        Pair(1)._replace(third=2)  # type: ignore[call-arg]
+    pair = Pair(1)
+    for name in ("first", "third"):
+        with pytest.raises(AttributeError):
+            setattr(pair, name, 2)

@@ -6,7 +6,7 @@ holds (the empty string: from the first), the answer, and where that was read.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from memlint.source.record import NamedTuple
 
 
 class Behaviour(NamedTuple):

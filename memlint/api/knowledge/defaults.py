@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.api.lookup import Api

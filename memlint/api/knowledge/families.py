@@ -7,7 +7,8 @@ counts, in lower case, so that copies of other organizations are known as well.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from memlint.source.record import NamedTuple
 
 
 class Family(NamedTuple):
