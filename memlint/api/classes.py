@@ -34,6 +34,7 @@ class Classes(Names):
         super().__init__(target)
         self._orders: dict[str, tuple[str, ...]] = {}
         self._attributes: dict[str, frozenset[str] | None] = {}
+        self._about: dict[tuple[str, str], bool] = {}
 
     def bases(self, qualname: str) -> tuple[str, ...]:
         """Canonical names of all base classes, nearest first. A class that the target does not
@@ -50,6 +51,12 @@ class Classes(Names):
         same method of a subclass."""
         if name == owner:
             return True
+        key = (name, owner)
+        if key not in self._about:
+            self._about[key] = self._is_about(name, owner)
+        return self._about[key]
+
+    def _is_about(self, name: str, owner: str) -> bool:
         class_name, _, member = name.rpartition(".")
         owner_class, _, owner_member = owner.rpartition(".")
         if member == owner_member and "." in owner_class and self.is_a(class_name, owner_class):

@@ -10,6 +10,7 @@ from memlint.api.knowledge.warned import WARNED
 from memlint.api.records import history_of, parameter_ranges
 from memlint.api.signatures import History
 from memlint.api.tables import PACKAGES, Record
+from memlint.api.target import Target
 from memlint.api.versions import parse_version
 
 _ALIASED_MODULES = frozenset({"tokenization_utils", "tokenization_utils_fast"})
@@ -18,12 +19,21 @@ _ALIASED_MODULES = frozenset({"tokenization_utils", "tokenization_utils_fast"})
 class Histories(Classes):
     """What one target has, had and will have."""
 
+    def __init__(self, target: Target | None = None) -> None:
+        super().__init__(target)
+        self._existing: dict[str, bool | None] = {}
+
     def exists(self, qualname: str) -> bool | None:
         """Whether ``qualname`` can be imported (or, for a class's attribute, read) at the target.
 
         None where the tables do not say: another package, or a module whose names cannot be read
         off its source.
         """
+        if qualname not in self._existing:
+            self._existing[qualname] = self._exists(qualname)
+        return self._existing[qualname]
+
+    def _exists(self, qualname: str) -> bool | None:
         package = qualname.partition(".")[0]
         if package not in PACKAGES:
             return None

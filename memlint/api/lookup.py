@@ -9,6 +9,7 @@ bases and fields are followed from package to package, each at its own version, 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memlint.api.classes import PLAIN_BASES, WITHOUT_CONSTRUCTOR
@@ -187,17 +188,24 @@ class Api(Histories):
 
     def refusals(self, qualname: str) -> Iterator[Refusal]:
         """The combinations of options that a class of the target refuses at run time."""
+        name = self.canonical(qualname)
+        for line in self._refusals:
+            if self.is_about(name, line.owner):
+                yield line
+
+    @cached_property
+    def _refusals(self) -> list[Refusal]:
+        """What the target's releases refuse."""
         from memlint.api.knowledge.refusals import REFUSALS
 
-        name = self.canonical(qualname)
+        found = []
         for line in REFUSALS:
             minor = self.version(line.owner.partition(".")[0]).minor
-            if (
-                (not line.since or parse_version(line.since).minor <= minor)
-                and (not line.until or minor < parse_version(line.until).minor)
-                and self.is_about(name, line.owner)
+            if (not line.since or parse_version(line.since).minor <= minor) and (
+                not line.until or minor < parse_version(line.until).minor
             ):
-                yield line
+                found.append(line)
+        return found
 
     def behaviour(self, topic: str) -> str:
         """What the target's libraries do about ``topic`` (``load-dtype``), where no signature

@@ -25,11 +25,15 @@ def holds(text: str, release: int) -> bool:
     return not text or any(low <= release <= high for low, high in spans(text))
 
 
-def spans(text: str) -> Iterator[tuple[int, int]]:
+# A few thousand different texts stand in the shipped tables.
+@cache
+def spans(text: str) -> tuple[tuple[int, int], ...]:
     """The closed intervals of a range; an open one ends beyond any release."""
+    found = []
     for part in text.split(","):
         low, dash, high = part.partition("-")
-        yield int(low), (int(high) if high else 10**6) if dash else int(low)
+        found.append((int(low), (int(high) if high else 10**6) if dash else int(low)))
+    return tuple(found)
 
 
 def pick(histories: Mapping[str, Any], release: int) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from memlint.source.record import NamedTuple
 
@@ -39,6 +40,8 @@ class Version(NamedTuple):
 FINAL = (9, 0)
 
 
+# The same few versions are compared all the time.
+@lru_cache(maxsize=1024)
 def parse_version(text: str) -> Version:
     """Raises ValueError where ``text`` does not begin with a number."""
     parts = text.split(".")

@@ -50,8 +50,16 @@ class KeyProblem(NamedTuple):
     instead: str = ""
 
 
-def key_problems(recipe: Recipe) -> Iterator[KeyProblem]:
+def key_problems(recipe: Recipe) -> tuple[KeyProblem, ...]:
     """The keys at the top, and the components, that the recipe's release does not take."""
+    return recipe.once(_problems)
+
+
+def _problems(recipe: Recipe) -> tuple[KeyProblem, ...]:
+    return tuple(_problems_of(recipe))
+
+
+def _problems_of(recipe: Recipe) -> Iterator[KeyProblem]:
     from memlint.recipes import schemas
 
     name = _NAMES.get(recipe.kind)
@@ -109,9 +117,11 @@ def _components(recipe: Recipe, program: str) -> Iterator[KeyProblem]:
         option = recipe.option(f"{section}._component_")
         keys = schemas.component_keys(path, recipe.release)
         if keys is None:
-            near = schemas.nearest_component(path, recipe.release) or ""
-            if _is_slip(path, near):
-                yield KeyProblem(option, Status.REFUSED, program, "", near)
+            known = schemas.components(recipe.release)
+            if any(_is_slip(path, component) for component in known):
+                near = schemas.nearest_component(path, recipe.release) or ""
+                if _is_slip(path, near):
+                    yield KeyProblem(option, Status.REFUSED, program, "", near)
             continue
         given = recipe.option(section).value
         for key in given if isinstance(given, dict) and not keys.is_open else ():

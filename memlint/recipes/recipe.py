@@ -8,7 +8,8 @@ unknown: never a fault and never overwritten.
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from memlint.recipes.document import (
     Document,
@@ -42,6 +43,9 @@ def is_interpolated(text: str) -> bool:
 def names_quantized(name: object) -> bool:
     """Whether a checkpoint's name says that its weights are quantized."""
     return isinstance(name, str) and _QUANTIZED.search(name) is not None
+
+
+Answer = TypeVar("Answer")
 
 
 class _Unknown:
@@ -106,6 +110,14 @@ class Recipe:
         self.release = release
         self._complete = complete or base is not None
         self._overridden = overridden
+        self._known: dict[Callable[[Recipe], Any], Any] = {}
+
+    def once(self, find: Callable[[Recipe], Answer]) -> Answer:
+        """What ``find`` answers of the recipe, asked once."""
+        if find not in self._known:
+            self._known[find] = find(self)
+        answer: Answer = self._known[find]
+        return answer
 
     def run_with(self, overridden: frozenset[str]) -> Recipe:
         """The same recipe where commands set some paths anew."""

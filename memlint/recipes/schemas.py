@@ -108,10 +108,7 @@ def component_keys(path: str, version: str | None = None) -> Keys | None:
 
 def components(version: str | None = None) -> frozenset[str]:
     """The import paths of all components of torchtune."""
-    shipped = table("torchtune")
-    release = _release(shipped, version)
-    paths = {name for name in _paths(shipped) if _is_in(shipped, name, release)}
-    return frozenset(paths | _aliases(shipped, release).keys())
+    return _components(_release(table("torchtune"), version))
 
 
 def nearest(kind: str, version: str | None, key: str, section: str = "") -> str | None:
@@ -185,6 +182,13 @@ def _release(shipped: Table, version: str | None) -> int:
 
 
 # Shipped tables do not change while we run.
+@cache
+def _components(release: int) -> frozenset[str]:
+    shipped = table("torchtune")
+    paths = {name for name in _paths(shipped) if _is_in(shipped, name, release)}
+    return frozenset(paths | _aliases(shipped, release).keys())
+
+
 @cache
 def _versions(name: str) -> tuple[tuple[object, ...], ...]:
     return tuple(parse_version(text) for text in table(name).releases)
