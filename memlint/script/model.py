@@ -148,7 +148,6 @@ from memlint.script.weights import (
     weights_dtype,
 )
 from memlint.source import Source
-from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.api import Api
