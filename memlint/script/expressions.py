@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memlint.script import fields, operations
 from memlint.script.binding import assign
 from memlint.script.functions import call
+from memlint.script.imported import project_constant
 from memlint.script.rows import Rows, split_of
 from memlint.script.tensors import Tensor
 from memlint.script.values import (
@@ -73,7 +74,7 @@ def _name(run: Interpreter, node: ast.Name) -> Value:
     if slot is not None:
         value = slot.value
         if isinstance(value, Symbol):
-            return run.project_constant(value)
+            return project_constant(run, value)
         if not isinstance(value, Choice):
             return UNKNOWN if value is ABSENT else value
         # Where some path leaves the name unbound, using it there would be a NameError.

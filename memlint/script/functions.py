@@ -18,6 +18,8 @@ from memlint.script.forwards import (
     one_of_modules,
     own_forward,
 )
+from memlint.script.frames import frame_of, return_to
+from memlint.script.imported import project_value
 from memlint.script.invocations import Record
 from memlint.script.tensors import Output, derived, note, tensors_in
 from memlint.script.values import (
@@ -141,7 +143,7 @@ def _call_symbol(run: Interpreter, callee: Symbol, record: Record) -> Value:
     record.name = callee.name
     handler = run.handlers.get(callee.name)
     if run.project is not None and handler is None:
-        known = run.project_value(callee.name)
+        known = project_value(run, callee.name)
         if known is not None and _is_followed(known):
             return _call_elsewhere(run, known, record)
     run.records.append(record)
@@ -303,9 +305,8 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
     node = function.node
     # A run with unknown arguments does not use up those of callers.
     run.runs[node] = run.runs.get(node, 0) + (record is not None)
-    first = run._order
-    saved = (run.scope, run.returns, run.contexts, run.function, run.branches, run.loops)
-    nest, called, mode = run.loop_nest, (run.called, run.guessed), modes.saved(run)
+    first, start = run._order, len(run.defined)
+    frame, mode = frame_of(run), modes.saved(run)
     run.guessed = record is None
     run.scope = run.new_scope(function.scope)
     run.returns = []
@@ -313,40 +314,47 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
     run.depth += 1
     run.active.add(node)
     if record is None:
-        run.branches = run.loops = 0
-        run.contexts = run.loop_nest = ()
-        run.called = False
-        if function.owner is not None:
-            modes.enter_hook(run, getattr(node, "name", ""))
-    start = len(run.defined)
+        _enter_uncalled(run, function)
     bind_parameters(run, function, record)
     dead = run.state.dead
     run.state.dead = False
-    if isinstance(node, ast.Lambda):
-        run.returns.append(run.eval(node.body))
-    else:
-        for decorator in node.decorator_list:
-            name = run.name_of(decorator)
-            if name:
-                run.contexts = (*run.contexts, name)
-            modes.enter_decorator(run, name, run.values.get(decorator, UNKNOWN))
-        run.block(node.body)
-        if not run.state.dead:
-            run.returns.append(Constant(None))
-        if node in run.generators:
-            run.returns = [UNKNOWN]
+    _run_body(run, node)
     run.state.dead = dead
     run._run_uncalled(start)
     value = merge(run.returns)
     run.extents.setdefault(node, []).append((first, run._order))
     run.active.discard(node)
     run.depth -= 1
-    run.scope, run.returns, run.contexts, run.function, run.branches, run.loops = saved
-    run.loop_nest = nest
-    run.called, run.guessed = called
+    return_to(run, frame)
     if record is None or getattr(node, "decorator_list", None):
         modes.restore(run, mode)
     return value
+
+
+def _enter_uncalled(run: Interpreter, function: Function) -> None:
+    """Nothing is around a function that nobody calls, and a method may be a library's hook."""
+    run.branches = run.loops = 0
+    run.contexts = run.loop_nest = ()
+    run.called = False
+    if function.owner is not None:
+        modes.enter_hook(run, getattr(function.node, "name", ""))
+
+
+def _run_body(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+    """Run what a function does, and remember what it returns."""
+    if isinstance(node, ast.Lambda):
+        run.returns.append(run.eval(node.body))
+        return
+    for decorator in node.decorator_list:
+        name = run.name_of(decorator)
+        if name:
+            run.contexts = (*run.contexts, name)
+        modes.enter_decorator(run, name, run.values.get(decorator, UNKNOWN))
+    run.block(node.body)
+    if not run.state.dead:
+        run.returns.append(Constant(None))
+    if node in run.generators:
+        run.returns = [UNKNOWN]
 
 
 def _function_name(function: Function) -> str:

@@ -19,9 +19,10 @@ from memlint.script.expressions import EXPRESSIONS
 from memlint.script.fields import FIELDS, field_of
 from memlint.script.forwards import ForwardRun, is_module
 from memlint.script.functions import call_function
+from memlint.script.imported import project_constant
 from memlint.script.invocations import Record
 from memlint.script.modes import is_known_module
-from memlint.script.project import MAX_DEPTH, MAX_MODULES, Module, Project
+from memlint.script.project import Project
 from memlint.script.state import State
 from memlint.script.statements import STATEMENTS
 from memlint.script.tensors import Tensor, Use, detached, note
@@ -35,22 +36,13 @@ from memlint.script.values import (
     How,
     Object,
     Origin,
-    Sequence,
     Slot,
     Symbol,
     Unknown,
     Value,
-    library_base,
     merge,
     merge_slots,
 )
-
-
-def _is_argument_or_trainer(cls: Class) -> bool:
-    """Whether a class holds settings, or is derived from a library's configuration or trainer."""
-    library = library_base(cls) or ""
-    return library.startswith(("transformers.", "trl.")) or (cls.is_dataclass and not library)
-
 
 # handler(interpreter, record) -> the call's value, or None where the handler has nothing to say
 Handler = Callable[["Interpreter", Record], Value | None]
@@ -141,108 +133,12 @@ class Interpreter:
             if function.node not in self.runs:
                 call_function(self, function, None)
 
-    # -- other files of the project --------------------------------------------------------------
-
-    def project_value(self, name: str) -> Value | None:
-        """The function or class that a name of another file of the project stands for."""
-        value = self._value_elsewhere(name)
-        return value if isinstance(value, Function | Class) else None
-
-    def project_constant(self, symbol: Symbol) -> Value:
-        """What a name of another file stands for where that is plain data; else the name.
-
-        ``from config import BATCH_SIZE``, ``config.SFT_OPTIONS``: numbers, strings, lists, dicts,
-        instances of data classes; and classes of arguments and trainers.
-        """
-        if self.project is None or "." not in symbol.name:
-            return symbol
-        value = self._value_elsewhere(symbol.name)
-        if isinstance(value, Constant | Sequence):
-            return value
-        if isinstance(value, Class) and _is_argument_or_trainer(value):
-            return value
-        if isinstance(value, Object) and (
-            value.type == "dict" or (value.cls is not None and value.cls.is_dataclass)
-        ):
-            return value
-        return symbol
-
-    def _value_elsewhere(self, name: str, depth: int = 3) -> Value | None:
-        if self.project is None:
-            return None
-        found = self.project.find(name, self.homes.get(self.root_scope()))
-        if found is None:
-            return None
-        scope = self._module_scope(found[0])
-        first, _, rest = found[1].partition(".")
-        slot = self.state.get((scope, first)) if scope is not None else None
-        if slot is None or scope is None:
-            return None
-        value: Value | None = slot.value
-        if isinstance(value, Symbol) and depth:
-            # Imported there from a third file.
-            before, self.scope = self.scope, scope
-            value = self._value_elsewhere(
-                ".".join([value.name, *rest.split(".")[: bool(rest)]]), depth - 1
-            )
-            self.scope = before
-            return value
-        if isinstance(value, Class) and rest:
-            method = self.class_slot(value, rest)
-            return method.value if method is not None else None
-        return value if not rest else None
-
     def root_scope(self) -> int:
         """The scope of the module that runs."""
         scope = self.scope
         while (parent := self.parents[scope]) is not None:
             scope = parent
         return scope
-
-    def _module_scope(self, module: Module) -> int | None:
-        """The scope of another file, which is run when it is first needed."""
-        path = module.path
-        if path in self.module_scopes:
-            return self.module_scopes[path]
-        if len(self.module_scopes) >= MAX_MODULES or self.module_depth >= MAX_DEPTH:
-            return None
-        self.module_scopes[path] = None
-        scope = self._run_module(module)
-        self.module_scopes[path] = scope
-        return scope
-
-    def _run_module(self, module: Module) -> int:
-        """Run a file as an import does: its names are bound, and nothing of it is uncalled."""
-        state, self.state = self.state, self._first_state()
-        dead, self.state.dead = self.state.dead, False
-        saved = (
-            self.scope, self.contexts, self.branches, self.loops, self.loop_nest, self.function,
-            self.returns, self.stars,
-        )  # fmt: skip
-        lengths = len(self.defined), len(self.classes), len(self.imports)
-        self.scope = scope = self.new_scope(None)
-        self.homes[scope] = module.path
-        self.contexts, self.loop_nest = (), ()
-        self.branches = self.loops = 0
-        self.function, self.returns, self.stars = None, [], []
-        self.module_depth += 1
-        self.block(module.tree.body)
-        self.module_depth -= 1
-        del self.defined[lengths[0] :], self.classes[lengths[1] :], self.imports[lengths[2] :]
-        (
-            self.scope, self.contexts, self.branches, self.loops, self.loop_nest, self.function,
-            self.returns, self.stars,
-        ) = saved  # fmt: skip
-        self.state.dead = dead
-        self.state = state
-        return scope
-
-    def _first_state(self) -> State:
-        """What all branches know: where the names of other files are kept."""
-        state = self.state
-        while state.parent is not None:
-            state = state.parent
-        return state
 
     # -- names -----------------------------------------------------------------------------------
 
@@ -430,7 +326,7 @@ class Interpreter:
         # One value a place: the same again is no news.
         if isinstance(before, Symbol) and before.name == name:
             return before
-        return self.project_constant(Symbol(name, node))
+        return project_constant(self, Symbol(name, node))
 
     def class_slot(self, cls: Class, name: str) -> Slot | None:
         slot = self.state.get((cls.scope, name)) if name in self.bound[cls.scope] else None

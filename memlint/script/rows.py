@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlint.script.functions import call_function, can_follow
+from memlint.script.imported import project_value
 from memlint.script.invocations import Record
 from memlint.script.values import (
     UNKNOWN,
@@ -129,7 +130,7 @@ def _run_mapped(run: Interpreter, record: Record, rows: Rows, function: Value) -
         call.open_keywords |= function.made_by.open_keywords
         function = function.callee
     if isinstance(function, Symbol):
-        function = run.project_value(function.name) or function
+        function = project_value(run, function.name) or function
     if not isinstance(function, Function) or not can_follow(run, function):
         return
     rows.function = function

@@ -1,0 +1,128 @@
+"""What names of other files of the project stand for.
+
+A file is run when one of its names is first needed, as an import does: its names are bound, and
+nothing of it that is not called is run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlint.script.frames import frame_of, return_to
+from memlint.script.project import MAX_DEPTH, MAX_MODULES, Module
+from memlint.script.values import (
+    Class,
+    Constant,
+    Function,
+    Object,
+    Sequence,
+    Symbol,
+    Value,
+    library_base,
+)
+
+if TYPE_CHECKING:
+    from memlint.script.interpreter import Interpreter
+    from memlint.script.state import State
+
+
+def project_value(run: Interpreter, name: str) -> Value | None:
+    """The function or class that a name of another file of the project stands for."""
+    value = _value_elsewhere(run, name)
+    return value if isinstance(value, Function | Class) else None
+
+
+def project_constant(run: Interpreter, symbol: Symbol) -> Value:
+    """What a name of another file stands for where that is plain data; else the name.
+
+    ``from config import BATCH_SIZE``, ``config.SFT_OPTIONS``: numbers, strings, lists, dicts,
+    instances of data classes; and classes of arguments and trainers.
+    """
+    if run.project is None or "." not in symbol.name:
+        return symbol
+    value = _value_elsewhere(run, symbol.name)
+    return value if value is not None and _is_plain(value) else symbol
+
+
+def _is_plain(value: Value) -> bool:
+    match value:
+        case Constant() | Sequence():
+            return True
+        case Class():
+            return _is_argument_or_trainer(value)
+        case Object(type=kind, cls=cls):
+            return kind == "dict" or (cls is not None and cls.is_dataclass)
+    return False
+
+
+def _is_argument_or_trainer(cls: Class) -> bool:
+    """Whether a class holds settings, or is derived from a library's configuration or trainer."""
+    library = library_base(cls) or ""
+    return library.startswith(("transformers.", "trl.")) or (cls.is_dataclass and not library)
+
+
+def _value_elsewhere(run: Interpreter, name: str, depth: int = 3) -> Value | None:
+    if run.project is None:
+        return None
+    found = run.project.find(name, run.homes.get(run.root_scope()))
+    if found is None:
+        return None
+    module, path = found
+    scope = _scope_of(run, module)
+    first, _, rest = path.partition(".")
+    slot = run.state.get((scope, first)) if scope is not None else None
+    if slot is None or scope is None:
+        return None
+    value = slot.value
+    if isinstance(value, Symbol) and depth:
+        # Imported there from a third file.
+        before, run.scope = run.scope, scope
+        full = f"{value.name}.{rest.partition('.')[0]}" if rest else value.name
+        third = _value_elsewhere(run, full, depth - 1)
+        run.scope = before
+        return third
+    if isinstance(value, Class) and rest:
+        method = run.class_slot(value, rest)
+        return method.value if method is not None else None
+    return value if not rest else None
+
+
+def _scope_of(run: Interpreter, module: Module) -> int | None:
+    """The scope of another file; None while it runs, and beyond the bounds."""
+    path = module.path
+    if path in run.module_scopes:
+        return run.module_scopes[path]
+    if len(run.module_scopes) >= MAX_MODULES or run.module_depth >= MAX_DEPTH:
+        return None
+    run.module_scopes[path] = None
+    scope = run.module_scopes[path] = _run_module(run, module)
+    return scope
+
+
+def _run_module(run: Interpreter, module: Module) -> int:
+    """Run a file as an import does: its names are bound, and nothing of it is uncalled."""
+    state, run.state = run.state, _first_state(run)
+    dead, run.state.dead = run.state.dead, False
+    frame = frame_of(run)
+    lengths = len(run.defined), len(run.classes), len(run.imports)
+    run.scope = scope = run.new_scope(None)
+    run.homes[scope] = module.path
+    run.contexts, run.loop_nest = (), ()
+    run.branches = run.loops = 0
+    run.function, run.returns, run.stars = None, [], []
+    run.module_depth += 1
+    run.block(module.tree.body)
+    run.module_depth -= 1
+    del run.defined[lengths[0] :], run.classes[lengths[1] :], run.imports[lengths[2] :]
+    return_to(run, frame)
+    run.state.dead = dead
+    run.state = state
+    return scope
+
+
+def _first_state(run: Interpreter) -> State:
+    """What all branches know: where the names of other files are kept."""
+    state = run.state
+    while state.parent is not None:
+        state = state.parent
+    return state
