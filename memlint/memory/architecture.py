@@ -34,6 +34,7 @@ class Attention(Plain):
         ``state`` (Mamba) or ``none``.
     key_dim, value_dim: per head. ``value_heads``: of linear attention.
     projections: its linear maps, in the order of the forward pass.
+    softcap: whether its scores go through tanh, which torch's sdpa cannot.
     """
 
     kind: str = "full"
@@ -55,6 +56,7 @@ class Attention(Plain):
     rotary_dim: int = 0
     dropout: float = 0.0
     alibi: bool = False
+    softcap: bool = False
 
 
 class Mlp(Plain):
@@ -146,6 +148,11 @@ class Architecture(Plain):
     @property
     def depth(self) -> int:
         return sum(count for _, count in self.layers)
+
+    @property
+    def softcaps_scores(self) -> bool:
+        """Whether attention's scores go through tanh."""
+        return any(layer.attention.softcap for layer, _ in self.layers)
 
     @property
     def norm_parameters(self) -> int:

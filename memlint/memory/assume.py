@@ -79,6 +79,7 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     )
     take("gradient_accumulation", 1, "the Trainer's default", quiet=True)
     take("packed", False, "no packing was named", quiet=True)
+    take("longest_first", False, "batches in any order", quiet=True)
     take("offload", "none", "no offload was named", quiet=True)
     take("streamed", False, "frozen weights stay on the GPU", quiet=True)
     take("head_in_tiles", False, "the loss reads a streamed head whole", quiet=True)
@@ -91,7 +92,8 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
         take("compute_dtype", "bfloat16", "most runs compute in bfloat16")
     new_trl = facts.reaches(versions, facts.TRL_CHECKPOINTS)
     take("checkpointing", "full" if ours and new_trl else "none", f"{trainer}'s default")
-    sdpa = facts.reaches(versions, facts.SDPA_DEFAULT)
+    # sdpa cannot cap scores: such models take eager attention unless the script says otherwise.
+    sdpa = facts.reaches(versions, facts.SDPA_DEFAULT) and not architecture.softcaps_scores
     take("attention", "sdpa" if sdpa else "eager", "transformers' default", quiet=True)
     fused = facts.reaches(versions, facts.FUSED_ADAMW) and trainer != "loop"
     take("optimizer", "adamw_torch_fused" if fused else "adamw_torch", "the default optimizer")

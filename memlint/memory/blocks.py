@@ -45,6 +45,7 @@ class Work(Plain):
     gated_kernel: whether SwiGLU is one kernel (Liger). mask: whether sdpa gets a mask.
     repeat_keys: whether keys and values are copied for each query head.
     softmax_width: bytes of the softmax of materialized scores; most families take float32.
+    softmax_keeps_input: whether a softmax keeps its input for backward, as old torch did.
     joined_projections: whether queries, keys and values are one matmul, with one adapter.
     """
 
@@ -64,6 +65,7 @@ class Work(Plain):
     grouped_experts: bool = True
     fused_activations: bool = False
     softmax_width: int = 4
+    softmax_keeps_input: bool = False
     compile: bool = False
     joined_projections: bool = False
 
@@ -432,15 +434,33 @@ def _eager(
         "attention scores", (query, key), scores, width, saves=(query, key), kind="attention scores"
     )
     scaled = tape.op("attention scores scaled", (product,), scores, width, kind="attention scores")
+    if spec.softcap:
+        capped = tape.op("attention scores over the cap", (scaled,), scores, width)
+        capped.storage.kind = "attention scores"
+        scaled = tape.op(
+            "attention scores softcap",
+            (capped,),
+            scores,
+            width,
+            saves_output=True,
+            kind="attention scores",
+        )
+        scaled = tape.op(
+            "attention scores capped", (scaled,), scores, width, kind="attention scores"
+        )
     if spec.causal or work.mask:
         scaled = tape.op(
             "attention scores masked", (scaled,), scores, width, kind="attention scores"
         )
+    soft_width = max(work.softmax_width, width)
+    if work.softmax_keeps_input:
+        scaled = cast(tape, scaled, soft_width, "attention scores for the softmax")
     soft = tape.op(
         "attention softmax",
         (scaled,),
         scores,
-        max(work.softmax_width, width),
+        soft_width,
+        saves=(scaled,) if work.softmax_keeps_input else (),
         saves_output=True,
         kind="attention scores",
     )

@@ -47,6 +47,10 @@ NO_TRANSPOSED_CODES = ("bitsandbytes", (0, 45))
 CHECKPOINTS_WITHOUT_CACHE = ("transformers", (4, 53))
 CACHE_KEEPING_FAMILIES = frozenset(("gpt_bigcode",))
 
+# torch before 1.11: softmax and log-softmax kept their input beside their output
+# (derivatives.yaml; pytorch pull request 66018).
+SOFTMAX_DROPS_INPUT = ("torch", (1, 11))
+
 # torch 2.0: ``zero_grad`` frees gradients; before, it filled them with zeros in place.
 FREES_GRADIENTS = ("torch", (2, 0))
 
@@ -125,6 +129,15 @@ def uses_litgpt(versions: Mapping[str, str]) -> bool:
     With bitsandbytes its output matrix is quantized like every other (litgpt/model.py, lora.py).
     """
     return "litgpt" in versions
+
+
+def holds_output(versions: Mapping[str, str], loss: str | None) -> bool:
+    """Whether a loop's name for its logits lives until the next forward pass is over.
+
+    One that takes its loss in pieces knows what logits cost, and deletes them (torchtune's
+    recipes); litgpt's scripts keep their list of pieces.
+    """
+    return loss != "chunked" or uses_litgpt(versions)
 
 
 def widens_outputs(versions: Mapping[str, str], trainer: str) -> bool:

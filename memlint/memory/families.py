@@ -484,6 +484,7 @@ def _attention(
         other_parameters=norm + other,
         dropout=float(config.get("attention_dropout") or config.get("attn_pdrop") or 0.0),
         alibi=bool(config.get("alibi")) or kind in ("bloom", "mpt"),
+        softcap=bool(config.get("attn_logit_softcapping", kind == "gemma2")),
     )
 
 

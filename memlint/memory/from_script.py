@@ -245,6 +245,9 @@ def _arguments(config: Config) -> dict[str, Any]:
     packing = config.effective("packing").value
     if isinstance(packing, bool):
         values["packed"] = packing
+    grouped = config.effective("group_by_length").is_value(True)
+    if grouped or config.effective("train_sampling_strategy").is_value("group_by_length"):
+        values["longest_first"] = True
     values.update(_checkpointing(config))
     if config.effective("bf16").is_value(True):
         values.update(compute_dtype="bfloat16", autocast=True)

@@ -30,9 +30,10 @@ class Head(Plain):
     tokens: with logits. path: see above. upcast: ``model`` (float32 output, shifted copy),
     ``shifted`` (output, float32 copy, shifted copy), ``padded`` (output, float32 copy), ``own``
     (output, shifted copy) or ``none``. autocast: log-softmax is in float32 in any case.
-    held: whether the script holds the model's output during backward.
+    held: whether the script holds the model's output until the next step's is there.
     preference: log-probabilities of given tokens instead of a mean loss.
     widened: whether the loop converts the model's output to float32 before its loss.
+    softmax_keeps_input: whether log-softmax keeps its input, as old torch did.
     """
 
     vocabulary: int
@@ -50,6 +51,7 @@ class Head(Plain):
     compiled: bool = False
     autocast: bool = False
     widened: bool = False
+    softmax_keeps_input: bool = False
 
 
 def record(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Value:
@@ -100,7 +102,7 @@ def _compiled(tape: Tape, logits: Value, head: Head) -> Value:
         kind="logits",
     )
     if head.held:
-        tape.hold(logits)
+        tape.name(logits)
     return loss
 
 
@@ -131,6 +133,7 @@ def _cross_entropy(tape: Tape, logits: Value, head: Head) -> Value:
             (shifted,),
             shifted.elements,
             shifted.width,
+            saves=(shifted,) if head.softmax_keeps_input else (),
             saves_output=True,
             kind="logits",
         )
@@ -138,15 +141,15 @@ def _cross_entropy(tape: Tape, logits: Value, head: Head) -> Value:
     if head.upcast == "own":
         tape.touch(narrow, logits)
         if head.held:
-            tape.hold(narrow)
+            tape.name(narrow)
     elif head.upcast == "model":
         tape.touch(wide, shifted)
         if head.held:
-            tape.hold(wide)
+            tape.name(wide)
     else:
         tape.touch(narrow, wide, shifted)
         if head.held:
-            tape.hold(narrow)
+            tape.name(narrow)
     return loss
 
 
@@ -194,6 +197,8 @@ def _pieces(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Val
         logits = tape.op("logits in float32", (logits,), numbers, 4, kind="logits", grad=False)
     chances = tape.op("log-softmax", (logits,), numbers, logits.width, kind="logits", grad=False)
     tape.hold(logits, chances)
+    if head.held:
+        tape.name(logits)
     piece = max(head.tokens // _CHUNKS, 1) * head.vocabulary * logits.width
     return tape.op(
         "loss",

@@ -15,7 +15,7 @@ from memlint.memory.allocator import CachingAllocator
 from memlint.memory.tape import Trace
 from memlint.source.record import Plain
 
-_PLAYED = 3
+_PLAYED = 12
 _PLAYED_OFTEN = 2  # where many batches are played
 _MOST = 3000  # tensors of the layers that are not played; more are allocated several as one
 _SMALL = 2**20  # smaller tensors come from pools of their own and make no holes
@@ -27,7 +27,9 @@ class Play(Plain):
     layer, head: traces. depth: layers. checkpointed: whether layers run again in backward.
     offloaded: whether what they keep leaves the GPU. input_kept: whether a layer's input is saved
     without checkpointing. input: bytes of a layer's input. gradients, states, temporaries: bytes
-    of each kind for each byte of the whole weight gradients. embedding: bytes of the embedding's
+    of each kind for each byte of the whole weight gradients. single: temporaries of a step that
+    takes parameters one by one, for each byte of that one's gradient; single_most: bytes of the
+    largest. embedding: bytes of the embedding's
     gradient. accumulating: two micro-batches make a step. gathered: bytes of a layer's gathered
     weights. fixed: bytes that live throughout,
     without states. leak: whether input gradients stay until backward is over. scales: batch sizes
@@ -44,6 +46,8 @@ class Play(Plain):
     gradients: float
     states: float
     temporaries: float
+    single: float
+    single_most: int
     embedding: int
     gathered: int
     fixed: int
@@ -78,6 +82,7 @@ class _Player:
         self.lump = max(-(-run.depth * each * len(run.scales) // _MOST), 1)
         self.states: set[object] = set()
         self.weights: list[tuple[object, int]] = []
+        self.sizes: dict[object, int] = {}
         self.held: set[object] = set()
         self.steps = 0
 
@@ -173,6 +178,10 @@ class _Player:
                 allocator.allocate(("temporary", key), int(size * run.temporaries))
             for key, _ in self.weights:
                 allocator.release(("temporary", key))
+        elif run.single:
+            for key, size in self.sizes.items():
+                allocator.allocate(("single", key), min(int(size * run.single), run.single_most))
+                allocator.release(("single", key))
         for key, _ in self.weights:
             allocator.release(key)
         self.weights = []
@@ -190,6 +199,7 @@ class _Player:
             self.held.add(name)
             self.allocator.allocate(name, bytes_)
             self.weights.append((name, count * size))
+            self.sizes[name] = size
 
     def _events(self, events: Sequence[tuple[int, int]], index: int, scale: float) -> None:
         allocator = self.allocator

@@ -51,6 +51,7 @@ class Settings(Plain):
     micro_batch: int | None = None
     seq_len: int | None = None
     packed: bool | None = None
+    longest_first: bool | None = None
     gradient_accumulation: int | None = None
     checkpointing: str | None = None
     attention: str | None = None
@@ -142,8 +143,8 @@ _COUNTS = (
     "world_size",
 )
 _FLAGS = (
-    *("packed", "compile", "autocast", "evaluation", "shared_prompt", "reference_model"),
-    *("streamed", "head_in_tiles"),
+    *("packed", "longest_first", "compile", "autocast", "evaluation", "shared_prompt"),
+    *("reference_model", "streamed", "head_in_tiles"),
 )
 _MAPPINGS = ("sharding_options", "versions", "generation")
 _NUMBERS = (

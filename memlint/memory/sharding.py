@@ -9,7 +9,7 @@ zero1, zero2, zero3: DeepSpeed with a float32 master copy of the divided paramet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memlint.source.record import Plain
@@ -25,7 +25,8 @@ class Sharding(Plain):
     gathered_layers: whole layers at once in forward and backward (0: weights are whole anyway).
     live_parameters: numbers that may stay gathered (ZeRO-3). master: float32 copy of trained
     weights where weights are 16-bit. buckets: whether gradient buckets copy the gradients.
-    reduce_bytes: bytes of reduction buffers. split: layers divided over GPUs in a pipeline.
+    reduce_bytes: bytes of reduction buffers. split: how often the fullest GPU's part of the
+    layers goes into all of them. placed: whether whole layers are placed by a device map.
     """
 
     name: str = "none"
@@ -38,7 +39,8 @@ class Sharding(Plain):
     master: bool = False
     buckets: bool = False
     reduce_bytes: int = 0
-    split: int = 1
+    split: float = 1
+    placed: bool = False
     tensor: int = 1
     sequence: int = 1
     experts: int = 1
@@ -65,7 +67,8 @@ def plan(name: str, world: int, options: Mapping[str, Any], offload: str, hidden
     )
     pipeline = _option(options, 1, "pipeline_parallel", "pp", "pipeline_parallel_size", "pp_size")
     experts = _option(options, 1, "expert_parallel", "ep", "expert_parallel_size", "ep_size")
-    if str(options.get("device_map", "")) not in ("", "None"):
+    placed = str(options.get("device_map", "")) not in ("", "None")
+    if placed:
         pipeline = max(pipeline, world)
     group = _option(options, 0, "shard_size", "data_parallel_shard_degree", "fsdp_size", "dp_shard")
     shards = group or max(world // (tensor * pipeline), 1)
@@ -73,6 +76,7 @@ def plan(name: str, world: int, options: Mapping[str, Any], offload: str, hidden
         "name": name,
         "world": world,
         "split": pipeline,
+        "placed": placed and pipeline > 1,
         "tensor": tensor,
         "sequence": sequence,
         "experts": experts,
@@ -120,6 +124,28 @@ def plan(name: str, world: int, options: Mapping[str, Any], offload: str, hidden
         master=master,
         reduce_bytes=reduce_numbers * 4,
     )
+
+
+def fullest_part(embedding: int, layers: Sequence[int], head: int, gpus: int) -> float:
+    """How often the fullest GPU goes into the whole model when accelerate balances whole layers.
+
+    ``get_balanced_memory`` allows each GPU but the last an even part and a little more;
+    ``infer_auto_device_map`` fills them in order, and keeps the largest module's room free on the
+    first. Bytes of the embeddings, of each layer in order, and of the output matrix.
+    """
+    whole = embedding + sum(layers) + head
+    allowed = whole // gpus + 5 * max(layers) // 4
+    modules = [embedding, *layers, head]
+    parts = [0] * gpus
+    gpu = 0
+    for index, size in enumerate(modules):
+        while gpu < gpus - 1:
+            spare = max(modules[index:]) if gpu == 0 else 0
+            if parts[gpu] + size <= allowed - spare:
+                break
+            gpu += 1
+        parts[gpu] += size
+    return whole / max(parts)
 
 
 def _option(options: Mapping[str, Any], default: int, *names: str) -> int:

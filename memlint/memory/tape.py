@@ -123,6 +123,7 @@ class Replay(Plain):
     weight_gradients: bytes of gradients of the block's own weights, as autograd makes them.
     output: bytes of the block's output.
     stashed: bytes of ``saved`` that live as long as the graph does, not until backward used them.
+    held: bytes that the script's own names hold until the next step makes new ones.
     """
 
     forward: Moment
@@ -132,6 +133,7 @@ class Replay(Plain):
     weight_gradients: int
     output: int
     stashed: int = 0
+    held: int = 0
 
 
 class Trace(Plain):
@@ -153,6 +155,7 @@ class Tape:
         self._operations: list[Operation] = []
         self._inputs: list[Value] = []
         self._held: list[Storage] = []
+        self._named: dict[int, Storage] = {}
         self._repeat_from = 0
         self._stashed: dict[int, Storage] = {}
 
@@ -293,6 +296,11 @@ class Tape:
         """Something holds these tensors until backward is over."""
         self._held.extend(value.storage for value in values)
 
+    def name(self, *values: Value) -> None:
+        """The script has a name for these tensors, which holds them until it is assigned again."""
+        self.hold(*values)
+        self._named.update((id(value.storage), value.storage) for value in values)
+
     def replay(self, output: Value) -> Replay:
         """Forward and backward of the whole recording, from ``output``'s gradient on."""
         for operation in self._operations:
@@ -322,6 +330,7 @@ class Tape:
             weight_gradients=weights,
             output=output.storage.bytes,
             stashed=sum(storage.bytes for storage in self._stashed.values()),
+            held=sum(storage.bytes for storage in self._named.values()),
         )
 
     def allocations(self) -> tuple[Tensor, ...]:

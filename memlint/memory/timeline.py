@@ -21,12 +21,13 @@ from memlint.memory.gpus import Gpu, find_gpu
 from memlint.memory.optimizers import Optimizer, find_optimizer, state_bytes
 from memlint.memory.reserving import Play, reserved_over_allocated
 from memlint.memory.settings import Settings, SettingsError, dtype_width, read_settings
-from memlint.memory.sharding import plan
+from memlint.memory.sharding import fullest_part, plan
 from memlint.memory.tape import Replay, Tape, Tensor, Trace
 from memlint.memory.weights import Holding, Stock
 from memlint.source.record import Plain
 
 _CUBLAS = 8519680  # torch's default workspace (":4096:2:16:8"), allocated like any tensor
+_LAST = "output held from the last step"
 _CUBLAS_HOPPER = 33554432
 _NCCL = 600 * 2**20  # communicators' buffers, outside torch's allocator
 
@@ -117,7 +118,17 @@ def estimate(settings: Settings | Mapping[str, Any]) -> Estimate:
     given = settings if isinstance(settings, Settings) else read_settings(settings)
     architecture = _as_run(given)
     known = assume(given, architecture)
-    return _Run(known.settings, architecture, known.assumptions).estimate()
+    run = _Run(known.settings, architecture, known.assumptions).estimate()
+    if not known.settings.longest_first:
+        return run
+    # The first batch, with nothing left from a step before it, or those that follow.
+    length = max((known.settings.seq_len or 1) // 2, 1)
+    later = _Run(
+        known.settings._replace(seq_len=length, longest_first=False),
+        architecture,
+        known.assumptions,
+    ).estimate()
+    return max(run, later, key=lambda item: item.allocated.estimate)
 
 
 def single_tensors(settings: Settings | Mapping[str, Any]) -> tuple[tuple[str, Tensor], ...]:
@@ -178,6 +189,8 @@ class _Run:
             )
         self.optimizer: Optimizer = found
         self.holding = Holding(architecture, settings)
+        if self.sharding.placed:
+            self.sharding = self.sharding._replace(split=self._placed())
         self.rows, self.length, self.head_tokens = _batch(settings)
         # Tensor parallelism with sequence-parallel norms divides activations as sequences do.
         parts = self.sharding.sequence * self.sharding.tensor
@@ -189,6 +202,16 @@ class _Run:
         self.singles: list[tuple[str, Tensor]] = []
         self.stacks = self._stacks()
         self.head_replay, self.head_trace = self._head()
+
+    def _placed(self) -> float:
+        """How often the fullest of the GPUs goes into the model that is placed on them."""
+        sizes = [
+            self.holding.layer(layer, self.architecture.norm_parameters).base
+            for layer, count in self.architecture.layers
+            for _ in range(count)
+        ]
+        embedding, head = self.holding.embedding().base, self.holding.head().base
+        return fullest_part(embedding, sizes, head, int(self.sharding.split))
 
     # What one pass computes with
 
@@ -205,7 +228,10 @@ class _Run:
             length=self.length,
             compute=compute,
             autocast=autocast,
-            attention=settings.attention or "sdpa",
+            # litgpt writes softcapped attention out, whatever was asked for.
+            attention="eager"
+            if litgpt and self.architecture.softcaps_scores
+            else settings.attention or "sdpa",
             norm_kernel="fused" if liger or settings.compile else "eager",
             gated_kernel=liger or bool(settings.compile),
             rotary_kernel=liger,
@@ -221,6 +247,7 @@ class _Run:
             softmax_width=compute
             if (self.architecture.family in _NARROW_SOFTMAX or self.own_loop) and not autocast
             else 4,
+            softmax_keeps_input=not facts.reaches(settings.versions, facts.SOFTMAX_DROPS_INPUT),
             compile=bool(settings.compile),
         )
 
@@ -314,7 +341,7 @@ class _Run:
                 compiled=bool(settings.compile)
                 and (trainer != "loop" or facts.reaches(settings.versions, facts.COMPILED_LOSS)),
                 autocast=bool(settings.autocast),
-                held=trainer == "loop",
+                held=trainer == "loop" and facts.holds_output(settings.versions, settings.loss),
                 one_sequence=self.rows == 1,
                 preference=trainer in ("trl.DPOTrainer", "trl.GRPOTrainer"),
                 norm_kind=architecture.norm,
@@ -322,6 +349,7 @@ class _Run:
                 scaled=architecture.logit_scale,
                 tiled_by_trl=trainer.startswith("trl."),
                 widened=facts.widens_outputs(settings.versions, trainer),
+                softmax_keeps_input=self.work.softmax_keeps_input,
             ),
             self.holding.head_weight(),
             self.work,
@@ -471,6 +499,10 @@ class _Run:
             sharding.parameter_offload and sharding.gathered_layers > 0
         )
 
+    def _gradients_offloaded(self) -> bool:
+        """Whether reduced gradients go to the host, where sharded parameters are."""
+        return self._states_offloaded() and self.sharding.parameter_offload
+
     def _master_width(self) -> int:
         """Bytes of one sharded trained weight: FSDP keeps float32 under mixed precision."""
         if self.sharding.name in ("fsdp", "fsdp2") and self.settings.autocast:
@@ -544,7 +576,7 @@ class _Run:
     def _gradients(self) -> int:
         """Bytes of all gradients, as one GPU holds them after backward."""
         sharding = self.sharding
-        if self._states_offloaded() and sharding.parameter_offload:
+        if self._gradients_offloaded():
             return 0
         base, adapter = self._trained()
         whole = base * self._gradient_width() + adapter * self.holding.adapter_width
@@ -574,7 +606,7 @@ class _Run:
     def _keeps_gradients(self) -> bool:
         """Whether gradients stand while the next forward pass runs."""
         if (self.settings.gradient_accumulation or 1) > 1:
-            return True
+            return not self.settings.longest_first
         return not facts.reaches(self.settings.versions, facts.FREES_GRADIENTS)
 
     # Phases
@@ -742,7 +774,19 @@ class _Run:
 
     def _forward_only(self) -> list[Tensor]:
         """What stands until the model's forward pass is over."""
-        return [*self._cast_cache(), *self._key_value_cache(), *self._last_graph()]
+        return [
+            *self._cast_cache(),
+            *self._key_value_cache(),
+            *self._last_graph(),
+            *self._held_output(_LAST),
+        ]
+
+    def _held_output(self, name: str) -> list[Tensor]:
+        """The logits that a loop's own name holds until the next forward pass is over."""
+        size = self.head_replay.held
+        if name == _LAST and self.settings.longest_first:
+            return []
+        return [Tensor(name, size, "logits")] if size else []
 
     def _last_graph(self) -> list[Tensor]:
         """What the last step's graph still holds in a loop whose ``loss`` lives until the next.
@@ -751,6 +795,8 @@ class _Run:
         """
         settings = self.settings
         if settings.trainer != "loop" or settings.checkpointing != "none":
+            return []
+        if settings.longest_first:
             return []
         size = sum(stack.replay.stashed * stack.count for stack in self.stacks)
         return [Tensor("inputs kept by the last step's graph", size, "activations")] if size else []
@@ -795,10 +841,12 @@ class _Run:
         depth = self.architecture.depth
         gradients = 0 if not accumulating else self._accumulated()
         leak = self._reentrant_leak()
-        head = self._part_gradients(self.holding.head())
-        if self.architecture.tied:
-            head = max(head, self._part_gradients(self.holding.embedding()))
-        grown = 0 if accumulating or self.optimizer.in_backward else head
+        head = self._head_gradients()
+        waits = self.sharding.name in ("fsdp", "fsdp2") and self.sharding.gradients < 1
+        leaves = self.optimizer.in_backward or self._gradients_offloaded()
+        # Sharded gradients that stand whole between micro-batches.
+        whole = self._accumulated() / max(self._gradients(), 1) if not accumulating else 1.0
+        grown = 0 if (accumulating and not waits) or leaves else head
         best: tuple[int, int, Stack, int] | None = None
         index = depth
         for stack in reversed(stacks):
@@ -810,9 +858,11 @@ class _Run:
                 total = saved + peak + grown
                 if best is None or total > best[0]:
                     best = (total, index, stack, grown)
-                if not accumulating and not self.optimizer.in_backward:
-                    grown += each
-        moment = list(resident) + self._gather(True)
+                if not accumulating and not leaves:
+                    grown += int(each * whole)
+        moment = (
+            list(resident) + self._gather(True) + self._held_output("output that the loop holds")
+        )
         if accumulating and gradients:
             moment.append(Tensor("gradients", gradients, "gradients"))
         if best is not None:
@@ -870,6 +920,18 @@ class _Run:
             cache[upto] = [Tensor("saved", total, "activations")]
         return cache[upto]
 
+    def _head_gradients(self) -> int:
+        """Bytes of the output matrix's gradient while the layers run backward.
+
+        FSDP reduces the root's gradients together, when the embeddings' are there.
+        """
+        stocks = [self.holding.head()]
+        if self.architecture.tied:
+            stocks.append(self.holding.embedding())
+        if self.sharding.name in ("fsdp", "fsdp2") and self.holding.full:
+            return max(stock.trainable for stock in stocks) * max(self.compute, 2)
+        return max(self._part_gradients(stock) for stock in stocks)
+
     def _part_gradients(self, stock: Stock) -> int:
         whole = (
             stock.trainable * self._gradient_width() + stock.adapter * self.holding.adapter_width
@@ -878,7 +940,7 @@ class _Run:
 
     def _layer_gradients(self, stack: Stack) -> int:
         experts = self.sharding.experts if stack.layer.mlp.experts else 1
-        return self._part_gradients(stack.stock) // experts // self.sharding.split
+        return int(self._part_gradients(stack.stock) / experts / self.sharding.split)
 
     def _layer_tensors(self, stack: Stack, accumulating: bool) -> list[Tensor]:
         """The tensors of one layer's backward, its recompute included."""
@@ -888,6 +950,8 @@ class _Run:
             # Whole gradients of the layer wait for their reduction.
             tensors = [t for t in tensors if t.kind != "gradients"]
             tensors.append(Tensor("whole gradients of the layer", whole, "gradients"))
+            if self.sharding.name == "fsdp" and self.holding.full:
+                tensors = max(tensors, self._joined_gradients(stack, whole), key=_total)
         elif accumulating and whole:
             tensors = [t for t in tensors if t.kind != "gradients"]
             tensors.append(
@@ -898,6 +962,15 @@ class _Run:
                 )
             )
         return tensors
+
+    def _joined_gradients(self, stack: Stack, whole: int) -> list[Tensor]:
+        """The end of a layer's backward under FSDP1: its parameters are parts of a flat one, so
+        that their gradients are joined into one more tensor."""
+        return [
+            Tensor("whole gradients of the layer", whole, "gradients"),
+            Tensor("the same as one flat gradient", whole, "gradients"),
+            Tensor("layer input and its gradient", 2 * stack.input, "activation gradients"),
+        ]
 
     def _layer_backward(self, stack: Stack, accumulating: bool) -> int:
         peak = sum(tensor.bytes for tensor in self._layer_tensors(stack, accumulating))
@@ -912,6 +985,7 @@ class _Run:
         sharding = self.sharding
         # Blocks that stream are given back at the end of backward.
         moment = [one for one in resident if not (self._streams() and one.name == _TURN)]
+        moment += self._held_output("output that the loop holds")
         if not optimizer.in_backward:
             moment.append(Tensor("gradients", self._gradients(), "gradients"))
         base, adapter = self._trained()
@@ -934,14 +1008,20 @@ class _Run:
                 )
             )
         if optimizer.single and not self._states_offloaded():
-            table = max(self.holding.embedding().largest, self.holding.head().largest)
-            largest = max(stack.stock.largest for stack in self.stacks)
-            size = optimizer.single * 4 * max(largest, 0 if optimizer.rank else table)
-            if optimizer.rank:
-                # Tables get the plain step: a root and a quotient of their own dtype.
-                size = max(size, 2 * self._state_width() * table)
-            moment.append(Tensor(f"{optimizer.name} temporary", int(size), "optimizer temporaries"))
+            size = self._single_temporary()
+            moment.append(Tensor(f"{optimizer.name} temporary", size, "optimizer temporaries"))
         return Phase("optimizer step", tuple(moment))
+
+    def _single_temporary(self) -> int:
+        """Bytes that a step needs for the largest of its parameters, taken one by one."""
+        optimizer = self.optimizer
+        table = max(self.holding.embedding().largest, self.holding.head().largest)
+        largest = max(stack.stock.largest for stack in self.stacks)
+        size = optimizer.single * 4 * max(largest, 0 if optimizer.rank else table)
+        if optimizer.rank:
+            # Tables get the plain step: a root and a quotient of their own dtype.
+            size = max(size, 2 * self._state_width() * table)
+        return int(size)
 
     def _evaluation(self, resident: list[Tensor]) -> Phase:
         architecture = self.architecture
@@ -1052,7 +1132,7 @@ class _Run:
             Play(
                 layer=stack.trace,
                 head=self.head_trace,
-                depth=max(self.architecture.depth // sharding.split, 1),
+                depth=max(int(self.architecture.depth / sharding.split), 1),
                 checkpointed=settings.checkpointing in ("full", "reentrant"),
                 offloaded=self._offloads(),
                 input_kept=any(
@@ -1062,6 +1142,10 @@ class _Run:
                 gradients=share,
                 states=states / whole,
                 temporaries=0.0 if self._states_offloaded() else optimizer.foreach * share,
+                single=0.0
+                if self._states_offloaded()
+                else optimizer.single * 4 * share / self.holding.working,
+                single_most=self._single_temporary(),
                 embedding=self.holding.embedding().trainable * self.holding.working,
                 gathered=gather[1].bytes // 2 if gather and not sharding.live_parameters else 0,
                 fixed=fixed,
@@ -1161,6 +1245,10 @@ def _batch(settings: Settings) -> tuple[int, int, int]:
             return groups, prompt + group * completion, micro * completion
         return micro, prompt + completion, micro * (completion + 1)
     return micro, length, micro * length
+
+
+def _total(tensors: list[Tensor]) -> int:
+    return sum(tensor.bytes for tensor in tensors)
 
 
 def _around(value: int, below: float, above: float) -> Interval:

@@ -285,7 +285,12 @@ class Holding:
             and matches("lm_head", lora.target_modules or ())
         ):
             adapter = (lora.r or 8) * (self.architecture.hidden + self.architecture.vocabulary)
-        shapes = ((self.architecture.vocabulary, self.architecture.hidden, 1),) if trainable else ()
+        shapes: tuple[tuple[int, int, int], ...] = ()
+        if trainable:
+            shapes = ((1, numel, 1),)
+            if not self.architecture.tied or self.saves_head:
+                outputs = max(numel // self.architecture.hidden, 1)
+                shapes = ((outputs, self.architecture.hidden, 1),)
         return Stock(
             base=base,
             trainable=trainable,
