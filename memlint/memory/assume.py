@@ -11,6 +11,8 @@ from typing import Any
 from memlint.memory import facts
 from memlint.memory.architecture import Architecture
 from memlint.memory.settings import Lora, Quantization, Settings
+from memlint.memory.sharding import plain_options, unread
+from memlint.memory.weights import matches
 from memlint.source.record import Plain
 
 # Families whose published checkpoints are in float32 and whose configurations name no dtype.
@@ -56,6 +58,9 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     for name in architecture.unknown:
         reason = "not understood: read by the keys that most decoders share"
         taken.append(Assumption("model", name, reason))
+    for name in unread(settings.sharding_options):
+        reason = "not read: the estimate is the one without it"
+        taken.append(Assumption(f"sharding_options.{name}", "ignored", reason))
     versions = settings.versions
     trainer = settings.trainer or "transformers.Trainer"
     ours = trainer.startswith("trl.")
@@ -91,7 +96,9 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     else:
         take("compute_dtype", "bfloat16", "most runs compute in bfloat16")
     new_trl = facts.reaches(versions, facts.TRL_CHECKPOINTS)
-    take("checkpointing", "full" if ours and new_trl else "none", f"{trainer}'s default")
+    by_option = plain_options(settings.sharding_options).get("activation_checkpointing") is True
+    checkpointing = "full" if (ours and new_trl) or by_option else "none"
+    take("checkpointing", checkpointing, f"{trainer}'s default", quiet=by_option)
     # sdpa cannot cap scores: such models take eager attention unless the script says otherwise.
     sdpa = facts.reaches(versions, facts.SDPA_DEFAULT) and not architecture.softcaps_scores
     take("attention", "sdpa" if sdpa else "eager", "transformers' default", quiet=True)
@@ -172,6 +179,13 @@ def _lora(lora: Lora, architecture: Architecture, taken: list[Assumption], *, na
                 "PEFT's default for the family",
             )
         )
+    else:
+        names = sorted(_maps(architecture))
+        if not any(matches(name, lora.target_modules) for name in (*names, *_TABLES)):
+            reason = f"none of them is in this model, which has {', '.join(names)}"
+            shown = lora.target_modules
+            text = shown if isinstance(shown, str) else ",".join(shown)
+            taken.append(Assumption("lora.target_modules", text, reason))
     if lora.dropout is None:
         changes["dropout"] = 0.0
     if lora.dtype is None:
@@ -179,9 +193,16 @@ def _lora(lora: Lora, architecture: Architecture, taken: list[Assumption], *, na
     return lora._replace(**changes)
 
 
+_TABLES = ("embed_tokens", "lm_head")
+
+
+def _maps(architecture: Architecture) -> set[str]:
+    return {linear.name for layer, _ in architecture.layers for linear in layer.linears}
+
+
 def default_targets(architecture: Architecture) -> tuple[str, ...]:
     """Query and value maps, or the fused one: PEFT's default for most families."""
-    names = {linear.name for layer, _ in architecture.layers for linear in layer.linears}
+    names = _maps(architecture)
     for pair in (("q_proj", "v_proj"), ("query", "value"), ("q", "v")):
         if set(pair) <= names:
             return pair

@@ -20,6 +20,7 @@ class Weight(Plain):
     number of its gradient. rank: of its adapter (0: none). dequantized: bytes of one number of
     the copy that a quantized matmul makes (0: none, the kernel reads the codes). keeps_input:
     whether a quantized matmul keeps its input for backward; keeps_codes: its 8-bit copy as well.
+    computes: bytes of the dtype that a quantized matmul asks for (0: that of the run).
     eight_bit: whether the matmul is bitsandbytes' 8-bit one, over integers.
     """
 
@@ -34,6 +35,7 @@ class Weight(Plain):
     keeps_input: bool = False
     keeps_codes: bool = False
     eight_bit: bool = False
+    computes: int = 0
 
 
 class Work(Plain):
@@ -106,7 +108,7 @@ def linear(
 def _base(tape: Tape, x: Value, layer: Linear, weight: Weight, work: Work, out: int) -> Value:
     matrix = layer.inputs * layer.outputs
     if weight.quantized:
-        source = cast(tape, x, work.compute, f"{layer.name} input")
+        source = cast(tape, x, weight.computes or work.compute, f"{layer.name} input")
         scratch = backward_scratch = matrix * weight.dequantized
         if weight.eight_bit:
             # Forward: 16-bit and 8-bit inputs, the integer product. Backward: the weight in 16
@@ -117,7 +119,7 @@ def _base(tape: Tape, x: Value, layer: Linear, weight: Weight, work: Work, out: 
             layer.name,
             (source,),
             out,
-            work.compute,
+            work.compute if work.autocast else weight.computes or work.compute,
             scratch=scratch,
             saves=(source,) if weight.keeps_input else (),
             keeps=source.elements if weight.keeps_codes else 0,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memlint.memory.architecture import Architecture, Attention, Layer, Linear, Mlp, Tower
+from memlint.memory.renamed import shared_names
 
 Config = Mapping[str, Any]
 
@@ -29,7 +30,7 @@ def read_config(config: Config) -> Architecture:
     Raises:
         ConfigError: a size without which nothing can be computed is missing.
     """
-    kind = str(config.get("model_type") or _guess(config))
+    config, kind = shared_names(config, str(config.get("model_type") or _guess(config)))
     _refuse_states(config, kind)
     if kind in _TEXT_INSIDE or (
         "text_config" in config and isinstance(config["text_config"], dict)
@@ -44,7 +45,9 @@ def read_config(config: Config) -> Architecture:
         ("ForSequenceClassification", "ForImageClassification", "ForTokenClassification")
     ):
         changes["head"] = "classes"
-        changes["labels"] = len(labels) if isinstance(labels, dict) else config.get("num_labels", 2)
+        changes["labels"] = (
+            len(labels) if isinstance(labels, dict) else _number(config, "num_labels", default=2)
+        )
     quantization = config.get("quantization_config")
     if isinstance(quantization, Mapping):
         changes["quantization"] = str(quantization.get("quant_method", "bitsandbytes"))
@@ -263,6 +266,41 @@ _TRAITS: dict[str, Traits] = {
         rotary_share=0.25,
         names={"o_proj": "out_proj", "up_proj": "fc_in", "down_proj": "fc_out"},
     ),
+    "codegen": Traits(
+        mlp_bias=True,
+        norm="layer",
+        norm_bias=True,
+        norms=1,
+        parallel=True,
+        gated=False,
+        activation="gelu_new",
+        head_bias=True,
+        rotary_share=0.25,
+        fused_qkv="qkv_proj",
+        names={"o_proj": "out_proj", "up_proj": "fc_in", "down_proj": "fc_out"},
+    ),
+    "gpt_neo": Traits(
+        out_bias=True,
+        mlp_bias=True,
+        norm="layer",
+        norm_bias=True,
+        gated=False,
+        tied=True,
+        activation="gelu_new",
+        rotary=False,
+        names={"o_proj": "out_proj", "up_proj": "c_fc", "down_proj": "c_proj"},
+        learned_positions=1,
+    ),
+    "modernbert": Traits(
+        norm="layer",
+        tied=True,
+        activation="gelu",
+        fused_qkv="Wqkv",
+        fused_gate="Wi",
+        names={"o_proj": "Wo", "down_proj": "Wo"},
+    ),
+    "dbrx": Traits(norm="layer", fused_qkv="Wqkv", names={"o_proj": "out_proj"}),
+    "hf_olmo": Traits(norm="none"),
     "opt": Traits(
         qkv_bias=True,
         out_bias=True,
@@ -432,7 +470,7 @@ def _attention(
         return _linear_attention(config, hidden, layer_type)
     if config.get("kv_lora_rank"):
         return _latent_attention(config, hidden)
-    heads = _number(config, "num_attention_heads", "n_head", "n_heads")
+    heads = _number(config, "num_attention_heads", "n_head", "n_heads", "num_heads")
     keys = _key_heads(config, heads)
     head = _number(config, "head_dim", "kv_channels", default=hidden // heads)
     bias = bool(config.get("attention_bias", traits.qkv_bias)) or bool(
@@ -440,7 +478,7 @@ def _attention(
     )
     if kind in ("qwen", "gpt2", "phi", "gpt_bigcode", "qwen2", "qwen2_moe"):
         bias = traits.qkv_bias
-    out_bias = traits.out_bias
+    out_bias = traits.out_bias or bool(config.get("attention_out_bias"))
     if kind in ("llama", "granite") and config.get("attention_bias"):
         out_bias = True
     if kind in ("stablelm", "stablelm_epoch"):
@@ -591,6 +629,10 @@ def _mlp(config: Config, kind: str, traits: Traits, index: int, hidden: int) -> 
     experts = _experts(config, kind, index)
     if experts:
         return _mixture(config, kind, hidden, inner, experts, activation)
+    if config.get("plain_feed_forward"):
+        up = Linear(traits.fused_gate or "up_proj", hidden, inner, bias)
+        down = Linear(names.get("down_proj", "down_proj"), inner, hidden, bias)
+        return Mlp(gated=False, inner=inner, activation="gelu", projections=(up, down))
     return Mlp(
         gated=traits.gated,
         inner=inner,
@@ -810,7 +852,8 @@ def _bert(config: Config, kind: str) -> Architecture:
         hidden, heads, inner, str(config.get("hidden_act", "gelu")), _BERT, dropout=dropout
     )
     positions = _number(config, "max_position_embeddings", default=512)
-    types = _number(config, "type_vocab_size", default=2) if kind != "distilbert" else 0
+    typed = kind not in ("distilbert", "deberta-v2")
+    types = _number(config, "type_vocab_size", default=2) if typed else 0
     pooler = 0 if kind == "distilbert" else hidden * hidden + hidden
     names = str((config.get("architectures") or [""])[0])
     masked = "MaskedLM" in names or not names
@@ -1102,6 +1145,7 @@ _READERS: dict[str, Reader] = {
     "electra": _bert,
     "distilbert": _bert,
     "mpnet": _bert,
+    "deberta-v2": _bert,
     "vit": _vit,
     "deit": _vit,
     "t5": _t5,

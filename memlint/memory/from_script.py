@@ -98,6 +98,9 @@ def settings_of(script: Script) -> dict[str, Any] | None:
     else:
         values["method"] = "full"
     values["versions"] = _versions(script)
+    if values.get("loss") == "liger" and values["trainer"] != "loop":
+        # The trainers' option applies all of Liger's kernels.
+        values["versions"]["liger_kernel"] = "newest"
     return values
 
 
@@ -205,9 +208,11 @@ def _quantization(call: Call) -> dict[str, Any]:
     double = call.setting("bnb_4bit_use_double_quant").value
     if isinstance(double, bool):
         values["double_quant"] = double
-    compute = _dtype(call.setting("bnb_4bit_compute_dtype"))
-    if compute:
-        values["compute_dtype"] = compute
+    compute = call.setting("bnb_4bit_compute_dtype")
+    if name := _dtype(compute):
+        values["compute_dtype"] = name
+    elif compute.given is False:
+        values["compute_dtype"] = "float32"  # transformers' default
     return values
 
 

@@ -235,7 +235,7 @@ def _liger(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Valu
     """Liger's fused linear cross entropy: the gradients are made in the forward pass."""
     x = cast(tape, x, work.compute if work.autocast else x.width, "loss input")
     matrix = head.vocabulary * head.hidden
-    chunks = -(-head.vocabulary // head.hidden)
+    chunks = max(-(-head.vocabulary // head.hidden), 1)
     rows = 1 << max(-(-head.tokens // chunks) - 1, 0).bit_length()
     piece = min(rows, head.tokens) * head.vocabulary * x.width
     kept = x.bytes + (matrix * weight.gradient if weight.trainable else 0)

@@ -57,7 +57,7 @@ _TABLE: dict[str, Optimizer] = {
         Optimizer("adamw_apex_fused", moments=2, fixed=4),
         Optimizer("adamw_hf", moments=2, single=1.0),
         Optimizer("adafactor", factored=True, single=4.0),
-        Optimizer("adamw_anyprecision", moments=2, fixed=2, single=1.0),
+        Optimizer("adamw_anyprecision", moments=2, fixed=4, single=1.0),
         Optimizer("adamw_torch_4bit", moments=2, bits=4, block=128, single=3.0),
         Optimizer("adamw_torch_8bit", moments=2, bits=8, block=256, single=3.0),
         Optimizer("ademamix", moments=3, fixed=4),

@@ -327,7 +327,20 @@ def _nested(key: str, value: Any) -> Plain:
         _known(name, record._fields, f"{key}.")
         if inner is not None:
             values[name] = _inner(f"{key}.{name}", inner)
+    if record is Quantization:
+        _bits(values.get("bits"), values.get("type"))
     return record(**values)
+
+
+_BITS = {"nf4": (4,), "fp4": (4,), "int8": (8,), "gptq": (2, 3, 4, 8), "awq": (4,)}
+
+
+def _bits(bits: int | None, kind: str | None) -> None:
+    allowed = _BITS[kind] if kind else (2, 3, 4, 8)
+    if bits is not None and bits not in allowed:
+        choices = " or ".join(str(choice) for choice in allowed)
+        of = f" for {kind}" if kind else ""
+        raise SettingsError(f"quantization.bits is {choices}{of}, not {bits}")
 
 
 def _inner(name: str, value: Any) -> Any:

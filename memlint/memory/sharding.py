@@ -14,6 +14,7 @@ from typing import Any
 
 from memlint.source.record import Plain
 
+_ALL = 10**15
 _LIVE = 10**9  # DeepSpeed's stage3_max_live_parameters
 _BUCKET = 5 * 10**8  # its reduce_bucket_size, in numbers; "auto" is hidden size squared
 
@@ -49,29 +50,101 @@ class Sharding(Plain):
     reduce_width: int = 0
 
 
-def plan(name: str, world: int, options: Mapping[str, Any], offload: str, hidden: int) -> Sharding:
-    """The shares of one GPU under a strategy."""
-    tensor = _option(options, 1, "tensor_parallel", "tp", "tensor_parallel_size", "tp_size")
-    sequence = _option(
-        options,
-        1,
-        "sequence_parallel",
-        "sp",
-        "context_parallel",
-        "cp",
-        "sp_size",
-        "ulysses",
-        "cp_size",
-        "sequence_parallel_size",
-        "context_parallel_size",
+_GPUS_OF_A_NODE = 8  # what hybrid strategies divide over, where nobody says
+_PREFIXES = ("fsdp_", "deepspeed_", "ddp_")
+_TENSOR = ("tensor_parallel", "tp", "tensor_parallel_size", "tp_size")
+_SEQUENCE = (
+    "sequence_parallel",
+    "sp",
+    "context_parallel",
+    "cp",
+    "sp_size",
+    "ulysses",
+    "cp_size",
+    "sequence_parallel_size",
+    "context_parallel_size",
+)
+_PIPELINE = ("pipeline_parallel", "pp", "pipeline_parallel_size", "pp_size")
+_EXPERTS = ("expert_parallel", "ep", "expert_parallel_size", "ep_size")
+_SHARDS = ("shard_size", "data_parallel_shard_degree", "fsdp_size", "size", "dp_shard")
+_STRATEGY = ("sharding_strategy", "strategy", "reshard_after_forward")
+_HOST_OPTIMIZER = ("offload_optimizer", "offload_optimizer_device")
+_HOST_PARAMETERS = ("offload_param", "offload_param_device", "offload_params", "cpu_offload")
+_READ = frozenset(
+    (
+        *_TENSOR, *_SEQUENCE, *_PIPELINE, *_EXPERTS, *_SHARDS, *_STRATEGY, *_HOST_OPTIMIZER,
+        *_HOST_PARAMETERS, "device_map", "gradient_as_bucket_view", "reduce_bucket_size",
+        "activation_checkpointing", "master_weights", "stage3_max_live_parameters", "fixed_length",
     )
-    pipeline = _option(options, 1, "pipeline_parallel", "pp", "pipeline_parallel_size", "pp_size")
-    experts = _option(options, 1, "expert_parallel", "ep", "expert_parallel_size", "ep_size")
+)  # fmt: skip
+# Options that change no byte, or less than a bucket.
+_WITHOUT_EFFECT = frozenset(
+    (
+        "use_orig_params", "auto_wrap_policy", "transformer_layer_cls_to_wrap", "version", "stage",
+        "state_dict_type", "sync_module_states", "cpu_ram_efficient_loading", "min_num_params",
+        "backward_prefetch", "forward_prefetch", "overlap_comm", "contiguous_gradients",
+        "allgather_partitions", "reduce_scatter", "allgather_bucket_size", "sub_group_size",
+        "stage3_max_reuse_distance", "stage3_param_persistence_threshold",
+        "stage3_prefetch_bucket_size", "stage3_gather_16bit_weights_on_model_save",
+        "find_unused_parameters", "static_graph", "bucket_cap_mb", "broadcast_buffers",
+        "data_parallel_replicate_degree", "mixed_precision",
+    )
+)  # fmt: skip
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by one name each: accelerate's prefixes gone, DeepSpeed's sections opened."""
+    plain: dict[str, Any] = {}
+    for key, value in options.items():
+        if key == "zero_optimization" and isinstance(value, Mapping):
+            plain.update(plain_options(value))
+            continue
+        name = str(key)
+        for prefix in _PREFIXES:
+            short = name.removeprefix(prefix)
+            if short != name and name not in _READ:
+                name = short
+                break
+        plain[name] = value
+    return plain
+
+
+def unread(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Options that may matter and that the model does not read."""
+    return tuple(
+        name for name in plain_options(options) if name not in _READ and name not in _WITHOUT_EFFECT
+    )
+
+
+def _on_host(options: Mapping[str, Any], names: tuple[str, ...]) -> bool:
+    """Whether one of the options moves something to the host: true, ``cpu``, or a section."""
+    for name in names:
+        value = options.get(name)
+        if isinstance(value, Mapping):
+            value = value.get("device", "none")
+        if value is True or str(value).lower() in ("true", "cpu", "nvme"):
+            return True
+    return False
+
+
+def plan(name: str, world: int, given: Mapping[str, Any], offload: str, hidden: int) -> Sharding:
+    """The shares of one GPU under a strategy."""
+    options = plain_options(given)
+    tensor = _option(options, 1, *_TENSOR)
+    sequence = _option(options, 1, *_SEQUENCE)
+    pipeline = _option(options, 1, *_PIPELINE)
+    experts = _option(options, 1, *_EXPERTS)
     placed = str(options.get("device_map", "")) not in ("", "None")
     if placed:
         pipeline = max(pipeline, world)
-    group = _option(options, 0, "shard_size", "data_parallel_shard_degree", "fsdp_size", "dp_shard")
-    shards = group or max(world // (tensor * pipeline), 1)
+    shards = max(world // (tensor * pipeline), 1)
+    strategy = str(options.get("sharding_strategy", options.get("strategy", ""))).upper()
+    if strategy in ("", "NONE"):
+        # accelerate's newer configurations say the strategy by this option.
+        strategy = str(options.get("reshard_after_forward", "")).upper()
+    if strategy.startswith("HYBRID") or strategy in ("4", "5"):
+        shards = min(shards, _GPUS_OF_A_NODE)
+    shards = _option(options, 0, *_SHARDS) or shards
     common: dict[str, Any] = {
         "name": name,
         "world": world,
@@ -80,19 +153,26 @@ def plan(name: str, world: int, options: Mapping[str, Any], offload: str, hidden
         "tensor": tensor,
         "sequence": sequence,
         "experts": experts,
-        "optimizer_offload": offload == "optimizer",
-        "parameter_offload": offload == "parameters",
+        "optimizer_offload": offload == "optimizer" or _on_host(options, _HOST_OPTIMIZER),
+        "parameter_offload": offload == "parameters" or _on_host(options, _HOST_PARAMETERS),
     }
     part = 1.0 / shards
     if name in ("none", "ddp") or (shards == 1 and not name.startswith("zero")):
-        return Sharding(**common, buckets=name == "ddp" and shards > 1)
+        viewed = options.get("gradient_as_bucket_view") is True
+        return Sharding(**common, buckets=name == "ddp" and shards > 1 and not viewed)
     if name in ("fsdp", "fsdp2"):
-        strategy = str(options.get("sharding_strategy", options.get("strategy", ""))).upper()
-        reshard = options.get("reshard_after_forward")
         if strategy in ("NO_SHARD", "3"):
-            return Sharding(**common, buckets=True)
-        if strategy in ("SHARD_GRAD_OP", "2") or reshard is False:
-            return Sharding(**common, weights=1.0, gradients=part, states=part)
+            return Sharding(**common)
+        if strategy in ("SHARD_GRAD_OP", "2", "HYBRID_SHARD_ZERO2", "5", "FALSE"):
+            # Sharded between steps, and all gathered from forward to backward.
+            return Sharding(
+                **common,
+                weights=part,
+                gradients=part,
+                states=part,
+                gathered_layers=2,
+                live_parameters=_ALL,
+            )
         return Sharding(**common, weights=part, gradients=part, states=part, gathered_layers=2)
     bucket = (
         int(options.get("reduce_bucket_size") or 0)

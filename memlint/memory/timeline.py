@@ -653,7 +653,9 @@ class _Run:
             tensors.append(Tensor("gathered parameters", max(budget, 2 * largest), "gathered"))
             del embedding, head
             root = architecture.embedding_parameters + architecture.head_parameters
-            tensors.append(Tensor("gathered embeddings or head", root * width // 2, "gathered"))
+            # ZeRO gathers parameter by parameter, FSDP its root as one.
+            part = root * width // (2 if sharding.name == "zero3" else 1)
+            tensors.append(Tensor("gathered embeddings or head", part, "gathered"))
             return tensors
         root = (
             architecture.embedding_parameters

@@ -7,6 +7,8 @@ of 128: a 16-bit scale and a packed zero for each output; GPTQ also a group inde
 
 from __future__ import annotations
 
+import re
+
 from memlint.memory import facts
 from memlint.memory.architecture import Architecture, Layer, Linear
 from memlint.memory.blocks import Weight, Weights
@@ -46,6 +48,7 @@ _SYNONYMS = {
 }
 _FUSED = ("query_key_value", "c_attn", "qkv_proj", "W_pack", "Wqkv", "wqkv")
 _PARTS = ("q_proj", "k_proj", "v_proj")
+_PARENTS = ("self_attn", "mlp", "attention", "self_attention", "attn", "mlp.experts.0")
 
 
 def quantized_bytes(linear: Linear, quantization: Quantization) -> int:
@@ -70,8 +73,10 @@ def matches(name: str, targets: tuple[str, ...] | str) -> bool:
     """Whether PEFT's ``target_modules`` select a linear map of this name."""
     if isinstance(targets, str):
         if targets == "all-linear":
-            return name != "lm_head"
-        targets = tuple(part for part in targets.replace("|", ",").split(",") if part)
+            return name not in ("lm_head", "embed_tokens")
+        if not re.fullmatch(r"[\w.,| ]*", targets):
+            return _matches_pattern(name, targets)
+        targets = tuple(part.strip() for part in re.split(r"[|,]", targets) if part.strip())
     last = name.rpartition(".")[2]
     for target in targets:
         short = target.rpartition(".")[2]
@@ -80,6 +85,16 @@ def matches(name: str, targets: tuple[str, ...] | str) -> bool:
         if last in _FUSED and (short in _PARTS or _SYNONYMS.get(short, ("",))[0] in _PARTS):
             return True
     return False
+
+
+def _matches_pattern(name: str, pattern: str) -> bool:
+    """Whether a regular expression over full module names selects a linear map of this name."""
+    try:
+        found = re.compile(pattern)
+    except re.error:
+        return False
+    paths = (name, f"model.{name}", *(f"model.layers.0.{part}.{name}" for part in _PARENTS))
+    return any(found.fullmatch(path) for path in paths)
 
 
 class Held(Plain):
@@ -125,6 +140,12 @@ class Holding:
             settings.versions, facts.QUANTIZES_ANY_DTYPE
         )
         self.dequantized = self.compute + (2 if twice else 0)
+        asked = dtype_width((self.quantization and self.quantization.compute_dtype) or "bfloat16")
+        self.computes = 0
+        if self.quantization and self.quantization.type in ("nf4", "fp4") and asked > self.compute:
+            # Weights come out of their codes in 16 bits, and are cast.
+            self.computes = asked
+            self.dequantized = self.compute + asked
         self.transposes = not facts.reaches(settings.versions, facts.NO_TRANSPOSED_CODES)
         self.quantizes_head = self._quantizes_head()
         saved = self.lora.modules_to_save if self.lora else ()
@@ -141,7 +162,7 @@ class Holding:
             return False
         if self.architecture.tied or self.architecture.head != "lm":
             return False
-        if quantization.skip_modules:
+        if quantization.skip_modules is not None:
             return not any(matches("lm_head", (name,)) for name in quantization.skip_modules)
         return facts.uses_litgpt(self.settings.versions)
 
@@ -173,6 +194,7 @@ class Holding:
                 quantized=True,
                 dequantized=0 if kernel else self.compute if eight else self.dequantized,
                 eight_bit=eight,
+                computes=self.computes,
                 rank=rank,
                 keeps_input=eight or (not kernel and self.keeps_input),
                 keeps_codes=eight and self.transposes,
@@ -181,10 +203,12 @@ class Holding:
             )
             bias *= self.other_width
             return Held(weight, quantized_bytes(linear, quantization) + bias, adapter, bias)
-        width = self.width
+        # What quantization leaves out, PEFT's preparation casts.
+        width = self.other_width if quantization else self.width
+        stored = max(self.working, width) if self.prepared else self.working
         weight = Weight(
             trainable=self.full,
-            stored=self.working,
+            stored=stored,
             gradient=self.working,
             rank=rank,
             adapter_width=self.adapter_width,
@@ -245,6 +269,9 @@ class Holding:
         base = (table + other) * width
         trainable = table + other if self.full else 0
         streams = 0 if trainable or (architecture.tied and self.saves_head) else table * width
+        adapter = 0
+        if self.lora is not None and matches("embed_tokens", self.lora.target_modules or ()):
+            adapter = (self.lora.r or 8) * (architecture.hidden + architecture.vocabulary)
         if self.saves_embedding:
             trainable = table
             base += table * width
@@ -258,6 +285,7 @@ class Holding:
             base=base,
             trainable=trainable,
             largest=table if trainable else 0,
+            adapter=adapter,
             shapes=shapes,
             embedding=table if trainable else 0,
             streams=streams,

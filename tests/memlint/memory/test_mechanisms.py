@@ -1,0 +1,162 @@
+"""What libraries and scripts hold, one mechanism each: the bytes that it adds, by arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memlint.memory import Estimate, SettingsError, estimate
+from memlint.memory.families import read_config
+from memlint.memory.sharding import fullest_part, plain_options, unread
+
+RUN: dict[str, Any] = {
+    "model": "Qwen/Qwen2.5-1.5B",
+    "method": "full",
+    "micro_batch": 2,
+    "seq_len": 1024,
+    "packed": True,
+    "weights_dtype": "bfloat16",
+    "checkpointing": "full",
+    "optimizer": "adamw_torch_fused",
+    "trainer": "transformers.Trainer",
+}
+LOGITS = 2 * 1024 * 151936  # numbers
+
+
+def _phase(result: Estimate, name: str) -> int:
+    return next(phase.total for phase in result.phases if phase.name == name)
+
+
+def test_a_loop_holds_its_logits_through_the_step() -> None:
+    loop = estimate({**RUN, "trainer": "loop"})
+    trainer = estimate(RUN)
+    assert _phase(loop, "optimizer step") - _phase(trainer, "optimizer step") == 2 * LOGITS
+
+
+def test_the_longest_batch_first_has_no_gradients_beside_it() -> None:
+    run = {**RUN, "gradient_accumulation": 4}
+    anywhere, first = estimate(run), estimate({**run, "longest_first": True})
+    assert first.allocated.estimate < anywhere.allocated.estimate
+    # Batches of half the length follow, with all gradients beside them.
+    half = estimate({**run, "seq_len": 512})
+    assert first.allocated.estimate >= half.allocated.estimate
+
+
+def test_softcapped_scores_are_kept() -> None:
+    run = {**RUN, "model": "google/gemma-2-2b", "checkpointing": "none", "micro_batch": 1}
+    eager = estimate({**run, "attention": "eager"})
+    assert estimate(run).allocated.estimate == eager.allocated.estimate
+    config = {"attn_logit_softcapping": None}
+    plain = estimate({**run, "model": {"config": {**_gemma(), **config}}, "attention": "eager"})
+    scores = 26 * 8 * 1024 * 1024
+    saved = eager.allocated.estimate - plain.allocated.estimate
+    assert 2 * scores <= saved <= 2.5 * scores
+
+
+def _gemma() -> dict[str, Any]:
+    from memlint.memory.checkpoints import find_config
+
+    return dict(find_config("google/gemma-2-2b"))
+
+
+def test_softmax_kept_its_input_before_torch_1_11() -> None:
+    run = {**RUN, "checkpointing": "none", "attention": "eager", "micro_batch": 1}
+    old = estimate({**run, "versions": {"torch": "1.10"}})
+    new = estimate({**run, "versions": {"torch": "1.13"}})
+    scores = 4 * 28 * 12 * 1024 * 1024
+    assert old.allocated.estimate - new.allocated.estimate >= scores
+
+
+def test_accelerate_leaves_the_last_gpu_most() -> None:
+    """Qwen-14B in 16 bits: 1.56 GB of embeddings, 40 layers of 0.63 GB, 1.56 GB of output."""
+    part = 1 / fullest_part(1560, [630] * 40, 1560, 2)
+    assert part == pytest.approx(72.31 / (72.31 + 60.42), abs=0.005)
+    assert fullest_part(0, [1] * 8, 0, 1) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("sharding", "options", "same"),
+    [
+        ("fsdp", {"fsdp_sharding_strategy": "SHARD_GRAD_OP"}, {"sharding_strategy": "2"}),
+        ("fsdp2", {"fsdp_reshard_after_forward": False}, {"reshard_after_forward": False}),
+        ("fsdp", {"fsdp_offload_params": True}, {"cpu_offload": True}),
+        (
+            "zero3",
+            {"zero_optimization": {"offload_param": {"device": "cpu"}}},
+            {"offload_param_device": "cpu"},
+        ),
+    ],
+)
+def test_options_are_read_by_every_name(
+    sharding: str, options: dict[str, Any], same: dict[str, Any]
+) -> None:
+    run = {**RUN, "world_size": 4, "sharding": sharding}
+    one = estimate({**run, "sharding_options": options}).allocated.estimate
+    assert one == estimate({**run, "sharding_options": same}).allocated.estimate
+    assert one != estimate(run).allocated.estimate
+
+
+def test_options_that_are_not_read_are_named() -> None:
+    assert unread({"fsdp_limit_all_gathers": False, "fsdp_use_orig_params": True}) == (
+        "limit_all_gathers",
+    )
+    assert plain_options({"zero_optimization": {"stage": 3}}) == {"stage": 3}
+    result = estimate({**RUN, "world_size": 2, "sharding_options": {"zero_hpz": 2}})
+    assert any(one.name == "sharding_options.zero_hpz" for one in result.assumptions)
+
+
+def test_bucket_views_need_no_second_gradients() -> None:
+    run = {**RUN, "world_size": 2, "sharding": "ddp"}
+    views = {**run, "sharding_options": {"gradient_as_bucket_view": True}}
+    saved = estimate(run).allocated.estimate - estimate(views).allocated.estimate
+    assert saved == pytest.approx(2 * estimate(run).parameters, rel=0.01)
+
+
+def test_target_modules_may_be_a_pattern() -> None:
+    run = {**RUN, "method": "lora"}
+    names = estimate({**run, "lora": {"r": 16, "target_modules": ["q_proj", "v_proj"]}})
+    pattern = estimate({**run, "lora": {"r": 16, "target_modules": r".*\.(q|v)_proj"}})
+    assert pattern.trainable == names.trainable > 0
+    nothing = estimate({**run, "lora": {"r": 16, "target_modules": ["Wqkv_proj"]}})
+    assert any("none of them" in one.reason for one in nothing.assumptions)
+
+
+def test_bits_go_with_their_type() -> None:
+    with pytest.raises(SettingsError, match="bits is 4 for nf4, not 8"):
+        estimate({**RUN, "method": "qlora", "quantization": {"bits": 8, "type": "nf4"}})
+
+
+@pytest.mark.parametrize(
+    ("config", "billions"),
+    [
+        (
+            {
+                "model_type": "chatglm",
+                "hidden_size": 4096,
+                "inner_hidden_size": 16384,
+                "num_attention_heads": 32,
+                "num_layers": 28,
+                "vocab_size": 130528,
+            },
+            6.173,
+        ),
+        ({"model_type": "phi-msft", "n_embd": 2560, "n_layer": 32, "n_head": 32,
+          "vocab_size": 51200, "rotary_dim": 32}, 2.780),
+        ({"model_type": "codegen", "n_embd": 2560, "n_layer": 32, "n_head": 32,
+          "vocab_size": 51200, "tie_word_embeddings": False}, 2.779),
+        ({"model_type": "gpt_neo", "hidden_size": 2560, "num_layers": 32, "num_heads": 20,
+          "vocab_size": 50257, "max_position_embeddings": 2048}, 2.651),
+        ({"model_type": "dbrx", "d_model": 6144, "n_heads": 48, "n_layers": 40,
+          "vocab_size": 100352, "attn_config": {"kv_n_heads": 8},
+          "ffn_config": {"ffn_hidden_size": 10752, "moe_num_experts": 16, "moe_top_k": 4}}, 131.6),
+        ({"model_type": "modernbert", "hidden_size": 768, "intermediate_size": 1152,
+          "num_hidden_layers": 22, "num_attention_heads": 12, "vocab_size": 50368}, 0.149),
+        ({"model_type": "deberta-v2", "hidden_size": 768, "num_hidden_layers": 12,
+          "num_attention_heads": 12, "intermediate_size": 3072, "vocab_size": 128100}, 0.185),
+    ],
+)  # fmt: skip
+def test_families_of_other_names_have_their_published_size(
+    config: dict[str, Any], billions: float
+) -> None:
+    assert read_config(config).parameters / 1e9 == pytest.approx(billions, rel=0.01)
