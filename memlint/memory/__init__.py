@@ -8,6 +8,7 @@ No torch, no GPU, no download.
 from __future__ import annotations
 
 from memlint.memory.assume import Assumption
+from memlint.memory.lifetimes import Tensor
 from memlint.memory.settings import (
     Lora,
     Quantization,
@@ -18,7 +19,6 @@ from memlint.memory.settings import (
     replace,
     with_assumption,
 )
-from memlint.memory.tape import Tensor
 from memlint.memory.timeline import Estimate, Interval, Phase, estimate, single_tensors
 
 __all__ = [

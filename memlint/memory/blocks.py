@@ -9,7 +9,8 @@ tensors of torch's own functions (``derivatives.yaml``). T tokens, D hidden, I i
 from __future__ import annotations
 
 from memlint.memory.architecture import Attention, Layer, Linear, Mlp
-from memlint.memory.tape import Tape, Value
+from memlint.memory.lifetimes import Value
+from memlint.memory.tape import Tape
 from memlint.source.record import Plain
 
 
@@ -377,7 +378,7 @@ def _mix(
     key_length: int,
 ) -> Value:
     """softmax(q k') v by the chosen implementation."""
-    if work.attention == "eager" or (spec.alibi and work.attention == "eager"):
+    if work.attention == "eager":
         return _eager(tape, query, key, value, spec, work, key_length)
     flash = work.attention.startswith("flash")
     lowered = flash or (work.autocast and work.attention == "sdpa")

@@ -15,7 +15,7 @@ from memlint.script.settings import Setting
 from memlint.script.values import Object
 
 if TYPE_CHECKING:
-    from memlint.script import Call, Config, ModelFacts, Script
+    from memlint.script import Call, Config, ModelFacts, Script, Trainer
 
 _TRAINERS = {
     "SFTTrainer": "trl.SFTTrainer",
@@ -58,35 +58,9 @@ def settings_of(script: Script) -> dict[str, Any] | None:
     A script with several trainers is read by its last one.
     """
     if script.training:
-        trainer = script.training[-1]
-        kind = trainer.kind.rpartition(".")[2]
-        values: dict[str, Any] = {"trainer": _TRAINERS.get(kind, "transformers.Trainer")}
-        values.update(_model(script, trainer.model))
-        if trainer.kind.startswith("memlint_runtime.") and kind in ("GRPOTrainer", "RLOOTrainer"):
-            values["shared_prompt"] = True
-        if kind in ("ORPOTrainer", "CPOTrainer"):
-            values["reference_model"] = False  # pairs as DPO has them, and no reference
-        if trainer.setting("ref_model").given and not trainer.setting("ref_model").is_none:
-            values["reference_model"] = True
-        for config in script.configs:
-            if trainer in script.training_with(config):
-                values.update(_arguments(config))
-        if trainer.checkpointed_by_call:
-            values["checkpointing"] = "full"
-        adapter = _made(script, trainer.setting("peft_config"))
-        if adapter is None and trainer.peft is not False:
-            adapter = _adapter(script)
-        if "seq_len" not in values and values["trainer"] == "transformers.Trainer":
-            values.update(_tokens(script))
-    elif script.loops:
-        values = {"trainer": "loop"}
-        loads = script.model_loads
-        if not loads:
-            return None
-        values.update(_load(script, loads[-1]))
-        adapter = _adapter(script)
-        values.update(_loop(script))
-        values.update(_tokens(script))
+        values, adapter = _trained(script, script.training[-1])
+    elif script.loops and script.model_loads:
+        values, adapter = _looped(script, script.model_loads[-1])
     else:
         return None
     values.update(_by_runtime(script, values["trainer"]))
@@ -102,6 +76,36 @@ def settings_of(script: Script) -> dict[str, Any] | None:
         # The trainers' option applies all of Liger's kernels.
         values["versions"]["liger_kernel"] = "newest"
     return values
+
+
+def _trained(script: Script, trainer: Trainer) -> tuple[dict[str, Any], Call | None]:
+    """What a trainer's training says, and the configuration of its adapter."""
+    kind = trainer.kind.rpartition(".")[2]
+    values: dict[str, Any] = {"trainer": _TRAINERS.get(kind, "transformers.Trainer")}
+    values.update(_model(script, trainer.model))
+    if trainer.kind.startswith("memlint_runtime.") and kind in ("GRPOTrainer", "RLOOTrainer"):
+        values["shared_prompt"] = True
+    if kind in ("ORPOTrainer", "CPOTrainer"):
+        values["reference_model"] = False  # pairs as DPO has them, and no reference
+    if trainer.setting("ref_model").given and not trainer.setting("ref_model").is_none:
+        values["reference_model"] = True
+    for config in script.configs:
+        if trainer in script.training_with(config):
+            values.update(_arguments(config))
+    if trainer.checkpointed_by_call:
+        values["checkpointing"] = "full"
+    if "seq_len" not in values and values["trainer"] == "transformers.Trainer":
+        values.update(_tokens(script))
+    adapter = _made(script, trainer.setting("peft_config"))
+    if adapter is None and trainer.peft is not False:
+        adapter = _adapter(script)
+    return values, adapter
+
+
+def _looped(script: Script, load: Call) -> tuple[dict[str, Any], Call | None]:
+    """What a hand-written loop over a loaded model says, and the configuration of its adapter."""
+    values = {"trainer": "loop", **_load(script, load), **_loop(script), **_tokens(script)}
+    return values, _adapter(script)
 
 
 def _adapter(script: Script) -> Call | None:
@@ -254,19 +258,10 @@ def _arguments(config: Config) -> dict[str, Any]:
     if grouped or config.effective("train_sampling_strategy").is_value("group_by_length"):
         values["longest_first"] = True
     values.update(_checkpointing(config))
-    if config.effective("bf16").is_value(True):
-        values.update(compute_dtype="bfloat16", autocast=True)
-    elif config.effective("fp16").is_value(True):
-        values.update(compute_dtype="float16", autocast=True)
-    elif config.effective("bf16").value is False and config.effective("fp16").value is False:
-        # Neither: the weights' own dtype.
-        values["autocast"] = False
-    if config.effective("use_liger_kernel").is_value(True):
-        values["loss"] = "liger"
-    if config.effective("activation_offloading").is_value(True):
-        values["offload"] = "activations"
-    if config.effective("torch_compile").is_value(True):
-        values["compile"] = True
+    values.update(_precision(config))
+    for name, meant in _SWITCHES:
+        if config.effective(name).is_value(True):
+            values.update(meant)
     if config.effective("use_vllm").is_value(True):
         share = config.effective("vllm_gpu_memory_utilization").value
         values["generation"] = {
@@ -274,6 +269,23 @@ def _arguments(config: Config) -> dict[str, Any]:
             "vllm_gpu_memory_utilization": share if isinstance(share, float) else 0.3,
         }
     return values
+
+
+_SWITCHES: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("use_liger_kernel", {"loss": "liger"}),
+    ("activation_offloading", {"offload": "activations"}),
+    ("torch_compile", {"compile": True}),
+)
+
+
+def _precision(config: Config) -> dict[str, Any]:
+    bf16, fp16 = config.effective("bf16"), config.effective("fp16")
+    if bf16.is_value(True):
+        return {"compute_dtype": "bfloat16", "autocast": True}
+    if fp16.is_value(True):
+        return {"compute_dtype": "float16", "autocast": True}
+    # Neither: the weights' own dtype.
+    return {"autocast": False} if bf16.value is False and fp16.value is False else {}
 
 
 def _checkpointing(config: Config) -> dict[str, Any]:

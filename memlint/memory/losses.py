@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from memlint.memory.architecture import Linear
 from memlint.memory.blocks import Weight, Work, cast, linear, norm
-from memlint.memory.tape import Tape, Value
+from memlint.memory.lifetimes import Value
+from memlint.memory.tape import Tape
 from memlint.source.record import Plain
 
 TILE_TOKENS = 4096  # trl/kernels/chunked_logprob.py, TOKEN_CHUNK_SIZE

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from memlint.memory.architecture import Architecture
 from memlint.memory.checkpoints import find_architecture
+from memlint.memory.lifetimes import Tensor
 from memlint.memory.settings import Settings, replace
-from memlint.memory.tape import Tensor
 from memlint.memory.timeline import single_tensors
 from memlint.source.record import Plain
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memlint.memory.allocator import CachingAllocator
-from memlint.memory.tape import Trace
+from memlint.memory.lifetimes import Trace
 from memlint.source.record import Plain
 
 _PLAYED = 12

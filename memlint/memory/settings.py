@@ -7,7 +7,7 @@ number rests on settings that are given or on assumptions that are listed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from memlint.source.record import Plain
@@ -343,22 +343,40 @@ def _bits(bits: int | None, kind: str | None) -> None:
         raise SettingsError(f"quantization.bits is {choices}{of}, not {bits}")
 
 
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise SettingsError(f"{name} is true or false, not {value!r}")
+    return value
+
+
+def _share(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+        raise SettingsError(f"{name} is a number from 0 to 1, not {value!r}")
+    return float(value)
+
+
+def _quantization_type(name: str, value: Any) -> str:
+    return _choice(name, value, QUANTIZATIONS)
+
+
+# How the values of an adapter and of a quantization are read; names of modules aside.
+_INNER: dict[str, Callable[[str, Any], Any]] = {
+    "dtype": _dtype,
+    "compute_dtype": _dtype,
+    "r": _count,
+    "bits": _count,
+    "double_quant": _flag,
+    "kbit_preparation": _flag,
+    "dropout": _share,
+    "type": _quantization_type,
+}
+
+
 def _inner(name: str, value: Any) -> Any:
     short = name.partition(".")[2]
-    if short in ("dtype", "compute_dtype"):
-        return _dtype(name, value)
-    if short in ("r", "bits"):
-        return _count(name, value)
-    if short in ("double_quant", "kbit_preparation"):
-        if not isinstance(value, bool):
-            raise SettingsError(f"{name} is true or false, not {value!r}")
-        return value
-    if short == "dropout":
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-            raise SettingsError(f"{name} is a number from 0 to 1, not {value!r}")
-        return float(value)
-    if short == "type":
-        return _choice(name, value, QUANTIZATIONS)
+    read = _INNER.get(short)
+    if read is not None:
+        return read(name, value)
     if short == "target_modules" and isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):

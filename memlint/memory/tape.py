@@ -2,116 +2,13 @@
 
 Peak memory is a question of lifetimes: which tensors autograd keeps for backward, which ones a
 Python frame still holds, and which gradients exist beside them. A ``Tape`` records the operations
-of one block (a decoder layer, a loss) with the tensors that each keeps, then replays them:
-forward, where a tensor dies after its last use unless it is saved; and backward, where the
-gradient of each input is allocated before the operation's saved tensors are freed. The rules are
-those of torch's autograd engine: saved tensors die when their node has run, a second gradient of
-the same tensor is added into the first in place, and views share storage and gradient.
+of one block (a decoder layer, a loss) with the tensors that each keeps; ``lifetimes`` replays them.
 """
 
 from __future__ import annotations
 
+from memlint.memory.lifetimes import Lifetimes, Moment, Operation, Storage, Tensor, Trace, Value
 from memlint.source.record import Plain
-
-ROUND = 512  # the allocator hands out multiples of 512 bytes
-
-
-class Storage:
-    """Bytes that live and die as one; views of a tensor share it."""
-
-    __slots__ = ("bytes", "kind", "last", "name", "saves")
-
-    def __init__(self, name: str, size: int, kind: str) -> None:
-        self.name = name
-        self.bytes = -(-size // ROUND) * ROUND
-        self.kind = kind
-        self.last = -1
-        self.saves = 0
-
-
-class Value:
-    """A tensor: ``elements`` numbers of ``width`` bytes; ``grad`` if backward reaches it."""
-
-    __slots__ = ("elements", "grad", "gradient", "storage", "width")
-
-    def __init__(self, storage: Storage, elements: int, width: int, grad: bool) -> None:
-        self.storage = storage
-        self.elements = elements
-        self.width = width
-        self.grad = grad
-        self.gradient: Gradient | None = None
-
-    @property
-    def bytes(self) -> int:
-        return self.elements * self.width
-
-
-class Gradient:
-    """A gradient's storage and how many tensors' gradients it is."""
-
-    __slots__ = ("owners", "storage")
-
-    def __init__(self, storage: Storage) -> None:
-        self.storage = storage
-        self.owners = 1
-
-
-class Operation:
-    """One call: what it reads, makes, keeps for backward, and needs beside these meanwhile."""
-
-    __slots__ = (
-        "alias",
-        "backward_scratch",
-        "inputs",
-        "name",
-        "output",
-        "saves",
-        "scratch",
-        "weight_bytes",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        inputs: tuple[Value, ...],
-        output: Value,
-        saves: tuple[Storage, ...],
-        scratch: int,
-        backward_scratch: int,
-        alias: bool,
-        weight_bytes: int,
-    ) -> None:
-        self.name = name
-        self.inputs = inputs
-        self.output = output
-        self.saves = saves
-        self.scratch = scratch
-        self.backward_scratch = backward_scratch
-        self.alias = alias
-        self.weight_bytes = weight_bytes
-
-
-class Tensor(Plain):
-    """A tensor that lives at a moment: its name, bytes, kind, and how the bytes come about."""
-
-    name: str
-    bytes: int
-    kind: str
-    arithmetic: str = ""
-
-
-class Moment(Plain):
-    """The fullest moment of a replay: the bytes and what they are, largest first."""
-
-    bytes: int
-    operation: str
-    tensors: tuple[Tensor, ...] = ()
-
-    def by_kind(self) -> dict[str, int]:
-        kinds: dict[str, int] = {}
-        for tensor in self.tensors:
-            kinds[tensor.kind] = kinds.get(tensor.kind, 0) + tensor.bytes
-        return kinds
 
 
 class Replay(Plain):
@@ -134,18 +31,6 @@ class Replay(Plain):
     output: int
     stashed: int = 0
     held: int = 0
-
-
-class Trace(Plain):
-    """Allocations (number, bytes) and releases (number, 0) in order.
-
-    plain: a forward pass that keeps nothing but its input. saving: one that keeps what backward
-    needs. backward: the backward pass; weight gradients have numbers below -10 and stay.
-    """
-
-    plain: tuple[tuple[int, int], ...]
-    saving: tuple[tuple[int, int], ...]
-    backward: tuple[tuple[int, int], ...]
 
 
 class Tape:
@@ -303,25 +188,21 @@ class Tape:
 
     def replay(self, output: Value) -> Replay:
         """Forward and backward of the whole recording, from ``output``'s gradient on."""
-        for operation in self._operations:
-            for storage in operation.saves:
-                storage.saves += 1
-        for storage in self._held:
-            storage.saves += 1
         output.storage.last = len(self._operations)
+        lifetimes = Lifetimes(self._operations, self._inputs, self._held)
         live: dict[int, Storage] = {}
-        forward = self._forward(live, output)
+        forward = lifetimes.forward(live)
         saved = tuple(
             sorted(
                 (Tensor(s.name, s.bytes, s.kind) for s in live.values() if s is not output.storage),
                 key=lambda tensor: -tensor.bytes,
             )
         )
-        if output.storage.saves:
+        if lifetimes.is_kept(output.storage):
             saved = (*saved, Tensor(output.storage.name, output.storage.bytes, "activations"))
         else:
             live.pop(id(output.storage), None)
-        backward, weights = self._backward(live, output)
+        backward, weights = lifetimes.backward(live, output)
         return Replay(
             forward=forward,
             backward=backward,
@@ -363,213 +244,5 @@ class Tape:
         return tuple(tensors)
 
     def trace(self, output: Value) -> Trace:
-        """The order of allocations and releases: forward alone, with saving, and backward.
-
-        Numbers name storages: 0 the input, 1 the output, -1 and -2 the gradients of the input and
-        of the output. Call before ``replay``, which uses the recording up.
-        """
-        numbers: dict[int, int] = {}
-        for index, value in enumerate(self._inputs):
-            numbers[id(value.storage)] = 0 if index == 0 else 2 + index
-        numbers[id(output.storage)] = 1
-        plain = self._events(output, numbers, saving=False)
-        saving = self._events(output, numbers, saving=True)
-        return Trace(tuple(plain), tuple(saving), tuple(self._backward_events(output, numbers)))
-
-    def _events(
-        self, output: Value, numbers: dict[int, int], *, saving: bool
-    ) -> list[tuple[int, int]]:
-        events: list[tuple[int, int]] = []
-        saved = {id(s) for operation in self._operations for s in operation.saves}
-        saved.update(id(storage) for storage in self._held)
-        outside = {id(value.storage) for value in self._inputs} | {id(output.storage)}
-        made: set[int] = set(outside - {id(output.storage)})
-        dying: dict[int, list[Storage]] = {}
-        seen: set[int] = set()
-        for operation in self._operations:
-            _die(dying, seen, operation.output.storage)
-            for storage in operation.saves:
-                _die(dying, seen, storage)
-        for index, operation in enumerate(self._operations):
-            for storage in (operation.output.storage, *operation.saves):
-                if id(storage) not in made and storage.last >= index:
-                    made.add(id(storage))
-                    events.append((_number(numbers, storage), storage.bytes))
-            if operation.scratch:
-                number = 1000000 + index
-                events.append((number, operation.scratch))
-                events.append((number, 0))
-            for storage in dying.get(index, ()):
-                if id(storage) in outside or (saving and id(storage) in saved):
-                    continue
-                events.append((_number(numbers, storage), 0))
-        return events
-
-    def _backward_events(self, output: Value, numbers: dict[int, int]) -> list[tuple[int, int]]:
-        events: list[tuple[int, int]] = []
-        saves: dict[int, int] = {}
-        for operation in self._operations:
-            for storage in operation.saves:
-                saves[id(storage)] = saves.get(id(storage), 0) + 1
-        owners: dict[int, int] = {}
-        gradients: dict[int, int] = {}
-        if output.grad:
-            gradients[id(output)] = -2
-            owners[-2] = 1
-        inputs = {id(value): value for value in self._inputs[:1]}
-        fresh = 2000000
-        for operation in reversed(self._operations):
-            result = operation.output
-            mine = gradients.pop(id(result), None)
-            if mine is None:
-                continue
-            spare: list[int] = []
-            for value in operation.inputs:
-                if not value.grad:
-                    continue
-                if operation.alias and value.bytes == result.bytes:
-                    if id(value) not in gradients:
-                        gradients[id(value)] = mine
-                        owners[mine] += 1
-                    continue
-                fresh += 1
-                number = fresh
-                if id(value) in gradients:
-                    spare.append(number)
-                else:
-                    gradients[id(value)] = number
-                    owners[number] = 1
-                events.append((number, value.bytes))
-            if operation.weight_bytes:
-                events.append((-10 - fresh, operation.weight_bytes))
-            if operation.backward_scratch:
-                fresh += 1
-                events.append((fresh, operation.backward_scratch))
-                events.append((fresh, 0))
-            owners[mine] -= 1
-            if owners[mine] == 0:
-                events.append((mine, 0))
-            events.extend((number, 0) for number in spare)
-            for storage in operation.saves:
-                saves[id(storage)] -= 1
-                if saves[id(storage)] == 0 and numbers.get(id(storage)) != 0:
-                    events.append((_number(numbers, storage), 0))
-        for identity in inputs:
-            last = gradients.get(identity)
-            if last is not None:
-                events = [(-1 if key == last else key, size) for key, size in events]
-        return events
-
-    def _forward(self, live: dict[int, Storage], output: Value) -> Moment:
-        current = 0
-        for value in self._inputs:
-            live[id(value.storage)] = value.storage
-            current += value.storage.bytes
-        peak = Best()
-        dying: dict[int, list[Storage]] = {}
-        seen: set[int] = set()
-        for value in self._inputs:
-            _die(dying, seen, value.storage)
-        for operation in self._operations:
-            _die(dying, seen, operation.output.storage)
-            for storage in operation.saves:
-                _die(dying, seen, storage)
-        for index, operation in enumerate(self._operations):
-            for storage in (operation.output.storage, *operation.saves):
-                if id(storage) not in live and storage.last >= index:
-                    live[id(storage)] = storage
-                    current += storage.bytes
-            if current + operation.scratch > peak.bytes:
-                peak.take(current, operation.scratch, operation.name, live)
-            for storage in dying.get(index, ()):
-                if storage.saves == 0 and id(storage) in live:
-                    del live[id(storage)]
-                    current -= storage.bytes
-        return peak.moment()
-
-    def _backward(self, live: dict[int, Storage], output: Value) -> tuple[Moment, int]:
-        current = sum(storage.bytes for storage in live.values())
-        weights = 0
-        peak = Best()
-        if output.grad:
-            gradient = Storage("gradient of the output", output.bytes, "activation gradients")
-            output.gradient = Gradient(gradient)
-            live[id(gradient)] = gradient
-            current += gradient.bytes
-        peak.take(current, 0, "start", live)
-        for operation in reversed(self._operations):
-            result = operation.output
-            if not result.grad or result.gradient is None:
-                continue
-            spare: list[Storage] = []
-            for value in operation.inputs:
-                if not value.grad:
-                    continue
-                if operation.alias and value.bytes == result.bytes:
-                    if value.gradient is None:
-                        value.gradient = result.gradient
-                        result.gradient.owners += 1
-                    continue
-                fresh = Storage(
-                    f"gradient of {value.storage.name}", value.bytes, "activation gradients"
-                )
-                live[id(fresh)] = fresh
-                current += fresh.bytes
-                if value.gradient is None:
-                    value.gradient = Gradient(fresh)
-                else:
-                    spare.append(fresh)
-            if operation.weight_bytes:
-                grad = Storage(f"gradient of {operation.name}", operation.weight_bytes, "gradients")
-                live[id(grad)] = grad
-                current += grad.bytes
-                weights += grad.bytes
-            if current + operation.backward_scratch > peak.bytes:
-                peak.take(current, operation.backward_scratch, operation.name, live)
-            result.gradient.owners -= 1
-            if result.gradient.owners == 0:
-                spare.append(result.gradient.storage)
-            result.gradient = None
-            for storage in operation.saves:
-                storage.saves -= 1
-                if storage.saves == 0:
-                    spare.append(storage)
-            for storage in spare:
-                if live.pop(id(storage), None) is not None:
-                    current -= storage.bytes
-        return peak.moment(), weights
-
-
-class Best:
-    """The fullest moment so far: its bytes and what lived then."""
-
-    __slots__ = ("bytes", "live", "operation", "scratch")
-
-    def __init__(self) -> None:
-        self.bytes = -1
-        self.scratch = 0
-        self.operation = ""
-        self.live: tuple[Storage, ...] = ()
-
-    def take(self, current: int, scratch: int, operation: str, live: dict[int, Storage]) -> None:
-        self.bytes = current + scratch
-        self.scratch = scratch
-        self.operation = operation
-        self.live = tuple(live.values())
-
-    def moment(self) -> Moment:
-        tensors = [Tensor(s.name, s.bytes, s.kind) for s in self.live]
-        if self.scratch:
-            tensors.append(Tensor(f"workspace of {self.operation}", self.scratch, "temporaries"))
-        tensors.sort(key=lambda tensor: -tensor.bytes)
-        return Moment(max(self.bytes, 0), self.operation, tuple(tensors))
-
-
-def _number(numbers: dict[int, int], storage: Storage) -> int:
-    return numbers.setdefault(id(storage), 10 + len(numbers))
-
-
-def _die(dying: dict[int, list[Storage]], seen: set[int], storage: Storage) -> None:
-    if id(storage) not in seen:
-        seen.add(id(storage))
-        dying.setdefault(storage.last, []).append(storage)
+        """The order of allocations and releases, as ``Lifetimes.trace`` says."""
+        return Lifetimes(self._operations, self._inputs, self._held).trace(output)

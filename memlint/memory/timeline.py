@@ -18,11 +18,12 @@ from memlint.memory.blocks import Work
 from memlint.memory.blocks import layer as record_layer
 from memlint.memory.checkpoints import find_architecture
 from memlint.memory.gpus import Gpu, find_gpu
+from memlint.memory.lifetimes import Tensor, Trace
 from memlint.memory.optimizers import Optimizer, find_optimizer, state_bytes
 from memlint.memory.reserving import Play, reserved_over_allocated
 from memlint.memory.settings import Settings, SettingsError, dtype_width, read_settings
 from memlint.memory.sharding import fullest_part, plan
-from memlint.memory.tape import Replay, Tape, Tensor, Trace
+from memlint.memory.tape import Replay, Tape
 from memlint.memory.weights import Holding, Stock
 from memlint.source.record import Plain
 
