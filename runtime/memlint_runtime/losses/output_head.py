@@ -74,7 +74,8 @@ def _check_linear(base: Any) -> None:
         base = base.original_module
     name = type(base).__name__
     weight = getattr(base, "weight", None)
-    if not isinstance(weight, Tensor) or weight.dim() != 2:
+    # Between calls ZeRO-3 leaves an empty tensor, with the whole one's shape beside it.
+    if not isinstance(weight, Tensor) or len(getattr(weight, "ds_shape", weight.shape)) != 2:
         raise ValueError(f"the output head is an nn.Linear or a LoRA layer around one, got {name}")
     wrapped = is_traceable_wrapper_subclass(weight) and not isinstance(weight, DTensor)
     if not weight.is_floating_point() or hasattr(weight, "quant_state") or wrapped:

@@ -341,6 +341,8 @@ def test_weights_that_exist_only_around_the_heads_call(fuse_first: bool) -> None
         return _FetchForBackward.apply(fetch, output)
 
     release.__module__ = "deepspeed.emulated"  # libraries that shard are known by their names
+    head.weight.ds_shape = whole.shape
+    head.weight.data = torch.empty(0)
     fused = fuse_causal_lm_loss(model) if fuse_first else None
     handles = [head.register_forward_pre_hook(fetch), head.register_forward_hook(release)]
     fused = fused or fuse_causal_lm_loss(model)
