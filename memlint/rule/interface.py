@@ -343,6 +343,10 @@ class Rule(Plain):
     on_request: bool = False
     only_to_fit: bool = False
 
+    def may_speak(self, packages: frozenset[str]) -> bool:
+        """Whether it may say something of a script that imports these packages."""
+        return all(packages.isdisjoint(skip.packages) for skip in self.skips)
+
     def findings(self, script: Script) -> Iterable[Finding]:
         """What the rule finds in ``script``; nothing in scripts that it skips."""
         if any(skip.holds(script) for skip in self.skips):

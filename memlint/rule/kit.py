@@ -76,20 +76,25 @@ def method_of(script: Script, node: ast.expr, method: str) -> str:
 class Skip(NamedTuple):
     """Scripts that a rule says nothing of, as data: ``Rule(skips=(UNSLOTH, OFF_CUDA))``.
 
-    words: completes "Silent where ..." on the rule's page.
+    words: completes "Silent where ..." on the rule's page. packages: a script that imports one of
+    them is one of these, so that nothing else of it need be read.
     """
 
     words: str
     holds: Callable[[Script], bool]
+    packages: frozenset[str] = frozenset()
 
 
-UNSLOTH = Skip("the script uses Unsloth", lambda script: script.uses_unsloth)
+_UNSLOTH = frozenset({"unsloth", "unsloth_zoo"})
+_TESTS = frozenset({"pytest", "unittest"})
+UNSLOTH = Skip("the script uses Unsloth", lambda script: script.uses_unsloth, _UNSLOTH)
 OFF_CUDA = Skip("it trains off CUDA (CPU, TPU, Apple, Gaudi)", lambda script: script.off_cuda)
 VISION = Skip("images go into the model", lambda script: script.uses_vision)
 DIFFUSION = Skip("it trains a diffusion model", lambda script: script.uses_diffusion)
 TESTS = Skip(
     "it is a test, whose models are small",
-    lambda script: script.imports_package("pytest", "unittest"),
+    lambda script: script.imports_package(*_TESTS),
+    _TESTS,
 )
 DEEPSPEED = Skip(
     "DeepSpeed is imported or configured",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _PLAIN = (AddDecorator, AddImport, InsertStatement, WrapStatements)
 
 Subject = TypeVar("Subject")
+Result = TypeVar("Result")
 OnError = Callable[["Rule", Exception], None]
 
 
@@ -93,7 +94,16 @@ def examine(
     violations: list[Violation] = []
     run: Mapping[str, Any] | None = None
     if chosen or woken:
-        script = _script(source, api, options)
+        from memlint.script import build_script, packages_at_top, parse_script
+
+        read, launched = _launched(source, options)
+        tree = _quietly(lambda: parse_script(read))
+        packages = packages_at_top(tree)
+        chosen = [rule for rule in chosen if rule.may_speak(packages)]
+    if chosen or woken:
+        script = _quietly(
+            lambda: build_script(read, api, options.get("project"), launched=launched, tree=tree)
+        )
         violations, run = _found_in_run(script, chosen, woken, pricing, on_error)
         script.forget()
     violations = _settled(violations, source, rules, api, options)
@@ -127,21 +137,23 @@ def is_unrequested(rule: Rule, by_code: frozenset[str] | None) -> bool:
     return rule.on_request and by_code is not None and rule.code not in by_code
 
 
-def _script(source: Source, api: Api, options: Options) -> Script:
-    """The model of a script, with what its project's launch commands give to it."""
-    from memlint.script import build_script
-
-    command_line, project = options.get("command_line"), options.get("project")
-    launched = options.get("launched", False)
+def _launched(source: Source, options: Options) -> tuple[Source, bool]:
+    """A script with what its project's launch commands give to it, and whether they do."""
+    command_line = options.get("command_line")
     if command_line is not None and command_line.text:
         from memlint.run.command_lines import appended
 
-        source, launched = appended(source, command_line.text), True
+        return appended(source, command_line.text), True
+    return source, options.get("launched", False)
+
+
+def _quietly(work: Callable[[], Result]) -> Result:
+    """What ``work`` returns: invalid escapes and the like in the user's code are not ours to
+    report."""
     with warnings.catch_warnings():
-        # Invalid escapes and the like in the user's code are not ours to report.
         warnings.simplefilter("ignore", SyntaxWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
-        return build_script(source, api, project, launched=launched)
+        return work()
 
 
 def _settled(

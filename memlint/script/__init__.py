@@ -15,7 +15,7 @@ from memlint.script.lengths import Effect, Lengths
 from memlint.script.loop_models import LoopModel
 from memlint.script.loops import Loop
 from memlint.script.losses import LossForm, TokenLoss
-from memlint.script.model import Script, build_script
+from memlint.script.model import Script, build_script, parse_script
 from memlint.script.operations import MEASURES
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
 from memlint.script.passes import Forward
@@ -26,6 +26,7 @@ from memlint.script.steps import Held, Step
 from memlint.script.tensors import Output, Positions, Role, Tensor, Width
 from memlint.script.tokenization import Tokenization
 from memlint.script.trained import Trained
+from memlint.script.tree import packages_at_top
 from memlint.script.values import Function, How, Object, Origin, Symbol
 
 __all__ = [
@@ -80,4 +81,6 @@ __all__ = [
     "Trainer",
     "Width",
     "build_script",
+    "packages_at_top",
+    "parse_script",
 ]

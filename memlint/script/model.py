@@ -407,13 +407,8 @@ class Script(Tree):
     compiles_one_shape = cached_property(compiles_one_shape)
 
 
-def build_script(
-    source: Source, api: Api, project: Project | None = None, *, launched: bool = False
-) -> Script:
-    """Read a script; with ``project``, what it calls of the files around it as well.
-
-    launched: the text ends with an assignment of the dict that a launch command gives to the
-    script (``memlint.script.command_line``).
+def parse_script(source: Source) -> ast.Module:
+    """The syntax tree of a script.
 
     Raises SyntaxError as ``ast.parse`` does, and RecursionError where it is nested too deeply.
     """
@@ -425,6 +420,25 @@ def build_script(
         dont_inherit=True,
     )
     assert isinstance(tree, ast.Module)
+    return tree
+
+
+def build_script(
+    source: Source,
+    api: Api,
+    project: Project | None = None,
+    *,
+    launched: bool = False,
+    tree: ast.Module | None = None,
+) -> Script:
+    """Read a script; with ``project``, what it calls of the files around it as well.
+
+    launched: the text ends with an assignment of the dict that a launch command gives to the
+    script (``memlint.script.command_line``). tree: that of the script, where it is parsed already.
+
+    Raises as ``parse_script`` does.
+    """
+    tree = parse_script(source) if tree is None else tree
     command_line: CommandLine | None = None
     if launched:
         given = tree.body[-1]

@@ -57,6 +57,23 @@ def walk(roots: Iterable[ast.AST]) -> list[ast.AST]:
     return nodes
 
 
+def packages_at_top(module: ast.Module) -> frozenset[str]:
+    """The packages that a module certainly imports, whatever it does: those of the imports that
+    only imports and texts go before."""
+    found: set[str] = set()
+    for statement in module.body:
+        match statement:
+            case ast.Import(names=names):
+                found.update(alias.name.partition(".")[0] for alias in names)
+            case ast.ImportFrom(module=str(name), level=0):
+                found.add(name.partition(".")[0])
+            case ast.ImportFrom() | ast.Expr(value=ast.Constant()):
+                pass
+            case _:
+                break
+    return frozenset(found)
+
+
 class Tree:
     """A module and its source."""
 
