@@ -5,48 +5,76 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from memlint.memory.architecture import Architecture, Layer
 from memlint.memory.families import ConfigError, read_config
 from memlint.memory.settings import SettingsError
+from memlint.source.patterns import lazy_pattern
 
-_TAIL = re.compile(
+_TAIL = lazy_pattern(
     r"[-_.](?:unsloth-bnb-4bit|bnb-4bit|bnb-8bit|gptq(?:-int[48]|-4bit|-8bit)?|int[48]|awq"
     r"|gguf|fp8|bf16|4bit|8bit|instruct|chat|base|it|hf|pt)$",
     re.IGNORECASE,
 )
 
 
+Row = dict[str, Any]
+
+
 @cache
-def _table() -> dict[str, dict[str, Any]]:
-    """Plain names (no organization, no punctuation) to rows."""
-    text = (Path(__file__).parent / "data" / "models.json").read_text(encoding="utf-8")
-    table: dict[str, dict[str, Any]] = {}
-    rows = json.loads(text)["models"]
-    # Without dots 1.3b is 13b: a name that has none comes first.
-    named = [(name, row) for row in rows for name in (row["name"], *row["aliases"])]
-    for name, row in sorted(named, key=lambda pair: "." in pair[0]):
-        table.setdefault(plain_name(name), row)
+def _named() -> list[tuple[str, Row]]:
+    """The table's rows, each with all its names."""
+    path = os.path.join(os.path.dirname(__file__), "data", "models.json")
+    with open(path, encoding="utf-8") as file:
+        rows = json.load(file)["models"]
+    return [(name, row) for row in rows for name in (row["name"], *row["aliases"])]
+
+
+def _first(named: Iterable[tuple[str, Row]]) -> dict[str, Row]:
+    table: dict[str, Row] = {}
     for name, row in named:
-        table.setdefault(_last(name), row)
-    for row in rows:
-        for name in (row["name"], *row["aliases"]):
-            table.setdefault(plain_name(_strip(name)), row)
+        table.setdefault(name, row)
     return table
+
+
+@cache
+def _by_plain_name() -> dict[str, Row]:
+    # Without dots 1.3b is 13b: a name that has none comes first.
+    named = sorted(_named(), key=lambda pair: "." in pair[0])
+    return _first((plain_name(name), row) for name, row in named)
+
+
+@cache
+def _by_last_name() -> dict[str, Row]:
+    return _first((_last(name), row) for name, row in _named())
+
+
+@cache
+def _by_stripped_name() -> dict[str, Row]:
+    return _first((plain_name(_strip(name)), row) for name, row in _named())
+
+
+def _row(name: str) -> Row | None:
+    """The row of a name without organization and case, or without punctuation as well."""
+    is_plain = name.isalnum()
+    return (
+        (_by_plain_name().get(name) if is_plain else None)
+        or _by_last_name().get(name)
+        or (_by_stripped_name().get(name) if is_plain else None)
+    )
 
 
 def table_configs() -> dict[str, Mapping[str, Any]]:
     """The table's hub names and their configurations."""
-    return {row["name"]: row["config"] for row in _table().values()}
+    return {row["name"]: row["config"] for _, row in _named()}
 
 
 def plain_name(name: str) -> str:
     """A hub name without organization, case and punctuation."""
-    return "".join(character for character in _last(name) if character.isalnum())
+    return "".join(filter(str.isalnum, _last(name)))
 
 
 def _last(name: str) -> str:
@@ -78,7 +106,7 @@ def find_architecture(model: str | Mapping[str, Any]) -> Architecture:
     try:
         return _read(find_config(model), model)
     except KeyError:
-        table = _table()
+        table = {**_by_stripped_name(), **_by_last_name(), **_by_plain_name()}
     import difflib
 
     near = difflib.get_close_matches(plain_name(_strip(model)), table, 3, 0.6)
@@ -96,9 +124,8 @@ def find_config(model: str) -> Mapping[str, Any]:
     Raises:
         KeyError: the table has no such name.
     """
-    table = _table()
     for name in _candidates(model):
-        row = table.get(_last(name)) or table.get(plain_name(name))
+        row = _row(_last(name)) or _row(plain_name(name))
         if row is not None:
             config: Mapping[str, Any] = row["config"]
             return config
@@ -134,20 +161,18 @@ def _sound(layer: Layer) -> bool:
 
 def _local(model: str) -> Mapping[str, Any] | None:
     """A ``config.json`` at a path, in a folder, or in the local hub cache."""
-    path = Path(model)
-    places = [path] if path.suffix == ".json" else [path / "config.json"]
-    if "/" in model and not path.exists():
-        home = os.environ.get("HF_HOME")
-        root = Path(
-            os.environ.get("HF_HUB_CACHE")
-            or (Path(home) / "hub" if home else Path.home() / ".cache" / "huggingface" / "hub")
-        )
-        folder = root / f"models--{model.replace('/', '--')}" / "snapshots"
-        if folder.is_dir():
-            places.extend(sorted(folder.glob("*/config.json")))
+    places = [model if model.endswith(".json") else os.path.join(model, "config.json")]
+    if "/" in model and not os.path.exists(model):
+        home = os.environ.get("HF_HOME") or os.path.expanduser("~/.cache/huggingface")
+        root = os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")
+        folder = os.path.join(root, f"models--{model.replace('/', '--')}", "snapshots")
+        if os.path.isdir(folder):
+            snapshots = sorted(os.listdir(folder))
+            places += [os.path.join(folder, each, "config.json") for each in snapshots]
     for place in places:
         try:
-            text = place.read_text(encoding="utf-8")
+            with open(place, encoding="utf-8") as file:
+                text = file.read()
         except (OSError, ValueError):
             continue
         try:

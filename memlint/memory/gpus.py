@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from memlint.memory.settings import SettingsError
@@ -25,9 +25,11 @@ class Gpu(Plain):
 
 @cache
 def _table() -> dict[str, Gpu]:
-    text = (Path(__file__).parent / "data" / "gpus.json").read_text(encoding="utf-8")
+    path = os.path.join(os.path.dirname(__file__), "data", "gpus.json")
+    with open(path, encoding="utf-8") as file:
+        rows = json.load(file)["gpus"]
     table: dict[str, Gpu] = {}
-    for row in json.loads(text)["gpus"]:
+    for row in rows:
         gpu = Gpu(
             row["name"], row["mib"] * 2**20, row["context_mib"] * 2**20, bool(row.get("hopper"))
         )

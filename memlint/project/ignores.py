@@ -14,10 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 _MAGIC = frozenset("*?[\\")
-_STARS = re.compile(r"\*+")
+_STARS = lazy_pattern(r"\*+")
 
 
 class _Pattern(NamedTuple):

@@ -20,14 +20,15 @@ from memlint.api.tables import PACKAGES
 from memlint.api.versions import is_specifier, is_version, parse_version
 from memlint.project.requirements import installs, known, requirement
 from memlint.source.bounded import read_regular_text
+from memlint.source.patterns import lazy_pattern
 
 # A lock file of a large project has some two megabytes; anything far above is not one.
 _LARGEST_BYTES = 16_000_000
 # A folder that many projects keep instead of one file.
 REQUIREMENTS = "requirements"
 # ``ARG TRL_VERSION=0.12.2`` and its use.
-_VARIABLE = re.compile(r"[ \t]*(?:ARG|ENV)[ \t]+(\w{1,80})[ \t]*=[ \t]*[\"']?(\d[\w.]{0,40})")
-_USE = re.compile(r"\$\{?(\w{1,80})(?::-[\w.]*)?\}?")
+_VARIABLE = lazy_pattern(r"[ \t]*(?:ARG|ENV)[ \t]+(\w{1,80})[ \t]*=[ \t]*[\"']?(\d[\w.]{0,40})")
+_USE = lazy_pattern(r"\$\{?(\w{1,80})(?::-[\w.]*)?\}?")
 _LONGEST_LINE = 50_000
 # Files that one requirements file may include, at any depth.
 _MOST_INCLUDED = 50
@@ -35,20 +36,20 @@ _MOST_INCLUDED = 50
 _MOST_STRINGS = 2000
 
 _ANY_NAME = rf"(?P<name>{'|'.join(PACKAGES)}|pytorch)"
-_ANY = re.compile(_ANY_NAME, re.IGNORECASE)
-_LOCK_LINE = re.compile(r"(name|version)[ \t]*=[ \t]*[\"']([^\"']+)[\"']")
-_PIPENV = re.compile(
+_ANY = lazy_pattern(_ANY_NAME, re.IGNORECASE)
+_LOCK_LINE = lazy_pattern(r"(name|version)[ \t]*=[ \t]*[\"']([^\"']+)[\"']")
+_PIPENV = lazy_pattern(
     rf"[\"']{_ANY_NAME}[\"']\s*:\s*\{{[^{{}}]*?[\"']version[\"']\s*:\s*[\"']==(?P<version>[^\"']+)"
 )
-_INCLUDED = re.compile(r"(?:-r|--requirement|-c|--constraint)[ =]*([^\s#]+)")
-_QUOTED = re.compile(r"\"([^\"]*)\"|'([^']*)'")
-_CONDA = re.compile(
+_INCLUDED = lazy_pattern(r"(?:-r|--requirement|-c|--constraint)[ =]*([^\s#]+)")
+_QUOTED = lazy_pattern(r"\"([^\"]*)\"|'([^']*)'")
+_CONDA = lazy_pattern(
     rf"(?i)(?:[\w./-]{{1,100}}::)?{_ANY_NAME}(?![\w.-])[ \t]*(?P<specifier>[=<>~!][^#\"']*)"
 )
-_SECTION = re.compile(r"\[([^\[\]]+)\][ \t]*(?:#.*)?")
-_KEY = re.compile(rf"(?i)[\"']?{_ANY_NAME}[\"']?[ \t]*=[ \t]*(?P<value>.*)")
-_INNER = re.compile(r"\b(version|tag|ref|rev|branch)[ \t]*=[ \t]*[\"']([^\"']+)[\"']")
-_BASE_IMAGE = re.compile(
+_SECTION = lazy_pattern(r"\[([^\[\]]+)\][ \t]*(?:#.*)?")
+_KEY = lazy_pattern(rf"(?i)[\"']?{_ANY_NAME}[\"']?[ \t]*=[ \t]*(?P<value>.*)")
+_INNER = lazy_pattern(r"\b(version|tag|ref|rev|branch)[ \t]*=[ \t]*[\"']([^\"']+)[\"']")
+_BASE_IMAGE = lazy_pattern(
     r"(?i)FROM[ \t]+(?:\S*/)?(?P<image>pytorch|transformers-pytorch-gpu):(?P<version>\d+(?:\.\d+)+)"
 )
 

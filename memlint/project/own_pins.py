@@ -6,12 +6,12 @@ or a script runs with what its first lines installed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from memlint.project.manifests import declared_in_strings
 from memlint.project.requirements import installs
+from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from memlint.source import Source
@@ -41,8 +41,8 @@ def _started_commands(text: str) -> Iterator[str]:
 
 
 # At the beginning of a line, so that no comment counts.
-_STARTS = re.compile(r"(?m)^[ \t]{0,40}(?:os\.system|subprocess\.\w{1,20})\(")
-_STRING = re.compile(r"\"([^\"\n]*)\"|'([^'\n]*)'")
+_STARTS = lazy_pattern(r"(?m)^[ \t]{0,40}(?:os\.system|subprocess\.\w{1,20})\(")
+_STRING = lazy_pattern(r"\"([^\"\n]*)\"|'([^'\n]*)'")
 _LONGEST_CALL = 2000
 
 

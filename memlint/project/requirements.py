@@ -13,26 +13,29 @@ from collections.abc import Iterable, Iterator
 
 from memlint.api.tables import PACKAGES
 from memlint.api.versions import is_specifier, is_version
+from memlint.source.patterns import lazy_pattern
 
 # A longer line is no requirement; hashes stand behind the version.
 _LONGEST = 2000
 _LONGEST_COMMAND = 50_000
 
 _NAMES = rf"{'|'.join(PACKAGES)}|pytorch"
-_SIGNS = re.compile(r"[=<>~!@/-]")
-_NAMED = re.compile(
+_SIGNS = lazy_pattern(r"[=<>~!@/-]")
+_NAMED = lazy_pattern(
     rf"(?i)[ \t]*(?P<name>{_NAMES})(?![\w.-])[ \t]*(?:\[[^\]]*\])?[ \t]*"
     r"(?:\(?[ \t]*(?P<specifier>(?:===|==|~=|!=|<=|>=|<|>)[^;#\"'\\)@]*)|@[ \t]*(?P<url>\S+))"
 )
-_REPOSITORY = re.compile(
+_REPOSITORY = lazy_pattern(
     rf"(?i)[/:]({_NAMES})(?:\.git)?(?:@|/archive/(?:refs/tags/)?|/tree/)(?P<tag>[^\s#&/]+)"
 )
-_EGG = re.compile(rf"(?i)[#&]egg=({_NAMES})(?![\w.-])")
-_WHEEL = re.compile(rf"(?i)(?:^|[/=])({_NAMES})-(?P<version>\d[^-/\s]*)(?:-[^/\s]*\.whl|\.tar\.gz)")
-_TAG = re.compile(r"v?(\d{1,5}\.\d{1,5}(?:\.\d{1,5})?)")
-_COMMAND = re.compile(r"\b(?:pip3?|pip3?\.\d+|conda|mamba|micromamba|poetry|uv|pdm)\b")
-_VERB = re.compile(r"\s(?:install|add)\s")
-_WORD = re.compile(r"\"([^\"]*)\"|'([^']*)'|([^\s\"';&|]+)|([;&|])")
+_EGG = lazy_pattern(rf"(?i)[#&]egg=({_NAMES})(?![\w.-])")
+_WHEEL = lazy_pattern(
+    rf"(?i)(?:^|[/=])({_NAMES})-(?P<version>\d[^-/\s]*)(?:-[^/\s]*\.whl|\.tar\.gz)"
+)
+_TAG = lazy_pattern(r"v?(\d{1,5}\.\d{1,5}(?:\.\d{1,5})?)")
+_COMMAND = lazy_pattern(r"\b(?:pip3?|pip3?\.\d+|conda|mamba|micromamba|poetry|uv|pdm)\b")
+_VERB = lazy_pattern(r"\s(?:install|add)\s")
+_WORD = lazy_pattern(r"\"([^\"]*)\"|'([^']*)'|([^\s\"';&|]+)|([;&|])")
 
 
 def requirement(text: str) -> tuple[str, str] | None:

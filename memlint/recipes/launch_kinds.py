@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import posixpath
-import re
+
+from memlint.source.patterns import lazy_pattern
 
 PROGRAMS = (
     r"\b(?:python[\d.]*|torchrun|accelerate|deepspeed|trl|tune|llamafactory-cli|lmf|axolotl)\b"
 )
-STARTS = re.compile(PROGRAMS)
-_LAUNCHES = re.compile(PROGRAMS.encode())
+STARTS = lazy_pattern(PROGRAMS)
+_LAUNCHES = lazy_pattern(PROGRAMS.encode())
 _SUFFIXES = {
     ".sh": "shell",
     ".bash": "shell",
@@ -21,7 +22,7 @@ _SUFFIXES = {
     ".dockerfile": "dockerfile",
     ".ipynb": "notebook",
 }
-_NAMES = re.compile(
+_NAMES = lazy_pattern(
     r"(?P<makefile>(?:gnu)?makefile)|(?P<justfile>\.?justfile)"
     r"|(?P<dockerfile>(?:dockerfile|containerfile)(?:\..*)?)"
 )

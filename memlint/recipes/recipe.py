@@ -7,7 +7,6 @@ unknown: never a fault and never overwritten.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -24,13 +23,14 @@ from memlint.recipes.document import (
 )
 from memlint.recipes.kinds import Kind, kind_of
 from memlint.source import Source, Span
+from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
-_INTERPOLATED = re.compile(r"\$\{|\{\{")
+_INTERPOLATED = lazy_pattern(r"\$\{|\{\{")
 
 
 # How people call checkpoints whose weights are quantized already.
-_QUANTIZED = re.compile(
+_QUANTIZED = lazy_pattern(
     r"(?i)(?<![a-z])(awq|gptq|aqlm|eetq|hqq|bnb|nvfp4|mxfp4|fp8|int[48]|w[48]a\d+|[248]bit|q[48])(?![a-z])"
 )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache
-from pathlib import Path
 
 from memlint.api.refusals import Refusal
 from memlint.api.signatures import History
@@ -381,4 +381,5 @@ class Rule(Plain):
 
 @cache
 def _page_beside(module: str) -> Page:
-    return read_page(Path(sys.modules[module].__file__ or module).with_suffix(".md"))
+    path = sys.modules[module].__file__ or module
+    return read_page(f"{os.path.splitext(path)[0]}.md")

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from memlint.source.patterns import lazy_pattern
 from memlint.source.record import Plain
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 WHY = "Why it matters"
 FIX = "What the fix does"
 SOURCES = "Sources"
-_HEADING = re.compile(r"(?m)^## (?P<title>.+)$")
-_EXAMPLE = re.compile(r"(?:Example|Also)(?:: (?P<title>.+))?")
-_CODE = re.compile(r"(?ms)^```python\n(?P<code>.*?)^```$")
-_FOR = re.compile(r"(?m)^For (?P<target>[^\n]+):$")
-_COUNT = re.compile(r"(?m)^(?P<count>\d+) findings\.$")
+_HEADING = lazy_pattern(r"(?m)^## (?P<title>.+)$")
+_EXAMPLE = lazy_pattern(r"(?:Example|Also)(?:: (?P<title>.+))?")
+_CODE = lazy_pattern(r"(?ms)^```python\n(?P<code>.*?)^```$")
+_FOR = lazy_pattern(r"(?m)^For (?P<target>[^\n]+):$")
+_COUNT = lazy_pattern(r"(?m)^(?P<count>\d+) findings\.$")
 
 
 class Example(Plain):
@@ -51,10 +55,11 @@ class Page(Plain):
     references: tuple[str, ...] = ()
 
 
-def read_page(path: Path) -> Page:
+def read_page(path: Path | str) -> Page:
     """The page in a file. Raises ValueError where it is missing or lacks a section."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
     except OSError as error:
         raise ValueError(f"a rule's page is expected at {path}: {error}") from None
     try:

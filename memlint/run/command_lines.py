@@ -6,7 +6,6 @@ The settings are a dict that stands behind the script's text (``memlint.script.c
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 
 from memlint.recipes.launch import Command, Flag, kind_of, read_commands
@@ -17,10 +16,11 @@ from memlint.source import Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
+from memlint.source.patterns import lazy_pattern
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 
-PARSERS = re.compile(rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser")
+PARSERS = lazy_pattern(rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser")
 MAX_BYTES = 300_000
 LEAD = "\n_memlint_command_line = "
 _MAX_COMMANDS = 40

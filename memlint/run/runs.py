@@ -12,7 +12,6 @@ size and depth are bounded.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 
 from memlint.recipes.document import DocumentError
@@ -24,12 +23,13 @@ from memlint.run.around import Around
 from memlint.source import Source
 from memlint.source.bounded import read_regular_text
 from memlint.source.digests import digest_of
+from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 _MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "uv.lock")
 _SKIPPED = frozenset({"node_modules", "site-packages", "venv", "build", "dist", "__pycache__"})
 _MAX_FOLDERS, _MAX_FILES, _MAX_DEPTH, _MAX_BYTES = 600, 200, 6, 256 << 10
-_TRAINER = re.compile(r"\b((?:SFT|DPO|GRPO|KTO|ORPO|CPO|Reward|RLOO)Trainer)\s*\(")
+_TRAINER = lazy_pattern(r"\b((?:SFT|DPO|GRPO|KTO|ORPO|CPO|Reward|RLOO)Trainer)\s*\(")
 _ZERO_3 = '{"zero_optimization": {"stage": 3}}'
 
 

@@ -18,8 +18,9 @@ from memlint.recipes.files import is_recipe_file
 from memlint.rule.findings import Applicability, Fix, Level, Violation
 from memlint.rule.registry import UNUSED_NAME, UNUSED_SUPPRESSION, check_specifiers, matches
 from memlint.source import Source, Span
+from memlint.source.patterns import lazy_pattern
 
-_COMMENT = re.compile(
+_COMMENT = lazy_pattern(
     r"#\s*memlint:\s*(?P<kind>ignore-file|ignore)\b"
     r"(?P<codes>\s*\[[^\]]{0,1000}\]|[ \t]*[:=]?[ \t]*MEM\d+(?:[ \t]*,?[ \t]*MEM\d+)*)?",
     re.IGNORECASE,

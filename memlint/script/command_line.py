@@ -12,12 +12,13 @@ import re
 from collections.abc import Callable, Iterable
 
 from memlint.script.values import UNKNOWN, Constant, Origin, Value
+from memlint.source.patterns import lazy_pattern
 
 _TRUE = frozenset({"true", "yes", "t", "y", "1"})
 _FALSE = frozenset({"false", "no", "f", "n", "0"})
-_INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_TEXT = re.compile(r"[\w./ :+-]*", re.ASCII)
+_INTEGER = lazy_pattern(r"[+-]?\d{1,18}", re.ASCII)
+_NUMBER = lazy_pattern(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_TEXT = lazy_pattern(r"[\w./ :+-]*", re.ASCII)
 
 
 class CommandLine:

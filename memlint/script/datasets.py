@@ -8,7 +8,6 @@ where a function is out of sight, or calls one that is, the effect is unknown.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -34,6 +33,7 @@ from memlint.script.values import (
     options,
 )
 from memlint.source import Span
+from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -364,7 +364,7 @@ def datasets_of(script: Script) -> tuple[Dataset, ...]:
 
 # -- limits elsewhere ------------------------------------------------------------------------------
 
-_SHORTENS = re.compile("trunc|group|chunk|pack|crop")
+_SHORTENS = lazy_pattern("trunc|group|chunk|pack|crop")
 
 
 def may_shorten_rows(script: Script) -> bool:

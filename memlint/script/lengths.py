@@ -7,7 +7,6 @@ function out of sight is called, the effect is unknown.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from memlint.script.invocations import Record
 from memlint.script.tokenization import FunctionNode, is_tokenizer_call
 from memlint.script.tree import walk
 from memlint.script.values import Function, options
+from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _KNOWN_PACKAGES = frozenset(
     }
 )
 # What such a function is called for.
-_BLOCKS = re.compile("group|chunk|pack|block|concat_text")
+_BLOCKS = lazy_pattern("group|chunk|pack|block|concat_text")
 _LENGTH_WORDS = ("ids", "input", "token", "label", "mask", "text_chunk", "seq")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from memlint.script.operations import MEASURES
 from memlint.script.tensors import Positions, Role, Tensor, Use, Width
 from memlint.script.values import Constant, Object, Value, options
+from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from memlint.script.forwards import ForwardRun
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from memlint.script.passes import Forward
 
 # Of slices as they are written, without spaces: ``logits[:, -1]``, ``[:, :-1]``, ``[:, start:]``.
-_LAST = re.compile(r"[^,]+,-1:?(,.*)?")
-_SHIFTED = re.compile(r"(:|\.\.\.),:-1(,:)?")
-_ROW = re.compile(r"\d+")
-_TAIL = re.compile(r"(:|\.\.\.),(?P<start>[^:,]*[A-Za-z_][^:,]*):[^,]*(,.*)?")
+_LAST = lazy_pattern(r"[^,]+,-1:?(,.*)?")
+_SHIFTED = lazy_pattern(r"(:|\.\.\.),:-1(,:)?")
+_ROW = lazy_pattern(r"\d+")
+_TAIL = lazy_pattern(r"(:|\.\.\.),(?P<start>[^:,]*[A-Za-z_][^:,]*):[^,]*(,.*)?")
 
 # Operations that work on each position by itself, and keep their order.
 _BY_POSITION = frozenset(

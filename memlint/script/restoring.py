@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
 from memlint.script.values import Constant, Object, options
+from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
@@ -30,10 +30,10 @@ class Fate(StrEnum):
 
 _RESTORES = frozenset({"load_state_dict", "load_model_state_dict", "set_peft_model_state_dict"})
 # Averages of weights, which may take what they are given as it is.
-_AVERAGES = re.compile(r"(?i)ema|average|avg|shadow|swa|replay|buffer")
+_AVERAGES = lazy_pattern(r"(?i)ema|average|avg|shadow|swa|replay|buffer")
 # Items of a checkpoint that are on no device, and those that may be tensors of a number.
-_WORDS = re.compile(r"epoch|step|iter|config|args|seed|rng|version|name|vocab")
-_NUMBERS = re.compile(r"loss|best|acc|score|metric|history|lr$")
+_WORDS = lazy_pattern(r"epoch|step|iter|config|args|seed|rng|version|name|vocab")
+_NUMBERS = lazy_pattern(r"loss|best|acc|score|metric|history|lr$")
 _LOOKS = ("len", "print", "isinstance", "list", "sorted", "type")
 # A chain of names longer than this is not followed.
 _DEPTH = 4

@@ -12,6 +12,7 @@ from memlint.script.calls import Call
 from memlint.script.purpose import Purpose, callee_of, purpose_of
 from memlint.script.tree import walk
 from memlint.script.values import Object
+from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
@@ -30,9 +31,9 @@ _MAKES_ONE = (
 _MAPS = frozenset({"map", "with_transform", "set_transform"})
 _COLLATORS = frozenset({"collate_fn", "data_collator"})
 _SHOWS = frozenset({"print", "pprint", "len", "display", "keys", "type"})
-_HELD_OUT = re.compile("test|eval|valid|dev(?!ice)|infer|predict|bench", re.IGNORECASE)
+_HELD_OUT = lazy_pattern("test|eval|valid|dev(?!ice)|infer|predict|bench", re.IGNORECASE)
 # Checkpoints whose tokenizers know no limit, or the model's whole context (131,072 for Qwen3).
-_LONG_CONTEXT = re.compile("(?<!tiny)llama|qwen|mistral|mixtral|gemma|deepseek", re.IGNORECASE)
+_LONG_CONTEXT = lazy_pattern("(?<!tiny)llama|qwen|mistral|mixtral|gemma|deepseek", re.IGNORECASE)
 _SHORTENING = ("truncated", "cut into blocks", "filtered by length", "unknown")
 _TENSORS = frozenset({"clone", "squeeze", "shape", "size", "tolist", "flatten"})
 

@@ -95,9 +95,9 @@ class Tree:
         """Whether one of ``words`` stands anywhere in the file: answered without a walk."""
         return any(word.encode() in self.source.data for word in words)
 
-    def matches(self, pattern: re.Pattern[str]) -> bool:
+    def matches(self, pattern: str) -> bool:
         """Whether a pattern is found anywhere in the file, comments included."""
-        return pattern.search(self.source.text) is not None
+        return re.search(pattern, self.source.text) is not None
 
     def text(self, node: ast.AST) -> str:
         """The source of a node, as it is written; of another file's, as Python would write it."""

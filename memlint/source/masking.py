@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import re
 
+from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 # Cell magics whose body is Python that runs in the notebook's own namespace.
 _PYTHON_CELL_MAGICS = frozenset(
     {"capture", "debug", "heat", "lprun", "memit", "mprun", "prun", "time", "timeit", "wandb"}
 )
-_CELL_MAGIC = re.compile(r"\s*%%\s*(\w+)")
-_LINE_MAGIC = re.compile(r"[%!]|\?{1,2}\w")
+_CELL_MAGIC = lazy_pattern(r"\s*%%\s*(\w+)")
+_LINE_MAGIC = lazy_pattern(r"[%!]|\?{1,2}\w")
 # The target is all up to the first ``=``: no character is tried twice.
-_ASSIGNED = re.compile(r"(?P<target>[A-Za-z_][\w\s,.\[\]'\"]*+)=\s*+(?:!|%[A-Za-z])")
-_HELP = re.compile(r"[%\w.*]++\?{1,2}+\s*+$")
-_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_ASSIGNED = lazy_pattern(r"(?P<target>[A-Za-z_][\w\s,.\[\]'\"]*+)=\s*+(?:!|%[A-Za-z])")
+_HELP = lazy_pattern(r"[%\w.*]++\?{1,2}+\s*+$")
+_LINES = lazy_pattern(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 # One lexeme of a line that matters for whether the next line begins a statement.
-_LEXEME = re.compile(
+_LEXEME = lazy_pattern(
     r"""(?P<comment>\#[^\r\n]*)
     |(?P<long>[A-Za-z]{0,2}(?:\"\"\"|'''))
     |(?P<short>\"(?:\\.|[^\"\\\r\n])*\"?|'(?:\\.|[^'\\\r\n])*'?)

@@ -21,12 +21,13 @@ from typing import Any
 
 from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.masking import Masks, mask, unmask
+from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 from memlint.source.text import Cell, Source, Span
 
 _BOM = b"\xef\xbb\xbf"
 _JSON = json.JSONDecoder()
-_BETWEEN = re.compile(r"[ \t\n\r,:]*")
+_BETWEEN = lazy_pattern(r"[ \t\n\r,:]*")
 
 
 class _CodeCell(NamedTuple):

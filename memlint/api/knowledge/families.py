@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 
@@ -38,7 +39,7 @@ def family(checkpoint: str) -> Family:
 
 
 # Images or sounds go in: another class, another loss, or a head of its own.
-_OTHER_INPUT = re.compile(r"vision|multimodal|omni|audio|speech|vlm|pixtral|(^|[-_.])vl($|[-_.])")
+_OTHER_INPUT = lazy_pattern(r"vision|multimodal|omni|audio|speech|vlm|pixtral|(^|[-_.])vl($|[-_.])")
 
 # Families whose layers are attention that transformers dispatches, with sinks or without. Newer
 # members of some are other classes: Llama 4, Gemma 3 from 4B up, Qwen3.5, Mistral Small 3.1.
@@ -48,8 +49,8 @@ _PLAIN_ATTENTION = (
     r"|^phi-?(3|3\.5|4)($|-(?!moe))|^smollm[23]?-|^smollm3|^olmo-2-"
     r"|^gemma-\d+b|^gemma-(1\.1|2)-|^gemma-3-(270m|1b)|^deepseek-r1-distill-|^gpt-oss-"
 )
-_ATTENTION = re.compile(_PLAIN_ATTENTION)
-_PLAIN_LOSS = re.compile(
+_ATTENTION = lazy_pattern(_PLAIN_ATTENTION)
+_PLAIN_LOSS = lazy_pattern(
     _PLAIN_ATTENTION + r"|^qwen1\.5-|^phi-?[12]|^pythia-|^gpt-?neox|^starcoder2-|^olmo-[17]b"
     r"|^(distil)?gpt2|^opt-\d|^bloom|^granite-3\.\d-"
 )
@@ -69,6 +70,6 @@ _REFUSED = (
     ),
 )
 
-_EXPERTS = re.compile(
+_EXPERTS = lazy_pattern(
     r"\dx\d+b|mixtral|-a\d+(\.\d+)?b|moe|gpt-oss|deepseek-v[2-4]|dbrx|qwen3-next|llama-?4"
 )

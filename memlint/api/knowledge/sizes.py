@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 
+from memlint.source.patterns import lazy_pattern
+
 # ``7b``, ``1.5b``, ``1_6b``, ``135m``, ``8x7b``; not ``a3b`` (active parameters), nor ``4bit``.
-_NUMBER = re.compile(r"(?<![\da-z.])(?:(\d+)x)?(\d+(?:[._]\d+)?)(b|m)(?![a-z0-9])")
+_NUMBER = lazy_pattern(r"(?<![\da-z.])(?:(\d+)x)?(\d+(?:[._]\d+)?)(b|m)(?![a-z0-9])")
 # Billions of parameters of checkpoints whose names do not give them; the first that fits counts.
 _WRITTEN = (
     (r"^distilgpt2$", 0.08), (r"^(openai-)?gpt2$", 0.12), (r"^gpt2-medium$", 0.36),
@@ -31,8 +33,8 @@ _WRITTEN = (
 def billions(checkpoint: str) -> float | None:
     """Billions of parameters; None where the name, or a path, does not say one size."""
     name = checkpoint.lower().rstrip("/").rpartition("/")[2]
-    for pattern, size in _WRITTEN:
-        if re.search(pattern, name):
+    for written, size in _WRITTEN:
+        if re.search(written, name):
             return size
     sizes = {_size(*found) for found in _NUMBER.findall(name)}
     return sizes.pop() if len(sizes) == 1 else None

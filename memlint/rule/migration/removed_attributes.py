@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import textwrap
 from collections.abc import Collection, Iterator
 
 from memlint.rule import (
@@ -227,6 +226,8 @@ def _target_mode(script: Script, node: ast.Attribute, call: Call | None) -> Fix 
     written = script.source.data[first.start : last.end]
     for at in sorted((script.span(one).start - first.start for one in texts), reverse=True):
         written = written[:at] + b"text_target=" + written[at:]
+    import textwrap
+
     source = textwrap.dedent((b" " * around.body[0].col_offset + written).decode())
     place = script.span(around)
     return Fix(

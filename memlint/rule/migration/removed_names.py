@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -59,6 +58,8 @@ def _never_there(script: Script, alias: ast.alias, qualname: str) -> Iterator[Fi
     package, _, rest = qualname.partition(".")
     if package == "torch" or not rest or script.api.is_beyond_tables(package):
         return
+    import difflib
+
     near = difflib.get_close_matches(
         alias.name, script.api.offered(qualname.rpartition(".")[0]), n=1, cutoff=_ALIKE
     )

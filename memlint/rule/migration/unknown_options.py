@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -69,6 +68,8 @@ def unknown_values(script: Script, call: Call, setting: Setting) -> Iterator[Fin
         package = call.name.partition(".")[0]
         owner = call.name.rpartition(".")[2]
         version = script.api.target.version(package).version
+        import difflib
+
         near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=_ALIKE_VALUE)
         meant = f"Write {near[0]!r}, if that was meant" if near else ""
         yield Finding(
@@ -112,6 +113,8 @@ def _advice(script: Script, call: Call, setting: Setting) -> str:
         config = script.config_of(setting.value)
         if config is not None:
             return f"Give the configuration as `args`: the trainer takes no `{setting.name}`"
+    import difflib
+
     near = difflib.get_close_matches(setting.name, known, n=1, cutoff=_ALIKE)
     if near:
         return f"Write `{near[0]}`, if that was meant"

@@ -31,7 +31,7 @@ from memlint.rule import (
 
 _OPTION = "torch_empty_cache_steps"
 _FLUSHES = ("torch.cuda.empty_cache", "gc.collect", "torch.cuda.memory.empty_cache")
-_MORE = re.compile(r"generat|rollout|evaluat|sampl|encode_image|decode")
+_MORE = r"generat|rollout|evaluat|sampl|encode_image|decode"
 _MEASURES = frozenset({"memory_allocated", "memory_reserved", "reset_peak_memory_stats"})
 
 
@@ -51,7 +51,7 @@ def _does_more(script: Script, body: ast.AST) -> bool:
     """Whether a step generates or evaluates too, whose memory has other shapes, or measures it."""
     span = script.span(body)
     return any(
-        span.contains(call.span) and (call.method in _MEASURES or _MORE.search(call.method))
+        span.contains(call.span) and (call.method in _MEASURES or re.search(_MORE, call.method))
         for call in script.calls
     )
 

@@ -7,7 +7,6 @@ have it; T4 and V100 do not. Source: transformers documentation, "GPU" (mixed pr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -32,7 +31,7 @@ _MESSAGE = (
     "memory without it, on Ampere GPUs and newer"
 )
 # GPUs without bf16, where they are free, and probes for it.
-_OLDER = re.compile(
+_OLDER = (
     r"\b(T4|V100|P100|P40|K80|RTX ?20\d\d|GTX|Turing|Volta)\b|is_bf16_supported|"
     r"get_device_capability|google\.colab|/kaggle/|[cC]olab"
 )

@@ -28,7 +28,7 @@ from memlint.rule import (
 
 # Billions of parameters.
 _LEAST = 1.0
-_STORED_QUANTIZED = re.compile(r"4bit|8bit|gptq|awq|fp8|int[48]|gguf|w4a16|nvfp4|mxfp4|gpt-oss")
+_STORED_QUANTIZED = r"4bit|8bit|gptq|awq|fp8|int[48]|gguf|w4a16|nvfp4|mxfp4|gpt-oss"
 _OPTION = "quantization_config"
 
 
@@ -39,7 +39,7 @@ def check(script: Script) -> Iterator[Finding]:
         billions, name = one.facts.billions, one.facts.checkpoint
         if one.peft is not True or billions is None or billions <= _LEAST:
             continue
-        if _STORED_QUANTIZED.search(name) or script.api.family(name).experts:
+        if re.search(_STORED_QUANTIZED, name) or script.api.family(name).experts:
             continue
         if not (_loads_plain(script, one) or _names_plain(one)):
             continue
