@@ -102,6 +102,10 @@ def is_document(path: str) -> bool:
 
 def read_document(source: Source) -> Document:
     """The mapping that ``source`` holds; raises ``DocumentError``."""
+    return source.once(_read_document)
+
+
+def _read_document(source: Source) -> Document:
     if len(source.data) > MAX_BYTES:
         size = len(source.data) / 1024
         raise _error(source, f"is {size:,.0f} KiB, more than the {MAX_BYTES >> 10} KiB of a recipe")
@@ -166,12 +170,13 @@ def resolved(node: Node) -> Scalar | MappingNode | SequenceNode:
 class _Open:
     """A collection that is not closed yet."""
 
-    __slots__ = ("anchor", "end", "entries", "flow", "items", "key", "start")
+    __slots__ = ("anchor", "end", "entries", "flow", "items", "key", "keys", "start")
 
     def __init__(self, start: int, flow: bool, anchor: str | None, mapping: bool) -> None:
         self.start, self.flow, self.anchor = start, flow, anchor
         self.end = start
         self.entries: list[Entry] | None = [] if mapping else None
+        self.keys: set[object] = set()
         self.items: list[Node] = []
         self.key: Scalar | None = None
 
@@ -231,16 +236,18 @@ class _Builder:
             around.entries.append(Entry(around.key, node))
             around.key = None
         else:
-            around.key = self._key(node, around.entries)
+            around.key = self._key(node, around)
 
-    def _key(self, node: Node, entries: list[Entry]) -> Scalar:
+    def _key(self, node: Node, around: _Open) -> Scalar:
         key = resolved(node)
         if not isinstance(key, Scalar):
             return Scalar(node.span, None, plain=False)
         if isinstance(node, Alias):
             return Scalar(node.span, key.value, plain=False)
-        if key.value != "<<" and any(one.key.value == key.value for one in entries[-200:]):
-            self._duplicates.append(key)
+        if key.value != "<<":
+            if key.value in around.keys:
+                self._duplicates.append(key)
+            around.keys.add(key.value)
         return key
 
     def document(self, json: bool) -> Document:
@@ -322,6 +329,8 @@ class _Resolver:
 
         self._node = yaml.ScalarNode
         self._resolver: Any = Resolver()
+        # What a text that is none begins with.
+        self._firsts = frozenset(self._resolver.yaml_implicit_resolvers)
         constructor: Any = SafeConstructor()
         self._makers: Mapping[str, Any] = {
             "tag:yaml.org,2002:bool": constructor.construct_yaml_bool,
@@ -330,6 +339,8 @@ class _Resolver:
         }
 
     def __call__(self, text: str) -> object:
+        if text and text[0] not in self._firsts:
+            return text
         tag = self._resolver.resolve(self._node, text, (True, False))
         if tag == "tag:yaml.org,2002:null":
             return None

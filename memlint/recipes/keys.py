@@ -117,8 +117,9 @@ def _components(recipe: Recipe, program: str) -> Iterator[KeyProblem]:
         option = recipe.option(f"{section}._component_")
         keys = schemas.component_keys(path, recipe.release)
         if keys is None:
+            module = f"{path.rpartition('.')[0]}."
             known = schemas.components(recipe.release)
-            if any(_is_slip(path, component) for component in known):
+            if any(_is_slip(path, each) for each in known if each.startswith(module)):
                 near = schemas.nearest_component(path, recipe.release) or ""
                 if _is_slip(path, near):
                     yield KeyProblem(option, Status.REFUSED, program, "", near)

@@ -99,7 +99,7 @@ def component_keys(path: str, version: str | None = None) -> Keys | None:
         return None
     shipped = table("torchtune")
     release = _release(shipped, version)
-    record = shipped.record(_canonical(shipped, release, path))
+    record = shipped.record(_canonical(release, path))
     if record is None or not holds(str(record["at"]), release):
         return None
     names = _words(record, "keys", release)
@@ -186,7 +186,7 @@ def _release(shipped: Table, version: str | None) -> int:
 def _components(release: int) -> frozenset[str]:
     shipped = table("torchtune")
     paths = {name for name in _paths(shipped) if _is_in(shipped, name, release)}
-    return frozenset(paths | _aliases(shipped, release).keys())
+    return frozenset(paths | _aliases(release).keys())
 
 
 @cache
@@ -204,13 +204,14 @@ def _words(record: Record | None, name: str, release: int) -> frozenset[str]:
     )
 
 
-def _aliases(shipped: Table, release: int) -> dict[str, str]:
-    words = _words(shipped.record("notes"), "aliases", release)
+@cache
+def _aliases(release: int) -> dict[str, str]:
+    words = _words(table("torchtune").record("notes"), "aliases", release)
     return dict(word.split("=", 1) for word in words)
 
 
-def _canonical(shipped: Table, release: int, path: str) -> str:
-    return _aliases(shipped, release).get(path, path)
+def _canonical(release: int, path: str) -> str:
+    return _aliases(release).get(path, path)
 
 
 def _paths(shipped: Table) -> Iterator[str]:

@@ -13,8 +13,14 @@ import re
 from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memlint.source.record import NamedTuple, Plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Answer = TypeVar("Answer")
 
 
 class Span(NamedTuple):
@@ -75,6 +81,14 @@ class Source:
         self.bom = bom
         self.cells = cells
         self.data = text.encode("utf-8", "surrogatepass")
+        self._read: dict[Callable[[Source], Any], Any] = {}
+
+    def once(self, read: Callable[[Source], Answer]) -> Answer:
+        """What ``read`` makes of the source, read once."""
+        if read not in self._read:
+            self._read[read] = read(self)
+        answer: Answer = self._read[read]
+        return answer
 
     @property
     def is_notebook(self) -> bool:

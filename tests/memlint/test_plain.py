@@ -33,10 +33,10 @@ def test_fields_come_by_position_and_by_name() -> None:
 @pytest.mark.parametrize(
     ("values", "named", "message"),
     [
-        ((), {}, "Point lacks a value for 'x'"),
-        ((1, 2, 3), {}, "Point takes at most 2 values, got 3"),
-        ((1,), {"z": 1}, "Point takes no 'z'"),
-        ((1,), {"x": 1}, "Point takes no 'x', or once only"),
+        ((), {}, "Point.*missing 1 required positional argument: 'x'"),
+        ((1, 2, 3), {}, "Point.*takes from 2 to 3 positional arguments but 4"),
+        ((1,), {"z": 1}, "Point.*unexpected keyword argument 'z'"),
+        ((1,), {"x": 1}, "Point.*multiple values for argument 'x'"),
     ],
 )
 def test_wrong_values_are_refused(
@@ -61,7 +61,7 @@ def test_a_record_does_not_change() -> None:
         del point.x
     assert point._replace(x=3) == Point(3, 2)
     assert point == Point(1, 2)
-    with pytest.raises(TypeError, match="takes no 'z'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
         point._replace(z=3)
 
 
