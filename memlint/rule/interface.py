@@ -100,7 +100,7 @@ from memlint.rule.recipe_changes import remove_key, rename_key, set_key
 from memlint.rule.recipe_keys import KEYED, finding_of_key
 from memlint.rule.references import Reference, reference_to, without_import
 from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
-from memlint.rule.triggers import COMPARED, LIBRARIES, PACKAGES
+from memlint.rule.triggers import BACKWARD, COMPARED, LIBRARIES, PACKAGES
 from memlint.rule.trl_losses import fuse_trl_loss
 from memlint.script import (
     CHECKPOINTING_ARGUMENTS,
@@ -159,6 +159,7 @@ from memlint.source import Span
 from memlint.source.record import Plain
 
 __all__ = [
+    "BACKWARD",
     "CHECKPOINTING_ARGUMENTS",
     "CHECKPOINTING_METHODS",
     "CHECKPOINTING_OPTIONS",

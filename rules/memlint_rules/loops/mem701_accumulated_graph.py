@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    BACKWARD,
     TESTS,
     Finding,
     Fix,
@@ -57,5 +58,5 @@ RULE = Rule(
     summary="a sum of losses that keeps the graph of every step",
     check=check,
     skips=(TESTS,),
-    triggers=(frozenset({"+=", " + "}), frozenset({"backward", ".eval()", "model(", "_step"})),
+    triggers=(frozenset({"+=", " + "}), frozenset({*BACKWARD, ".eval()", "model(", "_step("})),
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    BACKWARD,
     OFF_CUDA,
     TESTS,
     Finding,
@@ -101,6 +102,6 @@ RULE = Rule(
     skips=(OFF_CUDA, TESTS),
     triggers=(
         frozenset({".append("}),
-        frozenset({"backward", "no_grad", "inference_mode", ".eval()", "model(", "_step"}),
+        frozenset({*BACKWARD, "no_grad", "inference_mode", ".eval()", "model(", "_step("}),
     ),
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    BACKWARD,
     TESTS,
     AddDecorator,
     Evaluation,
@@ -71,5 +72,5 @@ RULE = Rule(
     summary="evaluation without no_grad or inference_mode",
     check=check,
     skips=(TESTS,),
-    triggers=(frozenset({".eval()", ".train(False)", "backward("}),),
+    triggers=(frozenset({*BACKWARD, ".eval()", ".train(False)"}),),
 )
