@@ -63,6 +63,8 @@ def settings_of(script: Script) -> dict[str, Any] | None:
         values, adapter = _looped(script, script.model_loads[-1])
     else:
         return None
+    # The trainers' option applies all of Liger's kernels, the runtime's loss none of them.
+    by_liger = values.get("loss") == "liger" and values["trainer"] != "loop"
     values.update(_by_runtime(script, values["trainer"]))
     if adapter is not None:
         values["method"] = "qlora" if "quantization" in values else "lora"
@@ -72,8 +74,7 @@ def settings_of(script: Script) -> dict[str, Any] | None:
     else:
         values["method"] = "full"
     values["versions"] = _versions(script)
-    if values.get("loss") == "liger" and values["trainer"] != "loop":
-        # The trainers' option applies all of Liger's kernels.
+    if by_liger:
         values["versions"]["liger_kernel"] = "newest"
     return values
 
