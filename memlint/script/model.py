@@ -124,7 +124,7 @@ from memlint.script.setups import (
     uses_of_trainers,
 )
 from memlint.script.steps import steps_of
-from memlint.script.tensors import Tensor, known_tensors
+from memlint.script.tensors import Tensor, is_sometimes_tensor, known_tensors
 from memlint.script.tokenization import may_truncate, tokenizations_of
 from memlint.script.trained import (
     are_exclusive,
@@ -356,6 +356,10 @@ class Script(Tree):
     def tensors(self, node: ast.expr) -> tuple[Tensor, ...]:
         """The tensors that an expression may be; empty where it may be something else, too."""
         return known_tensors(self.value(node))
+
+    def is_sometimes_tensor(self, node: ast.expr) -> bool:
+        """Whether an expression is a tensor on some paths, and may be something else on others."""
+        return is_sometimes_tensor(self.value(node))
 
     forward_of = forward_of
     is_vocabulary_wide = is_vocabulary_wide

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import click
 
 from tests.two_steps.child import import_libraries
+from tests.two_steps.jobs import Job
 from tests.two_steps.rule_scripts import RuleScript, codes_with_a_fix, fixed_by_all, read_scripts
 from tests.two_steps.stages import STAGES, Run, Settings, fixed_text, run_stage
 
@@ -63,13 +64,13 @@ def outcome(script: RuleScript, settings: Settings) -> Outcome:
     problems = list(_level_problems(script, changes))
     if script.needs_gpu or problems:
         return Outcome(script, None, None, None, None, tuple(problems), diff)
-    before = run_stage(job, None, settings)
-    runs = {
-        name: run_stage(job._replace(text=texts[name]), None, settings)
-        for name, changed in changes.items()
-        if changed
-    }
-    wanted = run_stage(script.right, None, settings) if script.right else before
+
+    def run(each: Job) -> Run:
+        return run_stage(each, None, settings, fp32=script.always_fp32)
+
+    before = run(job)
+    runs = {name: run(job._replace(text=texts[name])) for name in changes if changes[name]}
+    wanted = run(script.right) if script.right else before
     difference, problems = judge(script, before, wanted, runs)
     return Outcome(
         script, before, runs.get("safe"), runs.get("all"), difference, tuple(problems), diff

@@ -42,7 +42,10 @@ _TOLERANCE = 1e-5
 
 
 class RuleScript(NamedTuple):
-    """A script and what is said of it; see the file's docstring. note: why it is unlike others."""
+    """A script and what is said of it; see the file's docstring. note: why it is unlike others.
+
+    always_fp32: load every model in fp32, whatever the script says.
+    """
 
     code: str
     name: str
@@ -54,6 +57,7 @@ class RuleScript(NamedTuple):
     metrics_differ: str
     needs_gpu: str
     note: str
+    always_fp32: bool = False
 
 
 def codes_with_a_fix() -> list[str]:
@@ -70,8 +74,12 @@ def read_scripts(codes: Sequence[str] = ()) -> list[RuleScript]:
 
 
 def fixed_by_all(script: RuleScript) -> RuleScript:
-    """The same, fixed by all rules together, at whatever level."""
-    return script._replace(job=script.job._replace(select="ALL"), fix="")
+    """The same, fixed by all rules together, at whatever level.
+
+    The weights are in fp32 whatever the script says: a frozen base in bf16 is a safe fix, too.
+    """
+    job = script.job._replace(select="ALL")
+    return script._replace(job=job, fix="", always_fp32=True)
 
 
 def _read(path: Path) -> RuleScript:

@@ -22,6 +22,7 @@ from memlint.rule import (
     Rule,
     Script,
     Sum,
+    advise,
     fix,
     method_of,
 )
@@ -48,6 +49,8 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _fix(script: Script, each: Sum) -> Fix:
     detached = method_of(script, each.addend, "detach")
+    if script.is_sometimes_tensor(each.addend):
+        return advise(f"Add `{detached}` where it is a tensor")
     return fix(f"Add `{detached}`", (ReplaceExpression(script.span(each.addend), detached),))
 
 

@@ -26,6 +26,7 @@ from memlint.rule import (
     Rule,
     Script,
     Tensor,
+    advise,
     fix,
     method_of,
 )
@@ -89,6 +90,8 @@ def _only_evaluates(forward: Forward) -> bool:
 
 def _change(script: Script, hoard: Hoard, method: str, *, unsafe: bool) -> Fix:
     changed = method_of(script, hoard.value, method)
+    if script.is_sometimes_tensor(hoard.value):
+        return advise(f"Keep `{changed}` where it is a tensor")
     edit = ReplaceExpression(script.span(hoard.value), changed)
     return fix(f"Keep `{changed}`", (edit,), unsafe=unsafe)
 
