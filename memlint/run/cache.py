@@ -2,7 +2,8 @@
 
 A result holds as long as the file's bytes, the rules asked, the target versions, the sources of the
 rules and of memlint, and the API tables are the same. All of it goes into the key; times of files
-do not, since checkouts and caches of CI change them. Of other files that a result relied on, the
+do not, since checkouts and caches of CI change them: they only say that memlint's own files are
+those whose digest is known. Of other files that a result relied on, the
 digests are kept with it. The folder ignores itself for git.
 
 The folder may come with somebody's repository. So it is JSON, not pickle: reading it runs nothing.
@@ -17,6 +18,7 @@ import contextlib
 import os
 import re
 import stat
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +38,11 @@ else:
         from hashlib import blake2b
 
 FOLDER = ".memlint_cache"
+INSTALLATIONS = "installations"
 _KEPT_FILES = 8
 _MAX_BYTES = 256 << 20
+# Seconds after which a file that is changed again has another time, on any file system.
+_SETTLED = 5.0
 # ``0.1.0-0123456789abcdef.json``, and the same with a process id while it is written.
 _OWN_NAME = r"\d[\w.+-]*-[0-9a-f]{16}\.json(\.\d+)?"
 _NEW = (
@@ -55,7 +60,9 @@ class Cache:
 
     def __init__(self, root: str) -> None:
         self._folder = os.path.join(root, FOLDER)
-        self._file = os.path.join(self._folder, f"{memlint.__version__}-{fingerprint()}.json")
+        self._installations = Installations(os.path.join(self._folder, INSTALLATIONS))
+        state = self._installations.fingerprint()
+        self._file = os.path.join(self._folder, f"{memlint.__version__}-{state}.json")
         self._entries = _load(self._file)
         self._changed = False
 
@@ -112,21 +119,20 @@ class Cache:
 
     def save(self) -> None:
         """Write what changed; entries of files that are gone are dropped."""
-        if not self._changed:
+        if not self._changed and not self._installations.changed:
             return
-        import json
-
-        kept = {path: entry for path, entry in self._entries.items() if os.path.exists(path)}
-        temporary = f"{self._file}.{os.getpid()}"
         try:
             if not _is_usable(self._folder, make=True):
                 return
             note = os.path.join(self._folder, ".gitignore")
             with contextlib.suppress(FileExistsError):
                 _write_new(note, b"# Made by memlint; may be deleted at any time.\n*\n")
-            _write_new(temporary, json.dumps(kept, separators=(",", ":")).encode())
-            os.replace(temporary, self._file)
-            self._drop_old_files()
+            if self._installations.changed:
+                self._installations.save()
+            if self._changed:
+                kept = {path: each for path, each in self._entries.items() if os.path.exists(path)}
+                _replace(self._file, kept)
+                self._drop_old_files()
         except OSError:
             return
 
@@ -150,6 +156,14 @@ def _is_usable(folder: str, *, make: bool = False) -> bool:
         return make
     except OSError:
         return False
+
+
+def _replace(path: str, value: object) -> None:
+    import json
+
+    temporary = f"{path}.{os.getpid()}"
+    _write_new(temporary, json.dumps(value, separators=(",", ":")).encode())
+    os.replace(temporary, path)
 
 
 def _write_new(path: str, data: bytes) -> None:
@@ -184,7 +198,67 @@ def _add_folder(digest: blake2b, folder: str) -> None:
         digest.update(data)
 
 
+class Installations:
+    """The fingerprints of installations whose files are as they were, in a file of the cache.
+
+    Reading all files of memlint takes a fifth of a run that finds nothing changed. So a fingerprint
+    is known again by the sizes and times of all files: these say that nothing was touched, never
+    that two installations differ.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._known = _read_object(path)
+        self.changed = False
+
+    def fingerprint(self) -> str:
+        """That of this installation."""
+        stamp, newest = _stamp()
+        known = self._known.get(stamp)
+        if isinstance(known, str) and re.fullmatch(r"[0-9a-f]{16}", known):
+            return known
+        found = fingerprint()
+        if time.time() - newest > _SETTLED:
+            kept = [pair for pair in self._known.items() if isinstance(pair[1], str)]
+            self._known = dict([*kept[1 - _KEPT_FILES :], (stamp, found)])
+            self.changed = True
+        return found
+
+    def save(self) -> None:
+        _replace(self._path, self._known)
+
+
+def _stamp() -> tuple[str, float]:
+    """What the files of this installation are known again by, and when the last was changed."""
+    from memlint.rule.registry import rules_folder
+
+    digest = blake2b(digest_size=16)
+    newest = 0
+    folders = [os.path.dirname(memlint.__file__), rules_folder()]
+    for folder in folders:  # grows meanwhile
+        digest.update(os.fsencode(folder))
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    folders.append(entry.path)
+                continue
+            known = entry.stat()
+            changed = max(known.st_mtime_ns, known.st_ctime_ns)
+            newest = max(newest, changed)
+            digest.update(f"{entry.name} {known.st_size} {changed} ".encode())
+    return digest.hexdigest(), newest / 1e9
+
+
 def _load(path: str) -> dict[str, list[Any]]:
+    return {
+        path: entry
+        for path, entry in _read_object(path).items()
+        if isinstance(entry, list) and len(entry) in (1, 3, 4)
+    }
+
+
+def _read_object(path: str) -> dict[str, Any]:
+    """The JSON object in a file of the cache; empty where there is none."""
     try:
         if not _is_usable(os.path.dirname(path)) or os.path.islink(path):
             return {}
@@ -197,10 +271,4 @@ def _load(path: str) -> dict[str, list[Any]]:
         value = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(value, dict):
-        return {}
-    return {
-        path: entry
-        for path, entry in value.items()
-        if isinstance(entry, list) and len(entry) in (1, 3, 4)
-    }
+    return value if isinstance(value, dict) else {}

@@ -14,7 +14,7 @@ import pytest
 from memlint.project.config import Settings
 from memlint.project.discover import Found
 from memlint.rule.registry import Choice
-from memlint.run.cache import FOLDER, Cache, fingerprint
+from memlint.run.cache import FOLDER, INSTALLATIONS, Cache, Installations, fingerprint
 from memlint.run.checked import Checked, check_data
 from memlint.run.checking import Progress, check_jobs
 from memlint.run.jobs import Job, plan
@@ -226,6 +226,34 @@ def test_fingerprint_follows_the_sources(tmp_path: Path, monkeypatch: pytest.Mon
     assert fingerprint() != before
 
 
+def test_a_fingerprint_is_known_again_until_a_file_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    rule = folder / "mem301_x.py"
+    rule.write_text("A = 1")
+    monkeypatch.setattr("memlint.rule.registry.rules_folder", lambda: str(folder))
+    file = str(tmp_path / INSTALLATIONS)
+
+    def ask() -> tuple[str, bool]:
+        known = Installations(file)
+        found = known.fingerprint()
+        if known.changed:
+            known.save()
+        return found, known.changed
+
+    # A file that was just written may be written again without another time.
+    assert ask() == (fingerprint(), False)
+    monkeypatch.setattr("memlint.run.cache._SETTLED", -1.0)
+    assert ask() == (fingerprint(), True)
+    assert ask() == (fingerprint(), False)
+    rule.write_text("A = 22")
+    assert ask() == (fingerprint(), True)
+    Path(file).write_text(Path(file).read_text().replace(fingerprint(), "../../x"))
+    assert ask() == (fingerprint(), True)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -265,7 +293,7 @@ def test_old_caches_are_dropped_and_nothing_else() -> None:
         os.utime(Path(FOLDER, name), (number, number))
     Path(FOLDER, "0.1.0-fedcba9876543210.json").mkdir()
     check_jobs(jobs_for("alpha\n"), cache=Cache("."))
-    left = {file.name for file in Path(FOLDER).iterdir() if file.is_file()}
+    left = {file.name for file in Path(FOLDER).iterdir() if file.is_file()} - {INSTALLATIONS}
     assert left >= {*others, names[-1], ".gitignore"}
     assert len(left) == len(others) + 1 + 8
     assert names[0] not in left
