@@ -18,7 +18,8 @@ class Prefilter:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple((rule, rule.triggers) for rule in rules)
-        self._words = {words: _shortest(words) for _, triggers in self._rules for words in triggers}
+        different = {words for _, triggers in self._rules for words in triggers}
+        self._words = {words: _shortest(words) for words in different}
 
     def asked(self, data: bytes) -> list[Rule]:
         """The rules of whose trigger words ``data`` has one of each set."""
