@@ -301,3 +301,44 @@ def test_a_shared_prompt_saves_most_of_the_prompts() -> None:
     }
     repeated, shared = estimate(run), estimate({**run, "shared_prompt": True})
     assert shared.allocated.estimate < 0.7 * repeated.allocated.estimate
+
+
+STREAMED = {
+    ("meta-llama/Llama-3.1-8B", "qlora", 512): 0.81,
+    ("meta-llama/Llama-3.1-8B", "qlora", 4096): 2.38,
+    ("meta-llama/Llama-3.1-8B", "lora", 512): 1.36,
+    ("meta-llama/Llama-3.1-8B", "lora", 4096): 2.98,
+    ("meta-llama/Llama-3.3-70B-Instruct", "qlora", 512): 3.16,
+    ("meta-llama/Llama-3.3-70B-Instruct", "qlora", 4096): 6.06,
+    ("meta-llama/Llama-3.3-70B-Instruct", "lora", 512): 5.19,
+    ("meta-llama/Llama-3.3-70B-Instruct", "lora", 4096): 8.43,
+}
+
+
+@pytest.mark.parametrize(("run", "counted"), STREAMED.items())
+def test_a_streamed_base_is_what_the_runtime_leaves(
+    run: tuple[str, str, int], counted: float
+) -> None:
+    """GiB counted by `python -m tests.bench.streaming_memory`, tensor by tensor."""
+    model, method, tokens = run
+    given: dict[str, Any] = {
+        "model": model,
+        "method": method,
+        "lora": {"r": 8, "target_modules": "all-linear"},
+        "micro_batch": 1,
+        "seq_len": tokens,
+        "checkpointing": "full",
+        "loss": "liger",
+        "trainer": "loop",
+        "offload": "activations",
+        "optimizer": "adamw_torch",
+        "autocast": False,
+        "weights_dtype": "bfloat16",
+    }
+    if method == "qlora":
+        given["quantization"] = {"bits": 4, "type": "nf4", "double_quant": True}
+    streamed = estimate({**given, "streamed": True, "head_in_tiles": True}).peak.total
+    assert 0.85 * counted < streamed / GIB < 1.1 * counted
+    whole_head = estimate({**given, "streamed": True}).peak.total
+    resident = estimate(given).peak.total
+    assert streamed <= whole_head < resident

@@ -201,3 +201,29 @@ def test_hints_come_up_where_the_run_does_not_fit(
     error = violation("MEM901", level=Level.ERROR)
     assert sorted([hint, waste, error], key=lambda each: _rank(each, True)) == [error, waste, hint]
     assert sorted([hint, waste, error], key=lambda each: _rank(each, False)) == [error, hint, waste]
+
+
+FROZEN = """\
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.bfloat16)
+model = get_peft_model(model, LoraConfig())
+SFTTrainer(model, args=SFTConfig("out"), train_dataset=dataset).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("gpu", "shown"),
+    [("rtx4090-24gb", False), ("rtx3060-12gb", True), ("rtx3050-laptop-4gb", False)],
+)
+def test_streaming_is_named_where_it_makes_the_run_fit(
+    gpu: str, shown: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, FROZEN)
+    findings = checked(capsys, path, "--gpu", gpu)
+    assert any(one["code"] == "MEM412" for one in findings) is shown
+    (selected,) = checked(capsys, path, "--gpu", gpu, "--select", "MEM412")
+    assert selected["saving"]["low"] > 10 * GIB

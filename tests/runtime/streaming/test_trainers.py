@@ -66,16 +66,29 @@ TRAINERS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 
 def curve(
-    kind: str, path: str, folder: Path, *, scheduler: str | None, fused: bool, rounds: int = 1
+    kind: str,
+    path: str,
+    folder: Path,
+    *,
+    scheduler: str | None,
+    fused: bool,
+    rounds: int = 1,
+    wraps: bool = False,
 ) -> Any:
-    """Losses and trained weights; `rounds` trainers one after another over one model."""
+    """Losses and trained weights; `rounds` trainers one after another over one model.
+
+    wraps: whether the trainer makes the adapters, over a base that streams already.
+    """
     set_seed(0)
     trainer_type, config, options = TRAINERS[kind]
     model = AutoModelForCausalLM.from_pretrained(path)
     lora = LoraConfig(r=4, target_modules=["q_proj", "v_proj", "down_proj"], task_type="CAUSAL_LM")
-    model = get_peft_model(model, lora)
+    if not wraps:
+        model = get_peft_model(model, lora)
     streamed = None
     if scheduler is not None:
+        if wraps:
+            model.requires_grad_(False)  # as PEFT does
         streamed = stream_frozen_weights(model, copies=SCHEDULERS[scheduler](), min_bytes=256)
     args = config(
         output_dir=str(folder), max_steps=3, per_device_train_batch_size=8, logging_steps=1,
@@ -83,6 +96,8 @@ def curve(
         disable_tqdm=True, **options,
     )  # fmt: skip
     more = {"reward_funcs": reward} if kind == "grpo" else {}
+    if wraps:
+        more["peft_config"] = lora
     losses = []
     for _ in range(rounds):
         trainer = trainer_type(
@@ -91,6 +106,7 @@ def curve(
         if fused:
             fuse_trl_losses(trainer)
         trainer.train()
+        model = trainer.model
         losses += [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     if streamed is not None:
         assert streamed.ring.fetches > 10
@@ -109,6 +125,19 @@ def test_trainers(kind: str, fused: bool, model_path: str, tmp_path: Path) -> No
         losses, weights = curve(kind, model_path, tmp_path, scheduler=scheduler, fused=fused)
         assert losses == expected
         assert all(torch.equal(one, other) for one, other in zip(weights, wanted, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["sft", "dpo", "kto"])
+def test_a_trainer_that_makes_the_adapters(kind: str, model_path: str, tmp_path: Path) -> None:
+    """`peft_config`: the base streams before the trainer wraps it."""
+    runs = [
+        curve(kind, model_path, tmp_path, scheduler=scheduler, fused=False, wraps=True)
+        for scheduler in (None, "at the last moment")
+    ]
+    (expected, wanted), (losses, weights) = runs
+    assert losses == expected
+    assert len(weights) == len(wanted) > 0
+    assert all(torch.equal(one, other) for one, other in zip(weights, wanted, strict=True))
 
 
 def test_two_trainers_over_one_model(model_path: str, tmp_path: Path) -> None:
