@@ -250,18 +250,7 @@ def model_loads_of(script: Script) -> tuple[Call, ...]:
 
 def calls_on(script: Script, facts: ModelFacts, *methods: str) -> tuple[Call, ...]:
     """Calls of ``methods`` on a model or on what it wraps."""
-    objects = set(map(id, facts.objects))
-    return tuple(
-        call
-        for call in script.method_calls(*methods)
-        if call.receiver is not None
-        and any(
-            id(inner) in objects
-            for one in options(call.receiver)
-            if isinstance(one, Object)
-            for inner in chain_of(one)
-        )
-    )
+    return tuple(call for call in script.method_calls(*methods) if is_about(script, call, facts))
 
 
 def is_about(script: Script, call: Call, facts: ModelFacts) -> bool | None:
@@ -295,13 +284,7 @@ def loads_language_models_only(script: Script) -> bool:
 
 def trains_model(script: Script, load: Call) -> bool:
     """Whether a trainer or a training step definitely trains the model that a call loads."""
-    by_trainer = any(
-        trainer.model.load is not None
-        and trainer.model.load.node is load.node
-        and not trainer.model.is_toy
-        for trainer in script.training
-    )
-    return by_trainer or any(
+    return script.is_trained(load) or any(
         forward.gradients is not False
         and forward.facts.load is not None
         and forward.facts.load.node is load.node

@@ -107,10 +107,7 @@ def is_module(value: Value) -> bool:
     """Whether an object certainly is a module: loaded, constructed, or of an own class."""
     if not isinstance(value, Object) or isinstance(value, Output):
         return False
-    root = value
-    while root.base is not None:
-        root = root.base
-    kind = root.type
+    kind = value.root.type
     if kind is None:
         return False
     if kind.startswith(("transformers.", "liger_kernel.", "unsloth.", "auto_gptq.", "awq.")):

@@ -49,7 +49,7 @@ def _add_argument(run: Interpreter, record: Record) -> Value | None:
         long = [flag for flag in flags if flag.startswith("--")] or flags
         name = long[0].lstrip("-").replace("-", "_")
     value = _launched(run, record, flags) or _parsed(record, flags)
-    run.set_slot(_parser_root(parser), name, Slot(value, How.ARGPARSE, record.node))
+    run.set_slot(parser.root, name, Slot(value, How.ARGPARSE, record.node))
     return UNKNOWN
 
 
@@ -122,12 +122,6 @@ def _typed(record: Record, default: Constant) -> object:
     return default.value
 
 
-def _parser_root(parser: Object) -> Object:
-    while parser.base is not None:
-        parser = parser.base
-    return parser
-
-
 def _argument_group(run: Interpreter, record: Record) -> Value | None:
     parser = record.receiver_object
     if parser is None:
@@ -143,7 +137,7 @@ def _set_defaults(run: Interpreter, record: Record) -> Value | None:
         value = slot.value
         if isinstance(value, Constant):
             value = Constant(value.value, value.node, Origin.ARGPARSE)
-        run.set_slot(_parser_root(parser), name, Slot(value, How.ARGPARSE, record.node))
+        run.set_slot(parser.root, name, Slot(value, How.ARGPARSE, record.node))
     return Constant(None)
 
 
@@ -154,7 +148,7 @@ def _parse_args(run: Interpreter, record: Record) -> Value | None:
     parser = record.receiver_object
     if parser is None:
         return None
-    parser = _parser_root(parser)
+    parser = parser.root
     made = run.new_object(type="argparse.Namespace", made_by=record, node=record.node)
     for name, slot in run.slots(parser).items():
         if slot.how is How.ARGPARSE and name not in _PARSER_OWN:

@@ -28,9 +28,7 @@ def configs_of(script: Script) -> tuple[Config, ...]:
     made: dict[ast.AST, dict[str, list[Object]]] = defaultdict(lambda: defaultdict(list))
     for one in script._run.objects:
         # A copy (``replace(config, packing=True)``) is one more state of the same call's.
-        root = one
-        while root.base is not None:
-            root = root.base
+        root = one.root
         if root.made_by is not None and _is_config(script, root.type):
             made[root.made_by.node][script.api.canonical(root.type or "")].append(one)
     found: list[Config] = []
@@ -57,9 +55,7 @@ def _is_config(script: Script, name: str | None) -> bool:
 
 def config_of(script: Script, made: Object) -> Config | None:
     """The configuration that an object is, or is a copy of."""
-    while made.base is not None:
-        made = made.base
-    return next((one for one in script.configs if made in one.made), None)
+    return next((one for one in script.configs if made.root in one.made), None)
 
 
 def trainers_of(script: Script) -> tuple[Trainer, ...]:

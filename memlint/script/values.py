@@ -147,6 +147,14 @@ class Object(Value):
     def __repr__(self) -> str:
         return f"<{self.type or 'object'}>"
 
+    @property
+    def root(self) -> Object:
+        """What it wraps or copies at the end; itself where it does neither."""
+        root = self
+        while root.base is not None:
+            root = root.base
+        return root
+
 
 class Function(Value):
     """A function of the script. ``bound``: its ``self``; ``scope``: where it was defined."""
