@@ -9,7 +9,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 
-__all__ = ["has_whole_parameters", "in_mode"]
+__all__ = ["has_whole_parameters", "in_mode", "reduces_in_order"]
 
 
 @contextmanager
@@ -28,6 +28,15 @@ def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
             module.training = was
         for module in checkpointed:
             vars(module)["gradient_checkpointing"] = True
+
+
+def reduces_in_order(model: nn.Module) -> bool:
+    """Whether processes must have their gradients ready in one order, all of them the same.
+
+    DeepSpeed's ZeRO-1 and ZeRO-2 put gradients into buckets as they come and sum bucket by bucket:
+    where processes differ in the order, gradients of one parameter are added to another's.
+    """
+    return any(hasattr(p, "param_idx_in_group") for p in model.parameters())
 
 
 def has_whole_parameters(model: nn.Module) -> bool:

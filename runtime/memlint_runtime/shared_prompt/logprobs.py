@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from memlint_runtime.integrations.modes import has_whole_parameters
+from memlint_runtime.integrations.modes import has_whole_parameters, reduces_in_order
 from memlint_runtime.shared_prompt.head import OutputHead
 from memlint_runtime.shared_prompt.models import (
     causal_lm_inside,
@@ -215,7 +215,7 @@ def reason_against(model: PreTrainedModel, *, training: bool) -> str | None:
             f"a group would draw its dropout once instead of once a row, but {dropped}: set its "
             "dropouts to 0 in the model's config (lora_dropout=0.0, disable_dropout=True)"
         )
-    if not can_go_in_phases(model):
+    if not has_whole_parameters(model):
         return None
     switch = switch_of(model)
     if not switch.probed:
@@ -237,7 +237,7 @@ def reason_against(model: PreTrainedModel, *, training: bool) -> str | None:
 def _reason_of_head(model: PreTrainedModel) -> str | None:
     """Why log-probabilities cannot be taken from hidden states and head, or None."""
     switch = switch_of(model)
-    if switch.scored or not can_go_in_phases(model):
+    if switch.scored or not has_whole_parameters(model):
         return None
     reason = head_disagreement(model)
     switch.scored = reason is None
@@ -255,8 +255,9 @@ def graph_kept(
 
 def can_go_in_phases(model: PreTrainedModel) -> bool:
     """Whether the model's modules may be called outside of the one pass that its wrapper knows of:
-    not where parameters are sharded, since gathering and freeing them follows that pass."""
-    return has_whole_parameters(model)
+    not where parameters are sharded, since gathering and freeing them follows that pass; nor where
+    gradients must be ready in one order in all processes, of which each may hold other groups."""
+    return has_whole_parameters(model) and not reduces_in_order(model)
 
 
 def tell(model: PreTrainedModel, scored: Scored, sharing: Sharing, *, in_phases: bool) -> None:
@@ -271,8 +272,8 @@ def tell(model: PreTrainedModel, scored: Scored, sharing: Sharing, *, in_phases:
         switch.told.add(_OVER_BUDGET)
         logger.warning(
             "a group of %d tokens is forwarded whole, over token_budget=%d: it cannot be parted "
-            "where parameters are sharded over processes, or a router's loss is wanted. Make "
-            "micro-batches smaller",
+            "where parameters are sharded over processes, DeepSpeed's ZeRO reduces gradients, or a "
+            "router's loss is wanted. Make micro-batches smaller",
             largest,
             sharing.token_budget,
         )

@@ -26,8 +26,9 @@ class Sharing:
     """How prompts are shared.
 
     token_budget: most packed tokens in one forward pass; None for no bound. A group over it goes
-        in two phases, except where parameters are sharded over processes (FSDP2, ZeRO-3) or the
-        routers' balancing loss is wanted: there it goes whole, which is logged.
+        in two phases, except where parameters are sharded over processes (FSDP2, ZeRO-3),
+        DeepSpeed's ZeRO-1 or -2 reduces gradients, or the routers' balancing loss is wanted: there
+        it goes whole, which is logged.
     attention: a path to force, see `attention`; None to choose.
     min_saved_tokens: prefixes that save fewer tokens are repeated.
     """

@@ -430,6 +430,19 @@ def test_a_budget_that_is_not_kept_is_announced_once(caplog: pytest.LogCaptureFi
     assert "is forwarded whole, over token_budget=20" in told
 
 
+def test_phases_are_left_out_where_gradients_must_come_in_one_order(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As under ZeRO-2, where one process in phases and one whole would add up other gradients."""
+    model, inputs = tiny("llama"), batch([5], prompt=20)
+    for place, parameter in enumerate(model.parameters()):
+        parameter.param_idx_in_group = place
+    with caplog.at_level(logging.INFO, "memlint_runtime.shared_prompt"):
+        compare(model, inputs, Sharing(token_budget=20, min_saved_tokens=1))
+    assert "is forwarded whole, over token_budget=20" in caplog.messages[0]
+    assert "DeepSpeed's ZeRO reduces gradients" in caplog.messages[0]
+
+
 def test_models_and_inputs_that_cannot_be_are_refused() -> None:
     inputs = batch([2])
     model = AutoModelForCausalLM.from_config(MambaConfig(vocab_size=64, hidden_size=32))
