@@ -7,8 +7,7 @@ file's own bytes. Bytes that no edit names are copied, never printed anew, so th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import libcst as cst
@@ -18,7 +17,8 @@ from memlint.fix.bindings import places_of
 from memlint.fix.draft import Draft, Splice
 from memlint.fix.merge import merged
 from memlint.fix.notes import placed_notes
-from memlint.fix.spans import FixError, Tree, parse
+from memlint.fix.outcome import Applied, FixError
+from memlint.fix.spans import Tree, parse
 from memlint.fix.splicing import TextEdit, spliced
 from memlint.fix.verify import checked
 from memlint.fix.width import within_width
@@ -66,24 +66,6 @@ _MAKERS: dict[type[Any], Callable[[Draft, Any], None]] = {
     AddDecorator: statements.add_decorator,
     AddParameter: parameters.add_parameter,
 }
-
-
-@dataclass(frozen=True)
-class Applied:
-    """What came of a number of fixes, which are named by their position.
-
-    text: the new text; the old one where nothing was applied.
-    applied: fixes that are in it (or whose work was done already).
-    postponed: fixes that overlap an applied one; the next pass may apply them.
-    refused: fixes that cannot be applied, and why.
-    edits: what changed, as replacements of the old text in its order.
-    """
-
-    text: str
-    applied: tuple[int, ...] = ()
-    postponed: tuple[int, ...] = ()
-    refused: Mapping[int, str] = field(default_factory=dict)
-    edits: tuple[TextEdit, ...] = ()
 
 
 def _place(edit: Edit) -> tuple[Span, int, str] | None:

@@ -10,9 +10,8 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from memlint.fix.apply import Applied
 from memlint.fix.draft import Splice
-from memlint.fix.spans import FixError
+from memlint.fix.outcome import Applied, FixError
 from memlint.fix.splicing import TextEdit, spliced
 from memlint.recipes.commands import document_of, kind_of_command
 from memlint.recipes.document import MappingNode

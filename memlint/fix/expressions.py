@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from memlint.fix.spans import FixError, Tree, parse
+from memlint.fix.outcome import FixError
+from memlint.fix.spans import Tree, parse
 from memlint.source import Span
 
 if TYPE_CHECKING:

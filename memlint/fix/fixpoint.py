@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from memlint.fix.apply import Applied, apply_to
-from memlint.fix.spans import FixError, Tree, parse
+from memlint.fix.apply import apply_to
+from memlint.fix.outcome import Applied, FixError
+from memlint.fix.spans import Tree, parse
 from memlint.rule.edits import Edit
 from memlint.rule.findings import Applicability, Violation
 from memlint.source import Source

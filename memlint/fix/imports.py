@@ -24,8 +24,9 @@ from memlint.fix.bindings import (
 )
 from memlint.fix.draft import Addition, Draft, NewImport, Reimport, Unimport
 from memlint.fix.import_places import import_anchor
+from memlint.fix.outcome import FixError
 from memlint.fix.sequences import Item, Sequence
-from memlint.fix.spans import FixError, Tree
+from memlint.fix.spans import Tree
 from memlint.fix.statements import block_of, own_lines
 from memlint.rule.edits import AddImport, RemoveImport, RenameImport
 from memlint.source import Span

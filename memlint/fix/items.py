@@ -8,8 +8,9 @@ from memlint.fix.draft import Addition, Draft, Removal
 from memlint.fix.expressions import check_f_string, fitted, substituted
 from memlint.fix.keywords import replace_value
 from memlint.fix.notes import notes_of
+from memlint.fix.outcome import FixError
 from memlint.fix.sequences import Item, Sequence
-from memlint.fix.spans import FixError, Tree
+from memlint.fix.spans import Tree
 from memlint.rule.edits import RemoveItem, RenameItem, SetItem
 from memlint.source import Span
 

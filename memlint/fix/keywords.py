@@ -9,8 +9,9 @@ import libcst as cst
 from memlint.fix.draft import Addition, Draft, Removal
 from memlint.fix.expressions import check_f_string, fitted, reindented, required, substituted
 from memlint.fix.notes import notes_of
+from memlint.fix.outcome import FixError
 from memlint.fix.sequences import Item, Sequence
-from memlint.fix.spans import FixError, Tree
+from memlint.fix.spans import Tree
 from memlint.rule.edits import RemoveArgument, RemoveKeyword, RenameKeyword, SetKeyword
 from memlint.source import Span
 

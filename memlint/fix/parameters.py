@@ -6,7 +6,7 @@ import libcst as cst
 
 from memlint.fix.draft import Draft
 from memlint.fix.expressions import fitted, substituted
-from memlint.fix.spans import FixError
+from memlint.fix.outcome import FixError
 from memlint.rule.edits import AddParameter
 from memlint.source import Span
 

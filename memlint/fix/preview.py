@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 
-from memlint.fix.apply import Applied, draft
+from memlint.fix.apply import draft
 from memlint.fix.merge import merged
 from memlint.fix.notes import placed_notes
-from memlint.fix.spans import FixError, parse
+from memlint.fix.outcome import Applied, FixError
+from memlint.fix.spans import parse
 from memlint.fix.splicing import TextEdit, spliced, split_lines
 from memlint.fix.width import within_width
 from memlint.rule.edits import Edit

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from memlint.fix.apply import Applied
 from memlint.fix.draft import Splice
-from memlint.fix.spans import FixError
+from memlint.fix.outcome import Applied, FixError
 from memlint.fix.splicing import TextEdit, spliced
 from memlint.recipes.document import (
     Document,

@@ -16,7 +16,8 @@ from memlint.fix.expressions import (
     substituted,
 )
 from memlint.fix.keywords import line_indent, refuse_comments
-from memlint.fix.spans import FixError, Tree
+from memlint.fix.outcome import FixError
+from memlint.fix.spans import Tree
 from memlint.rule.edits import RenameAttribute, ReplaceCallee, ReplaceExpression
 from memlint.source import Span
 

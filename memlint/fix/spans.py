@@ -23,6 +23,7 @@ import libcst as cst
 from libcst._nodes.internal import CodegenState
 
 from memlint.fix.bulk import TooMuchError, without_bulk
+from memlint.fix.outcome import FixError
 from memlint.source import Span
 
 if TYPE_CHECKING:
@@ -45,10 +46,6 @@ _FORM_FEED = re.compile(rb"(?m)^[ \t]*(?:\f[ \t]*)*\f")
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
 
 NodeT = TypeVar("NodeT", bound=cst.CSTNode)
-
-
-class FixError(ValueError):
-    """The file cannot be rewritten, or an edit cannot be carried out; the message says why."""
 
 
 class _Printer(CodegenState):

@@ -12,7 +12,8 @@ import libcst as cst
 
 from memlint.fix.draft import Draft, Drop, Splice, Wrap
 from memlint.fix.expressions import fitted, reindented, substituted
-from memlint.fix.spans import FixError, Tree
+from memlint.fix.outcome import FixError
+from memlint.fix.spans import Tree
 from memlint.rule.edits import AddDecorator, InsertStatement, RemoveStatement, WrapStatements
 from memlint.source import Span
 

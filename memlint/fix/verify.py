@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from memlint.fix.spans import FixError, Tree, parse
+from memlint.fix.outcome import FixError
+from memlint.fix.spans import Tree, parse
 from memlint.source import Span
 
 if TYPE_CHECKING:

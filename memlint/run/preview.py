@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from memlint.fix import previews
 from memlint.recipes.document import is_document
 from memlint.recipes.files import is_recipe_file
 from memlint.run.results import DiffLine, ShownFix, TextEdit
@@ -30,6 +29,8 @@ def preview(source: Source, fixes: Sequence[Fix | None]) -> list[ShownFix | None
         apply = applier(source.path)
         alone = iter([apply(source, [edits]) for edits in changes])
     else:
+        from memlint.fix import previews
+
         alone = iter(previews(source.text, changes))
     shown: list[ShownFix | None] = []
     for fix in fixes:

@@ -6,7 +6,8 @@ import pytest
 
 from memlint.fix import apply_edits
 from memlint.fix.bulk import TooMuchError, without_bulk
-from memlint.fix.spans import FixError, parse
+from memlint.fix.outcome import FixError
+from memlint.fix.spans import parse
 from memlint.rule.edits import ReplaceExpression
 from memlint.source import Span
 

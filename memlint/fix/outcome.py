@@ -1,0 +1,34 @@
+"""What comes of fixes. Imports no libcst: recipes are rewritten without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from memlint.source.record import Plain
+
+if TYPE_CHECKING:
+    from memlint.fix.splicing import TextEdit
+
+_NOTHING: Mapping[int, str] = {}
+
+
+class FixError(ValueError):
+    """The file cannot be rewritten, or an edit cannot be carried out; the message says why."""
+
+
+class Applied(Plain):
+    """What came of a number of fixes, which are named by their position.
+
+    text: the new text; the old one where nothing was applied.
+    applied: fixes that are in it (or whose work was done already).
+    postponed: fixes that overlap an applied one; the next pass may apply them.
+    refused: fixes that cannot be applied, and why.
+    edits: what changed, as replacements of the old text in its order.
+    """
+
+    text: str
+    applied: tuple[int, ...] = ()
+    postponed: tuple[int, ...] = ()
+    refused: Mapping[int, str] = _NOTHING
+    edits: tuple[TextEdit, ...] = ()
