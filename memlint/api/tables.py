@@ -1,7 +1,7 @@
 """Reads the shipped tables: one line a module, class or function, found by bisection.
 
-A whole table is read from disk (a few hundred kB) and only the lines that are asked for are
-decoded: some twenty comparisons and one small JSON object each. The format is that of
+A table is mapped (up to two MB), and only the lines that are asked for are read and decoded: some
+twenty comparisons and one small JSON object each. The format is that of
 ``memlint.api.extract.history``.
 """
 
@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
+from mmap import ACCESS_READ, mmap
 from typing import Any
 
 from memlint.api.versions import Version, parse_version
@@ -47,7 +48,7 @@ def pick(histories: Mapping[str, Any], release: int) -> Any:
 class Table:
     """One table. ``name`` is that of the file, without suffix."""
 
-    def __init__(self, name: str, data: bytes) -> None:
+    def __init__(self, name: str, data: bytes | mmap) -> None:
         self.name = name
         self._data = data
         self._decoded: dict[str, Record | None] = {}
@@ -55,7 +56,7 @@ class Table:
     @cached_property
     def days(self) -> Mapping[str, str]:
         """Version -> day of release (``2026-10-15``), oldest version first."""
-        line = self._data[: self._data.index(b"\n")]
+        line = self._data[: self._data.find(b"\n")]
         days: dict[str, str] = json.loads(line.partition(b"\t")[2])
         return days
 
@@ -95,14 +96,14 @@ class Table:
         while low < high:
             middle = (low + high) // 2
             start = data.rfind(b"\n", low, middle) + 1 or low
-            end = data.index(b"\t", start)
+            end = data.find(b"\t", start)
             key = data[start:end]
             if key == name:
-                stop = data.index(b"\n", end)
+                stop = data.find(b"\n", end)
                 record: Record = json.loads(data[end + 1 : stop])
                 return record
             if key < name:
-                low = data.index(b"\n", end) + 1
+                low = data.find(b"\n", end) + 1
             else:
                 high = start
         return None
@@ -115,15 +116,15 @@ class Table:
             end = at + len(sought)
             if data[at - 1] in b'" ' and data[end] in b'" =':
                 start = data.rfind(b"\n", 0, at) + 1
-                key = data[start : data.index(b"\t", start)]
+                key = data[start : data.find(b"\t", start)]
                 if key.endswith(b":"):
                     yield key[:-1].decode()
-                end = data.index(b"\n", end)
+                end = data.find(b"\n", end)
             at = data.find(sought, end)
 
     def names(self) -> list[str]:
         """All record names, for tests and tools."""
-        return [line.partition(b"\t")[0].decode() for line in self._data.splitlines()][1:]
+        return [line.partition(b"\t")[0].decode() for line in self._data[:].splitlines()][1:]
 
 
 # Shipped files do not change while we run: keeping what was read is no state.
@@ -132,4 +133,4 @@ def table(name: str) -> Table:
     """The shipped table ``name``. Raises FileNotFoundError where there is none."""
     path = os.path.join(os.path.dirname(__file__), "data", f"{name}.table")
     with open(path, "rb") as file:
-        return Table(name, file.read())
+        return Table(name, mmap(file.fileno(), 0, access=ACCESS_READ))
