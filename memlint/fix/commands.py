@@ -21,6 +21,7 @@ from memlint.source import Source, Span
 
 _WORD = re.compile(r"[\w./:+-]+")
 _BEFORE = re.compile(rb"(?:[ \t]|\\\r?\n)+\Z")
+_BETWEEN = re.compile(rb"""[ \t\r\n\\='"]*""")
 _ADVICE = "the value is no plain word of the command"
 _QUOTED = "the option is written in quotes"
 
@@ -34,7 +35,7 @@ def apply_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Appl
     refused: dict[int, str] = {}
     for number, edits in enumerate(fixes):
         try:
-            wanted = [_splice(source, commands, edit) for edit in edits]
+            wanted = splices_of(source, commands, edits)
         except FixError as error:
             refused[number] = str(error)
             continue
@@ -50,6 +51,11 @@ def apply_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Appl
         return Applied(source.text, refused=dict.fromkeys(range(len(fixes)), reason))
     changes = tuple(TextEdit(one.span, one.text) for one in taken)
     return Applied(text, tuple(accepted), tuple(postponed), refused, changes)
+
+
+def splices_of(source: Source, commands: Sequence[Command], edits: Sequence[Edit]) -> list[Splice]:
+    """What edits write, and where; raises FixError where one cannot be made."""
+    return [_splice(source, commands, edit) for edit in edits]
 
 
 def _has_same_shape(before: Sequence[Command], after: Sequence[Command]) -> bool:
@@ -84,6 +90,8 @@ def _removed(source: Source, flag: Flag) -> Splice:
         raise FixError(_QUOTED)
     if flag.span.start < flag.option_span.start or not (alone or flag.is_plain_word):
         raise FixError(_ADVICE)
+    if not _BETWEEN.fullmatch(source.data[flag.option_span.end : flag.span.start]):
+        raise FixError(_ADVICE)
     before = _BEFORE.search(source.data[: flag.option_span.start])
     if before is None:
         raise FixError(_QUOTED)
@@ -116,7 +124,7 @@ def _flag(commands: Sequence[Command], span: Span, key: str) -> Flag:
     """The flag that an edit names; raises FixError where the command does not give it."""
     for command in commands:
         kind = kind_of_command(command)
-        if kind is None or not command.span.contains(span):
+        if kind is None:
             continue
         for mapping in _mappings(document_of(command, kind).root):
             entry = mapping.entry(key) if mapping.span == span else None

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from memlint.recipes.launch_files import READERS, Place
 from memlint.recipes.launch_kinds import PROGRAMS, STARTS, kind_of
-from memlint.recipes.programs import Argument, launch_of
+from memlint.recipes.programs import Argument, Launch, launch_of
+from memlint.recipes.shell import Simple
 from memlint.recipes.words import Word
 from memlint.source.record import Plain
 from memlint.source.text import Span
@@ -38,6 +39,8 @@ class Flag(Plain):
     is_plain_word: another plain word may be written at ``span``, and changes this setting alone.
     form: ``option``, ``override`` or ``removal`` (``~key``).
     is_plain_option: the option is written without quotes inside it, so that it can be renamed.
+    readers, option_readers: the other commands, by their place, that get the value or the option
+    from the same bytes: what is written there is theirs as well.
     """
 
     name: str
@@ -48,6 +51,8 @@ class Flag(Plain):
     option_span: Span = Span(0, 0)
     form: str = "option"
     is_plain_option: bool = True
+    readers: tuple[Span, ...] = ()
+    option_readers: tuple[Span, ...] = ()
 
 
 class Target(Plain):
@@ -139,24 +144,58 @@ def read_commands(text: str, kind: str) -> tuple[Command, ...]:
 
 
 def _commands(text: str, kind: str) -> Iterator[Command]:
-    for simple, place in READERS[kind](text):
-        launch = launch_of(simple)
+    found = [(simple, place, launch_of(simple)) for simple, place in READERS[kind](text)]
+    readers = _Readers(found)
+    for number, (simple, place, launch) in enumerate(found):
         if launch is None:
             continue
         target = None
         if launch.target is not None:
             target = _target(launch.kind, launch.target, place)
+
+        def flag(one: Argument, number: int = number, place: Place = place) -> Flag:
+            return _flag(one, place, readers, number)
+
         yield Command(
             program=launch.program,
             target=target,
-            launcher=tuple(_flag(one, place) for one in launch.launcher),
-            settings=tuple(_flag(one, place) for one in launch.settings),
+            launcher=tuple(map(flag, launch.launcher)),
+            settings=tuple(map(flag, launch.settings)),
             positionals=tuple(word.text for word in launch.positionals),
             environment=tuple(_variable(*one, place) for one in launch.environment),
             folder=simple.folder,
             has_unknown_arguments=launch.has_unknown_arguments,
-            span=place.span(simple.words[0].start, simple.words[-1].end),
+            span=readers.spans[number],
         )
+
+
+class _Readers:
+    """Which commands of a file get a word from the same bytes, by their numbers."""
+
+    def __init__(self, found: Sequence[tuple[Simple, Place, Launch | None]]) -> None:
+        self.spans = [
+            place.span(simple.words[0].start, simple.words[-1].end) for simple, place, _ in found
+        ]
+        self._unknown = {number for number, (_, _, launch) in enumerate(found) if launch is None}
+        self._at: dict[tuple[int, int], set[int]] = {}
+        for number, (simple, place, _) in enumerate(found):
+            for word in simple.words:
+                for piece in word.pieces:
+                    if piece.start >= 0:
+                        self._at.setdefault((id(place), piece.start), set()).add(number)
+
+    def knows(self, word: Word, place: Place) -> bool:
+        """Whether the word is one of a command's, and not a part of one."""
+        return (id(place), word.pieces[0].start) in self._at
+
+    def others(self, word: Word, place: Place, number: int) -> tuple[Span, ...] | None:
+        """The places of the other commands that read a word; None where one starts nothing that
+        is known."""
+        found: set[int] = set()
+        for piece in word.pieces:
+            found |= self._at.get((id(place), piece.start), set())
+        found.discard(number)
+        return None if found & self._unknown else tuple(self.spans[each] for each in sorted(found))
 
 
 def _target(kind: str, word: Word, place: Place) -> Target:
@@ -167,10 +206,12 @@ def _target(kind: str, word: Word, place: Place) -> Target:
     return Target(kind, word.text, name, place.span(*word.place))
 
 
-def _flag(argument: Argument, place: Place) -> Flag:
+def _flag(argument: Argument, place: Place, readers: _Readers, number: int) -> Flag:
     values = argument.values
     begin = argument.word.begin
     option_span = place.span(begin, begin + len(argument.option))
+    option_readers = readers.others(argument.word, place, number)
+    value_readers = option_readers
     value: str | tuple[str, ...] | bool | None
     span, plain = option_span, False
     if not values:
@@ -178,6 +219,8 @@ def _flag(argument: Argument, place: Place) -> Flag:
     elif len(values) == 1:
         value = values[0].text
         span, plain = place.span(*values[0].place), _is_plain(values[0], place)
+        if readers.knows(values[0], place):
+            value_readers = readers.others(values[0], place, number)
     else:
         texts = [word.text for word in values]
         value = None if None in texts else tuple(text for text in texts if text is not None)
@@ -187,11 +230,13 @@ def _flag(argument: Argument, place: Place) -> Flag:
         argument.name,
         value,
         span,
-        plain,
+        plain and value_readers is not None,
         argument.option,
         option_span,
         argument.form,
-        is_plain_option=is_whole,
+        is_plain_option=is_whole and option_readers is not None and not argument.word.is_shared,
+        readers=value_readers or (),
+        option_readers=option_readers or (),
     )
 
 

@@ -10,7 +10,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from memlint.recipes.shell import Shell, Simple, Uses, Variable
+from memlint.recipes.shell import Shell, Simple
+from memlint.recipes.uses import Uses
+from memlint.recipes.variables import Variable
 from memlint.recipes.words import Piece, Word
 from memlint.source.notebook import source_spans
 from memlint.source.text import Span
@@ -96,14 +98,21 @@ Reader = Callable[[str], Iterator[tuple[Simple, Place]]]
 
 
 def _shell(text: str) -> Iterator[tuple[Simple, Place]]:
-    place = Place(text)
-    for simple in Shell(text).read():
-        yield simple, place
+    uses = Uses(text)
+    yield from _settled(Shell(text, uses=uses).read(), uses, Place(text))
+
+
+def _settled(found: list[Simple], uses: Uses, place: Place) -> Iterator[tuple[Simple, Place]]:
+    """Commands of a text of which all is read: it is known what reads each variable."""
+    shared = uses.shared()
+    for simple in found:
+        words = tuple(word.settled(shared) for word in simple.words)
+        environment = tuple((name, word.settled(shared)) for name, word in simple.environment)
+        yield simple._replace(words=words, environment=environment), place
 
 
 def _makefile(text: str) -> Iterator[tuple[Simple, Place]]:
-    place = Place(text)
-    uses = Uses.of(text)
+    uses = Uses(text)
     variables: dict[str, Variable] = {}
     recipes: list[tuple[int, int]] = []
     for line in _LINE.finditer(text):
@@ -113,9 +122,10 @@ def _makefile(text: str) -> Iterator[tuple[Simple, Place]]:
         elif (match := _MAKE_VARIABLE.match(text, start, end)) is not None:
             variables[match[1]] = _make_value(text, match, end, uses)
     # A recipe is expanded when all of the file is read.
+    found: list[Simple] = []
     for start, end in recipes:
-        for simple in Shell(text, start, end, "make", variables, uses=uses).read():
-            yield simple, place
+        found += Shell(text, start, end, "make", variables, uses=uses).read()
+    yield from _settled(found, uses, Place(text))
 
 
 def _make_value(text: str, match: re.Match[str], end: int, uses: Uses) -> Variable:
@@ -128,8 +138,7 @@ def _make_value(text: str, match: re.Match[str], end: int, uses: Uses) -> Variab
 
 
 def _justfile(text: str) -> Iterator[tuple[Simple, Place]]:
-    place = Place(text)
-    uses = Uses.of(text)
+    uses = Uses(text)
     variables: dict[str, Variable] = {}
     exported: set[str] = set()
     bodies: list[tuple[int, int, bool]] = []
@@ -155,11 +164,11 @@ def _justfile(text: str) -> Iterator[tuple[Simple, Place]]:
             variables[match[2]] = _just_value(match)
             if match[1]:
                 exported.add(match[2])
+    found: list[Simple] = []
     for start, end, _ in bodies:
         begin = _behind(text, start, end, "@-")
-        shell = Shell(text, begin, end, "just", variables, frozenset(exported), uses)
-        for simple in shell.read():
-            yield simple, place
+        found += Shell(text, begin, end, "just", variables, frozenset(exported), uses).read()
+    yield from _settled(found, uses, Place(text))
 
 
 def _just_value(match: re.Match[str]) -> Variable:
@@ -170,8 +179,8 @@ def _just_value(match: re.Match[str]) -> Variable:
 
 
 def _dockerfile(text: str) -> Iterator[tuple[Simple, Place]]:
-    place = Place(text)
-    uses = Uses.of(text)
+    found: list[Simple] = []
+    uses = Uses(text)
     variables: dict[str, Variable] = {}
     exported: set[str] = set()
     for line in _LINE.finditer(text):
@@ -181,7 +190,7 @@ def _dockerfile(text: str) -> Iterator[tuple[Simple, Place]]:
             continue
         instruction, begin = match[1].upper(), match.end()
         if instruction in ("ENV", "ARG"):
-            names = _docker_variables(text, begin, end, variables)
+            names = _docker_variables(text, begin, end, variables, uses)
             exported |= names if instruction == "ENV" else set()
         elif instruction in _DOCKER_SHELL:
             option = _DOCKER_OPTION.match(text, begin, end)
@@ -193,23 +202,25 @@ def _dockerfile(text: str) -> Iterator[tuple[Simple, Place]]:
                     for name in sorted(exported)
                     if (value := variables.get(name))
                 )
-                yield simple._replace(environment=environment), place
+                found.append(simple._replace(environment=environment))
                 continue
-            for simple in Shell(
-                text, begin, end, "shell", variables, frozenset(exported), uses
-            ).read():
-                yield simple, place
+            shell = Shell(text, begin, end, "shell", variables, frozenset(exported), uses)
+            found += shell.read()
+    yield from _settled(found, uses, Place(text))
 
 
-def _docker_variables(text: str, begin: int, end: int, variables: dict[str, Variable]) -> set[str]:
+def _docker_variables(
+    text: str, begin: int, end: int, variables: dict[str, Variable], uses: Uses
+) -> set[str]:
     """``ENV A=b C=d`` or ``ENV A b``, read as a shell reads assignments."""
     body = text[begin:end]
     if "=" not in body.split(None, 1)[0] if body.split() else True:
         return set()
-    shell = Shell(text, begin, end, "shell", variables, uses=Uses.of(""))
+    shell = Shell(text, begin, end, "shell", variables, uses=uses)
     shell.read()
-    names = {name for name in shell.variables if shell.variables[name] is not variables.get(name)}
-    variables.update(shell.variables)
+    after = shell.variables.values
+    names = {name for name in after if after[name] is not variables.get(name)}
+    variables.update(after)
     return names
 
 
@@ -249,8 +260,9 @@ def _cell(
     exported = frozenset(environment)
     magic = _SHELL_CELL.match(source)
     if magic is not None:
-        for simple in Shell(source, magic.end(), None, "shell", environment, exported).read():
-            yield simple, place
+        uses = Uses(source)
+        shell = Shell(source, magic.end(), None, "shell", environment, exported, uses)
+        yield from _settled(shell.read(), uses, place)
         return
     for line in _CELL_LINE.finditer(source):
         start, end = line.span()
@@ -266,7 +278,7 @@ def _cell(
                 yield simple, place
 
 
-_NONE = Uses.of("")
+_NONE = Uses("")
 
 
 def _cell_text(raw: str, start: int, end: int) -> tuple[str, list[tuple[int, int]]]:

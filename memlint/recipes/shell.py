@@ -9,10 +9,12 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from memlint.recipes.words import Piece, Word
+from memlint.recipes.uses import Uses
+from memlint.recipes.variables import Block, Variable, Variables
+from memlint.recipes.word_reader import NAME, WordReader
+from memlint.recipes.words import UNKNOWN_WORD, Piece, Word
 from memlint.source.record import NamedTuple
 
 # Programs that start training, and those that start them.
@@ -20,9 +22,6 @@ PROGRAM = re.compile(
     r"python[\d.]*|torchrun|accelerate|accelerate-launch|deepspeed|trl|tune|llamafactory-cli|lmf"
     r"|axolotl"
 )
-# The elements of a variable: one, or those of an array; None where the text does not decide.
-Variable = tuple[tuple[Piece, ...], ...] | None
-
 _TOKEN = re.compile(
     r"""(?P<blank>[ \t\r\f\v]+|\\\r?\n)
     |(?P<newline>\n)
@@ -40,27 +39,15 @@ _TOKEN = re.compile(
     |(?P<other>(?s:.))""",
     re.VERBOSE,
 )
-_QUOTED = re.compile(r"""(?P<plain>[^"\\$`{]+)|(?P<escape>\\(?s:.)?)|(?P<other>(?s:.))""")
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=", re.ASCII)
-_DEFAULT = re.compile(r"(\w+):?[-=]", re.ASCII)
-_ARRAY = re.compile(r"(\w+)\[[@*]\]", re.ASCII)
-_CLOSING = {
-    "(": re.compile(r"""\\(?s:.)|'[^']*+'|"(?:[^"\\]|\\(?s:.))*+"|[()]"""),
-    "{": re.compile(r"""\\(?s:.)|'[^']*+'|"(?:[^"\\]|\\(?s:.))*+"|[{}]"""),
-}
+_ELEMENT = re.compile(r"([A-Za-z_]\w*)\[.*?\]\+?=", re.ASCII | re.DOTALL)
 _DELIMITER = re.compile(r"""[ \t]*\\?(['"]?)([\w.+!-]+)\1""")
-_WRITES = re.compile(r"(?<![^\s;&|(])([A-Za-z_]\w*)\s*(?:\+|\?|:{1,3})?=", re.ASCII)
-_READS = re.compile(r"\$+[{(]?([A-Za-z_]\w*)|\{\{\s*+([A-Za-z_]\w*)", re.ASCII)
 _DECLARES = frozenset({"export", "declare", "typeset", "readonly", "local"})
 _FILLS = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "printf", "let"})
 _BLOCKS = {"if": "fi", "while": "done", "until": "done", "{": "}"}
 _CLOSERS = frozenset({"fi", "done", "esac", "}"})
 _RESERVED = _BLOCKS.keys() | _CLOSERS | {"then", "do", "else", "elif", "!", "time"}
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "sbatch", "ssh"})
-# Beyond these a value is unknown: what doubles itself stays small.
-_MOST_PIECES = 2_000
-_MOST_EXPANDED = 200_000
 _MOST_EXPORTED = 64
 _MOST_HEREDOCS = 100
 _DEEPEST = 8
@@ -74,28 +61,12 @@ class Simple(NamedTuple):
     folder: str | None
 
 
-class Uses(NamedTuple):
-    """How often the text sets and reads each name."""
+class _Array(NamedTuple):
+    """``NAME=(`` or ``NAME+=(``; ``first``: the number of words before it."""
 
-    writes: Counter[str]
-    reads: Counter[str]
-
-    @classmethod
-    def of(cls, text: str) -> Uses:
-        """Counted by words: a name within a string may count as well."""
-        writes = Counter(match[1] for match in _WRITES.finditer(text))
-        reads = Counter(match[1] or match[2] for match in _READS.finditer(text))
-        return cls(writes, reads)
-
-
-class _Block:
-    """A branch, loop, function or subshell; what it sets is unknown after it."""
-
-    def __init__(self, closer: str, folder: str | None, *, repeats: bool) -> None:
-        self.closer = closer
-        self.folder = folder
-        self.repeats = repeats
-        self.names: set[str] = set()
+    name: str
+    appends: bool
+    first: int
 
 
 class Shell:
@@ -117,21 +88,17 @@ class Shell:
         depth: int = 0,
     ) -> None:
         self.text = text
-        self.at = start
         self.end = len(text) if end is None else end
         self.dialect = dialect
-        self.variables: dict[str, Variable] = dict(variables or {})
+        self.uses = uses or Uses(text)
+        self.variables = Variables(dialect, variables or {}, self.uses)
         self.exported = set(exported)
-        self.uses = uses or Uses.of(text)
         self.depth = depth
         self.folder: str | None = ""
-        self.expanded = 0
         self.commands: list[Simple] = []
+        self._reader = WordReader(text, start, self.end, dialect, self.variables, self._take)
         self._words: list[Word] = []
-        self._pieces: list[Piece] | None = None
-        self._word_start = start
-        self._blocks: list[_Block] = []
-        self._array: tuple[str, bool, int] | None = None
+        self._array: _Array | None = None
         self._drops = False  # the next word is a redirection's file
         self._conditional = False  # behind && or ||
         self._heredocs: list[tuple[str, bool]] = []
@@ -139,11 +106,12 @@ class Shell:
 
     def read(self) -> list[Simple]:
         """All simple commands, in the order of the text."""
-        while self.at < self.end:
-            token = _TOKEN.match(self.text, self.at, self.end)
+        reader = self._reader
+        while reader.at < self.end:
+            token = _TOKEN.match(self.text, reader.at, self.end)
             assert token is not None
             assert token.lastgroup is not None
-            self.at = token.end()
+            reader.at = token.end()
             getattr(self, f"_on_{token.lastgroup}")(token)
         self._end_command()
         return self.commands
@@ -151,10 +119,10 @@ class Shell:
     # -- tokens ----------------------------------------------------------------------------------
 
     def _on_blank(self, token: re.Match[str]) -> None:
-        self._end_word(token.start())
+        self._reader.finish(token.start())
 
     def _on_newline(self, token: re.Match[str]) -> None:
-        self._end_word(token.start())
+        self._reader.finish(token.start())
         if self._array is not None:
             return
         self._end_command()
@@ -165,12 +133,12 @@ class Shell:
         self._takes_body = False
 
     def _on_redirection(self, token: re.Match[str]) -> None:
-        self._end_word(token.start())
+        self._reader.finish(token.start())
         if token[0].lstrip("0123456789") in ("<<", "<<-"):
-            delimiter = _DELIMITER.match(self.text, self.at, self.end)
+            delimiter = _DELIMITER.match(self.text, self._reader.at, self.end)
             if delimiter is not None and len(self._heredocs) < _MOST_HEREDOCS:
                 self._heredocs.append((delimiter[2], token[0].endswith("-")))
-                self.at = delimiter.end()
+                self._reader.at = delimiter.end()
             return
         self._drops = True
 
@@ -178,295 +146,97 @@ class Shell:
         mark = token[0]
         if mark == "(" and self._begins_array():
             return
-        self._end_word(token.start())
+        self._reader.finish(token.start())
         if mark == ")" and self._array is not None:
-            self._end_array()
+            self._end_array(self._array)
             return
         self._array = None
         self._end_command()
         if mark == "(":
-            self._blocks.append(_Block(")", self.folder, repeats=False))
+            self.variables.blocks.append(Block(")", self.folder, repeats=False))
         elif mark == ")":
             self._close(")")
         elif mark.startswith(";;"):
-            self._forget()
+            self.variables.end_arm()
         self._conditional = mark in ("&&", "||")
 
     def _on_substitution(self, token: re.Match[str]) -> None:
-        self._add(Piece(None, quoted=True), token.start())
-        self._skip_to_closing("(")
+        self._reader.add(UNKNOWN_WORD, token.start())
+        self._reader.skip_to_closing("(")
 
     def _on_single(self, token: re.Match[str]) -> None:
-        close = self.text.find("'", self.at, self.end)
-        stop = self.end if close < 0 else close
-        self._add(Piece(self.text[self.at : stop], self.at, quoted=True), token.start())
-        self.at = min(stop + 1, self.end)
+        self._reader.single(token.start())
 
     def _on_double(self, token: re.Match[str]) -> None:
-        self._add(Piece("", quoted=True), token.start())
-        while self.at < self.end:
-            match = _QUOTED.match(self.text, self.at, self.end)
-            assert match is not None
-            start, self.at = self.at, match.end()
-            if match.lastgroup == "plain":
-                self._add(Piece(match[0], start, quoted=True), start)
-            elif match.lastgroup == "escape":
-                self._escape(match[0], start, quoted=True)
-            elif match[0] == '"':
-                return
-            elif match[0] == "$":
-                self._dollar(start, quoted=True)
-            elif match[0] == "`":
-                self._skip_backticks(quoted=True)
-            else:
-                self._brace(start, quoted=True)
+        self._reader.double(token.start())
 
     def _on_escape(self, token: re.Match[str]) -> None:
-        self._escape(token[0], token.start(), quoted=False)
+        self._reader.escape(token[0], token.start(), quoted=False)
 
     def _on_dollar(self, token: re.Match[str]) -> None:
-        self._dollar(token.start(), quoted=False)
+        self._reader.dollar(token.start(), quoted=False)
 
     def _on_backtick(self, token: re.Match[str]) -> None:
-        self._add(None, token.start())
-        self._skip_backticks(quoted=False)
+        self._reader.backticks(token.start(), quoted=False)
 
     def _on_brace(self, token: re.Match[str]) -> None:
-        self._brace(token.start(), quoted=False)
+        self._reader.brace(token.start(), quoted=False)
 
     def _on_hash(self, token: re.Match[str]) -> None:
-        if self._pieces is None:
-            newline = self.text.find("\n", self.at, self.end)
-            self.at = self.end if newline < 0 else newline
-        else:
-            self._add(Piece("#", token.start()), token.start())
+        if self._reader.is_open:
+            self._on_plain(token)
+            return
+        newline = self.text.find("\n", self._reader.at, self.end)
+        self._reader.at = self.end if newline < 0 else newline
 
     def _on_plain(self, token: re.Match[str]) -> None:
-        self._add(Piece(token[0], token.start()), token.start())
+        self._reader.add(Piece(token[0], token.start()), token.start())
 
     _on_other = _on_plain
 
     # -- words -----------------------------------------------------------------------------------
 
-    def _add(self, piece: Piece | None, start: int) -> None:
-        """Put a piece at the end of the word, or begin one at ``start``."""
-        if self._pieces is None:
-            self._pieces = []
-            self._word_start = start
-        if piece is not None:
-            self._pieces.append(piece)
-
-    def _end_word(self, end: int) -> None:
-        pieces, self._pieces = self._pieces, None
-        if not pieces:
-            return
+    def _take(self, word: Word) -> None:
+        """A word of the text is read."""
         if self._drops:
             self._drops = False
-            return
-        word = Word(_joined(pieces), self._word_start, end)
-        if self._words or self._array is not None or not self._is_reserved(word):
+        elif self._words or self._array is not None or not self._is_reserved(word):
             self._words.append(word)
-
-    def _escape(self, text: str, start: int, *, quoted: bool) -> None:
-        escaped = text[1:]
-        if escaped == "\n":
-            return
-        if escaped == "$":
-            # Another shell may expand it later.
-            self._add(Piece(None, quoted=True), start)
-        elif quoted and escaped not in ('"', "\\", "`"):
-            self._add(Piece(text, start, quoted=True), start)
-        else:
-            self._add(Piece(escaped, quoted=True), start)
-
-    def _skip_backticks(self, *, quoted: bool) -> None:
-        close = self.text.find("`", self.at, self.end)
-        self.at = self.end if close < 0 else close + 1
-        self._add(Piece(None, quoted=quoted), self.at)
-
-    def _skip_to_closing(self, opening: str) -> int:
-        """Go behind the bracket that closes one before ``at``; where that one is."""
-        level = 1
-        for match in _CLOSING[opening].finditer(self.text, self.at, self.end):
-            mark = match[0]
-            level += (mark == opening) - (mark in (")", "}"))
-            if level == 0:
-                self.at = match.end()
-                return match.start()
-        self.at = self.end
-        return self.end
-
-    def _brace(self, start: int, *, quoted: bool) -> None:
-        """``{{name}}`` of just, ``{name}`` of a notebook; otherwise a character."""
-        if self.dialect == "just" and self.text.startswith("{{", start):
-            close = self.text.find("}}", start, self.end)
-            self.at = self.end if close < 0 else close + 2
-            name = self.text[start + 2 : max(close, start + 2)].strip()
-            self._expand(name if _NAME.fullmatch(name) else "", start, quoted=quoted)
-        elif self.dialect == "notebook" and self.text[start] == "{":
-            self._add(Piece(None, quoted=quoted), start)
-            self._skip_to_closing("{")
-        else:
-            self._add(Piece(self.text[start], start, quoted=quoted), start)
-
-    def _dollar(self, start: int, *, quoted: bool) -> None:
-        text = self.text
-        if self.dialect == "make":
-            if text.startswith("$", self.at):
-                self.at += 1
-            elif text.startswith(("(", "{"), self.at):
-                opening = text[self.at]
-                self.at += 1
-                inner = self.at
-                name = text[inner : self._skip_to_closing(opening)]
-                self._expand(name if _NAME.fullmatch(name) else "", start, quoted=quoted)
-                return
-            else:
-                self.at = min(self.at + 1, self.end)
-                self._add(Piece(None, quoted=quoted), start)
-                return
-        mark = text[self.at : self.at + 1] if self.at < self.end else ""
-        name_match = _NAME.match(text, self.at, self.end)
-        if name_match is not None:
-            self.at = name_match.end()
-            self._expand(name_match[0], start, quoted=quoted)
-        elif mark == "{":
-            self.at += 1
-            self._parameter(start, self.at, self._skip_to_closing("{"), quoted=quoted)
-        elif mark == "(":
-            self.at += 1
-            self._skip_to_closing("(")
-            self._add(Piece(None, quoted=quoted), start)
-        elif mark == "'" and not quoted:
-            self.at += 1
-            close = re.compile(r"(?:[^'\\]|\\(?s:.))*+").match(text, self.at, self.end)
-            assert close is not None
-            plain = None if "\\" in close[0] else close[0]
-            self._add(Piece(plain, self.at if plain else -1, quoted=True), start)
-            self.at = min(close.end() + 1, self.end)
-        elif mark and (mark.isdigit() or mark in "@*#?$!-"):
-            self.at += 1
-            self._add(Piece(None, quoted=quoted and mark not in "@*"), start)
-        else:
-            self._add(Piece("$", start, quoted=quoted), start)
-
-    def _parameter(self, start: int, inner: int, stop: int, *, quoted: bool) -> None:
-        """``${...}``: a name, an array, or a name with a default."""
-        body = self.text[inner:stop]
-        array = _ARRAY.fullmatch(body)
-        default = _DEFAULT.match(body)
-        if _NAME.fullmatch(body):
-            self._expand(body, start, quoted=quoted)
-        elif array is not None:
-            self._expand_array(array[1], start)
-        elif default is not None and default[1] not in self.variables:
-            at = inner + default.end()
-            text = self.text[at:stop]
-            if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":
-                text, at = text[1:-1], at + 1
-            known = not any(mark in text for mark in "$`\\\"'")
-            shared = self.uses.reads[default[1]] > 1 and not default[1].isdigit()
-            self._insert((Piece(text if known else None, at, shared),), start, quoted=quoted)
-        elif default is not None and not default[1].isdigit():
-            self._expand(default[1], start, quoted=quoted)
-        else:
-            self._add(Piece(None, quoted=quoted), start)
-
-    # -- variables -------------------------------------------------------------------------------
-
-    def _value(self, name: str) -> Variable:
-        value = self.variables.get(name)
-        if value is None or self.dialect == "notebook":
-            return None
-        if self.uses.writes[name] > 1 and any(block.repeats for block in self._blocks):
-            return None
-        self.expanded += sum(len(pieces) for pieces in value) + 1
-        if self.expanded > _MOST_EXPANDED:
-            return None
-        if self.uses.writes[name] > 1 or self.uses.reads[name] > 1:
-            return tuple(tuple(piece._replace(shared=True) for piece in pieces) for pieces in value)
-        return value
-
-    def _expand(self, name: str, start: int, *, quoted: bool) -> None:
-        value = self._value(name)
-        pieces = (Piece(None),) if value is None else (value[0] if value else ())
-        self._insert(pieces, start, quoted=quoted)
-
-    def _insert(self, pieces: tuple[Piece, ...], start: int, *, quoted: bool) -> None:
-        """Put an expansion into the word; unquoted, its blanks end words."""
-        self._add(Piece("", quoted=True) if quoted else None, start)
-        for piece in pieces:
-            if piece.text is None or quoted:
-                self._add(piece._replace(quoted=quoted), start)
-                continue
-            end = 0
-            for match in re.finditer(r"\S+", piece.text):
-                if match.start() > end or (match.start() and not end):
-                    self._end_word(self.at)
-                end = match.end()
-                at = piece.start + match.start() if piece.start >= 0 else -1
-                self._add(piece._replace(text=match[0], start=at), start)
-            if end < len(piece.text):
-                self._end_word(self.at)
-
-    def _expand_array(self, name: str, start: int) -> None:
-        value = self._value(name)
-        if value is None:
-            self._add(Piece(None), start)
-            return
-        for number, pieces in enumerate(value):
-            if number:
-                self._end_word(self.at)
-            for piece in pieces:
-                self._add(piece._replace(quoted=piece.text is not None), start)
-
-    def _assign(self, name: str, value: Variable, *, append: bool = False) -> None:
-        if append:
-            before = self.variables.get(name)
-            value = None if before is None or value is None else (*before, *value)
-        if value is not None and sum(len(pieces) for pieces in value) > _MOST_PIECES:
-            value = None
-        self.variables[name] = value
-        if self._blocks:
-            self._blocks[-1].names.add(name)
 
     def _begins_array(self) -> bool:
         """Whether an opening bracket stands behind ``NAME=``."""
-        text = "".join(piece.text or "$" for piece in self._pieces or ())
-        match = _ASSIGNMENT.fullmatch(text)
+        match = _ASSIGNMENT.fullmatch(self._reader.shown)
         if match is None:
             return False
-        self._pieces = None
-        self._array = (match[1], bool(match[2]), len(self._words))
+        self._reader.drop()
+        self._array = _Array(match[1], bool(match[2]), len(self._words))
         return True
 
-    def _end_array(self) -> None:
-        assert self._array is not None
-        name, append, first = self._array
-        elements: Variable = tuple(word.pieces for word in self._words[first:])
-        if any(word.may_be_several for word in self._words[first:]):
-            elements = None
-        del self._words[first:]
+    def _end_array(self, array: _Array) -> None:
+        elements = tuple(word.pieces for word in self._words[array.first :])
+        del self._words[array.first :]
         self._array = None
-        self._assign(name, None if self._conditional else elements, append=append)
+        change = self.variables.append if array.appends else self.variables.assign
+        change(array.name, elements, possible=self._conditional)
 
     # -- commands --------------------------------------------------------------------------------
 
     def _end_command(self) -> None:
-        self._end_word(self.at)
+        self._reader.finish(self._reader.at)
         self._drops = False
         words, self._words = self._words, []
-        if not words:
-            return
-        text = words[0].text if words[0].is_unquoted else None
+        text = words[0].text if words and words[0].is_unquoted else None
+        known = not words and self._is_certain
         if text in ("for", "select"):
             if len(words) > 1:
-                self._assign(words[1].text or "", None)
-            self._blocks.append(_Block("done", self.folder, repeats=True))
+                self.variables.assign(words[1].text or "", None)
+            self.variables.blocks.append(Block("done", self.folder, repeats=True))
         elif text == "case":
-            self._blocks.append(_Block("esac", self.folder, repeats=False))
-        elif text != "function":
-            self._run(words)
+            self.variables.blocks.append(Block("esac", self.folder, repeats=False))
+        elif words and text != "function":
+            known = self._run(words)
+        # What a branch puts into a variable is lost where the branch ends.
+        self.variables.settle(known=known)
 
     def _is_reserved(self, word: Word) -> bool:
         """Follow a word that begins or ends a part of a compound command."""
@@ -474,52 +244,48 @@ class Shell:
         if text is None or text not in _RESERVED:
             return False
         if text in ("else", "elif"):
-            self._forget()
+            self.variables.end_arm()
         elif text in _BLOCKS:
-            self._blocks.append(_Block(_BLOCKS[text], self.folder, repeats=text != "if"))
+            block = Block(_BLOCKS[text], self.folder, repeats=text != "if")
+            self.variables.blocks.append(block)
         elif text in _CLOSERS:
             self._close(text)
         return True
 
-    def _forget(self) -> None:
-        """Another arm begins: what this one set is not set there."""
-        if self._blocks:
-            for name in self._blocks[-1].names:
-                self.variables[name] = None
-
     def _close(self, closer: str) -> None:
-        if not self._blocks or self._blocks[-1].closer != closer:
+        blocks = self.variables.blocks
+        if not blocks or blocks[-1].closer != closer:
             return
-        self._forget()
-        block = self._blocks.pop()
+        block = self.variables.end_block()
         if closer == ")":
             self.folder = block.folder
         elif self.folder != block.folder:
             self.folder = None
-        if self._blocks:
-            self._blocks[-1].names.update(block.names)
 
-    def _run(self, words: list[Word]) -> None:
-        """Follow a simple command: assignments, a change of folder, or a program."""
+    def _run(self, words: list[Word]) -> bool:
+        """Follow a simple command: assignments, a change of folder, or a program.
+
+        Returns whether all that it reads goes where it is known.
+        """
         first = 0
         prefixes: list[tuple[str, Word]] = []
         while first < len(words) and (match := _ASSIGNMENT.match(words[first].head)):
             prefixes.append((match[0], words[first].after(match.end())))
             first += 1
         rest = words[first:]
+        is_certain = self._is_certain
         if not rest:
             self._set(prefixes)
-            return
-        conditional, self._conditional = self._conditional, False
+            return is_certain
         program = rest[0].text
         if program in _DECLARES:
-            self._conditional = conditional
             self._declare(program, rest[1:])
+            return is_certain
+        self._conditional = False
+        if element := _ELEMENT.match(rest[0].head):
+            self.variables.assign(element[1], None)
         elif program in _FILLS:
-            for word in rest[1:]:
-                name = _NAME.match(word.text or "")
-                if name is not None and name[0] in self.variables:
-                    self._assign(name[0], None)
+            self._fill(rest[1:])
         elif program in ("cd", "pushd"):
             target = rest[1].text if len(rest) > 1 else None
             both = target is not None and self.folder is not None
@@ -527,24 +293,34 @@ class Shell:
         elif program == "popd":
             self.folder = None
         else:
-            names = {posixpath.basename(word.text or "") for word in rest}
-            if names & _SHELLS:
-                self._takes_body = True
-                self._read_inner(rest)
-            if any(PROGRAM.fullmatch(name) for name in names):
-                given = ((name.rstrip("+="), word) for name, word in prefixes)
-                environment = (*self._environment(), *given)
-                self.commands.append(Simple(tuple(rest), environment, self.folder))
+            return self._start(rest, prefixes)
+        return False
+
+    @property
+    def _is_certain(self) -> bool:
+        """Whether nothing decides if the command is run, so that what it sets stays set."""
+        return not (self._conditional or self.variables.blocks)
+
+    def _start(self, words: list[Word], prefixes: list[tuple[str, Word]]) -> bool:
+        """A program: kept where it may start training; whether it is."""
+        names = {posixpath.basename(word.text or "") for word in words}
+        if names & _SHELLS:
+            self._takes_body = True
+            self._read_inner(words)
+        if not any(PROGRAM.fullmatch(name) for name in names):
+            return False
+        given = ((name.rstrip("+="), word) for name, word in prefixes)
+        environment = (*self._environment(), *given)
+        self.commands.append(Simple(tuple(words), environment, self.folder))
+        return True
 
     def _set(self, assignments: list[tuple[str, Word]]) -> None:
         for target, word in assignments:
-            value: Variable = None if self._conditional else (word.pieces,)
             name = target.rstrip("+=")
-            if target.endswith("+=") and (before := self.variables.get(name)) is not None:
-                value = None if value is None else ((*before[0], *word.pieces), *before[1:])
-            elif target.endswith("+="):
-                value = None
-            self._assign(name, value)
+            if target.endswith("+="):
+                self.variables.extend(name, word.pieces, possible=self._conditional)
+            else:
+                self.variables.assign(name, (word.pieces,), possible=self._conditional)
         # An assignment succeeds: what stands behind its && is not conditional.
         self._conditional = False
 
@@ -552,43 +328,50 @@ class Shell:
         for word in words:
             match = _ASSIGNMENT.match(word.head)
             name = match[1] if match else word.text
-            if not name or not _NAME.fullmatch(name):
+            if not name or not NAME.fullmatch(name):
                 continue
             if match is not None:
                 self._set([(match[0], word.after(match.end()))])
             if program == "export":
                 self.exported.add(name)
 
+    def _fill(self, words: list[Word]) -> None:
+        """``read NAME``: another program gives the value."""
+        for word in words:
+            name = NAME.match(word.text or "")
+            if name is not None and name[0] in self.variables.values:
+                self.variables.assign(name[0], None)
+
     def _environment(self) -> Iterator[tuple[str, Word]]:
+        at = self._reader.at
         for name in sorted(self.exported)[:_MOST_EXPORTED]:
-            value = self.variables.get(name)
+            value = self.variables.values.get(name)
             if value is None or len(value) != 1:
-                yield name, Word((Piece(None, quoted=True),), self.at, self.at)
+                yield name, Word((UNKNOWN_WORD,), at, at)
                 continue
-            start = next((piece.start for piece in value[0] if piece.start >= 0), self.at)
+            start = next((piece.start for piece in value[0] if piece.start >= 0), at)
             yield name, Word(value[0] or (Piece(""),), start, start)
 
     # -- shells within ---------------------------------------------------------------------------
 
     def _inner(self, start: int, end: int) -> None:
         """Read a part of the text as commands of its own."""
-        self.expanded += max(end - start, 0)
-        if self.depth >= _DEEPEST or self.expanded > _MOST_EXPANDED:
+        if not self.variables.spend(max(end - start, 0)) or self.depth >= _DEEPEST:
             return
         inner = Shell(
             self.text,
             start,
             end,
             self.dialect,
-            self.variables,
+            self.variables.values,
             frozenset(self.exported),
             self.uses,
             self.depth + 1,
         )
         inner.folder = self.folder
-        inner.expanded = self.expanded
+        inner.variables.expanded = self.variables.expanded
         self.commands.extend(inner.read())
-        self.expanded = inner.expanded
+        self.variables.expanded = inner.variables.expanded
 
     def _read_inner(self, words: list[Word]) -> None:
         """``bash -c "..."``: the commands in the string."""
@@ -602,7 +385,7 @@ class Shell:
                 return
 
     def _skip_heredoc(self, delimiter: str, indented: bool) -> None:
-        start, at = self.at, self.at
+        start = at = self._reader.at
         while at < self.end:
             newline = self.text.find("\n", at, self.end)
             stop = self.end if newline < 0 else newline
@@ -612,31 +395,6 @@ class Shell:
             at = stop + 1
         if self._takes_body:
             self._inner(start, min(at, self.end))
-        self.at = min(at, self.end)
-        newline = self.text.find("\n", self.at, self.end)
-        self.at = self.end if newline < 0 else newline + 1
-
-
-def _joined(pieces: list[Piece]) -> tuple[Piece, ...]:
-    """Pieces that are written next to each other as one; empty ones only where nothing else is."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        if piece.text == "" and (joined or len(pieces) > 1):
-            if not joined:
-                joined.append(piece)
-            continue
-        if joined and joined[-1].text == "":
-            joined.pop()
-        last = joined[-1] if joined else None
-        if (
-            last is not None
-            and last.text is not None
-            and piece.text is not None
-            and last.start >= 0
-            and last.start + len(last.text) == piece.start
-            and last.shared == piece.shared
-        ):
-            joined[-1] = last._replace(text=last.text + piece.text)
-        else:
-            joined.append(piece)
-    return tuple(joined)
+        at = min(at, self.end)
+        newline = self.text.find("\n", at, self.end)
+        self._reader.at = self.end if newline < 0 else newline + 1

@@ -17,13 +17,20 @@ class Piece(NamedTuple):
     """A part of a word.
 
     text: None where it is not known. start: where it is written, -1 where it stands nowhere as
-    such. shared: other commands read the same place. quoted: no shell splits it.
+    such. shared: what reads the same place is not all known. quoted: no shell splits it.
+    variables: those that it came through.
     """
 
     text: str | None
     start: int = -1
     shared: bool = False
     quoted: bool = False
+    variables: tuple[str, ...] = ()
+
+
+# What another program, or a branch, decides: one word, or any number of them.
+UNKNOWN_WORD = Piece(None, quoted=True)
+UNKNOWN_WORDS = Piece(None)
 
 
 class Word(NamedTuple):
@@ -80,7 +87,7 @@ class Word(NamedTuple):
     def place(self) -> tuple[int, int]:
         """Where the value is written: at a variable's assignment, if it is all of a variable."""
         if len(self.pieces) == 1:
-            text, start, _, _ = self.pieces[0]
+            text, start = self.pieces[0][:2]
             if text and start >= 0:
                 return start, start + len(text)
         return self.start, self.end
@@ -95,5 +102,20 @@ class Word(NamedTuple):
         """Whether another plain word may be written at ``place``, and changes this word alone."""
         if len(self.pieces) != 1:
             return False
-        text, start, shared, _ = self.pieces[0]
+        text, start, shared = self.pieces[0][:3]
         return text is not None and start >= 0 and not shared and bool(PLAIN.fullmatch(text))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether what is not known reads its first bytes too."""
+        return self.pieces[0].shared
+
+    def settled(self, shared: frozenset[str]) -> Word:
+        """The word, where it is known which variables are ``shared``."""
+        if not any(shared.intersection(piece.variables) for piece in self.pieces):
+            return self
+        pieces = (
+            piece._replace(shared=True) if shared.intersection(piece.variables) else piece
+            for piece in self.pieces
+        )
+        return self._replace(pieces=tuple(pieces))

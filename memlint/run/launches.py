@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from memlint.recipes.launch import Command, Flag
 from memlint.rule.edits import Edit, RenameItem, ReplaceExpression, SetItem
 from memlint.rule.findings import Applicability, Fix, Violation
+from memlint.run.agreement import OfCommand
 from memlint.run.command_lines import (
     LEAD,
     MAX_BYTES,
@@ -91,9 +92,9 @@ def check_launch_source(
     prefilter: Prefilter | None = None,
     by_code: frozenset[str] | None = None,
     relied_on: set[str] | None = None,
-) -> list[Violation]:
-    """What ``rules`` find in the commands of ``source``, in order of place."""
-    violations: list[Violation] = []
+) -> list[OfCommand]:
+    """What ``rules`` find in the commands of ``source``, each with its command."""
+    violations: list[OfCommand] = []
     for command in commands_of(source):
         paths = list(paths_of(command, place))
         found = next(filter(os.path.isfile, paths), None)
@@ -105,7 +106,7 @@ def check_launch_source(
         launched = with_command(script, command)
         try:
             violations += [
-                _at_command(each, launched)
+                OfCommand(command.span, _at_command(each, launched))
                 for each in check_source(
                     launched.source,
                     rules,

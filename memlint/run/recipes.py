@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from memlint.recipes.document import DocumentError, is_document
+from memlint.recipes.document import DocumentError, MappingNode, is_document
 from memlint.recipes.files import may_run_recipe
 from memlint.recipes.kinds import Kind
+from memlint.recipes.launch import kind_of, read_commands
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.rule.findings import Violation
 from memlint.rule.registry import recipe_check
+from memlint.run.agreement import OfCommand, agreed
 from memlint.run.around import Around
 from memlint.run.checked import Checked, defect
 from memlint.run.command_lines import commands_of
@@ -114,7 +116,6 @@ def recipes_of(source: Source, runs: Runs | None = None) -> list[Recipe]:
     if not may_run_recipe(source.data):
         return []
     from memlint.recipes.commands import recipe_of
-    from memlint.recipes.launch import kind_of, read_commands
 
     found = []
     for command in read_commands(source.text, kind_of(source.path) or "shell"):
@@ -151,17 +152,22 @@ def check_recipe_source(
             by_code=by_code,
         )
 
-    violations: list[Violation] = []
+    found: list[OfCommand] = []
     for recipe in recipes:
         around = runs.around(recipe) if runs is not None else Around()
         if recipe.kind in _LOWERED:
-            found = check_recipe(recipe, api, check, around)
+            own = check_recipe(recipe, api, check, around)
         else:
             known = recipe.run_with(around.overridden) if around.overridden else recipe
-            found = _in_own_words(known, rules, by_code, on_error)
-        violations += [each for each in found if _is_of_this_file(recipe, each, around)]
-    if not is_document(source.path):
-        violations += check_launch_source(
+            own = _in_own_words(known, rules, by_code, on_error)
+        command = recipe.document.root.span
+        found += [
+            OfCommand(command, each) for each in own if _is_of_this_file(recipe, each, around)
+        ]
+    if is_document(source.path):
+        violations = [each.violation for each in found]
+    else:
+        found += check_launch_source(
             source,
             rules,
             api,
@@ -171,6 +177,7 @@ def check_recipe_source(
             by_code=by_code,
             relied_on=runs.scripts if runs is not None else None,
         )
+        violations = agreed(source, read_commands(source.text, kind_of(source.path) or ""), found)
     return unsuppressed(source, once(violations), rules, unused_suppressions)
 
 
@@ -184,8 +191,20 @@ def _is_of_this_file(recipe: Recipe, violation: Violation, around: Around) -> bo
     if violation.span == root.span:
         return recipe.base is None and recipe.is_complete
     return root.span.contains(violation.span) or any(
-        violation.span == one.value.span for one in root.entries
+        place.contains(violation.span) for place in _places(root)
     )
+
+
+def _places(root: MappingNode) -> Iterator[Span]:
+    """Where the settings of a command are written, in variables too."""
+    for key, value in root.entries:
+        if isinstance(value, MappingNode):
+            yield from _places(value)
+        else:
+            yield value.span
+            yield key.span
+            if key.span.end <= value.span.start:
+                yield Span(key.span.start, value.span.end)
 
 
 def _in_own_words(

@@ -207,7 +207,10 @@ def test_the_name_of_a_script_in_an_unknown_folder() -> None:
         ("python t.py --é ü --lr 1e-5", "1e-5", True),
         ("LR=1e-5\npython t.py --lr $LR", "1e-5", True),
         ("LR=1e-5\npython t.py --lr $LR; python s.sh $LR", "1e-5", False),
-        ("LR=1\nLR=1e-5\npython t.py --lr $LR", "1e-5", False),
+        ("LR=1\nLR=1e-5\npython t.py --lr $LR", "1e-5", True),
+        ("LR=1e-5\npython t.py --lr $LR; echo $LR", "1e-5", False),
+        ("LR=1e-5\nif x; then M=$LR; fi\npython t.py --lr $LR --m $M", "1e-5", False),
+        ("LR=1e-5\npython t.py --lr $LR; python -m pip $LR", "1e-5", False),
         ("python t.py --lr ${LR:-1e-5}", "1e-5", True),
         ("A=(--lr 1e-5)\npython t.py ${A[@]}", "1e-5", True),
         ("python t.py --lr 'a b'", "a b", False),
@@ -218,7 +221,7 @@ def test_the_name_of_a_script_in_an_unknown_folder() -> None:
 def test_where_a_value_is_written(text: str, span: str, plain: bool) -> None:
     flag = read_commands(text, "shell")[0].setting("lr")
     assert flag is not None
-    assert (written(text, flag), flag.is_plain_word) == (span, plain)
+    assert (written(text, flag), flag.is_plain_word and not flag.readers) == (span, plain)
 
 
 # -- other files ----------------------------------------------------------------------------------

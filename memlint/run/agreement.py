@@ -1,0 +1,88 @@
+"""Fixes of words that several commands read: made where they are right for all of them.
+
+A shell array may hold flags of two programs. What one of them should get in its place is written
+there only where the other, checked by itself, asks for the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from memlint.fix.commands import splices_of
+from memlint.fix.draft import Splice
+from memlint.fix.spans import FixError
+from memlint.recipes.launch import Command
+from memlint.rule.findings import Applicability, Violation
+from memlint.source import Source, Span
+from memlint.source.record import NamedTuple
+
+
+class OfCommand(NamedTuple):
+    """A finding, and the place of the command that it was found for."""
+
+    command: Span
+    violation: Violation
+
+
+def agreed(
+    source: Source, commands: Sequence[Command], found: Sequence[OfCommand]
+) -> list[Violation]:
+    """The findings; a fix that another reader of its words does not ask for becomes advice, and
+    one that is unsafe for any of them is unsafe."""
+    shared = list(_shared(commands))
+    if not shared:
+        return [each.violation for each in found]
+    splices = [_splices(source, commands, each.violation) for each in found]
+    wanted: dict[Splice, dict[Span, Applicability]] = defaultdict(dict)
+    for each, own in zip(found, splices, strict=True):
+        for splice in own:
+            if each.violation.fix is not None:
+                wanted[splice][each.command] = each.violation.fix.applicability
+    return [
+        _agreed(each, [(one, _readers(shared, one)) for one in own], wanted)
+        for each, own in zip(found, splices, strict=True)
+    ]
+
+
+def _agreed(
+    each: OfCommand,
+    splices: Sequence[tuple[Splice, set[Span]]],
+    wanted: dict[Splice, dict[Span, Applicability]],
+) -> Violation:
+    fix = each.violation.fix
+    if fix is None:
+        return each.violation
+    for splice, readers in splices:
+        asked = wanted[splice]
+        if not readers - {each.command} <= asked.keys():
+            fix = fix._replace(edits=(), applicability=Applicability.DISPLAY)
+        elif any(asked[one] is Applicability.UNSAFE for one in readers & asked.keys()):
+            fix = fix._replace(applicability=Applicability.UNSAFE)
+    return each.violation._replace(fix=fix)
+
+
+def _splices(source: Source, commands: Sequence[Command], violation: Violation) -> list[Splice]:
+    edits = violation.fix.edits if violation.fix is not None else ()
+    try:
+        return splices_of(source, commands, edits)
+    except FixError:
+        return []
+
+
+def _shared(commands: Sequence[Command]) -> Iterator[tuple[Span, set[Span]]]:
+    """The words that several commands read, with those that do."""
+    for command in commands:
+        for flag in (*command.settings, *command.launcher):
+            if flag.readers:
+                yield flag.span, {command.span, *flag.readers}
+            if flag.option_readers:
+                yield flag.option_span, {command.span, *flag.option_readers}
+
+
+def _readers(shared: Sequence[tuple[Span, set[Span]]], splice: Splice) -> set[Span]:
+    found: set[Span] = set()
+    for place, readers in shared:
+        if splice.span.overlaps(place):
+            found |= readers
+    return found
