@@ -98,7 +98,7 @@ from memlint.rule.padding import (
 from memlint.rule.page import Example, Page, read_page
 from memlint.rule.recipe_changes import remove_key, rename_key, set_key
 from memlint.rule.recipe_keys import KEYED, finding_of_key
-from memlint.rule.references import Reference, reference_to, without_import
+from memlint.rule.references import Reference, reference_to, replace_callee, without_import
 from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
 from memlint.rule.triggers import BACKWARD, COMPARED, LIBRARIES, PACKAGES
 from memlint.rule.trl_losses import fuse_trl_loss
@@ -150,6 +150,7 @@ from memlint.script import (
     Tensor,
     Tokenization,
     TokenLoss,
+    TorchtuneModel,
     Trained,
     Trainer,
     Width,
@@ -265,6 +266,7 @@ __all__ = [
     "Tensor",
     "TokenLoss",
     "Tokenization",
+    "TorchtuneModel",
     "Trained",
     "Trainer",
     "Width",
@@ -303,6 +305,7 @@ __all__ = [
     "references_of_loops",
     "remove_key",
     "rename_key",
+    "replace_callee",
     "set_item",
     "set_key",
     "set_option",

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from memlint.api.stand_ins import stands_in
-from memlint.rule.edits import AddImport, Edit, RemoveImport
+from memlint.rule.edits import AddImport, Edit, RemoveImport, ReplaceCallee
 from memlint.source.record import Plain
 
 if TYPE_CHECKING:
+    from memlint.script.calls import Call
     from memlint.script.model import Script
 
 ImportEntry = tuple[ast.Import | ast.ImportFrom, ast.alias, str]
@@ -116,3 +117,13 @@ def without_import(script: Script, qualname: str) -> tuple[RemoveImport, ...]:
         if isinstance(node, ast.ImportFrom) and node.module
         if script.api.canonical(full) == wanted
     )
+
+
+def replace_callee(script: Script, call: Call, qualname: str) -> tuple[Edit, ...] | None:
+    """Edits by which a call is one of ``qualname``; None where its name is taken. What imported
+    the old callee goes, where nothing else needs it."""
+    named = reference_to(script, qualname, call.node)
+    if named is None:
+        return None
+    gone = without_import(script, call.name)
+    return (ReplaceCallee(call.span, named.text), *named.edits, *gone)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from memlint.rule.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
 from memlint.rule.findings import Applicability, Finding, Fix, Level, Violation
-from memlint.rule.registry import UNUSED_SUPPRESSION
+from memlint.rule.registry import UNUSED_SUPPRESSION, python_check
 from memlint.rule.savings import Footprint, Pricing
-from memlint.run.prefilter import Prefilter
+from memlint.run.prefilter import TORCHTUNE, Prefilter
 from memlint.run.pricing import is_too_large, priced, run_of
 from memlint.source.record import NamedTuple
 
@@ -104,7 +104,8 @@ def examine(
         script = _quietly(
             lambda: build_script(read, api, options.get("project"), launched=launched, tree=tree)
         )
-        violations, run = _found_in_run(script, chosen, woken, pricing, on_error)
+        own = TORCHTUNE in source.data
+        violations, run = _found_in_run(script, chosen, woken, pricing, on_error, own=own)
         script.forget()
     violations = _settled(violations, source, rules, api, options)
     if run is None or pricing is None:
@@ -118,17 +119,20 @@ def _found_in_run(
     woken: Sequence[Rule],
     pricing: Pricing | None,
     on_error: OnError | None,
+    *,
+    own: bool,
 ) -> tuple[list[Violation], Mapping[str, Any] | None]:
     """What the rules find, and the script's run where it has to be priced.
 
-    woken: rules that speak only where the run does not fit its GPU.
+    woken: rules that speak only where the run does not fit its GPU. own: what is said of
+    torchtune's own classes is asked too.
     """
-    violations = _found(chosen, script, on_error)
+    violations = _found(chosen, script, on_error, own=own)
     if pricing is None or not (violations or woken):
         return violations, None
     run = run_of(script)
     if run is not None and woken and is_too_large(run, pricing):
-        violations += _found(woken, script, on_error)
+        violations += _found(woken, script, on_error, own=own)
     return violations, run
 
 
@@ -194,12 +198,16 @@ def unsuppressed(
     return apply(source, violations, codes)
 
 
-def _found(rules: Sequence[Rule], script: Script, on_error: OnError | None) -> list[Violation]:
-    return [
-        violation
-        for rule in rules
-        for violation in violations_of(rule, rule.findings, script, on_error)
-    ]
+def _found(
+    rules: Sequence[Rule], script: Script, on_error: OnError | None, *, own: bool
+) -> list[Violation]:
+    violations: list[Violation] = []
+    for rule in rules:
+        violations += violations_of(rule, rule.findings, script, on_error)
+        check = python_check(rule.code) if own else None
+        if check is not None:
+            violations += violations_of(rule, check, script, on_error)
+    return violations
 
 
 def violations_of(

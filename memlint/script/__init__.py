@@ -25,6 +25,7 @@ from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.steps import Held, Step
 from memlint.script.tensors import Output, Positions, Role, Tensor, Width
 from memlint.script.tokenization import Tokenization
+from memlint.script.torchtune import TorchtuneModel
 from memlint.script.trained import Trained
 from memlint.script.tree import packages_at_top
 from memlint.script.values import Function, How, Object, Origin, Symbol
@@ -77,6 +78,7 @@ __all__ = [
     "Tensor",
     "TokenLoss",
     "Tokenization",
+    "TorchtuneModel",
     "Trained",
     "Trainer",
     "Width",

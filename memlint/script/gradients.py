@@ -56,6 +56,34 @@ def accumulation_of(script: Script) -> int | None:
     return None
 
 
+def loss_divisor_of(script: Script) -> int | None:
+    """``4`` of ``loss = model(...).loss / 4``, ``loss /= 4`` or ``(loss / 4).backward()``."""
+    for step in script.steps:
+        for backward in step.backwards:
+            if not isinstance(backward.node.func, ast.Attribute):
+                continue
+            start = backward.node.func.value
+            divided = [start]
+            if isinstance(start, ast.Name):
+                divided = [
+                    node.value
+                    for node in walk(step.node.body)
+                    if isinstance(node, ast.Assign)
+                    and [script.text(target) for target in node.targets] == [start.id]
+                ]
+                divided += [
+                    ast.BinOp(node.target, node.op, node.value)
+                    for node in walk(step.node.body)
+                    if isinstance(node, ast.AugAssign) and script.text(node.target) == start.id
+                ]
+            for node in divided:
+                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+                    steps = script.python(node.right)
+                    if type(steps) is int and steps > 1:
+                        return steps
+    return None
+
+
 def _modulus(script: Script, test: ast.expr) -> int | None:
     """``4`` of ``(i + 1) % 4 == 0``."""
     for node in walk([test]):

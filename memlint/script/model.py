@@ -62,6 +62,7 @@ from memlint.script.flow import Flow
 from memlint.script.frozen import frozen_passes
 from memlint.script.gradients import (
     accumulation_of,
+    loss_divisor_of,
     needs_gradients_in_place,
     reads_gradients_unchecked,
     steps_optimizer,
@@ -126,6 +127,7 @@ from memlint.script.setups import (
 from memlint.script.steps import steps_of
 from memlint.script.tensors import Tensor, is_sometimes_tensor, known_tensors
 from memlint.script.tokenization import may_truncate, tokenizations_of
+from memlint.script.torchtune import torchtune_model
 from memlint.script.trained import (
     are_exclusive,
     is_sharded,
@@ -331,6 +333,8 @@ class Script(Tree):
     events = cached_property(events_of)
     steps = cached_property(steps_of)
     accumulation = cached_property(accumulation_of)
+    loss_divisor = cached_property(loss_divisor_of)
+    torchtune = cached_property(torchtune_model)
     steps_optimizer = staticmethod(steps_optimizer)
     needs_gradients_in_place = cached_property(needs_gradients_in_place)
     reads_gradients_unchecked = cached_property(reads_gradients_unchecked)

@@ -20,15 +20,13 @@ from memlint.rule import (
     Finding,
     Fix,
     Level,
-    ReplaceCallee,
     Rule,
     Script,
     Trained,
     advise,
     fix,
-    reference_to,
+    replace_callee,
     set_option,
-    without_import,
 )
 
 _FOLLOWS_WEIGHTS = ("adamw_torch", "adamw_torch_fused", "adamw_hf", "adam", "adamw")
@@ -99,12 +97,9 @@ def _of_loop(script: Script, one: Trained) -> Iterator[Finding]:
 def _replace(script: Script, call: Call) -> Fix:
     name = _LOOP[call.name]
     message = f"Use `{name}` (pip install bitsandbytes)"
-    named = reference_to(script, name, call.node)
-    if named is None or call.open_ended or not _TAKEN.issuperset(call.keywords):
+    if call.open_ended or not _TAKEN.issuperset(call.keywords):
         return advise(message)
-    gone = without_import(script, call.name)
-    edits = (ReplaceCallee(call.span, named.text), *named.edits, *gone)
-    return fix(message, edits, unsafe=True)
+    return fix(message, replace_callee(script, call, name), unsafe=True)
 
 
 RULE = Rule(

@@ -15,7 +15,9 @@ from memlint.rule import Call, Finding, Level, Rule, Script, advise
 
 _STEPS = "gradient_accumulation_steps"
 _HOOK = "register_post_accumulate_grad_hook"
-_WRAPPERS = ("OptimizerInBackward", "_apply_optimizer_in_backward")
+_WRAPPERS = (
+    "OptimizerInBackward", "_apply_optimizer_in_backward", "register_optim_in_bwd_hooks",
+)  # fmt: skip
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -29,7 +31,8 @@ def check(script: Script) -> Iterator[Finding]:
             yield from _finding(script, config, config.effective(_STEPS).value)
     for call in script.method_calls(*_WRAPPERS, _HOOK):
         if call.method != _HOOK or script.steps_optimizer(call.argument(0)):
-            yield from _finding(script, call, script.accumulation)
+            # What only divides its loss means that many backward passes for each step.
+            yield from _finding(script, call, script.accumulation or script.loss_divisor)
 
 
 def _steps_in_backward(optimizer: object) -> bool:
@@ -57,5 +60,5 @@ RULE = Rule(
     level=Level.ERROR,
     summary="gradient accumulation with an optimizer that steps inside backward",
     check=check,
-    triggers=(frozenset({"in_backward", "InBackward", _HOOK, "layerwise", "lomo"}),),
+    triggers=(frozenset({"in_backward", "InBackward", "in_bwd", _HOOK, "layerwise", "lomo"}),),
 )

@@ -13,9 +13,11 @@ from memlint.rule import (
     Finding,
     Recipe,
     RecipeKind,
+    Script,
     fix,
     is_on,
     set_key,
+    set_option,
     takes_images,
     trains,
 )
@@ -40,4 +42,25 @@ def _torchtune(recipe: Recipe) -> Iterator[Finding]:
     )
 
 
+def _in_python(script: Script) -> Iterator[Finding]:
+    model = script.torchtune
+    # Anything else that names a length may cut to it.
+    if model is None or script.says("max_seq_len", "truncat", "packed=True", "PackedDataset"):
+        return
+    for call in model.component_calls(model.package):
+        if call.method.endswith("_tokenizer") and not call.open_ended:
+            edits = set_option(script, call, "max_seq_len", str(DEFAULT_LENGTH))
+            yield Finding(
+                script.span(call.node.func),
+                "the tokenizer has no `max_seq_len`: the longest sample decides the peak",
+                fix(
+                    f"Set `max_seq_len={DEFAULT_LENGTH}`, or what your data needs: longer samples "
+                    "are cut",
+                    edits,
+                    unsafe=True,
+                ),
+            )
+
+
 CHECKS = {RecipeKind.TORCHTUNE: _torchtune}
+IN_PYTHON = _in_python

@@ -15,7 +15,10 @@ from memlint.rule import (
     Level,
     Recipe,
     RecipeKind,
+    Script,
+    advise,
     can_pack,
+    component_takes,
     fix,
     is_on,
     set_key,
@@ -93,8 +96,33 @@ def _padded(
         )
 
 
+def _in_python(script: Script) -> Iterator[Finding]:
+    model = script.torchtune
+    if model is None or script.says("PackedDataset", "padded_collate_packed"):
+        return
+    if not script.says("padded_collate_sft"):
+        return
+    sizes = [one.batch_size.value for one in script.datasets if one.batch_size is not None]
+    for call in model.component_calls("torchtune.datasets"):
+        packed = call.setting("packed")
+        off = packed.is_value(False) or packed.given is False
+        several = any(type(size) is int and size > 1 for size in sizes)
+        if not off or call.open_ended or not component_takes(call.name, "packed"):
+            continue
+        if several and "multimodal" not in call.name:
+            yield Finding(
+                script.span(packed.node) if packed.given and packed.node else call.span,
+                "pads every sample of a batch to the longest one: nothing is packed",
+                advise(
+                    "Set `packed=True` with `padded_collate_packed`, and hand the model the "
+                    "batch's `mask` and `input_pos`"
+                ),
+            )
+
+
 CHECKS = {
     RecipeKind.TORCHTUNE: _torchtune,
     RecipeKind.AXOLOTL: _axolotl,
     RecipeKind.LLAMA_FACTORY: _llama_factory,
 }
+IN_PYTHON = _in_python

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Recipe, RecipeKind, fix, set_key, trains
+from memlint.rule import Finding, Recipe, RecipeKind, Script, advise, fix, set_key, trains
 
 _WHOLE = "torch.nn.CrossEntropyLoss"
 _CHUNKED = "torchtune.modules.loss.CEWithChunkedOutputLoss"
@@ -26,4 +26,21 @@ def _torchtune(recipe: Recipe) -> Iterator[Finding]:
     )
 
 
+def _in_python(script: Script) -> Iterator[Finding]:
+    if script.torchtune is None or script.says("LinearCrossEntropy", "ChunkedOutput"):
+        return
+    for call in script.calls_to(_WHOLE, "torch.nn.functional.cross_entropy"):
+        if call.without_gradients:
+            continue
+        yield Finding(
+            script.span(call.node.func),
+            "the loss takes the logits of all tokens at once: as wide as the vocabulary",
+            advise(
+                f"Use `{_CHUNKED}` on the model's output and call "
+                "`model.set_num_output_chunks(loss.num_output_chunks)`"
+            ),
+        )
+
+
 CHECKS = {RecipeKind.TORCHTUNE: _torchtune}
+IN_PYTHON = _in_python

@@ -8,7 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Recipe, RecipeKind, advise, fix, is_on, set_key, trains
+from memlint.rule import (
+    Finding,
+    Fix,
+    InsertStatement,
+    Recipe,
+    RecipeKind,
+    Script,
+    TorchtuneModel,
+    advise,
+    fix,
+    is_on,
+    reference_to,
+    set_key,
+    trains,
+)
 
 _KEPT = "the activations of all layers are kept until backward"
 
@@ -45,8 +59,44 @@ def _llama_factory(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(option.span, message, advise(f"Remove `{key}`"))
 
 
+def _in_python(script: Script) -> Iterator[Finding]:
+    model = script.torchtune
+    if model is None or script.says("checkpointing", "torch.utils.checkpoint", "checkpoint("):
+        return
+    yield Finding(
+        script.span(model.load.node.func),
+        f"a loop trains this model without activation checkpointing: {_KEPT}",
+        _checkpoint(script, model),
+    )
+
+
+def _checkpoint(script: Script, model: TorchtuneModel) -> Fix:
+    """Beside the optimizer, where torchtune's recipes do it: adapters are in place by then."""
+    message = (
+        "Call `set_activation_checkpointing(model, "
+        "auto_wrap_policy={TransformerSelfAttentionLayer})` before the optimizer is made"
+    )
+    name, optimizer = model.name, model.optimizer
+    if name is None or optimizer is None or model.load.conditional or script.says("compile"):
+        return advise(message)
+    made = script.statement(optimizer.node)
+    beside = script.flow.block(made)
+    # Under ``with set_default_dtype(...)``, often.
+    load = [one for one in script.ancestors(model.load.node) if one in beside[: beside.index(made)]]
+    if not load:
+        return advise(message)
+    enable = reference_to(script, "torchtune.training.set_activation_checkpointing", made)
+    layer = reference_to(script, "torchtune.modules.TransformerSelfAttentionLayer", made)
+    if enable is None or layer is None:
+        return advise(message)
+    written = f"{enable.text}({name}, auto_wrap_policy={{{layer.text}}})"
+    call = InsertStatement(script.span(made), written, "before")
+    return fix(message, (call, *enable.edits, *layer.edits))
+
+
 CHECKS = {
     RecipeKind.TORCHTUNE: _torchtune,
     RecipeKind.AXOLOTL: _axolotl,
     RecipeKind.LLAMA_FACTORY: _llama_factory,
 }
+IN_PYTHON = _in_python

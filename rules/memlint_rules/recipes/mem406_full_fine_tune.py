@@ -9,6 +9,7 @@ from memlint.rule import (
     Level,
     Recipe,
     RecipeKind,
+    Script,
     advise,
     component_takes,
     is_adapter,
@@ -29,4 +30,18 @@ def _torchtune(recipe: Recipe) -> Iterator[Finding]:
         )
 
 
+def _in_python(script: Script) -> Iterator[Finding]:
+    model = script.torchtune
+    if model is None or model.is_adapter:
+        return
+    if component_takes(f"{model.package}.lora_{model.builder}"):
+        yield Finding(
+            script.span(model.load.node.func),
+            f"`{model.builder}` trains all weights: their gradients and optimizer states with them",
+            advise(f"Train adapters with `{model.package}.lora_{model.builder}`"),
+            Level.HINT,
+        )
+
+
 CHECKS = {RecipeKind.TORCHTUNE: _torchtune}
+IN_PYTHON = _in_python

@@ -13,6 +13,7 @@ from memlint.rule import (
     Level,
     Recipe,
     RecipeKind,
+    Script,
     advise,
     component_takes,
     fix,
@@ -20,6 +21,7 @@ from memlint.rule import (
     is_sharded,
     names_quantized,
     set_key,
+    set_option,
     trains,
 )
 
@@ -73,8 +75,28 @@ def _llama_factory(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(tuning.span, _BASE, proposed, Level.HINT)
 
 
+def _in_python(script: Script) -> Iterator[Finding]:
+    model = script.torchtune
+    if model is None or not model.is_adapter or model.is_quantized is not False:
+        return
+    if script.is_sharded or script.says("fsdp", "FSDP", "fully_shard", "quantiz"):
+        return
+    if component_takes(f"{model.package}.{model.builder}", "quantize_base"):
+        # The weights of a quantized base are made from bf16 ones.
+        narrow = model.dtype == "torch.bfloat16"
+        edits = set_option(script, model.load, "quantize_base", "True") if narrow else None
+        yield Finding(
+            script.span(model.load.node.func),
+            f"`{model.builder}` keeps the frozen base in 2 bytes a weight, where NF4 takes half a "
+            "byte",
+            fix("Set `quantize_base=True`", edits, unsafe=True),
+            Level.HINT,
+        )
+
+
 CHECKS = {
     RecipeKind.TORCHTUNE: _torchtune,
     RecipeKind.AXOLOTL: _axolotl,
     RecipeKind.LLAMA_FACTORY: _llama_factory,
 }
+IN_PYTHON = _in_python

@@ -13,14 +13,20 @@ from memlint.rule import (
     Recipe,
     RecipeKind,
     RecipeOption,
+    Script,
     advise,
     fix,
     is_adapter,
     set_key,
+    set_option,
     trains,
 )
 
 _WIDE = frozenset({"embed_tokens", "lm_head"})
+_ON_OUTPUT = (
+    "an adapter of the output layer keeps the loss from taking the logits in chunks cheaply, and "
+    "its activations are as wide as the vocabulary"
+)
 
 
 def _torchtune(recipe: Recipe) -> Iterator[Finding]:
@@ -29,8 +35,7 @@ def _torchtune(recipe: Recipe) -> Iterator[Finding]:
         edits = set_key(recipe, "model.apply_lora_to_output", "False")
         yield Finding(
             option.span,
-            "an adapter of the output layer keeps the loss from taking the logits in chunks "
-            "cheaply, and its activations are as wide as the vocabulary",
+            _ON_OUTPUT,
             fix("Set `apply_lora_to_output: false`", edits, unsafe=True),
             Level.HINT,
         )
@@ -59,8 +64,24 @@ def _copies(option: RecipeOption, modules: Collection[str]) -> Iterator[Finding]
         )
 
 
+def _in_python(script: Script) -> Iterator[Finding]:
+    model = script.torchtune
+    if model is None or not model.is_adapter:
+        return
+    option = model.load.setting("apply_lora_to_output")
+    if option.is_value(True) and option.node is not None:
+        edits = set_option(script, model.load, "apply_lora_to_output", "False")
+        yield Finding(
+            script.span(option.node),
+            _ON_OUTPUT,
+            fix("Set `apply_lora_to_output=False`", edits, unsafe=True),
+            Level.HINT,
+        )
+
+
 CHECKS = {
     RecipeKind.TORCHTUNE: _torchtune,
     RecipeKind.AXOLOTL: _axolotl,
     RecipeKind.LLAMA_FACTORY: _llama_factory,
 }
+IN_PYTHON = _in_python

@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    Call,
     Finding,
+    Fix,
     Level,
     Recipe,
     RecipeKind,
     RecipeOption,
+    Script,
     advise,
     fix,
     is_adapter,
     is_on,
     is_sharded,
     remove_key,
+    replace_callee,
     set_key,
     together,
     trains,
@@ -30,6 +34,7 @@ _NAMED = (None, "adamw_torch", "adamw_torch_fused", "adamw_hf")
 _STATELESS = ("use_galore", "use_badam", "use_apollo", "use_adam_mini", "use_muon")
 _PAGED = "bitsandbytes.optim.PagedAdamW8bit"
 # Parameters of torch's Adam that the paged one lacks.
+_SHARED = frozenset({"params", "lr", "betas", "eps", "weight_decay"})
 _OF_TORCH = ("fused", "foreach", "capturable", "differentiable", "maximize")
 
 
@@ -80,8 +85,32 @@ def _states(dtype: str) -> str:
     return f"Adam keeps two {dtype} states a weight: {wide} bytes, where 8-bit states take 2"
 
 
+def _in_python(script: Script) -> Iterator[Finding]:
+    model = script.torchtune
+    if model is None or model.is_adapter or script.is_sharded or script.says("fsdp", "FSDP"):
+        return
+    optimizer = model.optimizer
+    if optimizer is not None and optimizer.name in _TORCH and model.dtype is not None:
+        in_fp32 = model.dtype == "torch.float32"
+        yield Finding(
+            script.span(optimizer.node.func),
+            _states("fp32" if in_fp32 else "bf16"),
+            _replaced(script, optimizer),
+            None if in_fp32 else Level.HINT,
+        )
+
+
+def _replaced(script: Script, call: Call) -> Fix:
+    """The paged optimizer in the place of torch's."""
+    message = f"Use `{_PAGED}` (pip install bitsandbytes)"
+    if call.open_ended or not _SHARED.issuperset(call.keywords):
+        return advise(message)
+    return fix(message, replace_callee(script, call, _PAGED), unsafe=True)
+
+
 CHECKS = {
     RecipeKind.TORCHTUNE: _torchtune,
     RecipeKind.AXOLOTL: _axolotl,
     RecipeKind.LLAMA_FACTORY: _llama_factory,
 }
+IN_PYTHON = _in_python

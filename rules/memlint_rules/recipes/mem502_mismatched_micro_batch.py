@@ -7,7 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Recipe, RecipeKind, fix, is_on, set_key, together, trains
+from memlint.rule import (
+    Finding,
+    Level,
+    Purpose,
+    Recipe,
+    RecipeKind,
+    Script,
+    advise,
+    fix,
+    is_on,
+    set_key,
+    together,
+    trains,
+)
+
+_TOGETHER = (
+    "the activations of {} samples are on the GPU at once: accumulating gradients over smaller "
+    "batches learns the same"
+)
 
 
 def _torchtune(recipe: Recipe) -> Iterator[Finding]:
@@ -25,11 +43,25 @@ def _torchtune(recipe: Recipe) -> Iterator[Finding]:
     )
     yield Finding(
         batch.span,
-        f"the activations of {batch.value} samples are on the GPU at once: accumulating gradients "
-        "over smaller batches learns the same",
+        _TOGETHER.format(batch.value),
         fix(f"Set `batch_size: {micro}` and `gradient_accumulation_steps: {count}`", edits),
         Level.HINT,
     )
 
 
+def _in_python(script: Script) -> Iterator[Finding]:
+    if script.torchtune is None or script.accumulation is not None:
+        return
+    for data in script.datasets:
+        size = data.batch_size.value if data.batch_size is not None else None
+        if data.purpose is Purpose.TRAINING and type(size) is int and size >= 16:
+            yield Finding(
+                data.span,
+                _TOGETHER.format(size),
+                advise("Accumulate the gradients of smaller batches"),
+                Level.HINT,
+            )
+
+
 CHECKS = {RecipeKind.TORCHTUNE: _torchtune}
+IN_PYTHON = _in_python

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Recipe, RecipeKind, fix, is_adapter, set_key, trains
+from memlint.rule import (
+    Finding,
+    Level,
+    Recipe,
+    RecipeKind,
+    Script,
+    advise,
+    fix,
+    is_adapter,
+    set_key,
+    trains,
+)
 
 
 def _torchtune(recipe: Recipe) -> Iterator[Finding]:
@@ -30,4 +41,21 @@ def _torchtune(recipe: Recipe) -> Iterator[Finding]:
         )
 
 
+def _in_python(script: Script) -> Iterator[Finding]:
+    model = script.torchtune
+    if model is None or model.is_adapter or script.is_sharded or model.optimizer is None:
+        return
+    if script.accumulation or script.loss_divisor or script.needs_gradients_in_place:
+        return
+    if script.says("in_bwd", "InBackward", "post_accumulate", "clip_grad", "FSDP", "fsdp"):
+        return
+    yield Finding(
+        script.span(model.optimizer.node.func),
+        "all gradients are kept until the optimizer steps",
+        advise("Step each weight in backward: `torchtune.training.register_optim_in_bwd_hooks`"),
+        Level.HINT,
+    )
+
+
 CHECKS = {RecipeKind.TORCHTUNE: _torchtune}
+IN_PYTHON = _in_python

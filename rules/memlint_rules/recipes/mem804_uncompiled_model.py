@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Recipe, RecipeKind, fix, set_key, trains
+from memlint.rule import Finding, Level, Recipe, RecipeKind, Script, advise, fix, set_key, trains
+
+_UNFUSED = "the model and the loss are not compiled: every operation keeps its own result"
 
 
 def _torchtune(recipe: Recipe) -> Iterator[Finding]:
@@ -15,7 +17,7 @@ def _torchtune(recipe: Recipe) -> Iterator[Finding]:
     if trains(recipe) and option.is_value(False):
         yield Finding(
             option.span,
-            "the model and the loss are not compiled: every operation keeps its own result",
+            _UNFUSED,
             fix(
                 "Set `compile: true`: fused operations keep fewer activations",
                 set_key(recipe, "compile", "True"),
@@ -24,4 +26,16 @@ def _torchtune(recipe: Recipe) -> Iterator[Finding]:
         )
 
 
+def _in_python(script: Script) -> Iterator[Finding]:
+    model = script.torchtune
+    if model is not None and not script.says("compile"):
+        yield Finding(
+            script.span(model.load.node.func),
+            _UNFUSED,
+            advise("Call `torchtune.training.compile_model(model)`"),
+            Level.HINT,
+        )
+
+
 CHECKS = {RecipeKind.TORCHTUNE: _torchtune}
+IN_PYTHON = _in_python
