@@ -17,6 +17,10 @@ from typing import Any
 from memlint.api.versions import Version, parse_version
 
 PACKAGES = ("trl", "transformers", "peft", "accelerate", "datasets", "torch")
+# Programs that read recipes: their tables hold the keys of these.
+PROGRAMS = ("torchtune", "llamafactory", "axolotl")
+# All that a project may name a version of.
+NAMED = (*PACKAGES, *PROGRAMS)
 
 Record = Mapping[str, Any]
 

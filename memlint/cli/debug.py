@@ -42,13 +42,14 @@ def debug_command(path: str, target: str | None) -> int:
 
 def _debug_recipe(path: str) -> int:
     """Print the recipes in a file: their settings, and the runs that use them."""
+    from memlint.project.targets import Targets
     from memlint.recipes.document import DocumentError
     from memlint.run.recipes import NO_RECIPE, recipes_of
     from memlint.run.runs import Runs
     from memlint.source.diagnostics import ReadError
     from memlint.source.reading import read_source
 
-    runs = Runs().at(os.path.abspath(path))
+    runs = Runs(release=Targets().release).at(os.path.abspath(path))
     try:
         source = read_source(path)
         recipes = recipes_of(source, runs)

@@ -14,11 +14,11 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 
-from memlint.api.tables import PACKAGES
+from memlint.api.tables import NAMED
 from memlint.api.versions import is_version
 
 _METADATA = (
-    rf"(?i)(?P<name>{'|'.join(PACKAGES)})-(?P<version>\d[^-]*?)(?:-py[\d.]+)?\.(?:dist|egg)-info"
+    rf"(?i)(?P<name>{'|'.join(NAMED)})-(?P<version>\d[^-]*?)(?:-py[\d.]+)?\.(?:dist|egg)-info"
 )
 _PYTHONS = ("python", "python3", "python.exe")
 # Hooks live in ``~/.cache/pre-commit/repo1x2y3z/py_env-python3.11``.
@@ -26,7 +26,7 @@ _HOOK_NAMES = ("py_env-", "python-")
 # Without one of these an environment is no training environment and says nothing.
 _EVIDENCE = frozenset({"trl", "transformers", "torch"})
 # Few of an environment's folders are worth a look with the pattern.
-_BEGINNINGS = tuple(f"{name}-" for name in PACKAGES)
+_BEGINNINGS = tuple(f"{name}-" for name in NAMED)
 
 
 def installed(folders: Iterable[str | os.PathLike[str]]) -> Mapping[str, str]:

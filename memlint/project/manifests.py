@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from itertools import islice
 
-from memlint.api.tables import PACKAGES
+from memlint.api.tables import NAMED
 from memlint.api.versions import is_specifier, is_version, parse_version
 from memlint.project.requirements import installs, known, requirement
 from memlint.source.bounded import read_regular_text
@@ -35,7 +35,7 @@ _MOST_INCLUDED = 50
 # Strings on one line: a list of requirements has some dozens.
 _MOST_STRINGS = 2000
 
-_ANY_NAME = rf"(?P<name>{'|'.join(PACKAGES)}|pytorch)"
+_ANY_NAME = rf"(?P<name>{'|'.join(NAMED)}|pytorch)"
 _ANY = lazy_pattern(_ANY_NAME, re.IGNORECASE)
 _LOCK_LINE = lazy_pattern(r"(name|version)[ \t]*=[ \t]*[\"']([^\"']+)[\"']")
 _PIPENV = lazy_pattern(
@@ -106,7 +106,7 @@ def _locked(text: str, path: str) -> Declared:
                 continue
             if match[1] == "name":
                 package = match[2]
-            elif package in PACKAGES:
+            elif package in NAMED:
                 _keep_highest(found, package, match[2])
                 package = ""
     return found

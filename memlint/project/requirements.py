@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from memlint.api.tables import PACKAGES
+from memlint.api.tables import NAMED
 from memlint.api.versions import is_specifier, is_version
 from memlint.source.patterns import lazy_pattern
 
@@ -19,7 +19,7 @@ from memlint.source.patterns import lazy_pattern
 _LONGEST = 2000
 _LONGEST_COMMAND = 50_000
 
-_NAMES = rf"{'|'.join(PACKAGES)}|pytorch"
+_NAMES = rf"{'|'.join(NAMED)}|pytorch|llama-factory"
 _SIGNS = lazy_pattern(r"[=<>~!@/-]")
 _NAMED = lazy_pattern(
     rf"(?i)[ \t]*(?P<name>{_NAMES})(?![\w.-])[ \t]*(?:\[[^\]]*\])?[ \t]*"
@@ -74,9 +74,10 @@ def installs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def known(name: str) -> str:
-    """A library by its package's name: conda calls torch ``pytorch``."""
+    """A library by its package's name: conda calls torch ``pytorch``, and repositories may be
+    called otherwise."""
     name = name.lower()
-    return "torch" if name == "pytorch" else name
+    return {"pytorch": "torch", "llama-factory": "llamafactory"}.get(name, name)
 
 
 def _conda_pin(word: str) -> str:

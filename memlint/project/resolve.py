@@ -66,6 +66,7 @@ class Resolver:
         self._environ = os.environ if environ is None else environ
         self._path = sys.path if path is None else path
         self._targets: dict[tuple[str, tuple[tuple[str, str], ...]], Target] = {}
+        self._releases: dict[tuple[str, str], str | None] = {}
         self._listed: dict[str, frozenset[str]] = {}
         self._declared: dict[str, dict[str, tuple[str, str]]] = {}
         self._installed: dict[str, Mapping[str, _Installed]] = {}
@@ -79,6 +80,24 @@ class Resolver:
         if known is None:
             known = self._targets[key] = self._resolve(start, own or {})
         return known
+
+    def release(self, folder: str | os.PathLike[str], program: str) -> str | None:
+        """The release of a program that reads recipes (``torchtune``) for those in ``folder``; None
+        where nothing says it."""
+        start = os.path.abspath(folder)
+        key = start, program
+        if key not in self._releases:
+            self._releases[key] = self._release(self._way_up(start), program)
+        return self._releases[key]
+
+    def _release(self, folders: list[str], program: str) -> str | None:
+        installed = self._environment(folders).get(program)
+        declared = self._nearest(program, folders)
+        if declared is None:
+            return installed.version if installed is not None else None
+        if installed is not None and satisfies(installed.version, declared[0]):
+            return installed.version
+        return choose(program, *declared).version
 
     def _resolve(self, start: str, own: Pins) -> Target:
         folders = self._way_up(start)

@@ -55,7 +55,15 @@ class Targets:
 
     def key(self, path: str, said: str = "") -> str:
         """What of the versions a result depends on, as text; the script itself left out."""
-        return self._at(path, said, None).key
+        from memlint.api.tables import PROGRAMS
+
+        releases = [f"{name} {self.release(path, name)}" for name in PROGRAMS]
+        return " ".join((self._at(path, said, None).key, *releases))
+
+    def release(self, path: str, program: str) -> str | None:
+        """The release of a program that reads recipes, for the one at ``path``; None where the
+        project does not say it."""
+        return self._projects.release(os.path.dirname(path), program)
 
     def _at(self, path: str, said: str, source: Source | None) -> _Opened:
         own: tuple[tuple[str, str], ...] = ()
@@ -80,11 +88,15 @@ class Targets:
             from memlint.api import parse_target
 
             return parse_target(said, self._said_by)
+        return self._projects.resolve(folder, dict(own))
+
+    @property
+    def _projects(self) -> Resolver:
         if self._resolver is None:
             from memlint.project.resolve import Resolver
 
             self._resolver = Resolver()
-        return self._resolver.resolve(folder, dict(own))
+        return self._resolver
 
 
 class _Opened:

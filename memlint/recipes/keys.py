@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from memlint.api.tables import table
+from memlint.api.versions import parse_version
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import Option, Recipe
 from memlint.source.record import NamedTuple
@@ -28,6 +30,11 @@ _NAMES = {
 _ALIKE = 0.88
 
 
+def program_of(kind: Kind) -> str | None:
+    """The package whose releases read the recipes of a kind; None where no table has their keys."""
+    return _NAMES.get(kind)
+
+
 class Status(StrEnum):
     """What the newest release does with a key.
 
@@ -41,13 +48,15 @@ class Status(StrEnum):
 
 class KeyProblem(NamedTuple):
     """A key that is not taken. since: the release that took it out, or "". program: with its
-    version. instead: what to write, as a key or ``key: value``; empty where nothing is known."""
+    version. instead: what to write, as a key or ``key: value``; empty where nothing is known.
+    added: the release that brought it, where that is a later one."""
 
     option: Option
     status: Status
     program: str
     since: str = ""
     instead: str = ""
+    added: str = ""
 
 
 def key_problems(recipe: Recipe) -> tuple[KeyProblem, ...]:
@@ -62,10 +71,10 @@ def _problems(recipe: Recipe) -> tuple[KeyProblem, ...]:
 def _problems_of(recipe: Recipe) -> Iterator[KeyProblem]:
     from memlint.recipes import schemas
 
-    name = _NAMES.get(recipe.kind)
+    name = program_of(recipe.kind)
     release = recipe.release
     known = schemas.known_keys(name, release) if name is not None else None
-    if name is None or known is None:
+    if name is None or known is None or is_beyond(name, release):
         return
     for key in recipe.keys:
         value = recipe.option(key).value
@@ -90,12 +99,23 @@ def _problem(recipe: Recipe, name: str, known: Keys, key: str) -> KeyProblem | N
         return KeyProblem(option, Status.DEPRECATED, program, "", _instead(name, release, key))
     if key in known.names or _is_inherited(known.inherits, key):
         return None
+    status = Status.REFUSED if name == "llamafactory" else Status.IGNORED
+    added = schemas.added_in(name, release, key)
+    if added:
+        return KeyProblem(option, status, program, added=added)
     since = schemas.removed_in(name, release, key) or ""
     instead = _instead(name, release, key) or ("" if since else _alike(key, known.names))
     if not since and not instead:
         return None
-    status = Status.REFUSED if name == "llamafactory" else Status.IGNORED
     return KeyProblem(option, status, program, since, instead)
+
+
+def is_beyond(program: str, release: str | None) -> bool:
+    """Whether a release is newer than the tables."""
+    if release is None:
+        return False
+    newest = table(program).releases[-1]
+    return parse_version(release).minor > parse_version(newest).minor
 
 
 def component_takes(path: str, name: str = "", release: str | None = None) -> bool:

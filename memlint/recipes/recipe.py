@@ -8,6 +8,7 @@ unknown: never a fault and never overwritten.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Final, TypeVar
 
 from memlint.recipes.document import (
@@ -99,7 +100,6 @@ class Recipe:
         name: str = "",
         config: str = "",
         overridden: frozenset[str] = frozenset(),
-        release: str | None = None,
     ) -> None:
         self.source = source
         self.document = document
@@ -107,7 +107,7 @@ class Recipe:
         self.base = base
         self.name = name
         self.config = config
-        self.release = release
+        self.release: str | None = None
         self._complete = complete or base is not None
         self._overridden = overridden
         self._known: dict[Callable[[Recipe], Any], Any] = {}
@@ -119,11 +119,17 @@ class Recipe:
         answer: Answer = self._known[find]
         return answer
 
+    def of_release(self, release: str | None) -> Recipe:
+        """The same recipe for a release of its program."""
+        made = copy(self)
+        made.release = release
+        made._known = {}
+        return made
+
     def run_with(self, overridden: frozenset[str]) -> Recipe:
         """The same recipe where commands set some paths anew."""
-        return Recipe(
-            self.source, self.document, self.kind, overridden=overridden, release=self.release
-        )
+        made = Recipe(self.source, self.document, self.kind, overridden=overridden)
+        return made.of_release(self.release)
 
     @property
     def is_of_program(self) -> bool:

@@ -18,6 +18,9 @@ def finding_of_key(recipe: Recipe, problem: KeyProblem, does: str, level: Level 
     option = problem.option
     name = option.key if option.key != "_component_" else str(option.value)
     message = f"{problem.program} {does} `{name}`"
+    if problem.added:
+        message += f" (new in {problem.added})"
+        return Finding(option.span, message, advise(f"Use {problem.added} or newer"), level)
     if problem.since:
         message += f" (gone since {problem.since})"
     if not problem.instead:

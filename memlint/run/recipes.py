@@ -111,8 +111,9 @@ def recipes_of(source: Source, runs: Runs | None = None) -> list[Recipe]:
     Raises ``DocumentError``.
     """
     if is_document(source.path):
-        recipe = read_recipe(source)
-        return [] if recipe is None else [recipe]
+        read = read_recipe(source)
+        found = [] if read is None else [read]
+        return [runs.of_release(one) for one in found] if runs is not None else found
     if not may_run_recipe(source.data):
         return []
     from memlint.recipes.commands import recipe_of
@@ -123,7 +124,7 @@ def recipes_of(source: Source, runs: Runs | None = None) -> list[Recipe]:
         recipe = recipe_of(source, command, base)
         if recipe is not None:
             found.append(recipe)
-    return found
+    return [runs.of_release(one) for one in found] if runs is not None else found
 
 
 def check_recipe_source(

@@ -12,9 +12,10 @@ size and depth are bounded.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from memlint.recipes.document import DocumentError
+from memlint.recipes.keys import program_of
 from memlint.recipes.kinds import Kind
 from memlint.recipes.launch import Command, kind_of, read_commands
 from memlint.recipes.launch_kinds import is_launch_file
@@ -31,6 +32,10 @@ _SKIPPED = frozenset({"node_modules", "site-packages", "venv", "build", "dist", 
 _MAX_FOLDERS, _MAX_FILES, _MAX_DEPTH, _MAX_BYTES = 600, 200, 6, 256 << 10
 _TRAINER = lazy_pattern(r"\b((?:SFT|DPO|GRPO|KTO|ORPO|CPO|Reward|RLOO)Trainer)\s*\(")
 _ZERO_3 = '{"zero_optimization": {"stage": 3}}'
+
+
+# The release of a program (``torchtune``) for a recipe at a place.
+Release = Callable[[str, str], str | None]
 
 
 class Launch(NamedTuple):
@@ -51,8 +56,14 @@ class Project(NamedTuple):
 class Runs:
     """The runs of the projects that were looked at; ``at`` is asked for one file of one."""
 
-    def __init__(self, place: str = "", known: dict[str, Project] | None = None) -> None:
+    def __init__(
+        self,
+        place: str = "",
+        known: dict[str, Project] | None = None,
+        release: Release | None = None,
+    ) -> None:
         self._place = place
+        self._release = release
         self._known: dict[str, Project] = {} if known is None else known
         self._used: list[str] = []
         # The scripts that commands of the place start, or would if they were there.
@@ -60,7 +71,14 @@ class Runs:
 
     def at(self, place: str) -> Runs:
         """The same runs, asked for the file at ``place``, an absolute path."""
-        return Runs(place, self._known)
+        return Runs(place, self._known, self._release)
+
+    def of_release(self, recipe: Recipe) -> Recipe:
+        """A recipe for the release of its program that the project has."""
+        program = program_of(recipe.kind)
+        if program is None or self._release is None:
+            return recipe
+        return recipe.of_release(self._release(self._place, program))
 
     @property
     def place(self) -> str:

@@ -251,7 +251,7 @@ class Session:
         from memlint.run.runs import Runs
 
         if self._runs is None:
-            self._runs = Runs()
+            self._runs = Runs(release=self._targets.release)
         return self._runs.at(job.place)
 
     def _selected(self, job: Job) -> _Rules:

@@ -204,3 +204,67 @@ def test_flags_of_trl_are_found_and_fixed(
     assert (tmp_path / "run.sh").read_text() == TRL.replace("max_seq_length", "max_length").replace(
         " --overwrite_output_dir true", ""
     ).replace("evaluation_strategy", "eval_strategy")
+
+
+FACTORY = """\
+model_name_or_path: meta-llama/Llama-3.2-1B
+stage: dpo
+do_train: true
+finetuning_type: lora
+template: llama3
+output_dir: out
+dpo_beta: 0.1
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("requirements.txt", "llamafactory==0.7.1\n", []),
+        ("requirements.txt", "llamafactory[torch,metrics]>=0.9\n", ["MEM901"]),
+        ("requirements.txt", "git+https://github.com/hiyouga/LLaMA-Factory.git@v0.7.1\n", []),
+        ("pyproject.toml", '[project]\ndependencies = ["llamafactory<0.8"]\n', []),
+        ("environment.yml", "dependencies:\n  - pip:\n    - llamafactory==0.7.0\n", []),
+        ("requirements.txt", "llamafactory==9.0\n", []),  # newer than the tables
+        ("requirements.txt", "", ["MEM901"]),
+        ("pyproject.toml", '[project]\ndependencies = ["llamafactory==0.7.1"]\n', []),
+    ],
+)
+def test_a_recipe_is_held_to_the_release_that_the_project_names(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    text: str,
+    expected: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dpo.yaml").write_text(FACTORY)
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / name).write_text(text)
+    assert sorted(each.split()[1] for each in found(capsys, "--select", "MEM901")) == expected
+    (tmp_path / "dpo.yaml").unlink()
+    (tmp_path / "run.sh").write_text(
+        "llamafactory-cli train stage=dpo do_train=true finetuning_type=lora dpo_beta=0.1\n"
+    )
+    assert sorted(each.split()[1] for each in found(capsys, "--select", "MEM901")) == expected
+
+
+def test_another_release_makes_another_cached_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dpo.yaml").write_text(FACTORY)
+    for version, expected in (("0.7.1", 0), ("0.9.0", 1)):
+        (tmp_path / "requirements.txt").write_text(f"llamafactory=={version}\n")
+        assert run(["check", "--select", "MEM901"]) == expected
+
+
+def test_a_key_of_a_later_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dpo.yaml").write_text(FACTORY.replace("dpo_beta", "pref_beta"))
+    (tmp_path / "requirements.txt").write_text("llamafactory==0.7.1\n")
+    run(["check", "--no-cache", "--select", "MEM901", "--output-format", "concise"])
+    assert "does not take `pref_beta` (new in 0.8.0)" in capsys.readouterr().out
