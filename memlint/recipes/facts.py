@@ -16,6 +16,8 @@ _SHARDING = (
     "fsdp_cpu_offload", "fsdp_reshard_after_forward", "custom_sharded_layers",
     "tensor_parallel_dim", "data_parallel_shard_dim", "data_parallel_replicate_dim",
 )  # fmt: skip
+# Plugins of axolotl that hand the data to a service, which trains.
+_REMOTE = ("hatchery",)
 _ADAPTERS = ("lora_", "qlora_", "dora_", "qdora_")
 # Recipes of torchtune whose data sets cannot be packed.
 _PAIRS_OR_PROMPTS = ("dpo", "ppo", "grpo")
@@ -41,7 +43,8 @@ def trains(recipe: Recipe) -> bool:
         case Kind.LLAMA_FACTORY:
             return is_on(recipe, "do_train") and not is_on(recipe, "use_unsloth")
         case Kind.AXOLOTL:
-            return recipe.has("base_model")
+            plugins = recipe.option("plugins").value
+            return recipe.has("base_model") and not any(each in str(plugins) for each in _REMOTE)
     return False
 
 
@@ -62,6 +65,12 @@ def is_sharded(recipe: Recipe) -> bool:
     if recipe.name:
         return "distributed" in recipe.name
     return any(recipe.has(key) for key in _SHARDING)
+
+
+def attends_flexibly(recipe: Recipe) -> bool:
+    """Whether a recipe of axolotl computes attention by FlexAttention."""
+    implementation = str(recipe.option("attn_implementation").value)
+    return implementation.startswith("flex") or is_on(recipe, "flex_attention")
 
 
 def takes_images(recipe: Recipe) -> bool:

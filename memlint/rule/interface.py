@@ -23,6 +23,7 @@ from memlint.api.successors import (
 )
 from memlint.recipes.facts import (
     DEFAULT_LENGTH,
+    attends_flexibly,
     can_pack,
     is_adapter,
     is_on,
@@ -273,6 +274,7 @@ __all__ = [
     "WrapStatements",
     "add_option",
     "advise",
+    "attends_flexibly",
     "call_after_load",
     "call_after_trainer",
     "call_beside",

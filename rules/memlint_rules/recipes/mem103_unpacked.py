@@ -54,7 +54,7 @@ def _torchtune(recipe: Recipe) -> Iterator[Finding]:
 def _axolotl(recipe: Recipe) -> Iterator[Finding]:
     if any(recipe.has(key) for key in ("rl", "reward_model", "process_reward_model")):
         return
-    if not recipe.has("datasets"):
+    if not trains(recipe) or not recipe.has("datasets"):
         return
     keeps_apart = _attends_by_document(recipe)
     edits = set_key(recipe, "sample_packing", "True") if keeps_apart else None

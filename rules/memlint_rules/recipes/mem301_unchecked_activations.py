@@ -24,6 +24,7 @@ from memlint.rule import (
     trains,
 )
 
+_BY_FSDP = ("activation_checkpointing", "fsdp_activation_checkpointing")
 _KEPT = "the activations of all layers are kept until backward"
 
 
@@ -39,7 +40,7 @@ def _axolotl(recipe: Recipe) -> Iterator[Finding]:
     option = recipe.option("gradient_checkpointing")
     if option.value not in (False, None) or is_on(recipe, "activation_offloading"):
         return
-    if recipe.has("fsdp_config.activation_checkpointing"):
+    if not trains(recipe) or is_on(recipe, *(f"fsdp_config.{key}" for key in _BY_FSDP)):
         return
     if any(key.startswith("unsloth_") for key in recipe.keys):
         return

@@ -1,16 +1,30 @@
-"""Reentrant checkpointing. Source: ``torch.utils.checkpoint``."""
+"""Reentrant checkpointing.
+
+axolotl needs it beside FlexAttention, whose saved tensors change between the two passes. Source:
+``torch.utils.checkpoint``; the recipes of axolotl.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Recipe, RecipeKind, fix, is_on, is_sharded, set_key, trains
+from memlint.rule import (
+    Finding,
+    Recipe,
+    RecipeKind,
+    attends_flexibly,
+    fix,
+    is_on,
+    is_sharded,
+    set_key,
+    trains,
+)
 
 _HELD = "checkpointing is reentrant: one layer's output more is held at the peak"
 
 
 def _axolotl(recipe: Recipe) -> Iterator[Finding]:
-    if is_on(recipe, "gradient_checkpointing"):
+    if is_on(recipe, "gradient_checkpointing") and not attends_flexibly(recipe):
         path = "gradient_checkpointing_kwargs.use_reentrant"
         yield from _reentrant(recipe, path, can_change=not is_sharded(recipe))
 

@@ -56,7 +56,7 @@ def _axolotl(recipe: Recipe) -> Iterator[Finding]:
     option = recipe.option("adapter")
     if not option.is_value("lora") or is_on(recipe, "load_in_8bit", "load_in_4bit", "gptq"):
         return
-    if any(recipe.has(key) for key in _AXOLOTL_QUANTIZES):
+    if not trains(recipe) or any(recipe.has(key) for key in _AXOLOTL_QUANTIZES):
         return
     if not names_quantized(recipe.option("base_model").value):
         proposed = advise("Set `adapter: qlora` and `load_in_4bit: true`")
@@ -67,7 +67,7 @@ def _llama_factory(recipe: Recipe) -> Iterator[Finding]:
     tuning = recipe.option("finetuning_type")
     if not trains(recipe) or not tuning.is_value("lora") or recipe.has("quantization_bit"):
         return
-    if is_sharded(recipe) or recipe.has("pissa_init"):
+    if is_sharded(recipe) or recipe.has("pissa_init") or is_on(recipe, "use_kt"):
         return
     if not names_quantized(recipe.option("model_name_or_path").value):
         edits = set_key(recipe, "quantization_bit", "4")

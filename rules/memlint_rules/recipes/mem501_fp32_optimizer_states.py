@@ -59,7 +59,9 @@ def _axolotl(recipe: Recipe) -> Iterator[Finding]:
     in_fp32 = is_on(recipe, "float32") or (
         recipe.option("bf16").value is False and recipe.option("fp16").value in (False, None)
     )
-    if is_adapter(recipe) or is_sharded(recipe) or not in_fp32 or not option.given:
+    if not trains(recipe) or is_adapter(recipe) or is_sharded(recipe):
+        return
+    if not in_fp32 or not option.given:
         return
     if option.value in (*_NAMED, "adamw_apex_fused"):
         yield _finding(recipe, option, "adamw_bnb_8bit")
