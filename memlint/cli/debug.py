@@ -11,6 +11,7 @@ import click
 from memlint.recipes.files import is_recipe_file
 
 if TYPE_CHECKING:
+    from memlint.recipes.launch import Command
     from memlint.script import Call, Config, ModelFacts, Script, Setting
 
 
@@ -41,9 +42,11 @@ def debug_command(path: str, target: str | None) -> int:
 
 
 def _debug_recipe(path: str) -> int:
-    """Print the recipes in a file: their settings, and the runs that use them."""
+    """Print the recipes or commands in a file: their settings, and the runs that use them."""
     from memlint.project.targets import Targets
-    from memlint.recipes.document import DocumentError
+    from memlint.recipes.document import DocumentError, is_document
+    from memlint.recipes.launch import kind_of, read_commands
+    from memlint.run.launches import NO_COMMANDS
     from memlint.run.recipes import NO_RECIPE, recipes_of
     from memlint.run.runs import Runs
     from memlint.source.diagnostics import ReadError
@@ -55,8 +58,10 @@ def _debug_recipe(path: str) -> int:
         recipes = recipes_of(source, runs)
     except (ReadError, DocumentError) as error:
         raise click.ClickException(f"{path} {error.diagnostic.message}") from None
-    if not recipes:
-        raise click.ClickException(f"{path} {NO_RECIPE}")
+    commands = () if is_document(path) else read_commands(source.text, kind_of(path) or "shell")
+    if not recipes and not commands:
+        reason = NO_RECIPE if is_document(path) else NO_COMMANDS
+        raise click.ClickException(f"{path} {reason}")
     for recipe in recipes:
         row = source.location(recipe.document.root.span.start).row
         click.echo(f"recipe of {recipe.kind.value}, line {row}:")
@@ -64,6 +69,10 @@ def _debug_recipe(path: str) -> int:
             option = recipe.option(key)
             row = source.location(option.span.start).row
             click.echo(f"    {key} = {option.value!r} (line {row})")
+    for command in commands:
+        click.echo(f"command, line {source.location(command.span.start).row}: {command.program}")
+        for line in _command(command):
+            click.echo(f"    {line}")
     for line in _runs(path):
         click.echo(line)
     return 0
@@ -82,21 +91,29 @@ def _runs(path: str) -> Iterator[str]:
         command = launch.command
         row = runs.row(launch)
         yield f"    {os.path.relpath(launch.path)}, line {row}: {command.program}"
-        target = command.target
-        if target is not None:
-            yield f"        {target.kind}: {target.text or 'unknown'}"
-        for name, value in (
-            ("recipe", command.recipe if target is None or target.kind != "recipe" else None),
-            ("configuration of accelerate", command.config_file),
-            ("configuration of DeepSpeed", command.deepspeed_file),
-            ("mixed precision", command.mixed_precision),
-            ("processes", command.num_processes),
-        ):
-            if value is not None:
-                yield f"        {name}: {value}"
-        for flag in command.settings:
-            value = "unknown" if flag.value is None else repr(flag.value)
-            yield f"        {flag.name} = {value}"
+        for line in _command(command):
+            yield f"        {line}"
+
+
+def _command(command: Command) -> Iterator[str]:
+    target = command.target
+    if target is not None:
+        yield f"{target.kind}: {target.text or 'unknown'}"
+    for name, value in (
+        ("folder", command.folder or None),
+        ("recipe", command.recipe if target is None or target.kind != "recipe" else None),
+        ("configuration of accelerate", command.config_file),
+        ("configuration of DeepSpeed", command.deepspeed_file),
+        ("mixed precision", command.mixed_precision),
+        ("processes", command.num_processes),
+    ):
+        if value is not None:
+            yield f"{name}: {value}"
+    for flag in command.settings:
+        value = "unknown" if flag.value is None else repr(flag.value)
+        yield f"{flag.name} = {value}"
+    if command.has_unknown_arguments:
+        yield "(more settings may come from elsewhere)"
 
 
 def _lines(script: Script) -> Iterator[str]:

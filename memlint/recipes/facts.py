@@ -41,7 +41,8 @@ def trains(recipe: Recipe) -> bool:
         case Kind.TORCHTUNE:
             return recipe.has("optimizer") and recipe.has("model") and not recipe.is_off_cuda
         case Kind.LLAMA_FACTORY:
-            return is_on(recipe, "do_train") and not is_on(recipe, "use_unsloth")
+            others = any("model_parallel_size" in key for key in recipe.keys)
+            return is_on(recipe, "do_train") and not (is_on(recipe, "use_unsloth") or others)
         case Kind.AXOLOTL:
             plugins = recipe.option("plugins").value
             return recipe.has("base_model") and not any(each in str(plugins) for each in _REMOTE)

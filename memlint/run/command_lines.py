@@ -20,7 +20,10 @@ from memlint.source.patterns import lazy_pattern
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 
-PARSERS = lazy_pattern(rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser")
+PARSERS = lazy_pattern(
+    rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser"
+    rb"|import click|\btyper\b|fire\.Fire"
+)
 MAX_BYTES = 300_000
 LEAD = "\n_memlint_command_line = "
 _MAX_COMMANDS = 40

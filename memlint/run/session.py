@@ -47,6 +47,10 @@ class Work(NamedTuple):
     data: bytes
 
 
+# Of every parser that ``memlint.run.command_lines`` knows.
+_COMMAND_LINES = (b"arse", b"import click", b"typer", b"fire.Fire")
+
+
 class _Rules(NamedTuple):
     """Rules that are selected together."""
 
@@ -238,7 +242,7 @@ class Session:
 
     def _command_line(self, job: Job, data: bytes) -> CommandSettings | None:
         """What the launch commands of the project give to a script that reads a command line."""
-        if not (job.place.endswith(".py") and b"arse" in data):
+        if not (job.place.endswith(".py") and any(word in data for word in _COMMAND_LINES)):
             return None
         from memlint.run.command_lines import Launches
 

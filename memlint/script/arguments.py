@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from memlint.script import fields, modes
+from memlint.script.command_options import command_line_default, given_to_parameter, is_click
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
@@ -19,7 +20,6 @@ from memlint.script.values import (
     Slot,
     Value,
     library_base,
-    truth,
 )
 
 if TYPE_CHECKING:
@@ -131,54 +131,13 @@ def _not_given(
     if record is not None and (record.open_arguments or record.open_keywords):
         return UNKNOWN
     value = run.values.get(default, UNKNOWN) if default is not None else None
-    if record is None or any(_is_click(made, "option", "command") for made in function.options):
+    if record is None or any(is_click(made, "option", "command") for made in function.options):
         # ``main()`` of a click command: the command line gives the arguments.
-        return _command_line_default(function, name, value)
+        default_value = command_line_default(function, name, value)
+        return given_to_parameter(run.command_line, function, name, default_value)
     if isinstance(value, Constant):
         return Constant(value.value, value.node, Origin.PARAMETER)
     return value or UNKNOWN
-
-
-def _command_line_default(function: Function, name: str, default: Value | None) -> Value:
-    """The default of a parameter that a command line (click, typer, fire) fills in."""
-    for made in function.options:
-        if _is_click(made, "option") and name in _option_names(made):
-            return _option_default(made)
-    if not any(_is_click(made, "command") for made in function.options):
-        return UNKNOWN
-    maker = default.made_by if isinstance(default, Object) else None
-    if maker is not None and maker.name in ("typer.Option", "typer.Argument") and maker.arguments:
-        default = maker.arguments[0]
-        if isinstance(default, Constant) and default.value is ...:
-            return UNKNOWN
-    if isinstance(default, Constant):
-        return Constant(default.value, default.node, Origin.CLICK)
-    return UNKNOWN
-
-
-def _is_click(made: Record, *kinds: str) -> bool:
-    """Whether a decorator is ``@click.option(...)``, ``@app.command()`` or their like."""
-    return made.name.rpartition(".")[2] in kinds
-
-
-def _option_names(option: Record) -> list[str]:
-    """The parameters that an option may fill in: ``--on/--off``, ``--batch-size``."""
-    return [
-        part
-        for one in option.arguments
-        if isinstance(one, Constant) and isinstance(one.value, str)
-        for part in one.value.lstrip("-").replace("-", "_").split("/")
-    ]
-
-
-def _option_default(option: Record) -> Value:
-    default = option.keywords.get("default")
-    if default is not None and isinstance(default.value, Constant):
-        return Constant(default.value.value, default.value.node, Origin.CLICK)
-    flag = option.keywords.get("is_flag")
-    if default is None and flag is not None and truth(flag.value):
-        return Constant(False, None, Origin.CLICK)
-    return UNKNOWN
 
 
 def defaults_of(arguments: ast.arguments) -> dict[str, ast.expr]:

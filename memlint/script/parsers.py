@@ -10,6 +10,7 @@ import ast
 
 from memlint.script.arguments import defaults_of
 from memlint.script.command_line import CommandLine, kind_of_annotation
+from memlint.script.command_options import given_by_look
 from memlint.script.functions import call_function
 from memlint.script.interpreter import Handler, Interpreter
 from memlint.script.invocations import Record
@@ -250,7 +251,8 @@ def _fire(run: Interpreter, record: Record) -> Value | None:
             known = run.values.get(default, UNKNOWN) if default is not None else UNKNOWN
             if isinstance(known, Constant):
                 known = Constant(known.value, known.node, Origin.CLICK)
-            call.keywords[parameter.arg] = Slot(known)
+            given = given_by_look(run.command_line, parameter.arg, known)
+            call.keywords[parameter.arg] = Slot(given)
         call_function(run, function, call)
     return UNKNOWN
 

@@ -289,3 +289,67 @@ def test_the_quotes_of_a_value_go_with_it(here: Path, value: str, joint: str, re
     (here / "run.sh").write_text(text)
     after = f"trl dpo --model_name_or_path a{rest}\n"
     assert fixed(here, "run.sh", "--select", "MEM901") == after
+
+
+BODY = """\
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B", attn_implementation=attn)
+    config = TrainingArguments(
+        "out", per_device_train_batch_size=4, per_device_eval_batch_size=rows, bf16=bf16,
+        eval_strategy="steps",
+    )
+    Trainer(model, config, train_dataset=train, eval_dataset=others).train()
+"""
+IMPORTS = "from transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n"
+CLICK = f"""\
+import click
+{IMPORTS}
+@click.command()
+@click.option("--attn", default="sdpa")
+@click.option("--eval-rows", "rows", default=512)
+@click.option("--bf16/--no-bf16", default=True)
+def main(attn, rows, bf16):
+{BODY}
+main()
+"""
+TYPER = f"""\
+import typer
+{IMPORTS}
+app = typer.Typer()
+
+@app.command()
+def main(attn: str = "sdpa", eval_rows: int = typer.Option(512), bf16: bool = True):
+    rows = eval_rows
+{BODY}
+app()
+"""
+FIRE = f"""\
+import fire
+{IMPORTS}
+def main(attn="sdpa", eval_rows=512, bf16=True):
+    rows = eval_rows
+{BODY}
+fire.Fire(main)
+"""
+
+
+@pytest.mark.parametrize("text", [CLICK, TYPER, FIRE], ids=["click", "typer", "fire"])
+def test_other_parsers_get_what_the_command_gives(
+    here: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (here / "t.py").write_text(text)
+    select = ["--select", "MEM207,MEM304"]
+    assert [line.split(":")[0] for line in found(capsys, *select)] == ["t.py"]
+    (here / "a.sh").write_text("python t.py --eval-rows 4\n")
+    assert found(capsys, *select) == []
+    (here / "a.sh").write_text("python t.py --eval-rows 64 --attn=eager\n")
+    assert sorted(found(capsys, *select)) == ["a.sh:1:25: MEM207", "a.sh:1:35: MEM304"]
+    after = fixed(here, "a.sh", *select)
+    assert after == "python t.py --eval-rows 4 --attn=sdpa\n"
+    assert (here / "t.py").read_text() == text
+
+
+def test_a_switch_of_click_may_be_off() -> None:
+    given = f"{CLICK}\n_memlint_command_line = {{'no_bf16': True, 'rows': '8'}}\n"
+    (config,) = build_script(Source("t.py", given), api(), launched=True).configs
+    assert config.setting("bf16").value is False
+    assert config.setting("per_device_eval_batch_size").value == 512  # no option is called so

@@ -140,6 +140,34 @@ def test_debug_shows_the_run(project: Path, capsys: pytest.CaptureFixture[str]) 
     assert "recipe: recipes/policy.yaml" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "row"),
+    [
+        ("Dockerfile", 'FROM x\nCMD ["accelerate", "launch", "t.py", "--lr", "1"]\n', 2),
+        ("Makefile", "train:\n\taccelerate launch t.py --lr 1\n", 2),
+        ("justfile", "train:\n  accelerate launch t.py --lr 1\n", 2),
+        ("run.sh", 'A=(--lr 1)\naccelerate launch t.py "${A[@]}" "$@"\n', 2),
+    ],
+)
+def test_debug_shows_the_commands_of_a_file(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    text: str,
+    row: int,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(text)
+    assert run(["debug", name]) == 0
+    shown = capsys.readouterr().out
+    assert f"command, line {row}: accelerate\n    script: t.py\n" in shown
+    assert "    lr = '1'\n" in shown
+    (tmp_path / name).write_text("FROM x\n")
+    assert run(["debug", name]) == 2
+    assert "starts no training script" in capsys.readouterr().err
+
+
 def test_a_cached_result_holds_as_long_as_the_launcher_s_files(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
