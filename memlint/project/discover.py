@@ -46,12 +46,14 @@ class Found(NamedTuple):
     path: as shown, beginning with what the user gave.
     named: the user named the file itself, not a folder above it.
     absolute: the path from the root, where it is at hand.
+    is_link: a walk came to it by a symbolic link.
     """
 
     path: str
     settings: Settings
     named: bool = False
     absolute: str = ""
+    is_link: bool = False
 
 
 class Skipped(NamedTuple):
@@ -80,17 +82,28 @@ def discover(
 ) -> Iterator[Found | Skipped | FileError]:
     """The files under ``paths``, in order, each once; what cannot be walked as diagnostics.
 
-    ``config`` takes the place of every configuration file. Raises ``ConfigError``.
+    A link comes last, where what it leads to is not among the files. ``config`` takes the place of
+    every configuration file. Raises ``ConfigError``.
     """
     seen: set[str] = set()
+    links: list[Found] = []
     known: dict[str, Settings | None] = {}
     for path in paths:
         for each in _under(path, config, force_exclude, known):
             if isinstance(each, Found):
                 if each.absolute in seen:
                     continue
+                if each.is_link:
+                    links.append(each)
+                    continue
                 seen.add(each.absolute)
             yield each
+    files = {os.path.realpath(path) for path in seen} if links else set()
+    for link in links:
+        target = os.path.realpath(link.absolute)
+        if target not in files:
+            files.add(target)
+            yield link
 
 
 def _under(
@@ -176,7 +189,7 @@ def _file_in(folder: _Folder, entry: os.DirEntry[str]) -> Found | FileError | No
         return None
     try:
         if entry.is_file():
-            return Found(shown, folder.settings, False, absolute)
+            return Found(shown, folder.settings, False, absolute, entry.is_symlink())
         if entry.is_symlink():
             os.stat(shown)  # a link to nothing or to itself says so
     except OSError as error:

@@ -106,6 +106,17 @@ def test_a_library_may_check_itself(here: Path) -> None:
     assert taken() == []
 
 
+def test_links_to_a_file_that_is_no_other_way_found(
+    here: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "a.py"
+    outside.write_text("")
+    (here / "one.py").symlink_to(outside)
+    (here / "two.py").symlink_to(outside)
+    (here / "z.py").write_text("")
+    assert taken() == ["z.py", "one.py"]
+
+
 def test_links(here: Path) -> None:
     make(here, "real/a.py")
     (here / "real" / "up").symlink_to(here)
@@ -114,7 +125,8 @@ def test_links(here: Path) -> None:
     (here / "gone.py").symlink_to("nowhere.py")
     (here / "linked.py").symlink_to("real/a.py")
     (here / "other").symlink_to("real")
-    assert taken() == ["linked.py", "real/a.py"]
+    assert taken() == ["real/a.py"]
+    assert taken("linked.py") == ["linked.py"]
     assert told() == [
         "gone.py does not exist",
         "self is a loop of links",
