@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from memlint.fix.commands import splices_of
-from memlint.fix.draft import Splice
-from memlint.fix.spans import FixError
 from memlint.recipes.launch import Command
 from memlint.rule.findings import Applicability, Violation
 from memlint.source import Source, Span
 from memlint.source.record import NamedTuple
+
+if TYPE_CHECKING:
+    from memlint.fix.draft import Splice
 
 
 class OfCommand(NamedTuple):
@@ -63,6 +64,10 @@ def _agreed(
 
 
 def _splices(source: Source, commands: Sequence[Command], violation: Violation) -> list[Splice]:
+    # Of the package that takes libcst: few files share words.
+    from memlint.fix.commands import splices_of
+    from memlint.fix.spans import FixError
+
     edits = violation.fix.edits if violation.fix is not None else ()
     try:
         return splices_of(source, commands, edits)
