@@ -54,9 +54,12 @@ def set_item(script: Script, mapping: Object, key: str, source: str) -> tuple[Ed
 
 def add_option(call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
     """Edits that write ``name=source`` into the call itself, which must not have it yet."""
-    if call.open_ended or call.keyword_node(name) is not None or call.subclass is not None:
+    if call.open_ended or call.subclass is not None:
         return None
-    return (SetKeyword(call.span, name, source),)
+    if any(name in record.keywords for record in call.records):
+        return None
+    # What ``**`` brings in is known, and this is not among it.
+    return (SetKeyword(call.span, name, source, beside_unpacking=True),)
 
 
 def _set_default(script: Script, setting: Setting, source: str) -> Edits | None:

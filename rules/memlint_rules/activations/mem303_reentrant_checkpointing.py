@@ -108,7 +108,7 @@ def _in_call(script: Script, call: Call) -> Iterator[Finding]:
 def _bare(script: Script, call: Call) -> Finding:
     kbit = call.name == _KBIT
     name = CHECKPOINTING_ARGUMENTS[kbit or "activation" not in call.method]
-    edits = (SetKeyword(call.span, name, _SOURCE),)
+    edits = (SetKeyword(call.span, name, _SOURCE, beside_unpacking=True),)
     return Finding(
         call.span,
         f"{'this preparation' if kbit else 'this'} turns on the reentrant kind of checkpointing, "

@@ -113,7 +113,7 @@ def _reducing_edits(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
         return ()
     call, read = metric.argmax
     return (
-        SetKeyword(trainer.span, _REDUCE, _ARGMAX),
+        SetKeyword(trainer.span, _REDUCE, _ARGMAX, beside_unpacking=True),
         ReplaceExpression(script.span(call), script.text(read)),
     )
 
