@@ -8,6 +8,7 @@ No torch, no GPU, no download.
 from __future__ import annotations
 
 from memlint.memory.assume import Assumption
+from memlint.memory.estimates import Estimate, Interval, estimate, single_tensors
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.settings import (
     Lora,
@@ -19,7 +20,7 @@ from memlint.memory.settings import (
     replace,
     with_assumption,
 )
-from memlint.memory.timeline import Estimate, Interval, Phase, estimate, single_tensors
+from memlint.memory.timeline import Phase
 
 __all__ = [
     "Assumption",

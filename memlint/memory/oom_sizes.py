@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from memlint.memory.architecture import Architecture
 from memlint.memory.checkpoints import find_architecture
+from memlint.memory.estimates import single_tensors
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.settings import Settings, replace
-from memlint.memory.timeline import single_tensors
 from memlint.source.record import Plain
 
 KINDS = (

@@ -26,7 +26,8 @@ from memlint.memory.settings import (
     replace,
     with_assumption,
 )
-from memlint.memory.timeline import Phase, _Run
+from memlint.memory.timeline import Phase, Timeline
+from memlint.memory.training_run import TrainingRun
 from memlint.rule.findings import Applicability, Violation
 from memlint.rule.savings import Footprint, Pricing, Saving
 from memlint.source.record import NamedTuple
@@ -93,7 +94,7 @@ class Run:
         """
         found = self._phases.get(changes)
         if found is None:
-            found = _Run(self.with_changes(changes), self._architecture, ()).phases()
+            found = Timeline(TrainingRun(self.with_changes(changes), self._architecture)).phases()
             self._phases[changes] = found
         return found
 

@@ -8,8 +8,8 @@ import pytest
 
 from memlint.memory import estimate
 from memlint.memory.checkpoints import find_architecture
+from memlint.memory.estimates import Estimate
 from memlint.memory.optimizers import find_optimizer, state_bytes
-from memlint.memory.timeline import Estimate
 from tests.memlint.memory.oom_cases import CASES, rank
 
 GIB = 2**30

@@ -1,0 +1,217 @@
+"""What a run needs on its fullest GPU: allocated, reserved by the allocator, seen by nvidia-smi."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memlint.memory import facts
+from memlint.memory.architecture import Architecture
+from memlint.memory.assume import Assumption, assume
+from memlint.memory.checkpoints import find_architecture
+from memlint.memory.gpus import Gpu
+from memlint.memory.lifetimes import Tensor
+from memlint.memory.reserving import Play, reserved_over_allocated
+from memlint.memory.settings import Settings, read_settings
+from memlint.memory.singles import singles_of
+from memlint.memory.timeline import Phase, Timeline
+from memlint.memory.training_run import TrainingRun
+from memlint.source.record import Plain
+
+_NCCL = 600 * 2**20  # communicators' buffers, outside torch's allocator
+# Where nothing packs, each longer batch needs new segments: the records of a random sequence, as
+# shares of the longest.
+_VARYING = (0.3, 0.5, 0.65, 0.78, 0.87, 0.93, 0.97, 1.0)
+
+
+class Interval(Plain):
+    """Bytes: the least and most that the settings allow, and the best estimate."""
+
+    low: int
+    estimate: int
+    high: int
+
+    def to_json(self) -> dict[str, int]:
+        return {"low": self.low, "estimate": self.estimate, "high": self.high}
+
+
+class Estimate(Plain):
+    """What a run needs on one GPU."""
+
+    settings: Settings
+    architecture: Architecture
+    allocated: Interval
+    reserved: Interval
+    nvidia_smi: Interval
+    phases: tuple[Phase, ...]
+    assumptions: tuple[Assumption, ...]
+    gpu: Gpu | None
+    parameters: int
+    trainable: int
+
+    @property
+    def peak(self) -> Phase:
+        """The fullest phase."""
+        return max(self.phases, key=lambda phase: phase.total)
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the run fits the GPU; None where no GPU was named.
+
+        Cached blocks go back to the GPU before torch gives up, so that not all that could be
+        reserved must fit: what is allocated, a little fragmentation and the context must.
+        """
+        if self.gpu is None:
+            return None
+        return self.allocated.estimate * 1.03 + self.gpu.context <= self.gpu.bytes
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "allocated": self.allocated.to_json(),
+            "reserved": self.reserved.to_json(),
+            "nvidia_smi": self.nvidia_smi.to_json(),
+            "phases": [phase.to_json() for phase in self.phases],
+            "peak_phase": self.peak.name,
+            "assumptions": [assumption.to_json() for assumption in self.assumptions],
+            "fits": self.fits,
+            "gpu": self.gpu.to_json() if self.gpu else None,
+            "parameters": self.parameters,
+            "trainable_parameters": self.trainable,
+        }
+
+
+def estimate(settings: Settings | Mapping[str, Any]) -> Estimate:
+    """The memory of a run on its fullest GPU.
+
+    Raises:
+        SettingsError: a setting is unknown or impossible, or the model is not known.
+    """
+    given = settings if isinstance(settings, Settings) else read_settings(settings)
+    architecture = _as_run(given)
+    known = assume(given, architecture)
+    run = _estimate(known.settings, architecture, known.assumptions)
+    if not known.settings.longest_first:
+        return run
+    # The first batch, with nothing left from a step before it, or those that follow.
+    length = max((known.settings.seq_len or 1) // 2, 1)
+    following = known.settings._replace(seq_len=length, longest_first=False)
+    later = _estimate(following, architecture, known.assumptions)
+    return max(run, later, key=lambda item: item.allocated.estimate)
+
+
+def single_tensors(settings: Settings | Mapping[str, Any]) -> tuple[tuple[str, Tensor], ...]:
+    """Every size that a run asks the allocator for: phase and tensor, the largest first.
+
+    One layer's tensors (of each kind of layer), the loss's, whole weights with their gradients,
+    states and step temporaries, gathered layers and the key/value cache of one layer.
+    """
+    given = settings if isinstance(settings, Settings) else read_settings(settings)
+    architecture = _as_run(given)
+    known = assume(given, architecture)
+    return singles_of(Timeline(TrainingRun(known.settings, architecture)))
+
+
+def _as_run(settings: Settings) -> Architecture:
+    """The model as the run's library builds it."""
+    architecture = find_architecture(settings.model)
+    if facts.uses_litgpt(settings.versions):
+        # Its RMS norm multiplies by the weight in float32, as Gemma's does.
+        norm = "gemma" if architecture.norm == "rms" else architecture.norm
+        return architecture._replace(tied=False, norm=norm)
+    return architecture
+
+
+def _estimate(
+    settings: Settings, architecture: Architecture, assumptions: tuple[Assumption, ...]
+) -> Estimate:
+    timeline = Timeline(TrainingRun(settings, architecture))
+    phases, gpu = timeline.phases(), timeline.run.gpu
+    peak = max(phase.total for phase in phases)
+    base, adapter = timeline.standing.trained()
+    allocated = _around(peak, 0.04, 0.05)
+    reserved = int(peak * max(_reserved(timeline), 1.01))
+    if gpu is not None and peak < gpu.bytes - gpu.context:
+        # The allocator gives cached blocks back before it takes more than the GPU has.
+        reserved = min(reserved, gpu.bytes - gpu.context)
+    low, high = peak, int(reserved * 1.1 + 0.4 * (reserved - peak))
+    context = gpu.context if gpu else 500 * 2**20
+    if timeline.sharding.world > 1:
+        context += _NCCL
+    if not facts.reaches(timeline.settings.versions, facts.LAZY_KERNELS):
+        context = max(context, 1343 * 2**20)
+    paged = 0
+    if timeline.optimizer.paged:
+        part = timeline.sharding.states / timeline.sharding.split
+        paged = timeline.standing.states(part)
+    return Estimate(
+        settings=timeline.settings,
+        architecture=timeline.architecture,
+        allocated=allocated,
+        reserved=Interval(low, reserved, high),
+        nvidia_smi=Interval(
+            low + context * 3 // 4, reserved + context, high + context * 3 // 2 + paged
+        ),
+        phases=phases,
+        assumptions=assumptions,
+        gpu=gpu,
+        parameters=timeline.architecture.parameters,
+        trainable=base + adapter,
+    )
+
+
+def _reserved(timeline: Timeline) -> float:
+    """What the caching allocator takes from the GPU for each byte that it hands out."""
+    settings, sharding, holding = timeline.settings, timeline.sharding, timeline.holding
+    optimizer, standing = timeline.optimizer, timeline.standing
+    resident = standing.resident()
+    stack = max(timeline.recording.stacks, key=lambda item: item.count)
+    states = sum(tensor.bytes for tensor in resident if tensor.kind == "optimizer states")
+    gathered, layers = _gathered(timeline)
+    fixed = sum(tensor.bytes for tensor in resident) - states + gathered
+    base, adapter = standing.trained()
+    whole = max(base * holding.working + adapter * holding.adapter_width, 1)
+    share = 0.0 if optimizer.in_backward else standing.gradients() / whole
+    accumulating = standing.keeps_gradients()
+    if accumulating:
+        fixed += max(standing.accumulated() - standing.gradients(), 0)
+    # Temporaries of the step, where it runs on the GPU.
+    stepping = 0.0 if standing.states_offloaded() else share
+    one_length = settings.packed or settings.sharding_options.get("fixed_length")
+    gpu = timeline.run.gpu
+    return reserved_over_allocated(
+        Play(
+            layer=stack.trace,
+            head=timeline.recording.head_trace,
+            depth=max(int(timeline.architecture.depth / sharding.split), 1),
+            checkpointed=settings.checkpointing in ("full", "reentrant"),
+            offloaded=timeline.saved.offloads(),
+            input_kept=any(tensor.name == "layer input" for tensor in stack.replay.saved_tensors),
+            input=stack.input,
+            gradients=share,
+            states=states / whole,
+            temporaries=optimizer.foreach * stepping,
+            single=optimizer.single * 4 * stepping / holding.working,
+            single_most=standing.single_temporary(),
+            embedding=holding.embedding().trainable * holding.working,
+            gathered=layers,
+            fixed=fixed,
+            leak=bool(timeline.saved.reentrant_leak()),
+            accumulating=accumulating,
+            capacity=gpu.bytes - gpu.context if gpu else 0,
+            scales=(1.0, 1.0) if one_length else _VARYING,
+        )
+    )
+
+
+def _gathered(timeline: Timeline) -> tuple[int, int]:
+    """Bytes of whole weights that stay as they are, and of one layer's that come and go."""
+    gather = timeline.standing.gather()
+    if not gather:
+        return 0, 0
+    if timeline.sharding.live_parameters:
+        return sum(tensor.bytes for tensor in gather), 0
+    return gather[0].bytes, gather[1].bytes // 2
+
+
+def _around(value: int, below: float, above: float) -> Interval:
+    return Interval(int(value * (1 - below)), value, int(value * (1 + above)) + 50 * 2**20)

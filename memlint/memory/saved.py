@@ -1,0 +1,136 @@
+"""What the layers leave for backward: all they saved, their inputs alone, or what is offloaded."""
+
+from __future__ import annotations
+
+from memlint.memory import facts
+from memlint.memory.blocks import layer as record_layer
+from memlint.memory.lifetimes import Tensor
+from memlint.memory.recording import Recording, Stack
+from memlint.memory.tape import Tape
+from memlint.memory.training_run import TrainingRun
+
+
+class Saved:
+    """The activations that wait for backward while other layers run."""
+
+    def __init__(self, run: TrainingRun, recording: Recording) -> None:
+        self.run = run
+        self.settings, self.architecture = run.settings, run.architecture
+        self.sharding, self.holding = run.sharding, run.holding
+        self.recording = recording
+        self._before: dict[int, int] = {}
+
+    def offloads(self) -> bool:
+        return self.settings.offload == "activations"
+
+    def kept(self, stack: Stack) -> int:
+        """Bytes that one layer leaves for backward."""
+        mode = self.settings.checkpointing
+        if mode in ("full", "reentrant"):
+            return stack.input
+        if mode == "selective":
+            return self._selective(stack)
+        return stack.replay.saved
+
+    def _selective(self, stack: Stack) -> int:
+        """Every second matmul's output is kept, the rest computed again (torchtitan's list)."""
+        tokens = self.run.rows * self.run.length
+        layer = stack.layer
+        outputs = [linear.outputs for linear in layer.linears]
+        kept = sum(outputs[::2]) if outputs else 0
+        width = max(self.run.compute, 2)
+        attention = layer.attention
+        core = attention.heads * attention.value_dim * width + 4 * attention.heads
+        return stack.input + tokens * (kept * width + core)
+
+    def upto(self, upto: int | None = None) -> list[Tensor]:
+        """What all layers (or the first ``upto``) have saved when the next one runs."""
+        tensors: list[Tensor] = []
+        left = self.architecture.depth if upto is None else upto
+        names: dict[str, tuple[int, str]] = {}
+        for stack in self.recording.stacks:
+            count = min(stack.count, left)
+            left -= count
+            if count <= 0:
+                break
+            share = count / self.sharding.split
+            if self.offloads():
+                continue
+            if self.settings.checkpointing in ("full", "reentrant", "selective"):
+                size = int(self.kept(stack) * share)
+                old = names.get("checkpointed layer inputs", (0, ""))[0]
+                names["checkpointed layer inputs"] = (old + size, "activations")
+                continue
+            for tensor in stack.replay.saved_tensors:
+                old, _ = names.get(tensor.name, (0, ""))
+                names[tensor.name] = (old + int(tensor.bytes * share), tensor.kind)
+        tensors.extend(
+            Tensor(f"{name} of {self.architecture.depth} layers", size, kind)
+            for name, (size, kind) in names.items()
+        )
+        if self.offloads() and self.recording.stacks:
+            whole = sum(self.kept(stack) * stack.count for stack in self.recording.stacks)
+            stash = min(5 * self.recording.stacks[0].input, int(whole / self.sharding.split))
+            tensors.append(Tensor("offload stash", stash, "activations"))
+        return tensors
+
+    def of_towers(self) -> list[Tensor]:
+        """What an encoder or a vision tower keeps while the decoder runs."""
+        tensors: list[Tensor] = []
+        for tower in self.architecture.towers:
+            trained = self.holding.full or (
+                self.holding.lora is not None and self.architecture.encoder_decoder
+            )
+            if not trained:
+                continue
+            tokens = self.run.rows * (tower.tokens or self.run.length)
+            width = self.recording.hidden_width()
+            for layer, count in tower.layers:
+                if self.settings.checkpointing in ("full", "reentrant"):
+                    size = tokens * tower.hidden * width
+                else:
+                    tape = Tape()
+                    x = tape.input("layer input", tokens * tower.hidden, width)
+                    work = self.recording.work._replace(length=tower.tokens or self.run.length)
+                    size = tape.replay(
+                        record_layer(tape, x, layer, tower.norm, self.holding.weights(layer), work)
+                    ).saved
+                tensors.append(Tensor(f"{tower.name} activations", size * count, "activations"))
+        return tensors
+
+    def reentrant_leak(self) -> int:
+        """Bytes of a layer's input gradient where FSDP's hooks keep them until backward ends.
+
+        FSDP1 watches the inputs of layers whose weights are frozen; under reentrant checkpointing
+        these are leaves, so that the hook holds each input and its gradient.
+        """
+        reentrant = self.settings.checkpointing == "reentrant" or (
+            self.settings.checkpointing == "full"
+            and bool(self.settings.versions.get("transformers"))
+            and not facts.reaches(self.settings.versions, facts.NON_REENTRANT)
+        )
+        frozen = not self.holding.full
+        if self.sharding.name == "fsdp" and self.sharding.gathered_layers and reentrant and frozen:
+            return self.recording.stacks[-1].input
+        return 0
+
+    def before(self, index: int, leak: int) -> int:
+        if leak:
+            depth = self.architecture.depth
+            return sum(tensor.bytes for tensor in self._cached_saved(depth)) + leak * (
+                depth - 1 - index
+            )
+        return sum(tensor.bytes for tensor in self._cached_saved(index))
+
+    def _cached_saved(self, upto: int) -> list[Tensor]:
+        cache: dict[int, list[Tensor]] = self.__dict__.setdefault("_saved_cache", {})
+        if upto not in cache:
+            total = 0
+            left = upto
+            for stack in self.recording.stacks:
+                count = min(stack.count, left)
+                left -= count
+                if count > 0 and not self.offloads():
+                    total += int(self.kept(stack) * count / self.sharding.split)
+            cache[upto] = [Tensor("saved", total, "activations")]
+        return cache[upto]

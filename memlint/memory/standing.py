@@ -1,0 +1,345 @@
+"""What stands on a GPU from step to step: weights, adapters, optimizer states, gradients.
+
+Strategies divide these; some keep them on the host, or gather whole layers beside their shards.
+"""
+
+from __future__ import annotations
+
+from memlint.memory import facts
+from memlint.memory.lifetimes import Tensor
+from memlint.memory.optimizers import Optimizer, state_bytes
+from memlint.memory.recording import Recording, Stack
+from memlint.memory.training_run import TrainingRun
+
+TURN = "layers in turn"
+_CUBLAS = 8519680  # torch's default workspace (":4096:2:16:8"), allocated like any tensor
+_CUBLAS_HOPPER = 33554432
+
+
+class Standing:
+    """The bytes of what lives through a step, on the fullest GPU."""
+
+    def __init__(self, run: TrainingRun, recording: Recording) -> None:
+        self.run = run
+        self.settings, self.architecture = run.settings, run.architecture
+        self.sharding, self.holding = run.sharding, run.holding
+        self.optimizer = run.optimizer
+        self.recording = recording
+
+    def trained(self) -> tuple[int, int]:
+        """Trainable numbers of the base and of adapters, whole."""
+        base = sum(stack.stock.trainable * stack.count for stack in self.recording.stacks)
+        adapter = sum(stack.stock.adapter * stack.count for stack in self.recording.stacks)
+        for stock in (self.holding.embedding(), self.holding.head()):
+            base += stock.trainable
+            adapter += stock.adapter
+        towers, _ = self._towers()
+        return base + (towers if self.holding.full else 0), adapter
+
+    def _towers(self) -> tuple[int, int]:
+        numbers = 0
+        for tower in self.architecture.towers:
+            norm = tower.hidden * (2 if tower.norm == "layer" else 1)
+            for layer, count in tower.layers:
+                numbers += count * (
+                    sum(item.parameters for item in layer.linears)
+                    + layer.norms * norm
+                    + layer.attention.other_parameters
+                )
+            numbers += tower.other_parameters
+        return numbers, numbers * self.holding.width
+
+    def resident(self) -> list[Tensor]:
+        """Weights, adapters, states and buffers that live through the whole step."""
+        hopper = self.run.gpu is not None and self.run.gpu.hopper
+        tokens = self.run.rows * self.run.length
+        return [
+            *self._weights(),
+            *self._trained_apart(),
+            *self._communication(),
+            *self._reference(),
+            Tensor("cuBLAS workspace", _CUBLAS_HOPPER if hopper else _CUBLAS, "workspace"),
+            Tensor("batch (ids, labels, mask, positions)", 8 * 4 * tokens, "batch"),
+        ]
+
+    def _share(self) -> float:
+        """What this GPU holds of the weights, experts apart."""
+        return self.sharding.weights / self.sharding.split / self.sharding.tensor
+
+    def _experts_share(self) -> float:
+        """What it holds of a model of experts."""
+        experts = any(stack.layer.mlp.experts for stack in self.recording.stacks)
+        return 1.0 / self.sharding.experts if experts else 1.0
+
+    def _weights(self) -> list[Tensor]:
+        if self.streams():
+            return self._streamed_weights()
+        if self.sharding.parameter_offload:
+            return [] if self.sharding.gathered_layers else self._weights_in_turn()
+        stacks = self.recording.stacks
+        layers = sum(stack.stock.base * stack.count for stack in stacks)
+        codes = sum(stack.stock.quantized * stack.count for stack in stacks)
+        head, (_, towers) = self.holding.head().base, self._towers()
+        share = scale = self._share()
+        if self.holding.full:
+            scale = share * self._master_width() / self.holding.width
+        tensors = [Tensor("quantized layers", int(codes * share), "weights")] if codes else []
+        size = int((layers - codes) * scale * self._experts_share())
+        tensors.append(Tensor("layers", size, "weights"))
+        size = int(self.holding.embedding().base * scale)
+        tensors.append(Tensor("embeddings", size, "weights"))
+        if head:
+            tensors.append(Tensor("output matrix", int(head * scale), "weights"))
+        if towers:
+            tensors.append(Tensor("encoder or vision tower", int(towers * scale), "weights"))
+        return tensors
+
+    def _weights_in_turn(self) -> list[Tensor]:
+        """Layers that wait on the host and come one after the other, as DeepSpeed's do."""
+        stacks, share = self.recording.stacks, self._share()
+        layers = sum(stack.stock.base * stack.count for stack in stacks)
+        turn = min(2 * max(stack.stock.base for stack in stacks), layers)
+        return [
+            Tensor("embeddings", int(self.holding.embedding().base * share), "weights"),
+            Tensor("output matrix", int(self.holding.head().base * share), "weights"),
+            Tensor(TURN, int(turn * share), "weights"),
+        ]
+
+    def _trained_apart(self) -> list[Tensor]:
+        """What training adds to the weights: adapters, float32 copies, optimizer states."""
+        tensors = []
+        base, adapter = self.trained()
+        sharding, width = self.sharding, self.holding.adapter_width
+        part = sharding.states / sharding.split / sharding.tensor * self._experts_share()
+        if adapter:
+            size = int(adapter * width * sharding.weights)
+            tensors.append(Tensor("adapters", size, "adapters"))
+        if self.states_offloaded():
+            return tensors
+        masters = base if self.holding.width < 4 else 0
+        masters += adapter if width < 4 else 0
+        if sharding.master and masters:
+            size = int(4 * masters * part)
+            tensors.append(Tensor("float32 master weights", size, "master weights"))
+        states = 0 if self.optimizer.paged else self.states(part)
+        if states:
+            tensors.append(Tensor(f"{self.optimizer.name} states", states, "optimizer states"))
+        return tensors
+
+    def _communication(self) -> list[Tensor]:
+        tensors = []
+        if self.sharding.buckets:
+            tensors.append(Tensor("gradient buckets", self.gradients(), "communication"))
+        if self.sharding.reduce_bytes:
+            size = self.sharding.reduce_bytes
+            tensors.append(Tensor("reduction buckets", size, "communication"))
+        return tensors
+
+    def _reference(self) -> list[Tensor]:
+        if not self.settings.reference_model:
+            return []
+        whole = sum(stack.stock.base * stack.count for stack in self.recording.stacks)
+        whole += self.holding.embedding().base + self.holding.head().base
+        return [Tensor("reference model", int(whole * self._share()), "reference model")]
+
+    def streams(self) -> bool:
+        """Whether the runtime keeps a frozen base on the host, block by block."""
+        return bool(self.settings.streamed) and not self.holding.full and not self._gathers()
+
+    def _gathers(self) -> bool:
+        sharding = self.sharding
+        return bool(sharding.gathered_layers) or sharding.split > 1 or sharding.tensor > 1
+
+    def _streamed_weights(self) -> list[Tensor]:
+        """Two blocks in turn; norms and biases stay, as does what is trained."""
+        _, towers = self._towers()
+        stocks = [(stack.stock, stack.count) for stack in self.recording.stacks]
+        stocks += [(self.holding.embedding(), 1), (self.holding.head(), 1)]
+        stay = sum((stock.base - stock.streams) * count for stock, count in stocks)
+        tensors = [
+            Tensor(TURN, self._ring(), "weights"),
+            Tensor("norms, biases and trained tables", stay, "weights"),
+        ]
+        if towers:
+            tensors.append(Tensor("encoder or vision tower", towers, "weights"))
+        return tensors
+
+    def _ring(self) -> int:
+        blocks = sum(stack.stock.streams * stack.count for stack in self.recording.stacks)
+        return min(2 * max(stack.stock.streams for stack in self.recording.stacks), blocks)
+
+    def head_arrived(self, base: list[Tensor]) -> list[Tensor]:
+        """The resident tensors while the loss is computed: a streamed head is there as a whole,
+        unless the runtime's own loss reads it by tiles."""
+        if not self.streams() or self.settings.head_in_tiles:
+            return base
+        head = self.holding.embedding() if self.architecture.tied else self.holding.head()
+        if head.streams <= self._ring():
+            return base
+        arrived = Tensor("output matrix", head.streams, "weights")
+        return [arrived if tensor.name == TURN else tensor for tensor in base]
+
+    def states_offloaded(self) -> bool:
+        """Whether states live on the host: by choice, or because sharded parameters do."""
+        sharding = self.sharding
+        return sharding.optimizer_offload or (
+            sharding.parameter_offload and sharding.gathered_layers > 0
+        )
+
+    def gradients_offloaded(self) -> bool:
+        """Whether reduced gradients go to the host, where sharded parameters are."""
+        return self.states_offloaded() and self.sharding.parameter_offload
+
+    def _master_width(self) -> int:
+        """Bytes of one sharded trained weight: FSDP keeps float32 under mixed precision."""
+        if self.sharding.name in ("fsdp", "fsdp2") and self.settings.autocast:
+            return 4
+        return self.holding.width
+
+    def state_width(self) -> int:
+        if self.sharding.master:
+            return 4
+        return self._master_width() if self.holding.full else self.holding.width
+
+    def states(self, part: float) -> int:
+        """Bytes of optimizer states on this GPU."""
+        optimizer = self.optimizer
+        if self.sharding.name in ("fsdp", "zero1", "zero2", "zero3") and part < 1:
+            base, adapter = self.trained()
+            flat = Optimizer(
+                optimizer.name,
+                optimizer.moments,
+                optimizer.fixed,
+                optimizer.bits,
+                optimizer.block,
+                0,
+            )
+            return int(
+                part
+                * (
+                    state_bytes(flat, base, self.state_width())
+                    + state_bytes(flat, adapter, self.adapter_state_width())
+                )
+            )
+        total = 0
+        for stack in self.recording.stacks:
+            for rows, columns, times in stack.stock.shapes:
+                width = (
+                    self.state_width() if not stack.stock.adapter else (self.adapter_state_width())
+                )
+                total += (
+                    stack.count
+                    * times
+                    * state_bytes(optimizer, rows * columns, width, rows=rows, columns=columns)
+                )
+        for stock, table in ((self.holding.embedding(), True), (self.holding.head(), False)):
+            for rows, columns, times in stock.shapes:
+                total += times * state_bytes(
+                    optimizer,
+                    rows * columns,
+                    self.state_width(),
+                    rows=rows,
+                    columns=columns,
+                    embedding=table,
+                    head=not table,
+                )
+            if stock.adapter:
+                total += state_bytes(optimizer, stock.adapter, self.adapter_state_width())
+        towers, _ = self._towers()
+        if self.holding.full and towers:
+            total += state_bytes(optimizer, towers, self.state_width())
+        return int(total * part)
+
+    def adapter_state_width(self) -> int:
+        return 4 if self.sharding.master else self.holding.adapter_width
+
+    def gradient_width(self) -> int:
+        if self.sharding.name in ("fsdp", "fsdp2"):
+            return self._master_width()
+        return self.holding.width
+
+    def gradients(self) -> int:
+        """Bytes of all gradients, as one GPU holds them after backward."""
+        sharding = self.sharding
+        if self.gradients_offloaded():
+            return 0
+        base, adapter = self.trained()
+        whole = base * self.gradient_width() + adapter * self.holding.adapter_width
+        held = whole * sharding.gradients / sharding.split / sharding.tensor
+        return int(held * self._experts_share())
+
+    def accumulated(self) -> int:
+        """Bytes of gradients between micro-batches.
+
+        FSDP does not reduce before the last one (``no_sync``): gradients stay whole, in the
+        compute dtype. A loop that wraps adapters and frozen weights in one unit keeps gradients
+        of both, for they are one flat parameter.
+        """
+        sharding = self.sharding
+        if not sharding.name.startswith("fsdp") or sharding.gradients == 1:
+            return self.gradients()
+        if (self.settings.gradient_accumulation or 1) == 1:
+            return self.gradients()
+        base, adapter = self.trained()
+        if not self.holding.full and self.run.own_loop:
+            base = self.architecture.parameters
+        whole = base * max(self.run.compute, 2) + adapter * self.holding.adapter_width
+        return int(whole / sharding.split / sharding.tensor)
+
+    def keeps_gradients(self) -> bool:
+        """Whether gradients stand while the next forward pass runs."""
+        if (self.settings.gradient_accumulation or 1) > 1:
+            return not self.settings.longest_first
+        return not facts.reaches(self.settings.versions, facts.FREES_GRADIENTS)
+
+    def gather(self) -> list[Tensor]:
+        """Whole weights beside the shards: the root, the layer at work and the next."""
+        sharding = self.sharding
+        if not sharding.gathered_layers:
+            return []
+        width = self._gather_width()
+        architecture = self.architecture
+        tensors: list[Tensor] = []
+        largest = max(
+            (self._layer_gathered(stack, width) for stack in self.recording.stacks), default=0
+        )
+        if sharding.live_parameters:
+            whole = sum(
+                self._layer_gathered(stack, width) * stack.count for stack in self.recording.stacks
+            )
+            budget = min(sharding.live_parameters * width, whole)
+            tensors.append(Tensor("gathered parameters", max(budget, 2 * largest), "gathered"))
+            root = architecture.embedding_parameters + architecture.head_parameters
+            # ZeRO gathers parameter by parameter, FSDP its root as one.
+            part = root * width // (2 if sharding.name == "zero3" else 1)
+            tensors.append(Tensor("gathered embeddings or head", part, "gathered"))
+            return tensors
+        root = (
+            architecture.embedding_parameters
+            + architecture.head_parameters
+            + architecture.norm_parameters
+        )
+        tensors.append(Tensor("gathered embeddings and head", root * width, "gathered"))
+        tensors.append(Tensor("gathered layers", sharding.gathered_layers * largest, "gathered"))
+        return tensors
+
+    def _gather_width(self) -> int:
+        if self.holding.full:
+            return max(self.run.compute, 2)
+        return self.holding.width
+
+    def _layer_gathered(self, stack: Stack, width: int) -> int:
+        if self.holding.full:
+            return self.architecture.layer_parameters(stack.layer) * width
+        return stack.stock.base
+
+    def single_temporary(self) -> int:
+        """Bytes that a step needs for the largest of its parameters, taken one by one."""
+        optimizer = self.optimizer
+        table = max(self.holding.embedding().largest, self.holding.head().largest)
+        largest = max(stack.stock.largest for stack in self.recording.stacks)
+        size = optimizer.single * 4 * max(largest, 0 if optimizer.rank else table)
+        if optimizer.rank:
+            # Tables get the plain step: a root and a quotient of their own dtype.
+            size = max(size, 2 * self.state_width() * table)
+        return int(size)

@@ -1,0 +1,74 @@
+"""One training run as the settings give it: its model, its GPU's share, its micro-batch."""
+
+from __future__ import annotations
+
+from memlint.memory import facts
+from memlint.memory.architecture import Architecture
+from memlint.memory.gpus import find_gpu
+from memlint.memory.optimizers import Optimizer, find_optimizer
+from memlint.memory.settings import Settings, SettingsError, dtype_width
+from memlint.memory.sharding import fullest_part, plan
+from memlint.memory.weights import Holding
+
+
+class TrainingRun:
+    """A run with complete settings.
+
+    rows, length, head_tokens: of a micro-batch on one GPU: rows, tokens a row, tokens with logits.
+    compute: bytes of one number in the compute dtype. own_loop: whether the loop is a library's.
+    """
+
+    def __init__(self, settings: Settings, architecture: Architecture) -> None:
+        self.settings = settings
+        self.architecture = architecture
+        self.gpu = find_gpu(settings.gpu) if settings.gpu else None
+        self.sharding = plan(
+            settings.sharding or "none",
+            settings.world_size or 1,
+            settings.sharding_options,
+            settings.offload or "none",
+            architecture.hidden,
+        )
+        found = find_optimizer(settings.optimizer or "adamw_torch")
+        if found is None:
+            raise SettingsError(
+                f"unknown optimizer {settings.optimizer!r}: use transformers' names, such as "
+                "adamw_torch, adamw_8bit, paged_adamw_8bit, adafactor"
+            )
+        self.optimizer: Optimizer = found
+        self.holding = Holding(architecture, settings)
+        if self.sharding.placed:
+            self.sharding = self.sharding._replace(split=self._placed())
+        self.rows, self.length, self.head_tokens = _batch(settings)
+        # Tensor parallelism with sequence-parallel norms divides activations as sequences do.
+        parts = self.sharding.sequence * self.sharding.tensor
+        self.length = -(-self.length // parts)
+        self.head_tokens = -(-self.head_tokens // parts)
+        self.compute = dtype_width(settings.compute_dtype or "bfloat16")
+        self.own_loop = facts.own_loop(settings.versions, settings.trainer or "loop")
+
+    def _placed(self) -> float:
+        """How often the fullest of the GPUs goes into the model that is placed on them."""
+        sizes = [
+            self.holding.layer(layer, self.architecture.norm_parameters).base
+            for layer, count in self.architecture.layers
+            for _ in range(count)
+        ]
+        embedding, head = self.holding.embedding().base, self.holding.head().base
+        return fullest_part(embedding, sizes, head, int(self.sharding.split))
+
+
+def _batch(settings: Settings) -> tuple[int, int, int]:
+    """Rows, tokens a row and tokens with logits of one micro-batch."""
+    micro = settings.micro_batch or 1
+    length = settings.seq_len or 1
+    if settings.trainer == "trl.DPOTrainer":
+        return 2 * micro, length, 2 * micro * length
+    if settings.trainer == "trl.GRPOTrainer":
+        prompt, completion = settings.prompt_len or 0, settings.completion_len or 1
+        group = settings.group_size or 1
+        if settings.shared_prompt:
+            groups = max(micro // group, 1)
+            return groups, prompt + group * completion, micro * completion
+        return micro, prompt + completion, micro * (completion + 1)
+    return micro, length, micro * length
