@@ -273,12 +273,13 @@ def _read_yaml(source: Source, builder: _Builder) -> None:
 
     at = _offsets(source.text)
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    resolve = _Resolver()
+    resolve, scalar = _Resolver(), yaml.ScalarEvent
     try:
         for event in yaml.parse(source.text, Loader=loader):
+            if isinstance(event, scalar):
+                builder.leaf(_scalar(event, at, resolve, source), event.anchor)
+                continue
             match event:
-                case yaml.ScalarEvent():
-                    builder.leaf(_scalar(event, at, resolve, source), event.anchor)
                 case yaml.AliasEvent():
                     builder.alias(_span(event, at), str(event.anchor))
                 case yaml.MappingStartEvent() | yaml.SequenceStartEvent():

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 
-from memlint.api.tables import Record, Table, holds, table
+from memlint.api.tables import Table, holds, table
 from memlint.api.versions import parse_version
 from memlint.source.record import Plain
 
@@ -65,19 +65,23 @@ def known_keys(kind: str, version: str | None = None, section: str = "") -> Keys
     """
     shipped = _table(kind)
     release = _release(shipped, version)
-    record = shipped.record(f"keys {section}".rstrip())
-    names = _words(record, "keys", release)
+    section_keys = f"keys {section}".rstrip()
+    record = shipped.record(section_keys)
+    names = _words(shipped, section_keys, "keys", release)
     if record is None or not holds(str(record["at"]), release):
         return None
-    notes = shipped.record("notes") if not section else None
+
+    def noted(what: str) -> frozenset[str]:
+        return frozenset() if section else _words(shipped, "notes", what, release)
+
     return Keys(
         kind=package_of(kind),
         version=shipped.releases[release],
         names=names - {"**"},
         is_open=kind == "torchtune" or "**" in names,
-        inherits=tuple(sorted(_words(notes, "inherits", release))),
-        deprecated=_words(notes, "deprecated", release),
-        refused=_words(notes, "refused", release),
+        inherits=tuple(sorted(noted("inherits"))),
+        deprecated=noted("deprecated"),
+        refused=noted("refused"),
     )
 
 
@@ -85,7 +89,7 @@ def recipe_keys(recipe: str, version: str | None = None) -> frozenset[str] | Non
     """The keys that a recipe of torchtune reads; None for one that it does not have."""
     shipped = table("torchtune")
     release = _release(shipped, version)
-    return _words(shipped.record(f"recipe {recipe}"), "keys", release) or None
+    return _words(shipped, f"recipe {recipe}", "keys", release) or None
 
 
 def component_keys(path: str, version: str | None = None) -> Keys | None:
@@ -99,10 +103,11 @@ def component_keys(path: str, version: str | None = None) -> Keys | None:
         return None
     shipped = table("torchtune")
     release = _release(shipped, version)
-    record = shipped.record(_canonical(release, path))
+    path = _canonical(release, path)
+    record = shipped.record(path)
     if record is None or not holds(str(record["at"]), release):
         return None
-    names = _words(record, "keys", release)
+    names = _words(shipped, path, "keys", release)
     return Keys("torchtune", shipped.releases[release], names - {"**", "*"}, is_open="**" in names)
 
 
@@ -129,8 +134,8 @@ def removed_in(kind: str, version: str | None, key: str, section: str = "") -> s
     ``version``."""
     shipped = _table(kind)
     release = _release(shipped, version)
-    record = shipped.record(f"keys {section}".rstrip())
-    had = [number for number in range(release + 1) if key in _words(record, "keys", number)]
+    name = f"keys {section}".rstrip()
+    had = [number for number in range(release + 1) if key in _words(shipped, name, "keys", number)]
     return shipped.releases[had[-1] + 1] if had and had[-1] < release else None
 
 
@@ -138,11 +143,11 @@ def added_in(kind: str, version: str | None, key: str, section: str = "") -> str
     """The first release with a key that ``version`` does not have yet; None if none does."""
     shipped = _table(kind)
     release = _release(shipped, version)
-    record = shipped.record(f"keys {section}".rstrip())
-    if key in _words(record, "keys", release):
+    name = f"keys {section}".rstrip()
+    if key in _words(shipped, name, "keys", release):
         return None
     for number in range(release + 1, len(shipped.releases)):
-        if key in _words(record, "keys", number):
+        if key in _words(shipped, name, "keys", number):
             return shipped.releases[number]
     return None
 
@@ -154,9 +159,8 @@ def replacement(kind: str, version: str | None, key: str) -> Replacement | None:
     if renamed is not None:
         return Replacement(renamed)
     shipped = _table(kind)
-    notes = shipped.record("notes")
     for number in range(_release(shipped, version), -1, -1):
-        for word in _words(notes, "replaced", number):
+        for word in _words(shipped, "notes", "replaced", number):
             old, _, new = word.partition("=")
             if old == key:
                 name, _, value = new.partition("=")
@@ -194,8 +198,10 @@ def _versions(name: str) -> tuple[tuple[object, ...], ...]:
     return tuple(parse_version(text) for text in table(name).releases)
 
 
-def _words(record: Record | None, name: str, release: int) -> frozenset[str]:
-    """The words of one history that hold in a release."""
+@lru_cache(maxsize=4096)
+def _words(shipped: Table, record_name: str, name: str, release: int) -> frozenset[str]:
+    """The words of one history of a record that hold in a release."""
+    record = shipped.record(record_name)
     if record is None or not holds(str(record.get("at", "")), release):
         return frozenset()
     histories = record.get(name, {})
@@ -206,7 +212,7 @@ def _words(record: Record | None, name: str, release: int) -> frozenset[str]:
 
 @cache
 def _aliases(release: int) -> dict[str, str]:
-    words = _words(table("torchtune").record("notes"), "aliases", release)
+    words = _words(table("torchtune"), "notes", "aliases", release)
     return dict(word.split("=", 1) for word in words)
 
 
