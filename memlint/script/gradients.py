@@ -11,6 +11,7 @@ from memlint.script.values import Value
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
+    from memlint.script.steps import Step
 
 # Captured graphs write into the gradients that they were captured with.
 _GRAPHS = frozenset({"CUDAGraph", "graph", "make_graphed_callables"})
@@ -60,28 +61,38 @@ def loss_divisor_of(script: Script) -> int | None:
     """``4`` of ``loss = model(...).loss / 4``, ``loss /= 4`` or ``(loss / 4).backward()``."""
     for step in script.steps:
         for backward in step.backwards:
-            if not isinstance(backward.node.func, ast.Attribute):
-                continue
-            start = backward.node.func.value
-            divided = [start]
-            if isinstance(start, ast.Name):
-                divided = [
-                    node.value
-                    for node in walk(step.node.body)
-                    if isinstance(node, ast.Assign)
-                    and [script.text(target) for target in node.targets] == [start.id]
-                ]
-                divided += [
-                    ast.BinOp(node.target, node.op, node.value)
-                    for node in walk(step.node.body)
-                    if isinstance(node, ast.AugAssign) and script.text(node.target) == start.id
-                ]
-            for node in divided:
-                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-                    steps = script.python(node.right)
-                    if type(steps) is int and steps > 1:
-                        return steps
+            if isinstance(backward.node.func, ast.Attribute):
+                for loss in _written_as(script, step, backward.node.func.value):
+                    divisor = _divisor(script, loss)
+                    if divisor is not None:
+                        return divisor
     return None
+
+
+def _written_as(script: Script, step: Step, loss: ast.expr) -> list[ast.expr]:
+    """The expressions that a step's loss is written as, where it has a name or none."""
+    if not isinstance(loss, ast.Name):
+        return [loss]
+    nodes = list(walk(step.node.body))
+    assigned = [
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        and [script.text(target) for target in node.targets] == [loss.id]
+    ]
+    changed = [
+        ast.BinOp(node.target, node.op, node.value)
+        for node in nodes
+        if isinstance(node, ast.AugAssign) and script.text(node.target) == loss.id
+    ]
+    return [*assigned, *changed]
+
+
+def _divisor(script: Script, loss: ast.expr) -> int | None:
+    if not isinstance(loss, ast.BinOp) or not isinstance(loss.op, ast.Div):
+        return None
+    steps = script.python(loss.right)
+    return steps if type(steps) is int and steps > 1 else None
 
 
 def _modulus(script: Script, test: ast.expr) -> int | None:

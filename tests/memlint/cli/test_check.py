@@ -193,10 +193,10 @@ def test_an_unreadable_file_is_told(
     write("a.py", "alpha\n")
     opened = os.open
 
-    def refuse(path: str, flags: int) -> int:
+    def refuse(path: str, flags: int, mode: int = 0o777) -> int:
         if path == "a.py":
             raise PermissionError(13, "Permission denied")
-        return opened(path, flags)
+        return opened(path, flags, mode)
 
     monkeypatch.setattr("memlint.source.reading.os.open", refuse)
     assert run(["check", "a.py"]) == 2
