@@ -72,7 +72,7 @@ def _swapping(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
         ]
         return tuple(edits) if len(edits) == 1 else ()
     reference = reference_to(script, f"{_HOME}.{name}", trainer.node)
-    if not isinstance(callee, ast.Attribute) or reference is None:
+    if not isinstance(callee, ast.Attribute) or reference is None or trainer.is_partial:
         return ()
     if callee is not trainer.node.func:
         return (ReplaceExpression(script.span(callee), reference.text), *reference.edits)

@@ -121,6 +121,11 @@ class Call:
         return unified(merge(values)) if values else None
 
     @property
+    def is_partial(self) -> bool:
+        """Whether what it calls brings arguments along, as ``functools.partial`` makes it."""
+        return any(record.is_partial for record in self.records)
+
+    @property
     def open_ended(self) -> bool:
         """Whether keywords may be given that the model cannot see."""
         return any(record.open_keywords or record.open_arguments for record in self.records)

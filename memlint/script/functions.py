@@ -129,6 +129,7 @@ def apply(run: Interpreter, callee: Value, record: Record) -> Value:
             record.keywords = {**made.keywords, **record.keywords}
             record.open_keywords |= made.open_keywords
             record.snapshots = {**made.snapshots, **record.snapshots}
+            record.is_partial = True
             return apply(run, inner, record)
         case Object():
             record.name = f"{callee.type or '?'}.__call__"

@@ -32,6 +32,7 @@ class Record:
         "function",
         "gradients",
         "in_loop",
+        "is_partial",
         "keywords",
         "loops",
         "name",
@@ -75,6 +76,7 @@ class Record:
         self.snapshots: dict[int, dict[str, Slot]] = {}
         self.subclass: ast.ClassDef | None = None
         self.candidates: tuple[str, ...] = ()
+        self.is_partial = False
 
     def __repr__(self) -> str:
         return f"<{self.name} line {self.node.lineno}>"

@@ -38,6 +38,8 @@ def own_arguments(script: Script, trainer: Trainer, config: Config, wanted: str)
     advice = advise(f"Use `{name}` instead of `TrainingArguments`")
     if config.fed_by_parser or config.subclass is not None or config.open_ended:
         return advice
+    if config.is_partial:
+        return advice
     if any(one.kind != trainer.kind for one in script.trainers_with(config)):
         return advice
     if needs_own_arguments(script, config) or _is_extended(script, config):

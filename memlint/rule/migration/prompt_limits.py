@@ -90,6 +90,8 @@ def _limited(option: Option, trainer: Trainer, way: Runtime) -> Edits | None:
     callee = trainer.node.func
     if not isinstance(callee, ast.Name | ast.Attribute) or _draws_its_own(script, trainer):
         return None
+    if trainer.is_partial:
+        return None
     if script.api.behaviour("prompt-limits") != "tested":
         return None
     reference = reference_to(script, way.function, trainer.node)
