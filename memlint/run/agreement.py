@@ -66,7 +66,7 @@ def _agreed(
 def _splices(source: Source, commands: Sequence[Command], violation: Violation) -> list[Splice]:
     # Of the package that takes libcst: few files share words.
     from memlint.fix.commands import splices_of
-    from memlint.fix.spans import FixError
+    from memlint.fix.outcome import FixError
 
     edits = violation.fix.edits if violation.fix is not None else ()
     try:
