@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +13,7 @@ from memlint_runtime.streaming import StreamedWeights
 
 from tests.gpu.harness import Result, Step, require
 from tests.gpu.offload_models import LLAMA_8B, SMALL, Shape, batch, llama, synchronize, with_lora
+from tests.runtime.streaming.training import mapped
 
 
 def bit_equal(shape: Shape, tokens: int, device: str, *, quantized: bool = False) -> Result:
@@ -97,6 +100,33 @@ def _counters(streamed: StreamedWeights, device: str) -> dict[str, int]:
     return found
 
 
+def bit_equal_from_files(shape: Shape, tokens: int, device: str) -> Result:
+    """The same where the weights stay in a memory-mapped file, read ahead into locked memory."""
+    found: Result = {}
+    losses: list[list[float]] = []
+    gradients: list[list[torch.Tensor]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for streams in (False, True):
+            model = _adapted(shape, "cpu", quantized=False)
+            if streams:
+                mapped(model, Path(folder))
+                streamed = stream_frozen_weights(model, store="files")
+            model.to(device)
+            checkpoint_activations(model)
+            steps, last = _train(model, batch(shape, tokens, device))
+            losses.append(steps)
+            gradients.append(last)
+        found |= _counters(streamed, device)
+        found |= {"read_ahead": streamed.store.ahead, "read_late": streamed.store.late}
+        streamed.undo()
+    if losses[0] != losses[1]:
+        raise AssertionError(f"losses differ: {losses}")
+    for one, other in zip(*gradients, strict=True):
+        if not torch.equal(one, other):
+            raise AssertionError("gradients differ")
+    return found
+
+
 def given_back(shape: Shape, tokens: int, device: str) -> Result:
     """Device memory after steps, after failing steps, and host locks after `undo`."""
     model = _adapted(shape, device, quantized=False)
@@ -136,5 +166,6 @@ STEPS = (
         lambda: bit_equal(LLAMA_8B, 512, "cuda", quantized=True),
         9.5,
     ),
+    Step("streaming_bit_equal_files", lambda: bit_equal_from_files(SMALL, 2048, "cuda"), 3),
     Step("streaming_given_back", lambda: given_back(SMALL, 2048, "cuda"), 3),
 )

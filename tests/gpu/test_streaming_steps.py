@@ -15,6 +15,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be remo
 def test_correctness_steps_pass_on_the_cpu() -> None:
     found = correctness_streaming.bit_equal(TINY, 32, "cpu")
     assert set(found) == {"none", "checkpointed", "fused loss"}
+    files = correctness_streaming.bit_equal_from_files(TINY, 32, "cpu")
+    assert int(str(files["read_ahead"])) > 0
     correctness_streaming.given_back(TINY, 32, "cpu")
 
 
