@@ -19,6 +19,8 @@ from memlint.run.pricing import is_too_large, priced, run_of
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    import ast
+
     from memlint.api import Api
     from memlint.rule import Rule
     from memlint.run.command_lines import CommandSettings
@@ -93,18 +95,12 @@ def examine(
     woken = waiting if pricing is not None and pricing.gpu else []
     violations: list[Violation] = []
     run: Mapping[str, Any] | None = None
+    own = TORCHTUNE in source.data
     if chosen or woken:
-        from memlint.script import build_script, packages_at_top, parse_script
-
-        read, launched = _launched(source, options)
-        tree = _quietly(lambda: parse_script(read))
-        packages = packages_at_top(tree)
-        chosen = [rule for rule in chosen if rule.may_speak(packages)]
+        read = _read(source, options)
+        chosen = _speaking(chosen, read.tree, own)
     if chosen or woken:
-        script = _quietly(
-            lambda: build_script(read, api, options.get("project"), launched=launched, tree=tree)
-        )
-        own = TORCHTUNE in source.data
+        script = _script(read, api, options)
         violations, run = _found_in_run(script, chosen, woken, pricing, on_error, own=own)
         script.forget()
     violations = _settled(violations, source, rules, api, options)
@@ -141,14 +137,46 @@ def is_unrequested(rule: Rule, by_code: frozenset[str] | None) -> bool:
     return rule.on_request and by_code is not None and rule.code not in by_code
 
 
-def _launched(source: Source, options: Options) -> tuple[Source, bool]:
-    """A script with what its project's launch commands give to it, and whether they do."""
+class _Read(NamedTuple):
+    """A script that is parsed and not run. launched: its text ends with what its project's launch
+    commands give to it."""
+
+    source: Source
+    launched: bool
+    tree: ast.Module
+
+
+def _read(source: Source, options: Options) -> _Read:
+    from memlint.script import parse_script
+
     command_line = options.get("command_line")
+    launched = options.get("launched", False)
     if command_line is not None and command_line.text:
         from memlint.run.command_lines import appended
 
-        return appended(source, command_line.text), True
-    return source, options.get("launched", False)
+        source, launched = appended(source, command_line.text), True
+    return _Read(source, launched, _quietly(lambda: parse_script(source)))
+
+
+def _speaking(rules: Sequence[Rule], tree: ast.Module, own: bool) -> list[Rule]:
+    """The rules that may say something of a script, by its first imports."""
+    from memlint.script import packages_at_top
+
+    packages = packages_at_top(tree)
+    return [
+        rule
+        for rule in rules
+        if rule.may_speak(packages) or (own and python_check(rule.code) is not None)
+    ]
+
+
+def _script(read: _Read, api: Api, options: Options) -> Script:
+    from memlint.script import build_script
+
+    project = options.get("project")
+    return _quietly(
+        lambda: build_script(read.source, api, project, launched=read.launched, tree=read.tree)
+    )
 
 
 def _quietly(work: Callable[[], Result]) -> Result:
