@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from memlint.script import modes
@@ -108,8 +109,13 @@ def is_module(value: Value) -> bool:
     if not isinstance(value, Object) or isinstance(value, Output):
         return False
     kind = value.root.type
-    if kind is None:
-        return False
+    return kind is not None and _makes_module(kind)
+
+
+# Scripts call the same few hundred things.
+@lru_cache(maxsize=4096)
+def _makes_module(kind: str) -> bool:
+    """Whether what is called by this qualified name is a module."""
     if kind.startswith(("transformers.", "liger_kernel.", "unsloth.", "auto_gptq.", "awq.")):
         short = kind.removesuffix(".from_config").removesuffix(".from_pretrained")
         short = short.rpartition(".")[2]
@@ -122,6 +128,11 @@ def is_module(value: Value) -> bool:
         or (kind.startswith("peft.") and "Model" in kind)
         or kind == "trl.AutoModelForCausalLMWithValueHead"
     )
+
+
+@lru_cache(maxsize=4096)
+def _makes_no_model(kind: str) -> bool:
+    return any(part in kind for part in _NOT_MODELS)
 
 
 def is_named_as_model(node: ast.expr) -> bool:
@@ -162,7 +173,7 @@ def _may_be_called(run: Interpreter, callee: Value, written: ast.expr) -> bool:
         case Object(type=kind):
             if is_module(callee):
                 return True
-            if kind is not None and any(part in kind for part in _NOT_MODELS):
+            if kind is not None and _makes_no_model(kind):
                 return False
             return modes.is_known_module(run, callee) or is_named_as_model(written)
         case Opaque():

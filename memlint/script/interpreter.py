@@ -252,12 +252,13 @@ class Interpreter:
 
     def eval(self, node: ast.expr) -> Value:
         values = self.values
-        if isinstance(node, ast.Constant):
+        kind = node.__class__
+        if kind is ast.Constant:
             known = values.get(node)
             if known is None:
-                known = values[node] = Constant(node.value, node)
+                known = values[node] = Constant(node.value, node)  # type: ignore[attr-defined]
             return known
-        handler = EXPRESSIONS.get(node.__class__)
+        handler = EXPRESSIONS.get(kind)
         if handler is None:
             for child in ast.iter_child_nodes(node):
                 if isinstance(child, ast.expr):

@@ -85,6 +85,13 @@ def is_elsewhere(node: object) -> bool:
     return getattr(node, "lineno", 0) > _ELSEWHERE
 
 
+def _is_of_project(name: str) -> bool:
+    """Whether a qualified name may be one of a file of the project."""
+    if "." not in name.strip(".") and not name.startswith("."):
+        return False
+    return name.partition(".")[0] not in _LIBRARIES and "?" not in name
+
+
 class Project:
     """The files around one script.
 
@@ -104,15 +111,9 @@ class Project:
 
         importer: the file whose import it is; None: the script's. Relative names keep their dots.
         """
-        top = name.split(".")[0]
-        if "." not in name.strip(".") and not name.startswith("."):
-            return None
-        if top in _LIBRARIES or "?" in name:
-            return None
-        home = importer or self._path
-        key = (home, name)
+        key = (importer or self._path, name)
         if key not in self._found:
-            self._found[key] = self._find(name, home)
+            self._found[key] = self._find(name, key[0]) if _is_of_project(name) else None
         return self._found[key]
 
     def _find(self, name: str, home: str) -> tuple[Module, str] | None:
