@@ -44,6 +44,7 @@ def estimate_command(
             values["gpu"] = gpu
         if model_config is not None:
             values["model"] = {"config": _read_json(model_config)}
+        _named(values, script, assumptions)
         extra = [parse_assumption(text) for text in assumptions]
         for key, value in extra:
             if key == "model":
@@ -80,6 +81,7 @@ def _fit(
         values = _values(script, settings_file, target)
         if model_config is not None:
             values["model"] = {"config": _read_json(model_config)}
+        _named(values, script, assumptions)
         if gpu is None and not values.get("gpu"):
             raise click.UsageError("--fit needs --gpu NAME, such as rtx4090-24gb")
         if script is None:
@@ -136,11 +138,19 @@ def _from_script(path: str, target: str | None) -> dict[str, Any]:
             f"{path} trains nothing that memlint recognizes: describe the run with "
             "--settings FILE.json"
         )
-    if "model" not in values:
-        values["model"] = ""
-    if not values["model"]:
-        del values["model"]
+    if not values.get("model"):
+        values.pop("model", None)
     return values
+
+
+def _named(values: dict[str, Any], script: str | None, assumptions: tuple[str, ...]) -> None:
+    """Raises: a script's model is not known, and nobody names it."""
+    named = "model" in values or any(text.startswith("model=") for text in assumptions)
+    if script is not None and not named:
+        raise click.ClickException(
+            f"{script} does not say which model it trains: name one with --assume model=NAME (a"
+            " hub name or a path), or give its config.json with --model-config PATH"
+        )
 
 
 def _read_json(path: str) -> dict[str, Any]:

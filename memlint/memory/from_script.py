@@ -59,8 +59,8 @@ def settings_of(script: Script) -> dict[str, Any] | None:
     """
     if script.training:
         values, adapter = _trained(script, script.training[-1])
-    elif script.loops and script.model_loads:
-        values, adapter = _looped(script, script.model_loads[-1])
+    elif script.loops:
+        values, adapter = _looped(script)
     else:
         return None
     # The trainers' option applies all of Liger's kernels, the runtime's loss none of them.
@@ -103,10 +103,11 @@ def _trained(script: Script, trainer: Trainer) -> tuple[dict[str, Any], Call | N
     return values, adapter
 
 
-def _looped(script: Script, load: Call) -> tuple[dict[str, Any], Call | None]:
-    """What a hand-written loop over a loaded model says, and the configuration of its adapter."""
-    values = {"trainer": "loop", **_load(script, load), **_loop(script), **_tokens(script)}
-    return values, _adapter(script)
+def _looped(script: Script) -> tuple[dict[str, Any], Call | None]:
+    """What a hand-written loop says, and the configuration of its adapter."""
+    loads = script.model_loads
+    model = _load(script, loads[-1]) if loads else _configured(script)
+    return {"trainer": "loop", **model, **_loop(script), **_tokens(script)}, _adapter(script)
 
 
 def _adapter(script: Script) -> Call | None:
@@ -161,6 +162,16 @@ def _model(script: Script, facts: ModelFacts) -> dict[str, Any]:
     elif facts.by_name and reaches(_versions(script), TRL_FLOAT32):
         values["weights_dtype"] = "float32"
     return values
+
+
+def _configured(script: Script) -> dict[str, Any]:
+    """A model made from a published configuration, with weights in float32 as torch makes them."""
+    for call in script.method_calls("from_pretrained"):
+        if call.name.startswith("transformers.") and "Config." in call.name:
+            values = _load(script, call)
+            if "model" in values:
+                return {"model": values["model"], "weights_dtype": "float32"}
+    return {}
 
 
 def _load(script: Script, load: Call) -> dict[str, Any]:

@@ -107,9 +107,9 @@ class Run:
         """Bytes allocated at the fullest phase."""
         return max(phase.total for phase in self.phases(changes))
 
-    def peaks(self) -> tuple[int, int]:
+    def peaks(self, changes: Changes = ()) -> tuple[int, int]:
         """The least and the most that the peak may be, as lengths and batches turn out."""
-        found = [self.peak(scale) for scale in self._scales]
+        found = [self.peak(_both(scale, changes)) for scale in self._scales]
         return int(min(found) * (1 - _WIDTH)), int(max(found) * (1 + _WIDTH))
 
     def saving(self, changes: Changes) -> Saving | None:
@@ -250,13 +250,17 @@ def _footprint(run: Run, violations: Sequence[Violation], effects: Sequence[Chan
         if each.fix is not None and each.fix.applicability is Applicability.SAFE
     ]
     every = [effect for _, effect in useful]
+    after_safe = merged(safe) if safe else None
+    after_every = merged(every) if len(every) > len(safe) else None
     return Footprint(
         peak=top.total,
         low=low,
         high=high,
         phase=top.name,
-        safe=run.peak(merged(safe)) if safe else None,
-        every=run.peak(merged(every)) if len(every) > len(safe) else None,
+        safe=None if after_safe is None else run.peak(after_safe),
+        every=None if after_every is None else run.peak(after_every),
+        safe_range=None if after_safe is None else run.peaks(after_safe),
+        every_range=None if after_every is None else run.peaks(after_every),
         gpu=run.gpu.name if run.gpu else "",
         room=run.room,
         assumed=run.assumed,

@@ -66,14 +66,18 @@ def _interval(saving: Saving) -> str:
 
 def footprint_line(path: str, footprint: Footprint) -> str:
     """The peak of a script as it is, with its safe fixes and with everything."""
-    peak = f"{footprint.peak / _GIB:.1f} GiB"
-    if footprint.high > 1.2 * footprint.low:
-        peak = f"{footprint.low / _GIB:.1f}-{footprint.high / _GIB:.1f} GiB"
+    # One form for the whole line: intervals where lengths or batches are assumed.
+    wide = footprint.high > 1.2 * footprint.low
+    peak = _size(footprint.peak, (footprint.low, footprint.high) if wide else None)
     parts = [f"{visible(path)}: peak {peak} {_AT.get(footprint.phase, footprint.phase)}"]
     parts[0] += _verdict(footprint, footprint.peak)
-    for words, size in (("safe fixes", footprint.safe), ("everything", footprint.every)):
+    for words, size, ends in (
+        ("safe fixes", footprint.safe, footprint.safe_range),
+        ("everything", footprint.every, footprint.every_range),
+    ):
         if size is not None:
-            parts.append(f"{words}: {size / _GIB:.1f} GiB{_verdict(footprint, size)}")
+            shown = _size(size, ends if wide else None)
+            parts.append(f"{words}: {shown}{_verdict(footprint, size)}")
     line = "; ".join(parts) + "."
     if footprint.assumed:
         line += f" Assumed {', '.join(footprint.assumed[:4])} (`--assume {footprint.assumed[0]}`"
@@ -81,6 +85,12 @@ def footprint_line(path: str, footprint: Footprint) -> str:
     elif not footprint.gpu:
         line += " `--gpu` says whether it fits."
     return line
+
+
+def _size(size: int, ends: tuple[int, int] | None) -> str:
+    if ends is None:
+        return f"{size / _GIB:.1f} GiB"
+    return f"{ends[0] / _GIB:.1f}-{ends[1] / _GIB:.1f} GiB"
 
 
 def _verdict(footprint: Footprint, size: int) -> str:

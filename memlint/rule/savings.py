@@ -33,7 +33,8 @@ class Footprint(NamedTuple):
     """The peak of a script's run, in bytes that torch allocates, as it is and with fixes.
 
     low, high: the peak's interval. phase: the fullest. safe, every: the peak with all safe fixes,
-    and with everything that is priced; None where nothing of it is priced. gpu: its name and its
+    and with everything that is priced; None where nothing of it is priced. safe_range, every_range:
+    their intervals, as ``low`` and ``high`` are the peak's. gpu: its name and its
     bytes, where one is named. room: bytes that a run may allocate on it. assumed: settings that
     nobody gave, as ``seq_len=2048``.
     """
@@ -47,6 +48,8 @@ class Footprint(NamedTuple):
     gpu: str = ""
     room: int = 0
     assumed: tuple[str, ...] = ()
+    safe_range: tuple[int, int] | None = None
+    every_range: tuple[int, int] | None = None
 
     @property
     def fits(self) -> bool | None:

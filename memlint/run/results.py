@@ -160,7 +160,15 @@ class FileResult(NamedTuple):
 
 def _footprint(*values: Any) -> Footprint:
     footprint = Footprint(*values)
-    return footprint._replace(assumed=tuple(map(str, footprint.assumed)))
+    return footprint._replace(
+        assumed=tuple(map(str, footprint.assumed)),
+        safe_range=_pair(footprint.safe_range),
+        every_range=_pair(footprint.every_range),
+    )
+
+
+def _pair(ends: Any) -> tuple[int, int] | None:
+    return None if ends is None else (int(ends[0]), int(ends[1]))
 
 
 def _fix(

@@ -109,6 +109,21 @@ for batch in loader:
 """
 
 
+LOADED = 'model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.bfloat16)'
+
+
+def test_a_model_made_from_a_published_configuration_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = (
+        "from transformers import AutoConfig\n"
+        'model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained("gpt2"))'
+    )
+    path = written(tmp_path, LOOP.replace(LOADED, made))
+    assert run(["estimate", path, "--output-format", "json"]) == 0
+    assert as_json(capsys)["parameters"] == 124_439_808
+
+
 def test_a_loop_is_read_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["estimate", written(tmp_path, LOOP), "--output-format", "json"]) == 0
     result = as_json(capsys)
@@ -123,6 +138,7 @@ def test_a_loop_is_read_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["--settings", "missing.json"], "cannot be read"),
         (["nothing.py"], "nothing.py"),
         (["empty.py"], "trains nothing"),
+        (["made.py"], "name one with --assume model=NAME"),
         (["--settings", "bad.json"], "is no JSON"),
         (["--settings", "odd.json"], "do you mean 'micro_batch'"),
         (["train.py", "--assume", "seq_len"], "KEY=VALUE"),
@@ -139,6 +155,7 @@ def test_bad_input_is_one_line(
     monkeypatch.chdir(tmp_path)
     written(tmp_path, SCRIPT)
     written(tmp_path, "print('hello')\n", "empty.py")
+    written(tmp_path, LOOP.replace(LOADED, "model = GPT2LMHeadModel(config)"), "made.py")
     written(tmp_path, "{", "bad.json")
     written(tmp_path, '{"model": "gpt2", "micro_batchs": 1}', "odd.json")
     assert run(["estimate", *arguments]) == 2

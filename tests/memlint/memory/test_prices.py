@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,11 @@ def test_check_prices_sorts_and_sums_up(tmp_path: Path, capsys: pytest.CaptureFi
     run([*arguments, "--output-format", "concise", "--gpu", "h100-80gb"])
     (line,) = [each for each in capsys.readouterr().out.splitlines() if "peak " in each]
     assert "does not fit h100-80gb" in line
-    assert "safe fixes: " in line
+    assert re.search(r"peak \d+\.\d GiB at the loss .*; safe fixes: \d+\.\d GiB ", line)
+    run([*arguments[:-2], "--output-format", "concise"])
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if "peak " in each]
+    ends = r"\d+\.\d-\d+\.\d GiB"
+    assert re.search(rf"peak {ends} at the loss; safe fixes: {ends}", line)
     run([*arguments, "--output-format", "sarif"])
     (sarif,) = json.loads(capsys.readouterr().out)["runs"]
     assert any("saving" in each.get("properties", {}) for each in sarif["results"])
