@@ -13,6 +13,7 @@ from a GPU's in its workspace.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import sys
 import time
@@ -20,9 +21,10 @@ import warnings
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
+from unittest import mock
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -111,6 +113,7 @@ class Cell:
             str(s.get("optimizer", "adamw_torch")),
             str(s.get("trainer", "loop")),
             str(s.get("weights_dtype", "bfloat16")),
+            *(["shared"] if s.get("shared_prompt") else []),
         ]
         return " ".join(parts)
 
@@ -175,7 +178,8 @@ class Cell:
         if settings.get("loss") == "chunked":
             from trl.trainer.utils import add_fused_lm_head
 
-            add_fused_lm_head(model)
+            shared = bool(settings.get("shared_prompt"))
+            add_fused_lm_head(model, **({"outputs": ("log_probs", "entropy")} if shared else {}))
             _use_kernels()
         if settings.get("method") == "lora":
             model = _with_adapters(model, settings["lora"], settings.get("checkpointing"))
@@ -195,8 +199,8 @@ class Cell:
                 for value in state.values():
                     counter.watch(value, "state")
             ids = torch.randint(0, 100, _shape(settings))
-            with counter:
-                name: list[Any] = []
+            name: list[Any] = []
+            with _shared_prompts(model, settings), counter:
                 for _ in range(2):
                     _step(model, ids, optimizer, settings, name)
         return counter
@@ -219,6 +223,42 @@ def on_gpu(cell: Cell) -> tuple[int, int]:
             _step(model, ids, optimizer, settings, name)
         name.clear()
     return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+
+
+@contextlib.contextmanager
+def _shared_prompts(model: Any, settings: Mapping[str, Any]) -> Iterator[None]:
+    """The runtime's shared prompts, where the cell has them.
+
+    Which rows begin alike is read from the tokens' values, which fakes do not have: the tree is
+    made of real tokens, and given to the runtime in the place where it would make its own.
+    """
+    if not settings.get("shared_prompt"):
+        yield
+        return
+    from memlint_runtime.shared_prompt import Sharing
+    from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
+    from memlint_runtime.shared_prompt.models import causal_lm_inside
+    from memlint_runtime.trl.forward import TokenCount, share_prompts
+
+    fakes = torch._guards.detect_fake_mode()
+    assert isinstance(fakes, FakeTensorMode)
+    prompt, group = int(settings["prompt_len"]), int(settings["group_size"])
+    rows, length = _shape(settings)
+    with unset_fake_temporarily():
+        starts = torch.randint(0, 100, (rows // group, prompt)).repeat_interleave(group, 0)
+        ids = torch.cat([starts, torch.randint(0, 100, (rows, length - prompt))], 1)
+        scored = torch.ones_like(ids, dtype=torch.bool)
+        scored[:, :prompt] = False
+        tree = build_tree(ids, torch.ones_like(ids), scored)
+    share_prompts(causal_lm_inside(model), Sharing(), TokenCount())
+    made = PrefixTree(
+        **{
+            key: fakes.from_tensor(value) if isinstance(value, torch.Tensor) else value
+            for key, value in vars(tree).items()
+        }
+    )
+    with mock.patch("memlint_runtime.shared_prompt.runs.build_tree", return_value=made):
+        yield
 
 
 def _use_kernels() -> None:
@@ -426,6 +466,34 @@ def cells() -> Iterator[Cell]:
             packed=False,
             **common,
         )
+        yield Cell(
+            model,
+            micro_batch=4,
+            seq_len=1536,
+            prompt_len=1024,
+            completion_len=512,
+            group_size=2,
+            shared_prompt=True,
+            reference_model=False,
+            trainer="trl.DPOTrainer",
+            loss="chunked",
+            packed=False,
+            **common,
+        )
+        for prompt, completion, group in ((1024, 256, 8), (4096, 256, 16)):
+            yield Cell(
+                model,
+                micro_batch=16,
+                seq_len=prompt + completion,
+                prompt_len=prompt,
+                completion_len=completion,
+                group_size=group,
+                shared_prompt=True,
+                trainer="trl.GRPOTrainer",
+                loss="chunked",
+                packed=False,
+                **common,
+            )
     yield Cell("Qwen/Qwen2.5-7B", micro_batch=1, seq_len=2048, layers=28, checkpointing="full")
     for optimizer in ("sgd", "adagrad", "rmsprop"):
         yield Cell("Qwen/Qwen2.5-0.5B", micro_batch=1, seq_len=1024, optimizer=optimizer)

@@ -143,6 +143,9 @@ def _lengths(settings: Settings, architecture: Architecture, trainer: str, take:
             quiet=True,
         )
         return
+    if trainer == "trl.DPOTrainer" and settings.shared_prompt:
+        half = (settings.seq_len or 1024) // 2
+        take("prompt_len", half, "half of a row, for the prompts that pairs share")
     length = 1024 if trainer.startswith("trl.") else 2048
     limit = architecture.max_positions
     if architecture.encoder_decoder and not limit:

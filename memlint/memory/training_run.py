@@ -63,6 +63,9 @@ def _batch(settings: Settings) -> tuple[int, int, int]:
     micro = settings.micro_batch or 1
     length = settings.seq_len or 1
     if settings.trainer == "trl.DPOTrainer":
+        if settings.shared_prompt:
+            answer = max(length - (settings.prompt_len or 0), 1)
+            return micro, length + answer, 2 * micro * answer
         return 2 * micro, length, 2 * micro * length
     if settings.trainer == "trl.GRPOTrainer":
         prompt, completion = settings.prompt_len or 0, settings.completion_len or 1
