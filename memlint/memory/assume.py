@@ -44,91 +44,137 @@ class Known(Plain):
     assumptions: tuple[Assumption, ...]
 
 
+# What changes nothing, or is what nearly every run does: taken without a word.
+_PLAIN: tuple[tuple[str, Any, str], ...] = (
+    ("gradient_accumulation", 1, "the Trainer's default"),
+    ("packed", False, "no packing was named"),
+    ("longest_first", False, "batches in any order"),
+    ("offload", "none", "no offload was named"),
+    ("streamed", False, "frozen weights stay on the GPU"),
+    ("head_in_tiles", False, "the loss reads a streamed head whole"),
+    ("compile", False, "no compilation was named"),
+    ("shared_prompt", False, "each completion repeats its prompt"),
+    ("evaluation", False, "no evaluation was named"),
+)
+
+
+class _Completion:
+    """Settings on the way to being complete: what is open gets a value, and a reason if it matters.
+
+    trainer, method: as they are named, or assumed.
+    """
+
+    def __init__(self, settings: Settings, architecture: Architecture) -> None:
+        self.settings = settings
+        self.architecture = architecture
+        self.taken: list[Assumption] = []
+        self.changes: dict[str, Any] = {}
+        self.trainer = settings.trainer or "transformers.Trainer"
+        self.method = settings.method or (
+            "qlora" if settings.quantization else "lora" if settings.lora else "full"
+        )
+        self.is_trl = self.trainer.startswith("trl.")
+
+    def take(self, name: str, value: Any, reason: str, *, quiet: bool = False) -> None:
+        """Give a setting this value where it has none."""
+        if getattr(self.settings, name) is None:
+            self.changes[name] = value
+            if not quiet:
+                self.taken.append(Assumption(name, value, reason))
+
+    def value(self, name: str) -> Any:
+        """The setting as it is by now."""
+        return self.changes.get(name, getattr(self.settings, name))
+
+    def reaches(self, fact: tuple[str, tuple[int, ...]]) -> bool:
+        """As ``facts.reaches``, for the versions of the run."""
+        return facts.reaches(self.settings.versions, fact)
+
+
 def assume(settings: Settings, architecture: Architecture) -> Known:
     """Complete the settings."""
-    taken: list[Assumption] = []
-    changes: dict[str, Any] = {}
-
-    def take(name: str, value: Any, reason: str, *, quiet: bool = False) -> None:
-        if getattr(settings, name) is None:
-            changes[name] = value
-            if not quiet:
-                taken.append(Assumption(name, value, reason))
-
+    run = _Completion(settings, architecture)
     for name in architecture.unknown:
         reason = "not understood: read by the keys that most decoders share"
-        taken.append(Assumption("model", name, reason))
+        run.taken.append(Assumption("model", name, reason))
     for name in unread(settings.sharding_options):
         reason = "not read: the estimate is the one without it"
-        taken.append(Assumption(f"sharding_options.{name}", "ignored", reason))
-    versions = settings.versions
-    trainer = settings.trainer or "transformers.Trainer"
-    ours = trainer.startswith("trl.")
-    take("trainer", "transformers.Trainer", "no trainer was named")
-    method = settings.method or (
-        "qlora" if settings.quantization else "lora" if settings.lora else "full"
-    )
-    take("method", method, "no adapter or quantization was named", quiet=method != "full")
-    if trainer == "loop":
-        take("micro_batch", 1, "no batch size was named")
+        run.taken.append(Assumption(f"sharding_options.{name}", "ignored", reason))
+    for name, value, reason in _PLAIN:
+        run.take(name, value, reason, quiet=True)
+    run.take("trainer", "transformers.Trainer", "no trainer was named")
+    reason = "no adapter or quantization was named"
+    run.take("method", run.method, reason, quiet=run.method != "full")
+    _batch(run)
+    _gpus(run)
+    _precision(run)
+    _by_release(run)
+    mixed = run.value("compute_dtype") != "float32"
+    mixed = mixed and (run.trainer != "loop" or run.value("weights_dtype") == "float32")
+    run.take("autocast", mixed, "mixed precision by the trainer", quiet=True)
+    reference = _reference(settings, run.trainer, run.method)
+    run.take("reference_model", reference, "the trainer's default", quiet=True)
+    _adapter(run)
+    return Known(settings._replace(**run.changes), tuple(run.taken))
+
+
+def _batch(run: _Completion) -> None:
+    if run.trainer == "loop":
+        run.take("micro_batch", 1, "no batch size was named")
     else:
-        take("micro_batch", 8, "the Trainer's default batch size")
-    _lengths(settings, architecture, trainer, take)
-    take("world_size", 1, "one GPU", quiet=True)
-    world = settings.world_size or 1
-    take(
-        "sharding",
-        "ddp" if world > 1 else "none",
-        "several GPUs without a strategy",
-        quiet=world == 1,
-    )
-    take("gradient_accumulation", 1, "the Trainer's default", quiet=True)
-    take("packed", False, "no packing was named", quiet=True)
-    take("longest_first", False, "batches in any order", quiet=True)
-    take("offload", "none", "no offload was named", quiet=True)
-    take("streamed", False, "frozen weights stay on the GPU", quiet=True)
-    take("head_in_tiles", False, "the loss reads a streamed head whole", quiet=True)
-    take("compile", False, "no compilation was named", quiet=True)
-    take("weights_dtype", _weights_dtype(settings, architecture), "the checkpoint's dtype")
-    if settings.autocast is False:
-        own = settings.weights_dtype or _weights_dtype(settings, architecture)
-        take("compute_dtype", own, "the weights' own: no mixed precision")
+        run.take("micro_batch", 8, "the Trainer's default batch size")
+    _lengths(run.settings, run.architecture, run.trainer, run.take)
+
+
+def _gpus(run: _Completion) -> None:
+    run.take("world_size", 1, "one GPU", quiet=True)
+    several = (run.settings.world_size or 1) > 1
+    strategy = "ddp" if several else "none"
+    run.take("sharding", strategy, "several GPUs without a strategy", quiet=not several)
+
+
+def _precision(run: _Completion) -> None:
+    own = _weights_dtype(run.settings, run.architecture)
+    run.take("weights_dtype", own, "the checkpoint's dtype")
+    if run.settings.autocast is False:
+        own = run.settings.weights_dtype or own
+        run.take("compute_dtype", own, "the weights' own: no mixed precision")
     else:
-        take("compute_dtype", "bfloat16", "most runs compute in bfloat16")
-    new_trl = facts.reaches(versions, facts.TRL_CHECKPOINTS)
-    by_option = plain_options(settings.sharding_options).get("activation_checkpointing") is True
-    checkpointing = "full" if (ours and new_trl) or by_option else "none"
-    take("checkpointing", checkpointing, f"{trainer}'s default", quiet=by_option)
+        run.take("compute_dtype", "bfloat16", "most runs compute in bfloat16")
+
+
+def _by_release(run: _Completion) -> None:
+    """What the libraries do by default, which changes with their releases."""
+    options = plain_options(run.settings.sharding_options)
+    by_option = options.get("activation_checkpointing") is True
+    checkpointed = by_option or (run.is_trl and run.reaches(facts.TRL_CHECKPOINTS))
+    checkpointing = "full" if checkpointed else "none"
+    run.take("checkpointing", checkpointing, f"{run.trainer}'s default", quiet=by_option)
     # sdpa cannot cap scores: such models take eager attention unless the script says otherwise.
-    sdpa = facts.reaches(versions, facts.SDPA_DEFAULT) and not architecture.softcaps_scores
-    take("attention", "sdpa" if sdpa else "eager", "transformers' default", quiet=True)
-    fused = facts.reaches(versions, facts.FUSED_ADAMW) and trainer != "loop"
-    take("optimizer", "adamw_torch_fused" if fused else "adamw_torch", "the default optimizer")
-    tiled = ours and facts.reaches(versions, facts.TRL_TILES)
-    take("loss", "chunked" if tiled else "full_logits", f"{trainer}'s loss")
-    weights = changes.get("weights_dtype", settings.weights_dtype)
-    compute = changes.get("compute_dtype", settings.compute_dtype)
-    mixed = compute != "float32" and (trainer != "loop" or weights == "float32")
-    take("autocast", mixed, "mixed precision by the trainer", quiet=True)
-    take("shared_prompt", False, "each completion repeats its prompt", quiet=True)
-    take("evaluation", False, "no evaluation was named", quiet=True)
-    take(
-        "reference_model",
-        _reference(settings, trainer, method),
-        "the trainer's default",
-        quiet=True,
-    )
-    if method in ("lora", "qlora"):
-        narrow = ours and method == "qlora" and facts.reaches(versions, facts.TRL_LEAVES_KBIT)
-        changes["lora"] = _lora(settings.lora or Lora(), architecture, taken, narrow=narrow)
-    if method == "qlora" or settings.quantization is not None:
-        changes["quantization"] = _quantization(
+    sdpa = run.reaches(facts.SDPA_DEFAULT) and not run.architecture.softcaps_scores
+    run.take("attention", "sdpa" if sdpa else "eager", "transformers' default", quiet=True)
+    fused = run.reaches(facts.FUSED_ADAMW) and run.trainer != "loop"
+    optimizer = "adamw_torch_fused" if fused else "adamw_torch"
+    run.take("optimizer", optimizer, "the default optimizer")
+    tiled = run.is_trl and run.reaches(facts.TRL_TILES)
+    run.take("loss", "chunked" if tiled else "full_logits", f"{run.trainer}'s loss")
+
+
+def _adapter(run: _Completion) -> None:
+    """The adapter and the quantization below it, with what is open in them."""
+    settings, architecture = run.settings, run.architecture
+    leaves_kbit = run.is_trl and run.reaches(facts.TRL_LEAVES_KBIT)
+    if run.method in ("lora", "qlora"):
+        narrow = run.method == "qlora" and leaves_kbit
+        lora = settings.lora or Lora()
+        run.changes["lora"] = _lora(lora, architecture, run.taken, narrow=narrow)
+    if run.method == "qlora" or settings.quantization is not None:
+        run.changes["quantization"] = _quantization(
             settings.quantization or Quantization(),
             architecture,
-            trainer != "loop" and not (ours and facts.reaches(versions, facts.TRL_LEAVES_KBIT)),
-            taken,
+            run.trainer != "loop" and not leaves_kbit,
+            run.taken,
         )
-    return Known(settings._replace(**changes), tuple(taken))
 
 
 def _lengths(settings: Settings, architecture: Architecture, trainer: str, take: Any) -> None:

@@ -107,28 +107,9 @@ def linear(
 
 
 def _base(tape: Tape, x: Value, layer: Linear, weight: Weight, work: Work, out: int) -> Value:
-    matrix = layer.inputs * layer.outputs
     if weight.quantized:
-        source = cast(tape, x, weight.computes or work.compute, f"{layer.name} input")
-        scratch = backward_scratch = matrix * weight.dequantized
-        if weight.eight_bit:
-            # Forward: 16-bit and 8-bit inputs, the integer product. Backward: the weight in 16
-            # bits, in old versions codes of the gradient as well.
-            scratch = 3 * source.elements + 4 * out
-            backward_scratch += 4 * out if weight.keeps_codes else 0
-        result = tape.op(
-            layer.name,
-            (source,),
-            out,
-            work.compute if work.autocast else weight.computes or work.compute,
-            scratch=scratch,
-            saves=(source,) if weight.keeps_input else (),
-            keeps=source.elements if weight.keeps_codes else 0,
-            backward_scratch=backward_scratch,
-        )
-        if weight.keeps_input and result.grad:
-            tape.stash(source)
-        return cast(tape, result, x.width, f"{layer.name} output")
+        return _quantized_base(tape, x, layer, weight, work, out)
+    matrix = layer.inputs * layer.outputs
     width = work.compute if work.autocast else x.width
     source = cast(tape, x, width, f"{layer.name} input")
     recast = weight.stored > width
@@ -145,6 +126,33 @@ def _base(tape: Tape, x: Value, layer: Linear, weight: Weight, work: Work, out: 
         # The cast weight is what backward multiplies with, so autograd keeps it.
         tape.keep(f"{layer.name} weight in the compute dtype", matrix * width, "weight copies")
     return output
+
+
+def _quantized_base(
+    tape: Tape, x: Value, layer: Linear, weight: Weight, work: Work, out: int
+) -> Value:
+    """A matmul whose weight comes out of its codes while it runs, forward and backward."""
+    asked = weight.computes or work.compute
+    source = cast(tape, x, asked, f"{layer.name} input")
+    scratch = backward_scratch = layer.inputs * layer.outputs * weight.dequantized
+    if weight.eight_bit:
+        # Forward: 16-bit and 8-bit inputs, the integer product. Backward: the weight in 16
+        # bits, in old versions codes of the gradient as well.
+        scratch = 3 * source.elements + 4 * out
+        backward_scratch += 4 * out if weight.keeps_codes else 0
+    result = tape.op(
+        layer.name,
+        (source,),
+        out,
+        work.compute if work.autocast else asked,
+        scratch=scratch,
+        saves=(source,) if weight.keeps_input else (),
+        keeps=source.elements if weight.keeps_codes else 0,
+        backward_scratch=backward_scratch,
+    )
+    if weight.keeps_input and result.grad:
+        tape.stash(source)
+    return cast(tape, result, x.width, f"{layer.name} output")
 
 
 def _adapter(

@@ -473,17 +473,7 @@ def _attention(
     heads = _number(config, "num_attention_heads", "n_head", "n_heads", "num_heads")
     keys = _key_heads(config, heads)
     head = _number(config, "head_dim", "kv_channels", default=hidden // heads)
-    bias = bool(config.get("attention_bias", traits.qkv_bias)) or bool(
-        config.get("add_qkv_bias", False)
-    )
-    if kind in ("qwen", "gpt2", "phi", "gpt_bigcode", "qwen2", "qwen2_moe"):
-        bias = traits.qkv_bias
-    out_bias = traits.out_bias or bool(config.get("attention_out_bias"))
-    if kind in ("llama", "granite") and config.get("attention_bias"):
-        out_bias = True
-    if kind in ("stablelm", "stablelm_epoch"):
-        bias = bool(config.get("use_qkv_bias", False))
-    names = traits.names
+    bias, out_bias = _attention_biases(config, kind, traits)
     gate = kind in ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
     wide = heads * head * (2 if gate else 1)
     projections: tuple[Linear, ...]
@@ -496,7 +486,7 @@ def _attention(
             Linear("k_proj", hidden, keys * head, bias),
             Linear("v_proj", hidden, keys * head, bias),
         )
-    out = Linear(names.get("o_proj", "o_proj"), heads * head, hidden, out_bias)
+    out = Linear(traits.names.get("o_proj", "o_proj"), heads * head, hidden, out_bias)
     norm = 0
     if traits.query_norm:
         whole = kind in ("olmo2", "olmo3", "olmoe")
@@ -524,6 +514,19 @@ def _attention(
         alibi=bool(config.get("alibi")) or kind in ("bloom", "mpt"),
         softcap=bool(config.get("attn_logit_softcapping", kind == "gemma2")),
     )
+
+
+def _attention_biases(config: Config, kind: str, traits: Traits) -> tuple[bool, bool]:
+    """Whether the maps into attention have biases, and whether the one out of it has."""
+    asked = bool(config.get("attention_bias"))
+    out_bias = traits.out_bias or bool(config.get("attention_out_bias"))
+    out_bias = out_bias or (asked and kind in ("llama", "granite"))
+    if kind in ("qwen", "gpt2", "phi", "gpt_bigcode", "qwen2", "qwen2_moe"):
+        return traits.qkv_bias, out_bias
+    if kind in ("stablelm", "stablelm_epoch"):
+        return bool(config.get("use_qkv_bias", False)), out_bias
+    bias = bool(config.get("attention_bias", traits.qkv_bias))
+    return bias or bool(config.get("add_qkv_bias", False)), out_bias
 
 
 def _key_heads(config: Config, heads: int) -> int:

@@ -137,73 +137,73 @@ def plan(name: str, world: int, given: Mapping[str, Any], offload: str, hidden: 
     placed = str(options.get("device_map", "")) not in ("", "None")
     if placed:
         pipeline = max(pipeline, world)
+    strategy = _strategy(options)
     shards = max(world // (tensor * pipeline), 1)
+    if strategy.startswith("HYBRID") or strategy in ("4", "5"):
+        shards = min(shards, _GPUS_OF_A_NODE)
+    shards = _option(options, 0, *_SHARDS) or shards
+    whole = Sharding(
+        name=name,
+        world=world,
+        split=pipeline,
+        placed=placed and pipeline > 1,
+        tensor=tensor,
+        sequence=sequence,
+        experts=experts,
+        optimizer_offload=offload == "optimizer" or _on_host(options, _HOST_OPTIMIZER),
+        parameter_offload=offload == "parameters" or _on_host(options, _HOST_PARAMETERS),
+    )
+    if name in ("none", "ddp") or (shards == 1 and not name.startswith("zero")):
+        viewed = options.get("gradient_as_bucket_view") is True
+        return whole._replace(buckets=name == "ddp" and shards > 1 and not viewed)
+    if name in ("fsdp", "fsdp2"):
+        return _under_fsdp(whole, strategy, 1.0 / shards)
+    return _under_zero(whole, options, 1.0 / shards, hidden)
+
+
+def _strategy(options: Mapping[str, Any]) -> str:
+    """FSDP's strategy by its name or number, in capitals."""
     strategy = str(options.get("sharding_strategy", options.get("strategy", ""))).upper()
     if strategy in ("", "NONE"):
         # accelerate's newer configurations say the strategy by this option.
         strategy = str(options.get("reshard_after_forward", "")).upper()
-    if strategy.startswith("HYBRID") or strategy in ("4", "5"):
-        shards = min(shards, _GPUS_OF_A_NODE)
-    shards = _option(options, 0, *_SHARDS) or shards
-    common: dict[str, Any] = {
-        "name": name,
-        "world": world,
-        "split": pipeline,
-        "placed": placed and pipeline > 1,
-        "tensor": tensor,
-        "sequence": sequence,
-        "experts": experts,
-        "optimizer_offload": offload == "optimizer" or _on_host(options, _HOST_OPTIMIZER),
-        "parameter_offload": offload == "parameters" or _on_host(options, _HOST_PARAMETERS),
-    }
-    part = 1.0 / shards
-    if name in ("none", "ddp") or (shards == 1 and not name.startswith("zero")):
-        viewed = options.get("gradient_as_bucket_view") is True
-        return Sharding(**common, buckets=name == "ddp" and shards > 1 and not viewed)
-    if name in ("fsdp", "fsdp2"):
-        if strategy in ("NO_SHARD", "3"):
-            return Sharding(**common)
-        if strategy in ("SHARD_GRAD_OP", "2", "HYBRID_SHARD_ZERO2", "5", "FALSE"):
-            # Sharded between steps, and all gathered from forward to backward.
-            return Sharding(
-                **common,
-                weights=part,
-                gradients=part,
-                states=part,
-                gathered_layers=2,
-                live_parameters=_ALL,
-            )
-        return Sharding(**common, weights=part, gradients=part, states=part, gathered_layers=2)
-    bucket = (
-        int(options.get("reduce_bucket_size") or 0)
-        if not isinstance(options.get("reduce_bucket_size"), str)
-        else 0
+    return strategy
+
+
+def _under_fsdp(whole: Sharding, strategy: str, part: float) -> Sharding:
+    if strategy in ("NO_SHARD", "3"):
+        return whole
+    divided = whole._replace(weights=part, gradients=part, states=part, gathered_layers=2)
+    if strategy in ("SHARD_GRAD_OP", "2", "HYBRID_SHARD_ZERO2", "5", "FALSE"):
+        # Sharded between steps, and all gathered from forward to backward.
+        return divided._replace(live_parameters=_ALL)
+    return divided
+
+
+def _under_zero(whole: Sharding, options: Mapping[str, Any], part: float, hidden: int) -> Sharding:
+    """DeepSpeed: states are divided, from stage 2 on gradients, from stage 3 on weights."""
+    bucket = _number(options, "reduce_bucket_size", 0) or min(hidden * hidden, _BUCKET)
+    divided = whole._replace(
+        states=part,
+        master=bool(options.get("master_weights", True)),
+        reduce_bytes=bucket * 4,
     )
-    reduce_numbers = bucket or min(hidden * hidden, _BUCKET)
-    master = bool(options.get("master_weights", True))
-    shares = {
-        "zero1": (1.0, 1.0, part, 0, 0),
-        "zero2": (1.0, part, part, 0, 0),
-        "zero3": (
-            part,
-            part,
-            part,
-            2,
-            int(options.get("stage3_max_live_parameters") or _LIVE)
-            if not isinstance(options.get("stage3_max_live_parameters"), str)
-            else _LIVE,
-        ),
-    }[name]
-    return Sharding(
-        **common,
-        weights=shares[0],
-        gradients=shares[1],
-        states=shares[2],
-        gathered_layers=shares[3],
-        live_parameters=shares[4],
-        master=master,
-        reduce_bytes=reduce_numbers * 4,
+    if whole.name == "zero1":
+        return divided
+    if whole.name == "zero2":
+        return divided._replace(gradients=part)
+    return divided._replace(
+        gradients=part,
+        weights=part,
+        gathered_layers=2,
+        live_parameters=_number(options, "stage3_max_live_parameters", _LIVE),
     )
+
+
+def _number(options: Mapping[str, Any], name: str, default: int) -> int:
+    """A number, the default where it is left to DeepSpeed ("auto")."""
+    value = options.get(name)
+    return default if isinstance(value, str) else int(value or default)
 
 
 def fullest_part(embedding: int, layers: Sequence[int], head: int, gpus: int) -> float:

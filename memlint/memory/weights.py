@@ -16,6 +16,7 @@ from memlint.memory.settings import Lora, Quantization, Settings, dtype_width
 from memlint.source.record import Plain
 
 _GROUP = 128
+_BITSANDBYTES = ("nf4", "fp4", "int8")
 _BLOCK = 64
 
 # Other tools' names for the same maps (litgpt, Megatron), as PEFT's.
@@ -118,39 +119,47 @@ class Holding:
         self.width = dtype_width(settings.weights_dtype or "bfloat16")
         self.compute = dtype_width(settings.compute_dtype or "bfloat16")
         # Sharded weights are gathered in the compute dtype.
-        gathers = settings.sharding in ("fsdp", "fsdp2", "zero3")
-        self.working = min(self.width, self.compute) if gathers else self.width
+        sharded = settings.sharding in ("fsdp", "fsdp2", "zero3")
+        self.working = min(self.width, self.compute) if sharded else self.width
         self.full = settings.method == "full"
         self.lora: Lora | None = settings.lora if not self.full else None
         self.quantization = settings.quantization
         # Sharded loaders leave the preparation out: parameters are not there yet to be cast.
-        sharded = settings.sharding in ("fsdp", "fsdp2", "zero3")
-        prepared = bool(
+        self.prepared = bool(
             self.quantization
             and self.quantization.kbit_preparation
             and not sharded
-            and self.quantization.type in ("nf4", "fp4", "int8")
+            and self.quantization.type in _BITSANDBYTES
         )
-        self.prepared = prepared
         # PEFT's preparation casts every 16-bit parameter that is not quantized to float32.
-        self.other_width = 4 if prepared else self.width
+        self.other_width = 4 if self.prepared else self.width
         self.adapter_width = dtype_width((self.lora.dtype if self.lora else None) or "float32")
+        self.adapter_dropout = (self.lora.dropout or 0.0) if self.lora else 0.0
         self.keeps_input = not facts.reaches(settings.versions, facts.DROPS_INPUT)
-        twice = settings.compute_dtype == "bfloat16" and not facts.reaches(
-            settings.versions, facts.QUANTIZES_ANY_DTYPE
-        )
-        self.dequantized = self.compute + (2 if twice else 0)
-        asked = dtype_width((self.quantization and self.quantization.compute_dtype) or "bfloat16")
-        self.computes = 0
-        if self.quantization and self.quantization.type in ("nf4", "fp4") and asked > self.compute:
-            # Weights come out of their codes in 16 bits, and are cast.
-            self.computes = asked
-            self.dequantized = self.compute + asked
+        self.computes = self._asked_width()
+        self.dequantized = self._dequantized_width()
         self.transposes = not facts.reaches(settings.versions, facts.NO_TRANSPOSED_CODES)
         self.quantizes_head = self._quantizes_head()
         saved = self.lora.modules_to_save if self.lora else ()
         self.saves_embedding = any(matches("embed_tokens", (name,)) for name in saved)
         self.saves_head = any(matches("lm_head", (name,)) for name in saved)
+
+    def _asked_width(self) -> int:
+        """Bytes of the dtype that 4-bit matmuls ask for, where it is wider than the run's; 0."""
+        if self.quantization is None or self.quantization.type not in ("nf4", "fp4"):
+            return 0
+        asked = dtype_width(self.quantization.compute_dtype or "bfloat16")
+        return asked if asked > self.compute else 0
+
+    def _dequantized_width(self) -> int:
+        """Bytes of one number of the weight that comes out of 4-bit codes, its copies included."""
+        if self.computes:
+            # Weights come out of their codes in 16 bits, and are cast.
+            return self.compute + self.computes
+        twice = self.settings.compute_dtype == "bfloat16" and not facts.reaches(
+            self.settings.versions, facts.QUANTIZES_ANY_DTYPE
+        )
+        return self.compute + (2 if twice else 0)
 
     def _quantizes_head(self) -> bool:
         """Whether bitsandbytes quantizes the output matrix, which transformers leaves out.
@@ -158,7 +167,7 @@ class Holding:
         A list of skipped modules replaces transformers' own, which has the output matrix.
         """
         quantization = self.quantization
-        if quantization is None or quantization.type not in ("nf4", "fp4", "int8"):
+        if quantization is None or quantization.type not in _BITSANDBYTES:
             return False
         if self.architecture.tied or self.architecture.head != "lm":
             return False
@@ -171,38 +180,13 @@ class Holding:
         rank = 0
         if self.lora is not None and matches(linear.name, self.lora.target_modules or ()):
             rank = self.lora.r or 8
-        bias = linear.outputs * linear.experts if linear.bias else 0
-        quantization = self.quantization
-        skipped = (
-            quantization
-            and quantization.skip_modules
-            and any(matches(linear.name, (name,)) for name in quantization.skip_modules)
-        )
-        experts_whole = (
-            linear.experts > 1
-            and quantization
-            and quantization.type in ("nf4", "fp4", "int8")
-            and facts.reaches(self.settings.versions, facts.GROUPED_EXPERTS)
-        )
         adapter = rank * (linear.inputs + linear.outputs) * linear.experts
-        if quantization and not skipped and not experts_whole:
-            kernel = quantization.type in ("gptq", "awq")
-            eight = quantization.type == "int8"
-            weight = Weight(
-                trainable=False,
-                stored=0,
-                quantized=True,
-                dequantized=0 if kernel else self.compute if eight else self.dequantized,
-                eight_bit=eight,
-                computes=self.computes,
-                rank=rank,
-                keeps_input=eight or (not kernel and self.keeps_input),
-                keeps_codes=eight and self.transposes,
-                adapter_width=self.adapter_width,
-                adapter_dropout=(self.lora.dropout or 0.0) if self.lora else 0.0,
-            )
-            bias *= self.other_width
-            return Held(weight, quantized_bytes(linear, quantization) + bias, adapter, bias)
+        biases = linear.outputs * linear.experts if linear.bias else 0
+        quantization = self.quantization
+        if quantization is not None and self._is_quantized(linear, quantization):
+            bias = biases * self.other_width
+            base = quantized_bytes(linear, quantization) + bias
+            return Held(self._quantized_weight(quantization, rank), base, adapter, bias)
         # What quantization leaves out, PEFT's preparation casts.
         width = self.other_width if quantization else self.width
         stored = max(self.working, width) if self.prepared else self.working
@@ -212,10 +196,38 @@ class Holding:
             gradient=self.working,
             rank=rank,
             adapter_width=self.adapter_width,
-            adapter_dropout=(self.lora.dropout or 0.0) if self.lora else 0.0,
+            adapter_dropout=self.adapter_dropout,
         )
-        bias *= width
+        bias = biases * width
         return Held(weight, linear.weights * width + bias, adapter, bias)
+
+    def _is_quantized(self, linear: Linear, quantization: Quantization) -> bool:
+        skipped = quantization.skip_modules or ()
+        if any(matches(linear.name, (name,)) for name in skipped):
+            return False
+        # bitsandbytes leaves experts that are one tensor as they are.
+        return (
+            linear.experts <= 1
+            or quantization.type not in _BITSANDBYTES
+            or not facts.reaches(self.settings.versions, facts.GROUPED_EXPERTS)
+        )
+
+    def _quantized_weight(self, quantization: Quantization, rank: int) -> Weight:
+        kernel = quantization.type in ("gptq", "awq")
+        eight = quantization.type == "int8"
+        return Weight(
+            trainable=False,
+            stored=0,
+            quantized=True,
+            dequantized=0 if kernel else self.compute if eight else self.dequantized,
+            eight_bit=eight,
+            computes=self.computes,
+            rank=rank,
+            keeps_input=eight or (not kernel and self.keeps_input),
+            keeps_codes=eight and self.transposes,
+            adapter_width=self.adapter_width,
+            adapter_dropout=self.adapter_dropout,
+        )
 
     def weights(self, layer: Layer) -> Weights:
         """The lookup that blocks use."""
@@ -293,71 +305,51 @@ class Holding:
 
     def head(self) -> Stock:
         """The output matrix, where it is one of its own."""
-        numel = self.architecture.head_parameters
-        width = self.width
-        if self.prepared and self.quantization is not None:
-            width = 4
+        architecture = self.architecture
+        numel = architecture.head_parameters
+        width = 4 if self.prepared else self.width
         base = numel * width
         if self.quantizes_head and self.quantization is not None:
-            matrix = Linear("lm_head", self.architecture.hidden, self.architecture.vocabulary)
+            matrix = Linear("lm_head", architecture.hidden, architecture.vocabulary)
             base = quantized_bytes(matrix, self.quantization)
-        trainable = numel if self.full or (self.architecture.head == "classes") else 0
-        if self.saves_head and not self.architecture.tied:
+        trainable = numel if self.full or architecture.head == "classes" else 0
+        if self.saves_head and not architecture.tied:
             trainable = numel
             base += numel * width
-        adapter = 0
-        lora = self.lora
-        if (
-            lora is not None
-            and not isinstance(lora.target_modules, str)
-            and matches("lm_head", lora.target_modules or ())
-        ):
-            adapter = (lora.r or 8) * (self.architecture.hidden + self.architecture.vocabulary)
-        shapes: tuple[tuple[int, int, int], ...] = ()
-        if trainable:
-            shapes = ((1, numel, 1),)
-            if not self.architecture.tied or self.saves_head:
-                outputs = max(numel // self.architecture.hidden, 1)
-                shapes = ((outputs, self.architecture.hidden, 1),)
         return Stock(
             base=base,
             trainable=trainable,
             largest=numel if trainable else 0,
-            adapter=adapter,
-            shapes=shapes,
+            adapter=self._head_rank() * (architecture.hidden + architecture.vocabulary),
+            shapes=self._head_shapes(numel) if trainable else (),
             streams=0 if trainable or self.quantizes_head else base,
         )
 
+    def _head_rank(self) -> int:
+        """The rank of the output matrix's adapter; 0 without one. Patterns leave the matrix out."""
+        lora = self.lora
+        if lora is None or isinstance(lora.target_modules, str):
+            return 0
+        return (lora.r or 8) if matches("lm_head", lora.target_modules or ()) else 0
+
+    def _head_shapes(self, numel: int) -> tuple[tuple[int, int, int], ...]:
+        if self.architecture.tied and not self.saves_head:
+            return ((1, numel, 1),)
+        outputs = max(numel // self.architecture.hidden, 1)
+        return ((outputs, self.architecture.hidden, 1),)
+
     def head_weight(self) -> Weight:
         """The output matrix as the loss sees it."""
-        trainable = self.full or self.saves_head or self.architecture.head == "classes"
-        rank = 0
-        lora = self.lora
-        if (
-            lora is not None
-            and not isinstance(lora.target_modules, str)
-            and matches("lm_head", lora.target_modules or ())
-        ):
-            rank = lora.r or 8
-        if self.quantizes_head:
-            return Weight(
-                trainable=trainable,
-                stored=0,
-                quantized=True,
-                dequantized=self.dequantized,
-                rank=rank,
-                adapter_width=self.adapter_width,
-                adapter_dropout=(lora.dropout or 0.0) if lora else 0.0,
-            )
-        stored = 4 if self.prepared else self.working
-        return Weight(
-            trainable=trainable,
-            stored=stored,
-            gradient=stored,
-            rank=rank,
+        weight = Weight(
+            trainable=self.full or self.saves_head or self.architecture.head == "classes",
+            rank=self._head_rank(),
             adapter_width=self.adapter_width,
-            adapter_dropout=(lora.dropout or 0.0) if lora else 0.0,
+            adapter_dropout=self.adapter_dropout,
         )
+        if self.quantizes_head:
+            return weight._replace(stored=0, quantized=True, dequantized=self.dequantized)
+        stored = 4 if self.prepared else self.working
+        return weight._replace(stored=stored, gradient=stored)
 
 
 class Stock(Plain):
