@@ -476,22 +476,13 @@ def _attention(
     bias, out_bias = _attention_biases(config, kind, traits)
     gate = kind in ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
     wide = heads * head * (2 if gate else 1)
-    projections: tuple[Linear, ...]
     if traits.fused_qkv:
-        fused = Linear(traits.fused_qkv, hidden, (heads + 2 * keys) * head, bias)
-        projections = (fused,)
+        maps = {traits.fused_qkv: (heads + 2 * keys) * head}
     else:
-        projections = (
-            Linear("q_proj", hidden, wide, bias),
-            Linear("k_proj", hidden, keys * head, bias),
-            Linear("v_proj", hidden, keys * head, bias),
-        )
+        maps = {"q_proj": wide, "k_proj": keys * head, "v_proj": keys * head}
+    projections = (Linear(name, hidden, width, bias) for name, width in maps.items())
     out = Linear(traits.names.get("o_proj", "o_proj"), heads * head, hidden, out_bias)
-    norm = 0
-    if traits.query_norm:
-        whole = kind in ("olmo2", "olmo3", "olmoe")
-        norm = (heads + keys) * head if whole else 2 * head
-    other = heads if kind == "gpt_oss" else 0
+    sinks = heads if kind == "gpt_oss" else 0
     sliding = layer_type in ("sliding_attention", "chunked_attention")
     return Attention(
         kind="sliding" if sliding else "full",
@@ -509,11 +500,18 @@ def _attention(
         query_norm=traits.query_norm,
         output_gate=gate,
         projections=(*projections, out),
-        other_parameters=norm + other,
+        other_parameters=_query_norm(kind, traits, heads, keys, head) + sinks,
         dropout=float(config.get("attention_dropout") or config.get("attn_pdrop") or 0.0),
         alibi=bool(config.get("alibi")) or kind in ("bloom", "mpt"),
         softcap=bool(config.get("attn_logit_softcapping", kind == "gemma2")),
     )
+
+
+def _query_norm(kind: str, traits: Traits, heads: int, keys: int, head: int) -> int:
+    """Parameters of the norms of queries and keys: of all heads at once, or the same for each."""
+    if not traits.query_norm:
+        return 0
+    return (heads + keys) * head if kind in ("olmo2", "olmo3", "olmoe") else 2 * head
 
 
 def _attention_biases(config: Config, kind: str, traits: Traits) -> tuple[bool, bool]:

@@ -124,13 +124,7 @@ class Holding:
         self.full = settings.method == "full"
         self.lora: Lora | None = settings.lora if not self.full else None
         self.quantization = settings.quantization
-        # Sharded loaders leave the preparation out: parameters are not there yet to be cast.
-        self.prepared = bool(
-            self.quantization
-            and self.quantization.kbit_preparation
-            and not sharded
-            and self.quantization.type in _BITSANDBYTES
-        )
+        self.prepared = not sharded and self._asks_for_preparation()
         # PEFT's preparation casts every 16-bit parameter that is not quantized to float32.
         self.other_width = 4 if self.prepared else self.width
         self.adapter_width = dtype_width((self.lora.dtype if self.lora else None) or "float32")
@@ -143,6 +137,16 @@ class Holding:
         saved = self.lora.modules_to_save if self.lora else ()
         self.saves_embedding = any(matches("embed_tokens", (name,)) for name in saved)
         self.saves_head = any(matches("lm_head", (name,)) for name in saved)
+
+    def _asks_for_preparation(self) -> bool:
+        """Whether PEFT prepares the model for training on quantized weights.
+
+        Sharded loaders leave that out: parameters are not there yet to be cast.
+        """
+        quantization = self.quantization
+        if quantization is None or quantization.type not in _BITSANDBYTES:
+            return False
+        return bool(quantization.kbit_preparation)
 
     def _asked_width(self) -> int:
         """Bytes of the dtype that 4-bit matmuls ask for, where it is wider than the run's; 0."""

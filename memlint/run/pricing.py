@@ -41,15 +41,7 @@ def priced(
     waiting: rules on request that nobody selected: shown where they lower the peak, some only where
     that is enough.
     """
-    from memlint.memory.prices import price
-
-    footprint: Footprint | None
-    try:
-        found, footprint = price(run, violations, pricing)
-    except (RecursionError, MemoryError):
-        raise
-    except Exception:
-        found, footprint = violations, None
+    found, footprint = _with_prices(run, violations, pricing)
     doubtful = {rule.code for rule in waiting if rule.only_to_fit}
     if footprint is not None and not footprint.fits_fixed:
         rest = [each for each in violations if each.code not in doubtful]
@@ -65,6 +57,19 @@ def priced(
         return found, None
     fits = footprint.fits is not False
     return sorted(found, key=lambda each: _rank(each, fits)), footprint
+
+
+def _with_prices(
+    run: Mapping[str, Any], violations: list[Violation], pricing: Pricing
+) -> tuple[list[Violation], Footprint | None]:
+    from memlint.memory.prices import price
+
+    try:
+        return price(run, violations, pricing)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:
+        return violations, None
 
 
 def _rank(violation: Violation, fits: bool) -> tuple[int, int, Span, str]:
