@@ -111,7 +111,11 @@ def test_commands_import_no_training_library(command: str, tmp_path: Path) -> No
 def test_check_without_fixes_to_show_imports_no_libcst_and_no_rich(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    options = ("check", "--output-format", "concise", str(script))
+    (tmp_path / "run.sh").write_text("trl sft --config sft.yaml\npython train.py --seed 1\n")
+    (tmp_path / "evaluate.yaml").write_text(
+        "model:\n  _component_: torchtune.models.llama3.llama3_8b\n"
+    )
+    options = ("check", "--output-format", "concise", str(tmp_path))
     after = modules_after(RUN, *options, cwd=tmp_path)
     unwanted = {"libcst", "rich", "concurrent.futures", "multiprocessing", "tomllib", "pathspec"}
     assert unwanted.isdisjoint(after)

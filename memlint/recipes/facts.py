@@ -10,12 +10,14 @@ from __future__ import annotations
 from memlint.recipes.keys import component_takes
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import UNKNOWN, Recipe
+from memlint.source.patterns import lazy_pattern
 
 # What only a recipe of torchtune that shards over several devices has.
 _SHARDING = (
     "fsdp_cpu_offload", "fsdp_reshard_after_forward", "custom_sharded_layers",
     "tensor_parallel_dim", "data_parallel_shard_dim", "data_parallel_replicate_dim",
 )  # fmt: skip
+_SEVERAL_GPUS = lazy_pattern(r"nproc_per_node|\w_distributed\b")
 # Plugins of axolotl that hand the data to a service, which trains.
 _REMOTE = ("hatchery",)
 _ADAPTERS = ("lora_", "qlora_", "dora_", "qdora_")
@@ -65,7 +67,9 @@ def is_sharded(recipe: Recipe) -> bool:
         return any(recipe.has(key) for key in ("deepspeed", "fsdp", "fsdp_config"))
     if recipe.name:
         return "distributed" in recipe.name
-    return any(recipe.has(key) for key in _SHARDING)
+    # Its comments say how it is launched.
+    said = _SEVERAL_GPUS.search(recipe.source.text) is not None
+    return said or any(recipe.has(key) for key in _SHARDING)
 
 
 def attends_flexibly(recipe: Recipe) -> bool:
