@@ -24,7 +24,7 @@ def text_part(model: Any) -> Any:
 def reason_to_refuse(model: Any) -> str | None:
     """Why documents cannot be kept apart in a `PreTrainedModel`, or None where they can."""
     config = model.config.get_text_config()
-    if getattr(config, "is_encoder_decoder", False):
+    if any(getattr(part, "is_encoder_decoder", False) for part in (model.config, config)):
         return "it is an encoder-decoder model, whose encoder attends both ways"
     if getattr(model, "_is_stateful", False):
         return "its state-space or linear layers carry a state from one document into the next"

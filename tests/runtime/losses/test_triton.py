@@ -23,11 +23,15 @@ def test_kernels_do_what_pytorch_does() -> None:
     assert int(done.stdout) == 96 * 2
 
 
-def test_kernels_compile_for_a_gpu() -> None:
+@pytest.mark.parametrize("capability", ["80", "90", "100", "120"])
+def test_kernels_compile_for_a_gpu_and_spill_no_register(capability: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.runtime.losses.triton_compile"],
+        [sys.executable, "-m", "tests.runtime.losses.triton_compile", "--sm", capability],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    *rows, last = done.stdout.splitlines()[2:]
+    assert last == "variants that spill registers: 0"
+    assert [row.split(" | ")[6] for row in rows] == ["32", "32"]

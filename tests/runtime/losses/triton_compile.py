@@ -1,20 +1,106 @@
-"""Compiles the Triton kernels for a GPU that need not be here, in each of their variants."""
+"""Compiles the Triton kernels for GPUs that need not be here, and tables what they cost.
+
+    python -m tests.runtime.losses.triton_compile [--all]
+
+Every combination of the constants that the code can launch: each of a kernel's flags, the types of
+half precision, each width of a tile. Entries for each thread grow with the width up to 1,024, so
+that without `--all` only the widest, with bf16, is compiled. Compiled are sm_80
+(A100), sm_90 (H100), sm_100 (B200) and sm_120 (RTX 50). Registers and bytes of spilled registers
+are the assembler's; occupancy is the share of a processor's warps that its registers and shared
+memory leave room for; bytes are those that a kernel must move for each entry of a tile.
+"""
 
 from __future__ import annotations
 
+import argparse
 import itertools
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import triton
-from memlint_runtime.losses import triton_ops
+from memlint_runtime.losses import planning, triton_ops
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+KERNELS = {"absorb": triton_ops._absorb_kernel, "gradient": triton_ops._gradient_kernel}
 _INTEGERS = ("width", "raw_stride", "numerator_stride", "out_stride")
 
 
-def compile_kernel(kernel: Any, constants: dict[str, Any], half: str) -> int:
-    """Bytes of the machine code for an sm_90 device."""
+@dataclass(frozen=True)
+class Device:
+    """One processor of a GPU: registers, warps and bytes of shared memory that it has."""
+
+    capability: int
+    warps: int
+    shared_bytes: int
+    registers: int = 65536
+
+
+DEVICES = (
+    Device(80, 64, 164 * 1024), Device(90, 64, 228 * 1024), Device(100, 64, 228 * 1024),
+    Device(120, 48, 100 * 1024),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel with the constants of one launch."""
+
+    kernel: str
+    flags: tuple[str, ...]
+    half: str
+    width: int
+
+    @property
+    def bytes_per_entry(self) -> float:
+        """Moved for each entry of a tile whose accumulation type is float32; the row's own few
+        numbers are left out."""
+        half = 4 if self.half == "fp32" else 2
+        written = half if self.kernel == "gradient" or "HAS_NUMERATORS" in self.flags else 0
+        return 4 + written
+
+
+@dataclass(frozen=True)
+class Cost:
+    registers: int
+    spilled_bytes: int
+    shared_bytes: int
+    warps: int
+
+    def occupancy(self, device: Device) -> float:
+        # Registers are given out by the warp in units of 256.
+        for_a_warp = -(-self.registers * 32 // 256) * 256
+        programs = device.registers // (for_a_warp * self.warps)
+        if self.shared_bytes:
+            programs = min(programs, device.shared_bytes // (self.shared_bytes + 1024))
+        return min(1.0, programs * self.warps / device.warps)
+
+
+def variants(*, every_width: bool = False) -> Iterator[Variant]:
+    widest = triton.next_power_of_2(planning._LARGEST_VOCABULARY)
+    widths = [2**power for power in range(widest.bit_length())] if every_width else [widest]
+    halves = ("bf16", "fp16", "fp32") if every_width else ("bf16",)
+    for name, kernel in KERNELS.items():
+        flags = [flag for flag in kernel.arg_names if flag.startswith("HAS_")]
+        for chosen in itertools.product((False, True), repeat=len(flags)):
+            given = tuple(flag for flag, on in zip(flags, chosen, strict=True) if on)
+            for half, width in itertools.product(halves, widths):
+                yield Variant(name, given, half, width)
+
+
+def compiled(variant: Variant, device: Device) -> Cost:
+    """What the assembler for the device makes of a variant."""
+    kernel = KERNELS[variant.kernel]
+    launch = triton_ops._launch(variant.width)
+    constants: dict[str, Any] = {
+        name: name in variant.flags for name in kernel.arg_names if name.startswith("HAS_")
+    } | {"BLOCK": launch["BLOCK"]}
     signature: dict[str, str] = {}
     for name in kernel.arg_names:
         if name in constants:
@@ -22,23 +108,64 @@ def compile_kernel(kernel: Any, constants: dict[str, Any], half: str) -> int:
         elif name.startswith("column"):
             signature[name] = "*i64"
         elif name in ("numerator_ptr", "out_ptr"):
-            signature[name] = f"*{half}"
+            signature[name] = f"*{variant.half}"
         elif name.endswith("_ptr"):
             signature[name] = "*fp32"
         else:
             signature[name] = "i32" if name in _INTEGERS else "fp32"
     places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
     source = ASTSource(fn=kernel, signature=signature, constexprs=places)
-    target = GPUTarget("cuda", 90, 32)
-    return len(triton.compile(source, target=target, options={"num_warps": 8}).asm["cubin"])
+    target = GPUTarget("cuda", device.capability, 32)
+    warps = launch["num_warps"]
+    made = triton.compile(source, target=target, options={"num_warps": warps})
+    registers, spilled = resources(made.asm["cubin"])
+    return Cost(registers, spilled, made.metadata.shared, warps)
 
 
-def main() -> None:
-    for half, rich in itertools.product(("bf16", "fp32"), (True, False)):
-        for kernel in (triton_ops._absorb_kernel, triton_ops._gradient_kernel):
-            flags = {name: rich for name in kernel.arg_names if name.startswith("HAS_")}
-            assert compile_kernel(kernel, flags | {"BLOCK": 4096}, half) > 1000
+def resources(binary: bytes) -> tuple[int, int]:
+    """Registers of a thread, and bytes of its registers that live in memory."""
+    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(binary)
+        file.flush()
+        text = subprocess.run(
+            [tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True
+        ).stdout
+    found = {name: int(value) for name, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", text)}
+    return found["REG"], found["STACK"] + found["LOCAL"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--all", action="store_true", help="every width and type")
+    parser.add_argument("--sm", type=int, action="append", help="for this one only; repeatable")
+    given = parser.parse_args()
+    every = given.all
+    write = sys.stdout.write
+    write("| kernel | type | width | warps | B/entry | sm | variants | registers | spilled B |")
+    write(" shared B | occupancy |\n" + "| --- " * 11 + "|\n")
+    spilled = 0
+    by_launch = sorted(variants(every_width=every), key=lambda v: (v.kernel, v.half, v.width))
+    for (kernel, half, width), group in itertools.groupby(
+        by_launch, key=lambda v: (v.kernel, v.half, v.width)
+    ):
+        alike = list(group)
+        for device in (one for one in DEVICES if given.sm is None or one.capability in given.sm):
+            costs = [compiled(one, device) for one in alike]
+            spilled += sum(cost.spilled_bytes > 0 for cost in costs)
+            registers = [cost.registers for cost in costs]
+            moved = sorted({one.bytes_per_entry for one in alike})
+            full = [cost.occupancy(device) for cost in costs]
+            write(
+                f"| {kernel} | {half} | {width} | {costs[0].warps} | "
+                f"{'-'.join(f'{each:g}' for each in moved)} | {device.capability} | {len(alike)} | "
+                f"{min(registers)}-{max(registers)} | {max(c.spilled_bytes for c in costs)} | "
+                f"{max(c.shared_bytes for c in costs)} | {min(full):.0%}-{max(full):.0%} |\n"
+            )
+            sys.stdout.flush()
+    write(f"variants that spill registers: {spilled}\n")
+    return int(spilled > 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
