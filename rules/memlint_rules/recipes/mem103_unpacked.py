@@ -97,27 +97,31 @@ def _padded(
 
 
 def _in_python(script: Script) -> Iterator[Finding]:
-    model = script.torchtune
-    if model is None or script.says("PackedDataset", "padded_collate_packed"):
+    if script.torchtune is None or not _pads(script):
         return
-    if not script.says("padded_collate_sft"):
-        return
-    sizes = [one.batch_size.value for one in script.datasets if one.batch_size is not None]
-    for call in model.component_calls("torchtune.datasets"):
+    for call in script.torchtune.component_calls("torchtune.datasets"):
         packed = call.setting("packed")
-        off = packed.is_value(False) or packed.given is False
-        several = any(type(size) is int and size > 1 for size in sizes)
-        if not off or call.open_ended or not component_takes(call.name, "packed"):
+        if call.open_ended or not (packed.is_value(False) or packed.given is False):
             continue
-        if several and "multimodal" not in call.name:
+        if component_takes(call.name, "packed") and "multimodal" not in call.name:
+            node = packed.node if packed.given else None
             yield Finding(
-                script.span(packed.node) if packed.given and packed.node else call.span,
+                script.span(node) if node is not None else call.span,
                 "pads every sample of a batch to the longest one: nothing is packed",
                 advise(
                     "Set `packed=True` with `padded_collate_packed`, and hand the model the "
                     "batch's `mask` and `input_pos`"
                 ),
             )
+
+
+def _pads(script: Script) -> bool:
+    """Whether batches of several samples are padded by torchtune's collator."""
+    if script.says("PackedDataset", "padded_collate_packed"):
+        return False
+    sizes = [one.batch_size.value for one in script.datasets if one.batch_size is not None]
+    several = any(type(size) is int and size > 1 for size in sizes)
+    return several and script.says("padded_collate_sft")
 
 
 CHECKS = {
