@@ -6,6 +6,8 @@ the hub is skipped with that reason. Outcomes go to a file, one JSON object a li
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.util
 import json
 import os
@@ -77,6 +79,22 @@ def fill_gaps_of_this_release() -> None:
     for name, value in vars(module).items():
         if name.startswith("is_") and not hasattr(of_this_release, name):
             setattr(of_this_release, name, value)
+    for file in Path("tests").glob("test_*_trainer.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("trl."):
+                _stand_in_for_names(node)
+
+
+def _stand_in_for_names(imported: ast.ImportFrom) -> None:
+    """Names that trl's modules no longer have skip the tests that call them."""
+    module = importlib.import_module(str(imported.module))
+    for alias in imported.names:
+        if not hasattr(module, alias.name):
+
+            def gone(*_: Any, name: str = alias.name, **__: Any) -> Any:
+                raise NotMadeError(f"{name}, which this release of trl has not")
+
+            setattr(module, alias.name, gone)
 
 
 def end_after(steps: int) -> None:
