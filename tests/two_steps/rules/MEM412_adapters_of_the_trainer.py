@@ -1,0 +1,26 @@
+# data: preference
+from datasets import load_dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import DPOConfig, DPOTrainer
+
+model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-3.1-8B-Instruct")
+tokenizer = AutoTokenizer.from_pretrained("meta-llama/Llama-3.1-8B-Instruct")
+args = DPOConfig(
+    "llama-dpo",
+    per_device_train_batch_size=2,
+    gradient_accumulation_steps=2,
+    learning_rate=1e-2,
+    bf16=False,
+    max_steps=3,
+    logging_steps=1,
+)
+trainer = DPOTrainer(
+    model,
+    args=args,
+    train_dataset=load_dataset("argilla/dpo-mix-7k", split="train"),
+    processing_class=tokenizer,
+    peft_config=LoraConfig(r=8, lora_dropout=0.05, target_modules=["q_proj", "v_proj"]),
+)
+trainer.train()
+print([entry["loss"] for entry in trainer.state.log_history if "loss" in entry])
