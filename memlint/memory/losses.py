@@ -15,8 +15,9 @@ liger: the output matrix inside the loss: gradients of hidden states and matrix,
 from __future__ import annotations
 
 from memlint.memory.architecture import Linear
-from memlint.memory.blocks import Weight, Work, cast, linear, norm
 from memlint.memory.lifetimes import Value
+from memlint.memory.linear_maps import Weight, Work, cast, linear
+from memlint.memory.norms import norm
 from memlint.memory.tape import Tape
 from memlint.source.record import Plain
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from memlint.memory import facts, losses
 from memlint.memory.architecture import Layer
-from memlint.memory.blocks import Work
 from memlint.memory.blocks import layer as record_layer
 from memlint.memory.lifetimes import Tensor, Trace
+from memlint.memory.linear_maps import Work
 from memlint.memory.tape import Replay, Tape
 from memlint.memory.training_run import TrainingRun
 from memlint.memory.weights import Stock

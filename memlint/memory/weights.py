@@ -11,7 +11,7 @@ import re
 
 from memlint.memory import facts
 from memlint.memory.architecture import Architecture, Layer, Linear
-from memlint.memory.blocks import Weight, Weights
+from memlint.memory.linear_maps import Weight, Weights
 from memlint.memory.settings import Lora, Quantization, Settings, dtype_width
 from memlint.source.record import Plain
 

@@ -1,0 +1,139 @@
+"""Feed-forward maps on the tape: dense, gated, and mixtures of experts."""
+
+from __future__ import annotations
+
+from memlint.memory.architecture import Linear, Mlp
+from memlint.memory.lifetimes import Value
+from memlint.memory.linear_maps import Weights, Work, cast, linear
+from memlint.memory.tape import Tape
+
+_UNFUSED = {"gelu_new": 3, "gelu_fast": 3, "quick_gelu": 1, "relu2": 1, "xielu": 3}
+
+
+def mlp(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> Value:
+    """The feed-forward part, dense or with experts; x [T, D] -> [T, D]."""
+    if spec.experts:
+        if not work.grouped_experts:
+            return _looped_mixture(tape, x, spec, weights, work)
+        return _mixture(tape, x, spec, weights, work)
+    return _dense(tape, x, spec.projections, spec, weights, work)
+
+
+def _dense(
+    tape: Tape, x: Value, maps: tuple[Linear, ...], spec: Mlp, weights: Weights, work: Work
+) -> Value:
+    down = maps[-1]
+    if len(maps) == 3:
+        gate = linear(tape, x, maps[0], weights.of(maps[0]), work)
+        if work.gated_kernel:
+            up = linear(tape, x, maps[1], weights.of(maps[1]), work)
+            product = tape.op(
+                "gated product", (gate, up), gate.elements, gate.width, saves=(gate, up)
+            )
+        else:
+            active = _activation(tape, gate, spec.activation, work)
+            up = linear(tape, x, maps[1], weights.of(maps[1]), work)
+            product = tape.op(
+                "gated product", (active, up), up.elements, up.width, saves=(active, up)
+            )
+    elif spec.fused_gate:
+        both = linear(tape, x, maps[0], weights.of(maps[0]), work)
+        half = both.elements // 2
+        gate = tape.view(both, half)
+        active = tape.op("activation", (gate,), half, both.width, saves=(gate,))
+        product = tape.op(
+            "gated product",
+            (active, both),
+            half,
+            both.width,
+            saves=(active, both),
+            backward_scratch=both.bytes,
+        )
+        tape.touch(both)
+    else:
+        inner = linear(tape, x, maps[0], weights.of(maps[0]), work)
+        product = _activation(tape, inner, spec.activation, work)
+    tape.touch(x)
+    return linear(tape, product, down, weights.of(down), work)
+
+
+def _activation(tape: Tape, x: Value, name: str, work: Work) -> Value:
+    """The activation; those written in Python keep their intermediate tensors."""
+    extra = 0 if work.fused_activations else _UNFUSED.get(name, 0)
+    if name == "relu":
+        return tape.op("activation", (x,), x.elements, x.width, saves_output=True)
+    return tape.op("activation", (x,), x.elements, x.width, saves=(x,), keeps=extra * x.bytes)
+
+
+def _mixture(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> Value:
+    """Routed experts: k copies of every token through the gate, up and down maps of experts."""
+    routed = work.tokens * spec.experts_per_token
+    hidden = x.elements // work.tokens
+    scores = tape.op("router", (x,), work.tokens * spec.experts, x.width)
+    tape.op("router softmax", (scores,), scores.elements, 4, saves_output=True)
+    gathered = tape.op("tokens by expert", (x,), routed * hidden, x.width)
+    gate_map, up_map, down_map = spec.projections
+    gate = _expert(tape, gathered, gate_map, weights, work, routed)
+    active = _activation(tape, gate, spec.activation, work)
+    up = _expert(tape, gathered, up_map, weights, work, routed)
+    product = tape.op("gated product", (active, up), up.elements, up.width, saves=(active, up))
+    down = _expert(tape, product, down_map, weights, work, routed)
+    weighted = tape.op("weighted outputs", (down,), down.elements, down.width, saves=(down,))
+    result = tape.op("combined outputs", (weighted,), x.elements, x.width)
+    return _shared_expert(tape, x, result, spec, weights, work)
+
+
+def _looped_mixture(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> Value:
+    """The experts of transformers before 5: one after another, each with its tokens.
+
+    What one expert saves is counted for all; what it needs meanwhile only once.
+    """
+    routed = -(-work.tokens * spec.experts_per_token // spec.experts)
+    hidden = x.elements // work.tokens
+    scores = tape.op("router", (x,), work.tokens * spec.experts, x.width)
+    tape.op("router softmax", (scores,), scores.elements, 4, saves_output=True)
+    result = tape.op("combined outputs", (x,), x.elements, x.width)
+    gate_map, up_map, down_map = spec.projections
+    tape.start_repeat()
+    gathered = tape.op("tokens of an expert", (x,), routed * hidden, x.width)
+    gate = _expert(tape, gathered, gate_map, weights, work, routed)
+    active = _activation(tape, gate, spec.activation, work)
+    up = _expert(tape, gathered, up_map, weights, work, routed)
+    product = tape.op("gated product", (active, up), up.elements, up.width, saves=(active, up))
+    down = _expert(tape, product, down_map, weights, work, routed)
+    weighted = tape.op("weighted outputs", (down,), down.elements, down.width, saves=(down,))
+    tape.touch(gathered)
+    tape.repeat(spec.experts)
+    result = tape.add("sum of experts", result, tape.view(weighted, x.elements), fresh=False)
+    return _shared_expert(tape, x, result, spec, weights, work)
+
+
+def _shared_expert(
+    tape: Tape, x: Value, result: Value, spec: Mlp, weights: Weights, work: Work
+) -> Value:
+    if spec.shared:
+        beside = _dense(tape, x, spec.shared, spec, weights, work)
+        result = tape.add("with the shared expert", result, beside)
+    tape.touch(x)
+    return result
+
+
+def _expert(
+    tape: Tape, x: Value, layer: Linear, weights: Weights, work: Work, routed: int
+) -> Value:
+    weight = weights.of(layer)
+    width = work.compute if work.autocast or weight.quantized else x.width
+    source = cast(tape, x, width, f"{layer.name} input")
+    matrix = layer.inputs * layer.outputs
+    return tape.op(
+        layer.name,
+        (source,),
+        routed * layer.outputs,
+        width,
+        saves=(source,) if weight.trainable else (),
+        weight_bytes=(layer.weights if work.grouped_experts else matrix) * weight.gradient
+        if weight.trainable
+        else 0,
+        scratch=matrix * weight.dequantized,
+        backward_scratch=matrix * weight.dequantized,
+    )
