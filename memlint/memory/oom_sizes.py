@@ -121,6 +121,10 @@ def _layout(item: Sized, settings: Settings) -> float:
     sharding = settings.sharding or "none"
     if item.kind == "gathered_parameter":
         return _gathers(item, settings, sharding)
+    if item.kind == "weight_gradient" and "flat parameter" in item.tensor:
+        return _joined(settings, sharding)
+    if item.kind == "dequantized_weight" and settings.method in ("full", "lora"):
+        return _RARE if settings.quantization is None else 1.0
     if item.kind == "reference_model":
         return 1.0 if "DPO" in str(settings.trainer) or "GRPO" in str(settings.trainer) else _RARE
     wide = item.sizes.endswith(" x 4 bytes")
@@ -142,6 +146,13 @@ _FLAT = {
     "zero2": _STATES,
     "zero3": (*_STATES, "weights"),
 }
+
+
+def _joined(settings: Settings, sharding: str) -> float:
+    """How likely one gradient of all parameters of a layer or a model: flat parameters have it."""
+    if sharding == "fsdp":
+        return 1.0
+    return _RARE if settings.sharding or (settings.world_size or 1) == 1 else 0.3
 
 
 def _gathers(item: Sized, settings: Settings, sharding: str) -> float:
@@ -452,6 +463,12 @@ def _whole(architecture: Architecture) -> Iterator[tuple[str, str, str, int, str
         *((numel, "a whole layer") for numel in _layer_sizes(architecture)),
     ):
         yield "gathered_parameter", tensor, "forward", numel, f"{numel:,} parameters"
+    for numel, tensor in (
+        (total, "the whole model as one flat parameter"),
+        *((numel, "a layer as one flat parameter") for numel in _layer_sizes(architecture)),
+    ):
+        tensor = f"gradient of {tensor}"
+        yield "weight_gradient", tensor, "backward", numel, f"{numel:,} parameters"
     yield "state_dict_copy", "whole model", "save or merge", total, f"{total:,} parameters"
     yield "weights", "whole model", "load", total, f"{total:,} parameters"
 
