@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
-from memlint.source.record import Plain
+from memlint.source.record import NamedTuple, Plain
 
 ROUND = 512  # the allocator hands out multiples of 512 bytes
 
