@@ -241,7 +241,7 @@ def parameters(callee: object) -> set[str] | None:
 def refused_keywords(script: Script) -> Iterator[str]:
     """Keywords of configurations and trainers that the installed classes do not take."""
     for call in (*script.configs, *script.trainers):
-        if call.subclass is not None or (isinstance(call, Config) and call.fed_by_parser):
+        if call.subclass is not None or (isinstance(call, Config) and call.from_command_line):
             continue
         callee = installed(call.name)
         taken = parameters(callee) if callee is not None else None
@@ -305,7 +305,7 @@ def build_all(counts: Counts) -> list[str]:
             callee = installed(config.kind)
             if arguments is None or config.subclass is not None or callee is None:
                 continue
-            if config.fed_by_parser:
+            if config.from_command_line:
                 continue
             if any(config.span.contains(span) for span in left):
                 advised += 1

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from typing import Any
 
-from memlint.api.tables import Record, Table, spans, table
+from memlint.api.tables import Entry, Table, spans, table
 from memlint.source.bounded import read_regular
 
 LIMIT_BYTES = 32 << 20
@@ -39,7 +39,7 @@ class ExtendedTable(Table):
     def names(self) -> list[str]:
         return sorted({*self._base.names(), *self._added.names()})
 
-    def _find(self, name: bytes) -> Record | None:
+    def _find(self, name: bytes) -> Entry | None:
         old = self._base.record(name.decode())
         new = self._added.record(name.decode())
         if old is None and new is None:
@@ -52,7 +52,7 @@ class ExtendedTable(Table):
         begun = _begun(new, after) if new is not None else {}
         if old is not None and new is not None and ("function" in old) != ("function" in new):
             return begun  # a function took the place of a class, or the other way round
-        joined: Record = _joined(ended, begun)
+        joined: Entry = _joined(ended, begun)
         return joined
 
 
@@ -80,7 +80,7 @@ def read_added(name: str, folder: str) -> Table | None:
         return None
 
 
-def _joined_families(old: Record, new: Record, before: str, after: str) -> Record:
+def _joined_families(old: Entry, new: Entry, before: str, after: str) -> Entry:
     """Base class -> range -> the names of the classes that have it."""
     found = {family: _closed(words, before) for family, words in old.items()}
     for family, words in new.items():
@@ -88,7 +88,7 @@ def _joined_families(old: Record, new: Record, before: str, after: str) -> Recor
     return found
 
 
-def _ended(record: Record, before: str) -> dict[str, Any]:
+def _ended(record: Entry, before: str) -> dict[str, Any]:
     """``record`` of releases up to the last of ``before``."""
     last = int(before.partition("-")[2])
     within = _limited(str(record.get("at", "")), before)
@@ -131,7 +131,7 @@ def _limited(text: str, within: str, last: int | None = None) -> str:
     return ",".join(f"{low}-{min(high, last)}" for low, high in spans(text))
 
 
-def _begun(record: Record, after: str) -> dict[str, Any]:
+def _begun(record: Entry, after: str) -> dict[str, Any]:
     """``record`` of a single release, which begins at ``after``."""
     found: dict[str, Any] = {"at": after}
     for key, value in record.items():

@@ -9,7 +9,7 @@ from memlint.api.knowledge.defaults import FORWARDED
 from memlint.api.knowledge.warned import WARNED
 from memlint.api.records import history_of, parameter_ranges
 from memlint.api.signatures import History
-from memlint.api.tables import PACKAGES, Record
+from memlint.api.tables import PACKAGES, Entry
 from memlint.api.target import Target
 from memlint.api.versions import parse_version
 
@@ -114,7 +114,7 @@ class Histories(Classes):
                 return line.since
         return None
 
-    def _owners(self, name: str) -> Iterator[tuple[str, Record, str | None]]:
+    def _owners(self, name: str) -> Iterator[tuple[str, Entry, str | None]]:
         """Records that may hold a parameter of ``name``: owner, record, method."""
         record = self._record(name)
         if record is not None:

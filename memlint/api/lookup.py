@@ -18,7 +18,7 @@ from memlint.api.knowledge.defaults import FORWARDED, MENDED_DEFAULTS
 from memlint.api.knowledge.warned import WARNED
 from memlint.api.records import parameters, signature_of, with_forwarded
 from memlint.api.signatures import Expression, Kind, Parameter, Signature, Unset
-from memlint.api.tables import PACKAGES, Record, holds
+from memlint.api.tables import PACKAGES, Entry, holds
 from memlint.api.target import Target
 from memlint.api.versions import parse_version
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memlint.api.knowledge.families import Family
-    from memlint.api.knowledge.lines import Ignored, Warned
+    from memlint.api.knowledge.migrations import Ignored, Warned
     from memlint.api.refusals import Refusal
     from memlint.api.successors import Successor
 
@@ -142,7 +142,7 @@ class Api(Histories):
         """Why giving ``parameter`` (this ``value`` of it) does nothing at the target; None where it
         does something, or is not accepted at all."""
         from memlint.api.knowledge.ignored import IGNORED, LEFTOVERS
-        from memlint.api.knowledge.lines import Ignored
+        from memlint.api.knowledge.migrations import Ignored
 
         name = self.canonical(qualname)
         signature = self.signature(name)
@@ -242,7 +242,7 @@ class Api(Histories):
             return None
         return self._method(owner, method)
 
-    def _present(self, name: str) -> tuple[Record | None, int]:
+    def _present(self, name: str) -> tuple[Entry | None, int]:
         """Record and release of ``name`` if the target has it."""
         record = self._record(name)
         if record is None:

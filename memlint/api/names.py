@@ -6,9 +6,9 @@ that all of them lead to.
 
 from __future__ import annotations
 
+from memlint.api.drop_ins import original_of
 from memlint.api.records import nearest_release, newest_lead
-from memlint.api.stand_ins import original_of
-from memlint.api.tables import PACKAGES, Record, Table, holds, pick, table
+from memlint.api.tables import PACKAGES, Entry, Table, holds, pick, table
 from memlint.api.target import Target, newest
 from memlint.api.versions import Version, parse_version
 
@@ -85,19 +85,19 @@ class Names:
             self._releases[package] = self._table(package).release(version)
         return self._releases[package]
 
-    def _record(self, name: str) -> Record | None:
+    def _record(self, name: str) -> Entry | None:
         package = name.partition(".")[0].rstrip(":")
         if package not in PACKAGES:
             return None
         return self._table(package).record(name)
 
-    def _module(self, module: str) -> Record | None:
+    def _module(self, module: str) -> Entry | None:
         record = self._record(f"{module}:")
         if record is None and module.startswith("transformers.models."):
             record = self._table("transformers_models").record(f"{module}:")
         return record
 
-    def _at(self, name: str) -> tuple[Record | None, int]:
+    def _at(self, name: str) -> tuple[Entry | None, int]:
         """The record of a class or function and the release to read it at: the target's, or the
         newest that has it. A name that stands for another in that release leads to that one."""
         record = self._record(name)
@@ -141,7 +141,7 @@ class Names:
         raise AssertionError(f"the table of {parts[0]} lacks the package itself")
 
     @staticmethod
-    def _dynamic(record: Record, release: int, name: str) -> bool:
+    def _dynamic(record: Entry, release: int, name: str) -> bool:
         if "open" in record and holds(record["open"], release):
             return True
         return any(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memlint.api.signatures import REQUIRED, Expression, History, Kind, Parameter, Signature
-from memlint.api.tables import Record, Table, holds, pick, spans
+from memlint.api.tables import Entry, Table, holds, pick, spans
 
 
 def parameters(facts: Mapping[str, Any], release: int) -> dict[str, list[Any]]:
@@ -79,7 +79,7 @@ def nearest_release(text: str, release: int, count: int) -> int:
     return min(max(high for _, high in spans(text)), count - 1)
 
 
-def newest_lead(record: Record, name: str) -> str | None:
+def newest_lead(record: Entry, name: str) -> str | None:
     """Where ``name`` led in the newest release in which the module offered it."""
     best: tuple[int, str] | None = None
     for text, words in record["names"].items():
@@ -109,7 +109,7 @@ def linearize(lists: list[list[str]]) -> list[str]:
 
 
 def parameter_ranges(
-    record: Record, method: str | None, parameter: str
+    record: Entry, method: str | None, parameter: str
 ) -> tuple[list[str], list[str]] | None:
     """Ranges in which ``parameter`` is there, and in which it is deprecated."""
     if method is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum, StrEnum
 
 from memlint.api.versions import parse_version
-from memlint.source.record import NamedTuple, Plain
+from memlint.source.record import NamedTuple, Record
 
 
 class Required(Enum):
@@ -30,7 +30,7 @@ class UnsetType(Enum):
 Unset = UnsetType.UNSET
 
 
-class Expression(Plain):
+class Expression(Record):
     """A default that is no literal, as its source text: ``torch.float32``."""
 
     text: str

@@ -22,7 +22,7 @@ PROGRAMS = ("torchtune", "llamafactory", "axolotl")
 # All that a project may name a version of.
 NAMED = (*PACKAGES, *PROGRAMS)
 
-Record = Mapping[str, Any]
+Entry = Mapping[str, Any]
 
 
 def holds(text: str, release: int) -> bool:
@@ -55,7 +55,7 @@ class Table:
     def __init__(self, name: str, data: bytes | mmap) -> None:
         self.name = name
         self._data = data
-        self._decoded: dict[str, Record | None] = {}
+        self._decoded: dict[str, Entry | None] = {}
 
     @cached_property
     def days(self) -> Mapping[str, str]:
@@ -87,14 +87,14 @@ class Table:
         """``4.41`` for the release ``4.41.2``."""
         return ".".join(self.releases[release].split(".")[:2])
 
-    def record(self, name: str) -> Record | None:
+    def record(self, name: str) -> Entry | None:
         """The record called ``name``."""
         if name in self._decoded:
             return self._decoded[name]
         self._decoded[name] = found = self._find(name.encode())
         return found
 
-    def _find(self, name: bytes) -> Record | None:
+    def _find(self, name: bytes) -> Entry | None:
         data = self._data
         low, high = 0, len(data)
         while low < high:
@@ -104,7 +104,7 @@ class Table:
             key = data[start:end]
             if key == name:
                 stop = data.find(b"\n", end)
-                record: Record = json.loads(data[end + 1 : stop])
+                record: Entry = json.loads(data[end + 1 : stop])
                 return record
             if key < name:
                 low = data.find(b"\n", end) + 1

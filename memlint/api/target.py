@@ -7,10 +7,10 @@ from collections.abc import Container, Iterator, Mapping
 
 from memlint.api.tables import PACKAGES, table
 from memlint.api.versions import exact, is_specifier, parse_version, satisfies
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 
-class Resolved(Plain):
+class Resolved(Record):
     """A version and its source: ``--target``, a file's path, an environment's folder.
 
     assumed: nothing said so; it is the newest known.
@@ -26,7 +26,7 @@ class Resolved(Plain):
     tables: str = ""
 
 
-class Target(Plain):
+class Target(Record):
     """Versions of the five packages. Hashable, so that it can key caches.
 
     named: the user named it, wholly or in part; what is assumed beside that is their choice.

@@ -142,7 +142,7 @@ def _call(script: Script, call: Call | Config, name: str) -> Iterator[str]:
     yield f"    line {call.node.lineno}: {name}{certain}"
     for setting in call.settings():
         yield f"        {_setting(script, setting)}"
-    if call.open_ended:
+    if call.has_unknown_keywords:
         yield "        (more settings may come from elsewhere)"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 if TYPE_CHECKING:
     from memlint.fix.splicing import TextEdit
@@ -17,7 +17,7 @@ class FixError(ValueError):
     """The file cannot be rewritten, or an edit cannot be carried out; the message says why."""
 
 
-class Applied(Plain):
+class Applied(Record):
     """What came of a number of fixes, which are named by their position.
 
     text: the new text; the old one where nothing was applied.

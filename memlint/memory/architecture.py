@@ -6,10 +6,10 @@ Shapes: T tokens, D hidden, H query heads, K key/value heads, E experts.
 
 from __future__ import annotations
 
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 
-class Linear(Plain):
+class Linear(Record):
     """A weight matrix applied to every token: ``name`` as PEFT's ``target_modules`` match it."""
 
     name: str
@@ -27,7 +27,7 @@ class Linear(Plain):
         return self.weights + (self.outputs * self.experts if self.bias else 0)
 
 
-class Attention(Plain):
+class Attention(Record):
     """How a layer mixes tokens.
 
     kind: ``full``, ``sliding``, ``chunked``, ``latent`` (MLA), ``linear`` (gated delta rule),
@@ -59,7 +59,7 @@ class Attention(Plain):
     softcap: bool = False
 
 
-class Mlp(Plain):
+class Mlp(Record):
     """The feed-forward part: ``gated`` (gate, up, down) or plain (up, down); maybe with experts."""
 
     gated: bool = True
@@ -75,7 +75,7 @@ class Mlp(Plain):
     other_parameters: int = 0
 
 
-class Layer(Plain):
+class Layer(Record):
     """One block. ``norms``: how many norms of width D it has (2, or 4 with sandwich norms)."""
 
     attention: Attention
@@ -96,7 +96,7 @@ class Layer(Plain):
         )
 
 
-class Tower(Plain):
+class Tower(Record):
     """A stack of layers that feeds another: an encoder, a vision tower.
 
     tokens: how many it has for each example (0: as many as the text has).
@@ -111,7 +111,7 @@ class Tower(Plain):
     trainable: bool = True
 
 
-class Architecture(Plain):
+class Architecture(Record):
     """A model.
 
     layers: runs of equal layers with their counts, in order.

@@ -13,7 +13,7 @@ from memlint.memory.architecture import Architecture
 from memlint.memory.settings import Lora, Quantization, Settings
 from memlint.memory.sharding import plain_options, unread
 from memlint.memory.weights import matches
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 # Families whose published checkpoints are in float32 and whose configurations name no dtype.
 _STORED_IN_FLOAT32 = frozenset(
@@ -22,7 +22,7 @@ _STORED_IN_FLOAT32 = frozenset(
 )  # fmt: skip
 
 
-class Assumption(Plain):
+class Assumption(Record):
     """A setting that was not given: what was taken for it, why, and the flag that settles it."""
 
     name: str
@@ -37,7 +37,7 @@ class Assumption(Plain):
         return {"name": self.name, "value": self.value, "reason": self.reason, "flag": self.flag}
 
 
-class Known(Plain):
+class Known(Record):
     """Settings without a ``None`` that matters, and the assumptions made on the way."""
 
     settings: Settings

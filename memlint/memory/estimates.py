@@ -16,7 +16,7 @@ from memlint.memory.settings import Settings, read_settings
 from memlint.memory.singles import singles_of
 from memlint.memory.timeline import Phase, Timeline
 from memlint.memory.training_run import TrainingRun
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 _NCCL = 600 * 2**20  # communicators' buffers, outside torch's allocator
 # Where nothing packs, each longer batch needs new segments: the records of a random sequence, as
@@ -24,7 +24,7 @@ _NCCL = 600 * 2**20  # communicators' buffers, outside torch's allocator
 _VARYING = (0.3, 0.5, 0.65, 0.78, 0.87, 0.93, 0.97, 1.0)
 
 
-class Interval(Plain):
+class Interval(Record):
     """Bytes: the least and most that the settings allow, and the best estimate."""
 
     low: int
@@ -35,7 +35,7 @@ class Interval(Plain):
         return {"low": self.low, "estimate": self.estimate, "high": self.high}
 
 
-class Estimate(Plain):
+class Estimate(Record):
     """What a run needs on one GPU."""
 
     settings: Settings

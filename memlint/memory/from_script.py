@@ -186,7 +186,7 @@ def _load(script: Script, load: Call) -> dict[str, Any]:
         if dtype:
             values["weights_dtype"] = dtype
     unset = all(load.setting(key).given is False for key in ("dtype", "torch_dtype"))
-    plain = load.setting("quantization_config").given is False and not load.open_ended
+    plain = load.setting("quantization_config").given is False and not load.has_unknown_keywords
     if unset and plain and not reaches(_versions(script), DTYPE_AUTO):
         values["weights_dtype"] = "float32"
     attention = load.setting("attn_implementation").value

@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any
 
 from memlint.memory.settings import SettingsError
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 
-class Gpu(Plain):
+class Gpu(Record):
     """A GPU. bytes: in all, as nvidia-smi shows; context: what CUDA takes before any tensor."""
 
     name: str

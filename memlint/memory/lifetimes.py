@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from memlint.source.record import NamedTuple, Plain
+from memlint.source.record import NamedTuple, Record
 
 ROUND = 512  # the allocator hands out multiples of 512 bytes
 
@@ -79,7 +79,7 @@ class Operation:
         self.weight_bytes = weight_bytes
 
 
-class Tensor(Plain):
+class Tensor(Record):
     """A tensor that lives at a moment: its name, bytes, kind, and how the bytes come about."""
 
     name: str
@@ -88,7 +88,7 @@ class Tensor(Plain):
     arithmetic: str = ""
 
 
-class Moment(Plain):
+class Moment(Record):
     """The fullest moment of a replay: the bytes and what they are, largest first."""
 
     bytes: int
@@ -102,7 +102,7 @@ class Moment(Plain):
         return kinds
 
 
-class Trace(Plain):
+class Trace(Record):
     """Allocations (number, bytes) and releases (number, 0) in order.
 
     plain: a forward pass that keeps nothing but its input. saving: one that keeps what backward

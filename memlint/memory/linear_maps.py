@@ -5,10 +5,10 @@ from __future__ import annotations
 from memlint.memory.architecture import Linear
 from memlint.memory.lifetimes import Value
 from memlint.memory.tape import Tape
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 
-class Weight(Plain):
+class Weight(Record):
     """How a linear map's weight is held.
 
     stored: bytes of one weight number in GPU memory (0 for quantized). gradient: bytes of one
@@ -33,7 +33,7 @@ class Weight(Plain):
     computes: int = 0
 
 
-class Work(Plain):
+class Work(Record):
     """What the numbers of one pass are.
 
     batch, length: sequences and their tokens; tokens: batch x length. compute: bytes of the
@@ -71,7 +71,7 @@ class Work(Plain):
         return self.batch * self.length
 
 
-class Weights(Plain):
+class Weights(Record):
     """Looks up how each linear map is held; ``default`` where a name says nothing."""
 
     default: Weight

@@ -19,14 +19,14 @@ from memlint.memory.lifetimes import Value
 from memlint.memory.linear_maps import Weight, Work, cast, linear
 from memlint.memory.norms import norm
 from memlint.memory.tape import Tape
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 TILE_TOKENS = 4096  # trl/kernels/chunked_logprob.py, TOKEN_CHUNK_SIZE
 TILE_VOCABULARY = 32768  # its callers' default chunk_size
 _CHUNKS = 8  # torchtune's number of output chunks; litgpt's have 128 tokens
 
 
-class Head(Plain):
+class Head(Record):
     """What the loss is computed with.
 
     tokens: with logits. path: see above. upcast: ``model`` (float32 output, shifted copy),

@@ -24,7 +24,7 @@ from memlint.memory.settings import (
     dtype_width,
     read_settings,
 )
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 # How often each kind is what fails, before anything is known: logits and their copies and the
 # attention's scores are the largest tensors of most runs.
@@ -53,7 +53,7 @@ _PRIOR = {
 _STEPS = (2.0, 1.0, 0.5)  # of a kind by how many steps of the climb it is away
 
 
-class Candidate(Plain):
+class Candidate(Record):
     """A tensor that can have the size.
 
     bytes: what it has at the numbers of ``arithmetic``. share: of all candidates' weight, 0 to 1.
@@ -79,7 +79,7 @@ class Candidate(Plain):
         }
 
 
-class Explanation(Plain):
+class Explanation(Record):
     """What a log's first message is about. settings: what was known of the run, or None."""
 
     message: Message

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 _SPECIFIC = 0.004  # what a kind still gets that the frames speak against
 
 
-class Evidence(Plain):
+class Evidence(Record):
     """kinds: how likely each kind is by the frames, at most 1; frame: the one that says so.
 
     phase: as far as the frames tell. names: words that the tensor's name has, by the frame.

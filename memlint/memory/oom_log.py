@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 _UNITS = {
     "bytes": 1,
@@ -48,7 +48,7 @@ _CARETS = re.compile(r"^[\s^~]+$")
 _REACH = 400  # lines of a traceback that are read before its message
 
 
-class Message(Plain):
+class Message(Record):
     """One message.
 
     shown: the block as the message shows it, in bytes. low, high: bytes that the tensor can have.
@@ -72,7 +72,7 @@ class Message(Plain):
         return {name: getattr(self, name) for name in self._fields}
 
 
-class Log(Plain):
+class Log(Record):
     """What a log says: messages in order, the frames before the first, innermost last, and hints.
 
     hints: settings that stand in the log (``micro_batch``, ``seq_len``, ``trainable``, ...).

@@ -15,7 +15,7 @@ from memlint.memory.checkpoints import find_architecture
 from memlint.memory.estimates import single_tensors
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.settings import Settings, replace
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 KINDS = (
     "logits",
@@ -47,7 +47,7 @@ _ADDED = 64  # tokens that people add to a vocabulary, or that pad it
 _LENGTH = 2048  # where no length is known, sizes are taken here
 
 
-class Sized(Plain):
+class Sized(Record):
     """A tensor: its bytes at ``length`` tokens a row and ``rows`` rows, and how they grow.
 
     sizes: the factors in words. prior: against others of its kind. longest: row that the model was
@@ -127,15 +127,21 @@ def _layout(item: Sized, settings: Settings) -> float:
         return _RARE if settings.quantization is None else 1.0
     if item.kind == "reference_model":
         return 1.0 if "DPO" in str(settings.trainer) or "GRPO" in str(settings.trainer) else _RARE
-    wide = item.sizes.endswith(" x 4 bytes")
-    if settings.quantization is not None and settings.compute_dtype != "float32":
-        # Matmuls dequantize into 16 bits; float32 copies of whole matrices are made to merge.
-        if item.kind == "dequantized_weight" and wide:
-            return 0.1
-        if item.kind == "weights" and "bits" not in item.sizes:
-            return 0.2
+    rarely = _beside_quantized(item, settings)
+    if rarely is not None:
+        return rarely
     flat = item.kind in _FLAT.get(sharding, ()) and "parameters" not in item.sizes
     return _RARE if flat else 1.0
+
+
+def _beside_quantized(item: Sized, settings: Settings) -> float | None:
+    """How likely a weight of that width is where the others are quantized; None: as elsewhere."""
+    if settings.quantization is None or settings.compute_dtype == "float32":
+        return None
+    # Matmuls dequantize into 16 bits; float32 copies of whole matrices are made to merge.
+    if item.kind == "dequantized_weight" and item.sizes.endswith(" x 4 bytes"):
+        return 0.1
+    return 0.2 if item.kind == "weights" and "bits" not in item.sizes else None
 
 
 # What a strategy holds in flat parts.

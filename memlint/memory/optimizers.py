@@ -7,10 +7,10 @@ optimizers' own packages.
 
 from __future__ import annotations
 
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 
-class Optimizer(Plain):
+class Optimizer(Record):
     """An optimizer's memory.
 
     moments: states of the parameter's own dtype, one number for each parameter number.

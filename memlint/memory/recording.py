@@ -10,7 +10,7 @@ from memlint.memory.linear_maps import Work
 from memlint.memory.tape import Replay, Tape
 from memlint.memory.training_run import TrainingRun
 from memlint.memory.weights import Stock
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 # Families whose eager attention takes the softmax in the compute dtype.
 _NARROW_SOFTMAX = frozenset(
@@ -36,7 +36,7 @@ _NARROW_SOFTMAX = frozenset(
 _POST_NORM = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert", "mpnet")
 
 
-class Stack(Plain):
+class Stack(Record):
     """A layer kind with its count and what one costs."""
 
     layer: Layer

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from memlint.memory.allocator import CachingAllocator
 from memlint.memory.lifetimes import Trace
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 _PLAYED = 12
 _PLAYED_OFTEN = 2  # where many batches are played
@@ -21,7 +21,7 @@ _MOST = 3000  # tensors of the layers that are not played; more are allocated se
 _SMALL = 2**20  # smaller tensors come from pools of their own and make no holes
 
 
-class Play(Plain):
+class Play(Record):
     """What is played.
 
     layer, head: traces. depth: layers. checkpointed: whether layers run again in backward.

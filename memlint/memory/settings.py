@@ -10,14 +10,14 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 
 class SettingsError(ValueError):
     """A setting that is unknown or has a value that cannot be."""
 
 
-class Lora(Plain):
+class Lora(Record):
     """Low-rank adapters. ``target_modules``: names, or ``all-linear``; dtype: of the adapters."""
 
     r: int | None = None
@@ -27,7 +27,7 @@ class Lora(Plain):
     dtype: str | None = None
 
 
-class Quantization(Plain):
+class Quantization(Record):
     """Quantized base weights. ``kbit_preparation``: PEFT's ``prepare_model_for_kbit_training``."""
 
     bits: int | None = None
@@ -38,7 +38,7 @@ class Quantization(Plain):
     skip_modules: tuple[str, ...] | None = None
 
 
-class Settings(Plain):
+class Settings(Record):
     """Everything that the memory of a run depends on; ``None`` where nobody said."""
 
     model: str | Mapping[str, Any]
@@ -154,7 +154,7 @@ _NUMBERS = (
     "steps_per_generation",
 )
 _MOST = 10**9  # tokens, rows or GPUs of no run
-_NESTED: dict[str, type[Plain]] = {"lora": Lora, "quantization": Quantization}
+_NESTED: dict[str, type[Record]] = {"lora": Lora, "quantization": Quantization}
 
 
 def read_settings(data: Mapping[str, Any]) -> Settings:
@@ -316,7 +316,7 @@ def _count(key: str, value: Any) -> int:
     return int(value)
 
 
-def _nested(key: str, value: Any) -> Plain:
+def _nested(key: str, value: Any) -> Record:
     record = _NESTED[key]
     if isinstance(value, record):
         return value

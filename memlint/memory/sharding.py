@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 _ALL = 10**15
 _LIVE = 10**9  # DeepSpeed's stage3_max_live_parameters
 _BUCKET = 5 * 10**8  # its reduce_bucket_size, in numbers; "auto" is hidden size squared
 
 
-class Sharding(Plain):
+class Sharding(Record):
     """Shares of one GPU.
 
     weights, gradients, states: the part (1.0 whole) of each that one GPU holds.

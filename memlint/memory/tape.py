@@ -8,10 +8,10 @@ of one block (a decoder layer, a loss) with the tensors that each keeps; ``lifet
 from __future__ import annotations
 
 from memlint.memory.lifetimes import Lifetimes, Moment, Operation, Storage, Tensor, Trace, Value
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 
-class Replay(Plain):
+class Replay(Record):
     """What one pass over a block costs.
 
     forward: fullest moment of the forward, the block's input included.

@@ -18,12 +18,12 @@ from memlint.memory.saved import Saved
 from memlint.memory.standing import TURN, Standing
 from memlint.memory.training_run import TrainingRun
 from memlint.memory.weights import Stock
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 _LAST = "output held from the last step"
 
 
-class Phase(Plain):
+class Phase(Record):
     """A stretch of a step: the tensors at its fullest moment."""
 
     name: str

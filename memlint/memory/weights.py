@@ -13,7 +13,7 @@ from memlint.memory import facts
 from memlint.memory.architecture import Architecture, Layer, Linear
 from memlint.memory.linear_maps import Weight, Weights
 from memlint.memory.settings import Lora, Quantization, Settings, dtype_width
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 _GROUP = 128
 _BITSANDBYTES = ("nf4", "fp4", "int8")
@@ -98,7 +98,7 @@ def _matches_pattern(name: str, pattern: str) -> bool:
     return any(found.fullmatch(path) for path in paths)
 
 
-class Held(Plain):
+class Held(Record):
     """How one linear map is held, with its bytes.
 
     base: bytes of the weight and bias, bias: of the bias; adapter: numbers of its adapter.
@@ -356,7 +356,7 @@ class Holding:
         return weight._replace(stored=stored, gradient=stored)
 
 
-class Stock(Plain):
+class Stock(Record):
     """Weights of a part of the model.
 
     base: bytes. trainable: base numbers that train. adapter: adapter numbers (all train).

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError
-from memlint.source.record import NamedTuple, Plain
+from memlint.source.record import NamedTuple, Record
 
 if TYPE_CHECKING:
     import yaml
@@ -25,7 +25,7 @@ MAX_BYTES = 256 << 10
 MAX_DEPTH = 40
 
 
-class Scalar(Plain):
+class Scalar(Record):
     """A leaf. value: as YAML 1.1 reads it; a ``str`` where its tag is none of the plain ones.
 
     plain: it is written without quotes. anchored: another place may refer to it. tagged: it has an
@@ -40,7 +40,7 @@ class Scalar(Plain):
     block: bool = False
 
 
-class Alias(Plain):
+class Alias(Record):
     """``*name``, and the node that it stands for."""
 
     span: Span
@@ -54,7 +54,7 @@ class Entry(NamedTuple):
     value: Node
 
 
-class MappingNode(Plain):
+class MappingNode(Record):
     """A mapping. flow: it is written in braces."""
 
     span: Span
@@ -67,7 +67,7 @@ class MappingNode(Plain):
         return next((one for one in reversed(self.entries) if one.key.value == key), None)
 
 
-class SequenceNode(Plain):
+class SequenceNode(Record):
     """A sequence. flow: it is written in brackets."""
 
     span: Span
@@ -79,7 +79,7 @@ class SequenceNode(Plain):
 Node = Scalar | Alias | MappingNode | SequenceNode
 
 
-class Document(Plain):
+class Document(Record):
     """The mapping at the top of a file. json: it is JSON, whose keys have quotes."""
 
     root: MappingNode

@@ -15,7 +15,7 @@ from memlint.recipes.launch_kinds import PROGRAMS, STARTS, kind_of
 from memlint.recipes.programs import Argument, Launch, launch_of
 from memlint.recipes.shell import Simple
 from memlint.recipes.words import Word
-from memlint.source.record import Plain
+from memlint.source.record import Record
 from memlint.source.text import Span
 
 # The metadata of all notebooks name Python.
@@ -28,7 +28,7 @@ _LONGEST_NOTEBOOK = 64_000_000
 __all__ = ["Command", "Flag", "Target", "kind_of", "read_commands"]
 
 
-class Flag(Plain):
+class Flag(Record):
     """One setting of a command: an option, an override (``key=value``) or an environment variable.
 
     name: without dashes, with underscores: as parsers call it. option: as it is written.
@@ -55,7 +55,7 @@ class Flag(Plain):
     option_readers: tuple[Span, ...] = ()
 
 
-class Target(Plain):
+class Target(Record):
     """What a command starts.
 
     kind: ``script`` (a path), ``module`` (a dotted name), ``recipe`` (the path of a recipe),
@@ -69,7 +69,7 @@ class Target(Plain):
     span: Span
 
 
-class Command(Plain):
+class Command(Record):
     """One launch command.
 
     program: ``accelerate``, ``torchrun``, ``deepspeed``, ``python``, ``trl``, ``tune``,

@@ -22,7 +22,7 @@ from memlint.recipes.document import (
 from memlint.recipes.methods import Method
 from memlint.recipes.recipe import is_interpolated
 from memlint.source import Span
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 if TYPE_CHECKING:
     from memlint.api import Api
@@ -41,7 +41,7 @@ _QUANTIZATION = {
 _DTYPES = ("dtype", "torch_dtype")
 
 
-class Region(Plain):
+class Region(Record):
     """A piece of the script and where it came from.
 
     span: bytes of the script. place: bytes of the recipe. mapping: the recipe's mapping whose
@@ -57,7 +57,7 @@ class Region(Plain):
     open_names: bool = False
 
 
-class Lowered(Plain):
+class Lowered(Record):
     """The script, and its pieces in the order in which they were finished."""
 
     text: str

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from memlint.recipes.document import MappingNode, merged
 from memlint.source import Source
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 if TYPE_CHECKING:
     from memlint.api import Api
 
 
-class Method(Plain):
+class Method(Record):
     """A method of TRL. arguments: what its trainer takes besides model, arguments and data."""
 
     name: str

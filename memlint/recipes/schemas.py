@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 
 from memlint.api.tables import Table, holds, table
 from memlint.api.versions import parse_version
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 KINDS = ("torchtune", "llamafactory", "axolotl")
 
@@ -29,7 +29,7 @@ _RENAMED = {
 }
 
 
-class Keys(Plain):
+class Keys(Record):
     """What one section of a recipe may have.
 
     version: of the release that was asked. names: its keys. is_open: other keys are taken too.
@@ -49,7 +49,7 @@ class Keys(Plain):
         return name in self.names
 
 
-class Replacement(Plain):
+class Replacement(Record):
     """What a release says to use instead of a key: another, maybe with this value."""
 
     key: str

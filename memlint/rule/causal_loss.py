@@ -31,7 +31,7 @@ def fuse_trainers_loss(script: Script, trainer: Trainer) -> Fix | None:
 def _wants_loss_alone(script: Script, trainer: Trainer) -> bool:
     """Whether evaluation takes place and reads no logits."""
     evaluated = trainer.setting("eval_dataset")
-    if evaluated.given is not True or evaluated.value is None or trainer.open_ended:
+    if evaluated.given is not True or evaluated.value is None or trainer.has_unknown_keywords:
         return False
     return trainer.setting("callbacks").given is False and not _reads_logits(script, trainer)
 
@@ -39,7 +39,7 @@ def _wants_loss_alone(script: Script, trainer: Trainer) -> bool:
 def _doubt(script: Script, trainer: Trainer) -> str:
     """Why the runtime might refuse the model; empty where it certainly takes it."""
     load = trainer.model.load
-    if load is None or load.open_ended:
+    if load is None or load.has_unknown_keywords:
         return "if the runtime takes the model: it is loaded out of sight"
     remote = load.setting("trust_remote_code")
     if remote.given is not False and remote.value is not False:

@@ -1,7 +1,7 @@
 """Edits that give a call a setting, made where its value lives.
 
 A default of a command line is changed there, a key of a dict in the dict. What cannot be done
-surely is not done: an unknown value is never overwritten.
+with certainty is not done: an unknown value is never overwritten.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from memlint.rule.places import Edits, place_in, place_of
 from memlint.script.calls import Call, Config
 from memlint.script.project import is_elsewhere
 from memlint.script.settings import Setting
-from memlint.script.values import How, Object, Origin
+from memlint.script.values import How, Object, Provenance
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 def set_option(script: Script, call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
     """Edits that give ``call`` the setting ``name=source`` where its value lives.
 
-    None where it cannot be done surely: an unknown value is never overwritten.
+    None where it cannot be done with certainty: an unknown value is never overwritten.
     """
     setting = call.setting(name)
     if setting.from_launch:
         return _set_default(script, setting, source)
-    if setting.given is None or (isinstance(call, Config) and call.fed_by_parser):
-        return _set_default(script, setting, source) if setting.by_default else None
-    if call.subclass is not None and call.open_ended:
+    if setting.given is None or (isinstance(call, Config) and call.from_command_line):
+        return _set_default(script, setting, source) if setting.is_overridable_default else None
+    if call.subclass is not None and call.has_unknown_keywords:
         return None
     if setting.given is False:
         # What ``**`` brings in is known, and this is not among it.
         return (SetKeyword(call.span, name, source, beside_unpacking=True),)
-    if setting.by_default:
+    if setting.is_overridable_default:
         return _set_default(script, setting, source)
     return _set_given(script, call, setting, source)
 
@@ -45,16 +45,16 @@ def set_item(script: Script, mapping: Object, key: str, source: str) -> tuple[Ed
 
     None where a command line or several places decide.
     """
-    slot = script.final_slots(mapping)[key]
-    if getattr(slot.value, "origin", None) is not Origin.LITERAL:
+    binding = script.final_bindings(mapping)[key]
+    if getattr(binding.value, "origin", None) is not Provenance.LITERAL:
         return None
-    place = place_in(script, key, slot.owner)
+    place = place_in(script, key, binding.owner)
     return place.changed(source) if place is not None else None
 
 
 def add_option(call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
     """Edits that write ``name=source`` into the call itself, which must not have it yet."""
-    if call.open_ended or call.subclass is not None:
+    if call.has_unknown_keywords or call.subclass is not None:
         return None
     if any(name in record.keywords for record in call.records):
         return None

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Literal
 
 from memlint.source import Span
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 
-class SetKeyword(Plain):
+class SetKeyword(Record):
     """Give the call at ``call`` the keyword ``name=source``; replace its value if it is there.
 
     ``call`` is the span of the call, or of a class definition (its bases and keywords). A call
@@ -27,14 +27,14 @@ class SetKeyword(Plain):
     beside_unpacking: bool = False
 
 
-class RemoveKeyword(Plain):
+class RemoveKeyword(Record):
     """Take keyword ``name`` out of the call, with its comma and the comment that belongs to it."""
 
     call: Span
     name: str
 
 
-class RenameKeyword(Plain):
+class RenameKeyword(Record):
     """Call the keyword ``old`` of the call ``new``; value and layout stay."""
 
     call: Span
@@ -42,14 +42,14 @@ class RenameKeyword(Plain):
     new: str
 
 
-class RemoveArgument(Plain):
+class RemoveArgument(Record):
     """Take the argument whose value is at ``value`` (positional, keyword or starred) out."""
 
     call: Span
     value: Span
 
 
-class SetItem(Plain):
+class SetItem(Record):
     """Give the dict display at ``mapping`` the item ``key: source``, a string key."""
 
     mapping: Span
@@ -57,14 +57,14 @@ class SetItem(Plain):
     source: str
 
 
-class RemoveItem(Plain):
+class RemoveItem(Record):
     """Take string key ``key`` out of the dict display at ``mapping``."""
 
     mapping: Span
     key: str
 
 
-class RenameItem(Plain):
+class RenameItem(Record):
     """Rename string key ``old`` of the dict display at ``mapping``."""
 
     mapping: Span
@@ -72,28 +72,28 @@ class RenameItem(Plain):
     new: str
 
 
-class ReplaceExpression(Plain):
+class ReplaceExpression(Record):
     """Put ``source`` where the expression at ``span`` stands (parenthesized where it must be)."""
 
     span: Span
     source: str
 
 
-class ReplaceCallee(Plain):
+class ReplaceCallee(Record):
     """Let the call at ``call`` call ``source`` instead; its arguments stay."""
 
     call: Span
     source: str
 
 
-class RenameAttribute(Plain):
+class RenameAttribute(Record):
     """Rename the attribute of the attribute access at ``span`` (``x.old`` -> ``x.new``)."""
 
     span: Span
     new: str
 
 
-class AddImport(Plain):
+class AddImport(Record):
     """Make ``name`` of ``module`` (or ``module`` itself, if ``name`` is None) importable.
 
     Merged into an import of the same module that already runs at module level. Idempotent.
@@ -103,7 +103,7 @@ class AddImport(Plain):
     name: str | None = None
 
 
-class RemoveImport(Plain):
+class RemoveImport(Record):
     """Take ``name`` out of the ``from module import ...`` statements.
 
     With ``unless_used`` it stays where any other reference to it is left after all edits.
@@ -114,7 +114,7 @@ class RemoveImport(Plain):
     unless_used: bool = True
 
 
-class RenameImport(Plain):
+class RenameImport(Record):
     """In the import statement at ``span``: import ``new_name`` from ``new_module`` instead.
 
     Without a ``new_module`` (``""``) the module ``new_name`` itself is imported.
@@ -129,7 +129,7 @@ class RenameImport(Plain):
     new_name: str
 
 
-class InsertStatement(Plain):
+class InsertStatement(Record):
     """Insert ``source`` as statements of their own before or after the statement at ``anchor``."""
 
     anchor: Span
@@ -137,13 +137,13 @@ class InsertStatement(Plain):
     where: Literal["before", "after"] = "before"
 
 
-class RemoveStatement(Plain):
+class RemoveStatement(Record):
     """Remove the statement at ``span``; ``pass`` takes its place where a block would be empty."""
 
     span: Span
 
 
-class WrapStatements(Plain):
+class WrapStatements(Record):
     """Put the consecutive statements ``first`` to ``last`` under ``header`` (``with ...:``)."""
 
     first: Span
@@ -151,14 +151,14 @@ class WrapStatements(Plain):
     header: str
 
 
-class AddDecorator(Plain):
+class AddDecorator(Record):
     """Decorate the function or class definition at ``definition`` with ``@source``, outermost."""
 
     definition: Span
     source: str
 
 
-class AddParameter(Plain):
+class AddParameter(Record):
     """Give the function defined at ``definition`` the parameter ``name=default``.
 
     It goes behind the last parameter that can be given by position. Idempotent.

@@ -7,7 +7,7 @@ from enum import StrEnum
 from memlint.rule.edits import Edit
 from memlint.rule.savings import Saving
 from memlint.source import Span
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 
 class Level(StrEnum):
@@ -35,7 +35,7 @@ class Applicability(StrEnum):
     DISPLAY = "display"
 
 
-class Fix(Plain):
+class Fix(Record):
     """``message`` says in the imperative what the edits do; advice alone has no edits.
 
     effect: settings of the memory model that change with it, as ``(("checkpointing", "full"),)``;
@@ -48,7 +48,7 @@ class Fix(Plain):
     effect: tuple[tuple[str, object], ...] = ()
 
 
-class Finding(Plain):
+class Finding(Record):
     """One fault at one place.
 
     ``level`` overrides the rule's own (a rule may be only a hint in some situations). The rule's
@@ -61,7 +61,7 @@ class Finding(Plain):
     level: Level | None = None
 
 
-class Violation(Plain):
+class Violation(Record):
     """A finding with the rule it came from: what reports show and caches keep.
 
     saving: what its fix saves, where the memory model can say.

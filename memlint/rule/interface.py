@@ -136,11 +136,11 @@ from memlint.script import (
     LossOwner,
     ModelFacts,
     Object,
-    Origin,
     Output,
     Owner,
     Positions,
     Preparation,
+    Provenance,
     Purpose,
     Role,
     Script,
@@ -158,7 +158,7 @@ from memlint.script import (
 )
 from memlint.script.version_guards import is_guarded, names_looked_up
 from memlint.source import Span
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 __all__ = [
     "BACKWARD",
@@ -225,12 +225,12 @@ __all__ = [
     "ModelFacts",
     "Move",
     "Object",
-    "Origin",
     "Output",
     "Owner",
     "Page",
     "Positions",
     "Preparation",
+    "Provenance",
     "Purpose",
     "Recipe",
     "RecipeKind",
@@ -323,7 +323,7 @@ __all__ = [
 ]
 
 
-class Rule(Plain):
+class Rule(Record):
     """One fault.
 
     code, name: ``MEM301``, ``unchecked-activations``; the name names the fault, not the cure.

@@ -56,7 +56,7 @@ def together(*parts: tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
 
 def is_switched_off(setting: Setting) -> bool:
     """Whether the script writes ``False`` itself; a command line's default decides nothing."""
-    return setting.given is True and setting.value is False and not setting.by_default
+    return setting.given is True and setting.value is False and not setting.is_overridable_default
 
 
 def unless_switched_off(setting: Setting, proposed: Fix) -> Fix:

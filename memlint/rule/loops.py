@@ -67,7 +67,7 @@ def _checkpoint(script: Script, model: LoopModel) -> Fix:
         )
     written = f'{name}.{method}({keyword}={{"use_reentrant": False}})'
     call = InsertStatement(script.span(script.statement(load.node)), written, "after")
-    own_code = load.open_ended or load.setting("trust_remote_code").value not in (
+    own_code = load.has_unknown_keywords or load.setting("trust_remote_code").value not in (
         MISSING,
         None,
         False,

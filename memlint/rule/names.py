@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import memlint.rule.triggers
 from memlint.rule import Rule, Skip, interface
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 _WORDS = "Words for triggers"
 _GROUPS = (
@@ -114,7 +114,7 @@ def _members(cls: type) -> Iterator[tuple[str, str]]:
         function = getattr(function, "func", function)
         if inspect.isfunction(function):
             called = "" if isinstance(member, property) or function is not member else "()"
-            if function.__qualname__.split(".")[0] in (Plain.__name__, Rule.__name__):
+            if function.__qualname__.split(".")[0] in (Record.__name__, Rule.__name__):
                 continue
             yield name + called, _sentence(function)
 

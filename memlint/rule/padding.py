@@ -56,7 +56,7 @@ def leave_padding_to_collator(
     """
     if any(one.setting("return_tensors").given is not False for one in together):
         return None
-    if any(one.open_ended for one in together) or not tokenization.makes_lists:
+    if any(one.has_unknown_keywords for one in together) or not tokenization.makes_lists:
         return None
     if not script.trainers or script.loops:
         # A data loader of the script's own.
@@ -88,7 +88,7 @@ def makes_own_mask(trainer: Trainer) -> bool:
         trainer.kind == "trl.SFTTrainer"
         and trainer.setting("data_collator").given is False
         and trainer.setting("formatting_func").given is False
-        and not trainer.open_ended
+        and not trainer.has_unknown_keywords
     )
 
 
@@ -105,7 +105,7 @@ def _in_trainer(
         return None
     if collator in (_PADS_LABELS, _PADS_TOKEN_LABELS):
         return () if given.value is not None and not _pads_to_fixed_length(given) else None
-    if trainer.open_ended or trainer.subclass is not None:
+    if trainer.has_unknown_keywords or trainer.subclass is not None:
         return None
     if collator == _MAKES_LABELS and isinstance(given.value, Object):
         return _beside_made_labels(script, trainer, given.value) if labels else ()

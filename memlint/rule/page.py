@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from memlint.source.patterns import lazy_pattern
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ _FOR = lazy_pattern(r"(?m)^For (?P<target>[^\n]+):$")
 _COUNT = lazy_pattern(r"(?m)^(?P<count>\d+) findings\.$")
 
 
-class Example(Plain):
+class Example(Record):
     """A faulty script and what ``memlint fix`` makes of it: a test and a documentation section.
 
     bad: a script in which the rule finds exactly ``findings`` faults.
@@ -41,7 +41,7 @@ class Example(Plain):
     title: str = ""
 
 
-class Page(Plain):
+class Page(Record):
     """What people read of a rule.
 
     why: what it costs and why, in a paragraph or two.

@@ -24,7 +24,7 @@ from memlint.rule.edits import (
 )
 from memlint.script.settings import Setting
 from memlint.script.values import How
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Edits = tuple[Edit, ...]
 
 
-class Place(Plain):
+class Place(Record):
     """Where the option ``name`` is written."""
 
     script: Script

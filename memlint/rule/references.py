@@ -6,9 +6,9 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from memlint.api.stand_ins import stands_in
+from memlint.api.drop_ins import stands_in
 from memlint.rule.edits import AddImport, Edit, RemoveImport, ReplaceCallee
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 if TYPE_CHECKING:
     from memlint.script.calls import Call
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 ImportEntry = tuple[ast.Import | ast.ImportFrom, ast.alias, str]
 
 
-class Reference(Plain):
+class Reference(Record):
     """Source text that stands for a qualified name, and the edits that make it valid."""
 
     text: str
     edits: tuple[Edit, ...] = ()
 
 
-class _Binding(Plain):
+class _Binding(Record):
     """What an import in force binds: ``bound`` stands for the qualified name ``full``."""
 
     bound: str

@@ -28,7 +28,7 @@ from memlint.script.tokenization import Tokenization
 from memlint.script.torchtune import TorchtuneModel
 from memlint.script.trained import Trained
 from memlint.script.tree import packages_at_top
-from memlint.script.values import Function, How, Object, Origin, Symbol
+from memlint.script.values import Function, How, Object, Provenance, Symbol
 
 __all__ = [
     "CHECKPOINTING_ARGUMENTS",
@@ -63,11 +63,11 @@ __all__ = [
     "LossOwner",
     "ModelFacts",
     "Object",
-    "Origin",
     "Output",
     "Owner",
     "Positions",
     "Preparation",
+    "Provenance",
     "Purpose",
     "Role",
     "Script",

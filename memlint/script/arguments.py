@@ -10,26 +10,26 @@ from memlint.script.command_options import command_line_default, given_to_parame
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
-    Choice,
+    Binding,
     Constant,
     Function,
     How,
     Object,
-    Origin,
+    OneOf,
+    Provenance,
     Sequence,
-    Slot,
     Value,
     library_base,
 )
 
 if TYPE_CHECKING:
     from memlint.script.interpreter import Interpreter
-    from memlint.script.invocations import Record
+    from memlint.script.invocations import Invocation
 
 # -- what a call gives -----------------------------------------------------------------------------
 
 
-def evaluate_arguments(run: Interpreter, record: Record) -> None:
+def evaluate_arguments(run: Interpreter, record: Invocation) -> None:
     """Evaluate what a call gives, in order, and note it in its record."""
     arguments: list[Value] = []
     for argument in record.node.args:
@@ -46,13 +46,13 @@ def evaluate_arguments(run: Interpreter, record: Record) -> None:
     for keyword in record.node.keywords:
         value = run.eval(keyword.value)
         if keyword.arg is not None:
-            record.keywords[keyword.arg] = Slot(value, How.KEYWORD, record.node)
+            record.keywords[keyword.arg] = Binding(value, How.KEYWORD, record.node)
             continue
         splatted = splatted or run.new_dict(None)
         run.update_dict(splatted, value)
     if splatted is not None:
-        for name, slot in splatted.names.items():
-            current = run.get_slot(splatted, name) or slot[-1]
+        for name, binding in splatted.names.items():
+            current = run.get_binding(splatted, name) or binding[-1]
             if current.value is not ABSENT:
                 record.keywords.setdefault(name, current)
         record.open_keywords = splatted.open
@@ -62,20 +62,20 @@ def evaluate_arguments(run: Interpreter, record: Record) -> None:
         _remember(run, record, given.value)
 
 
-def _remember(run: Interpreter, record: Record, value: Value) -> None:
-    """Keep the slots of an argument as they are now."""
+def _remember(run: Interpreter, record: Invocation, value: Value) -> None:
+    """Keep the bindings of an argument as they are now."""
     if isinstance(value, Object):
-        record.snapshots[id(value)] = run.slots(value)
-    elif isinstance(value, Choice):
+        record.snapshots[id(value)] = run.bindings(value)
+    elif isinstance(value, OneOf):
         for one in value.options:
             if isinstance(one, Object):
-                record.snapshots[id(one)] = run.slots(one)
+                record.snapshots[id(one)] = run.bindings(one)
 
 
 # -- what the parameters hold ----------------------------------------------------------------------
 
 
-def bind_parameters(run: Interpreter, function: Function, record: Record | None) -> None:
+def bind_parameters(run: Interpreter, function: Function, record: Invocation | None) -> None:
     """Bind a function's parameters to what a call gives, or (None) to what nobody knows."""
     arguments = function.node.args
     parameters = [*arguments.posonlyargs, *arguments.args]
@@ -102,8 +102,8 @@ def bind_parameters(run: Interpreter, function: Function, record: Record | None)
         run.bind(arguments.vararg.arg, UNKNOWN)
     if arguments.kwarg:
         rest = run.new_dict(None)
-        for name, slot in keywords.items():
-            run.set_slot(rest, name, slot)
+        for name, binding in keywords.items():
+            run.set_binding(rest, name, binding)
         rest.open = record is None or record.open_keywords
         run.bind(arguments.kwarg.arg, rest)
 
@@ -125,7 +125,7 @@ def _not_given(
     function: Function,
     name: str,
     default: ast.expr | None,
-    record: Record | None,
+    record: Invocation | None,
 ) -> Value:
     """What a parameter is that the call does not name: its default, where that is certain."""
     if record is not None and (record.open_arguments or record.open_keywords):
@@ -136,7 +136,7 @@ def _not_given(
         default_value = command_line_default(function, name, value)
         return given_to_parameter(run.command_line, function, name, default_value)
     if isinstance(value, Constant):
-        return Constant(value.value, value.node, Origin.PARAMETER)
+        return Constant(value.value, value.node, Provenance.PARAMETER)
     return value or UNKNOWN
 
 

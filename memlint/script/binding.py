@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memlint.script.fields import unpacked
 from memlint.script.tensors import Output
-from memlint.script.values import UNKNOWN, Constant, How, Object, Sequence, Slot, Value, options
+from memlint.script.values import UNKNOWN, Binding, Constant, How, Object, Sequence, Value, options
 
 if TYPE_CHECKING:
     from memlint.script.interpreter import Interpreter
@@ -21,14 +21,14 @@ def assign(run: Interpreter, target: ast.expr, value: Value, owner: ast.AST) -> 
         case ast.Attribute(value=inner, attr=attribute):
             for thing in options(run.eval(inner)):
                 if isinstance(thing, Object):
-                    run.set_slot(thing, attribute, Slot(value, How.ATTRIBUTE, owner))
+                    run.set_binding(thing, attribute, Binding(value, How.ATTRIBUTE, owner))
         case ast.Subscript(value=inner, slice=key_node):
             key = run.eval(key_node)
             for thing in options(run.eval(inner)):
                 if not isinstance(thing, Object):
                     continue
                 if isinstance(key, Constant) and isinstance(key.value, str):
-                    run.set_slot(thing, key.value, Slot(value, How.SUBSCRIPT, owner))
+                    run.set_binding(thing, key.value, Binding(value, How.SUBSCRIPT, owner))
                 elif thing.type == "dict":
                     thing.open = True
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
@@ -57,5 +57,5 @@ def _fields(run: Interpreter, value: Object, count: int) -> tuple[Value, ...] | 
     names = [name for name, _ in run.fields(value.cls)]
     if len(names) != count:
         return None
-    slots = run.slots(value)
-    return tuple(slots[name].value if name in slots else UNKNOWN for name in names)
+    bindings = run.bindings(value)
+    return tuple(bindings[name].value if name in bindings else UNKNOWN for name in names)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
 from memlint.script.forwards import ForwardRun
-from memlint.script.invocations import Record
+from memlint.script.invocations import Invocation
 from memlint.script.project import is_elsewhere
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
 
 
-def records_by_node(script: Script) -> dict[ast.Call, list[Record]]:
-    grouped: dict[ast.Call, list[Record]] = defaultdict(list)
+def records_by_node(script: Script) -> dict[ast.Call, list[Invocation]]:
+    grouped: dict[ast.Call, list[Invocation]] = defaultdict(list)
     for record in script._run.records:
         if isinstance(record.node, ast.Call) and record.name != "fire":
             grouped[record.node].append(record)
@@ -112,7 +112,7 @@ def call_anywhere(script: Script, node: ast.AST | None) -> Call | None:
     return call_of(script, node) if isinstance(node, ast.Call) and node in script._by_node else None
 
 
-def calls_of(script: Script, records: list[Record]) -> tuple[Call, ...]:
+def calls_of(script: Script, records: list[Invocation]) -> tuple[Call, ...]:
     """The places where evaluations of calls took place, in source order, each once."""
     nodes = dict.fromkeys(record.node for record in records if record.node in script._by_node)
     return tuple(in_order(script, [node for node in nodes if not is_elsewhere(node)]))
@@ -121,19 +121,19 @@ def calls_of(script: Script, records: list[Record]) -> tuple[Call, ...]:
 # -- in the order of the run -----------------------------------------------------------------------
 
 
-def records_between(script: Script, first: int, last: int) -> list[Record]:
+def records_between(script: Script, first: int, last: int) -> list[Invocation]:
     """The calls that were evaluated in a stretch of the run, in order."""
     found = [one for one in script._run.records if first < one.order <= last]
     return sorted(found, key=lambda record: record.order)
 
 
-def records_in(script: Script, function: ast.AST) -> list[Record]:
+def records_in(script: Script, function: ast.AST) -> list[Invocation]:
     """The calls that the runs of a function made, those of what it calls included."""
     extents = script._run.extents.get(function, [])
     return [one for first, last in extents for one in script.records_between(first, last)]
 
 
-def end_of_run(script: Script, record: Record) -> int:
+def end_of_run(script: Script, record: Invocation) -> int:
     """The number of the last evaluation of the run that a call belongs to: from the top of the
     script, or of the function that runs by itself as nothing calls it."""
     if record.order <= script._run.end_of_top:

@@ -8,30 +8,30 @@ from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
+from memlint.api.drop_ins import stands_in
 from memlint.api.signatures import Expression
-from memlint.api.stand_ins import stands_in
 from memlint.script.answers import any_of
 from memlint.script.checkpointing import (
     is_checkpointed_by_call,
     is_reentrant_by_default,
     switched_on,
 )
-from memlint.script.invocations import Record
+from memlint.script.invocations import Invocation
 from memlint.script.modes import in_evaluation_hook
 from memlint.script.packing import packing_strategy
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
 from memlint.script.trainers import may_train
 from memlint.script.values import (
     ABSENT,
+    Binding,
     Class,
     How,
     Object,
-    Origin,
-    Slot,
+    Provenance,
     Symbol,
     Value,
     merge,
-    merge_slots,
+    merge_bindings,
     options,
 )
 from memlint.source import Span
@@ -49,7 +49,7 @@ class Call:
         defines, the library class; ``?.method`` for a method of something unknown.
     """
 
-    def __init__(self, script: Script, records: list[Record]) -> None:
+    def __init__(self, script: Script, records: list[Invocation]) -> None:
         self.script = script
         self.records = records
         self.node = records[0].node
@@ -126,7 +126,7 @@ class Call:
         return any(record.is_partial for record in self.records)
 
     @property
-    def open_ended(self) -> bool:
+    def has_unknown_keywords(self) -> bool:
         """Whether keywords may be given that the model cannot see."""
         return any(record.open_keywords or record.open_arguments for record in self.records)
 
@@ -143,14 +143,14 @@ class Call:
             for record in self.records
         )
 
-    def _slot(self, record: Record, name: str) -> Slot | None:
-        slot = record.keywords.get(name)
-        if slot is not None:
-            return slot
+    def _binding(self, record: Invocation, name: str) -> Binding | None:
+        binding = record.keywords.get(name)
+        if binding is not None:
+            return binding
         if name in self.positions:
             index = self.positions.index(name)
             if index < len(record.arguments):
-                return Slot(record.arguments[index], How.POSITIONAL, record.node)
+                return Binding(record.arguments[index], How.POSITIONAL, record.node)
         return None
 
     def setting(self, name: str) -> Setting:
@@ -158,12 +158,12 @@ class Call:
         known = self._settings.get(name)
         if known is None:
             known = self._settings[name] = setting_of(
-                name, self._merged(name), open_ended=self.open_ended
+                name, self._merged(name), has_unknown_keywords=self.has_unknown_keywords
             )
         return known
 
-    def _merged(self, name: str) -> Slot:
-        return merge_slots([self._slot(record, name) for record in self.records])
+    def _merged(self, name: str) -> Binding:
+        return merge_bindings([self._binding(record, name) for record in self.records])
 
     @property
     def keywords(self) -> tuple[str, ...]:
@@ -187,11 +187,11 @@ class Call:
         parameter = signature.parameters.get(name) if signature is not None else None
         if parameter is None:
             missing = signature is not None and not signature.accepts_any
-            return Setting(name, False, MISSING if missing else UNSURE, Origin.LIBRARY)
+            return Setting(name, False, MISSING if missing else UNSURE, Provenance.LIBRARY)
         value = parameter.default
         if parameter.required or isinstance(value, Expression):
-            return Setting(name, False, UNSURE, Origin.LIBRARY)
-        return Setting(name, False, value, Origin.LIBRARY)
+            return Setting(name, False, UNSURE, Provenance.LIBRARY)
+        return Setting(name, False, value, Provenance.LIBRARY)
 
     def has_option(self, name: str) -> bool:
         """Whether the callee takes the option in the target version."""
@@ -210,12 +210,12 @@ class Config(Call):
     assigned after construction count, with ``how`` ATTRIBUTE.
     """
 
-    def __init__(self, script: Script, records: list[Record], made: list[Object]) -> None:
+    def __init__(self, script: Script, records: list[Invocation], made: list[Object]) -> None:
         super().__init__(script, records)
         self.made = made
         kinds = [one.type for one in made if one.type]
         self.name = script.api.canonical(kinds[0] if kinds else records[0].name)
-        self.fed_by_parser = any(one.fed_by_parser for one in made)
+        self.from_command_line = any(one.from_command_line for one in made)
 
     @property
     def kind(self) -> str:
@@ -223,28 +223,30 @@ class Config(Call):
         return self.name
 
     @property
-    def open_ended(self) -> bool:
-        return any(one.open for one in self.made) or (not self.fed_by_parser and super().open_ended)
+    def has_unknown_keywords(self) -> bool:
+        return any(one.open for one in self.made) or (
+            not self.from_command_line and super().has_unknown_keywords
+        )
 
     @cached_property
-    def _snapshots(self) -> list[dict[str, Slot]]:
-        """Its slots, by run: when a trainer got it, else at the end."""
+    def _snapshots(self) -> list[dict[str, Binding]]:
+        """Its bindings, by run: when a trainer got it, else at the end."""
         taken = [
             record.snapshots[id(one)]
             for one in self.made
             for record in self.script.trainer_records
             if id(one) in record.snapshots
         ]
-        return taken or [self.script.final_slots(one) for one in self.made]
+        return taken or [self.script.final_bindings(one) for one in self.made]
 
-    def _merged(self, name: str) -> Slot:
-        slots = []
+    def _merged(self, name: str) -> Binding:
+        bindings = []
         for snapshot in self._snapshots:
-            slot = snapshot.get(name)
-            if slot is None and not self.fed_by_parser:
-                slot = self._positional(name)
-            slots.append(slot)
-        return merge_slots(slots)
+            binding = snapshot.get(name)
+            if binding is None and not self.from_command_line:
+                binding = self._positional(name)
+            bindings.append(binding)
+        return merge_bindings(bindings)
 
     @property
     def checkpointing(self) -> bool | None:
@@ -267,10 +269,12 @@ class Config(Call):
 
     def given_at_birth(self, name: str) -> bool | None:
         """Whether the call that makes it is given the setting."""
-        return setting_of(name, super()._merged(name), open_ended=self.open_ended).given
+        return setting_of(
+            name, super()._merged(name), has_unknown_keywords=self.has_unknown_keywords
+        ).given
 
-    def _positional(self, name: str) -> Slot | None:
-        return merge_slots([self._slot(record, name) for record in self.records])
+    def _positional(self, name: str) -> Binding | None:
+        return merge_bindings([self._binding(record, name) for record in self.records])
 
     @property
     def keywords(self) -> tuple[str, ...]:
@@ -290,7 +294,7 @@ def _declared(cls: Class) -> set[str]:
 class Trainer(Call):
     """A trainer of transformers or TRL, with the configuration and the model that it gets."""
 
-    def __init__(self, script: Script, records: list[Record], kind: str) -> None:
+    def __init__(self, script: Script, records: list[Invocation], kind: str) -> None:
         super().__init__(script, records)
         self.name = kind
 
@@ -341,7 +345,7 @@ class Trainer(Call):
         # ``parse_json_file()`` on one path, ``parse_args_into_dataclasses()`` on another.
         found = options(self.args.raw)
         configs = [self.script.config_of(one) for one in found if isinstance(one, Object)]
-        known = [one for one in configs if one is not None and one.fed_by_parser]
+        known = [one for one in configs if one is not None and one.from_command_line]
         alike = len(known) == len(found) and len({one.kind for one in known}) == 1
         return known[-1] if alike else None
 
@@ -358,7 +362,11 @@ class Trainer(Call):
         given = self.setting("model")
         if self.model.load is not None:
             given = self.model.load.setting("pretrained_model_name_or_path")
-        return given.value if isinstance(given.value, str) and not given.by_default else None
+        return (
+            given.value
+            if isinstance(given.value, str) and not given.is_overridable_default
+            else None
+        )
 
     @property
     def model_name(self) -> str | None:

@@ -176,9 +176,9 @@ def _name_alone(found: list[Value]) -> str | None:
 def _checkpoint(load: Call | None) -> object:
     if load is None:
         return UNSURE
-    slot = load.setting("pretrained_model_name_or_path")
-    if slot.given:
-        return slot.value
+    binding = load.setting("pretrained_model_name_or_path")
+    if binding.given:
+        return binding.value
     value = python_value(load.argument(0))
     return value if isinstance(value, str) else UNSURE
 

@@ -11,7 +11,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable
 
-from memlint.script.values import UNKNOWN, Constant, Origin, Value
+from memlint.script.values import UNKNOWN, Constant, Provenance, Value
 from memlint.source.patterns import lazy_pattern
 
 _TRUE = frozenset({"true", "yes", "t", "y", "1"})
@@ -50,11 +50,13 @@ class CommandLine:
             return UNKNOWN
         text = node.value
         if text is True:
-            return Constant(True, node, Origin.COMMAND_LINE) if kind in ("bool", "") else UNKNOWN
+            return (
+                Constant(True, node, Provenance.COMMAND_LINE) if kind in ("bool", "") else UNKNOWN
+            )
         if not isinstance(text, str):
             return UNKNOWN
         value = _converted(text, kind)
-        return UNKNOWN if value is None else Constant(value, node, Origin.COMMAND_LINE)
+        return UNKNOWN if value is None else Constant(value, node, Provenance.COMMAND_LINE)
 
 
 def _converted(text: str, kind: str) -> object:

@@ -9,10 +9,19 @@ import ast
 from typing import TYPE_CHECKING
 
 from memlint.script.command_line import CommandLine, kind_of_annotation
-from memlint.script.values import UNKNOWN, Constant, Function, Object, Origin, Symbol, Value, truth
+from memlint.script.values import (
+    UNKNOWN,
+    Constant,
+    Function,
+    Object,
+    Provenance,
+    Symbol,
+    Value,
+    truth,
+)
 
 if TYPE_CHECKING:
-    from memlint.script.invocations import Record
+    from memlint.script.invocations import Invocation
 
 
 def command_line_default(function: Function, name: str, default: Value | None) -> Value:
@@ -28,22 +37,22 @@ def command_line_default(function: Function, name: str, default: Value | None) -
         if isinstance(default, Constant) and default.value is ...:
             return UNKNOWN
     if isinstance(default, Constant):
-        return Constant(default.value, default.node, Origin.CLICK)
+        return Constant(default.value, default.node, Provenance.CLICK)
     return UNKNOWN
 
 
-def is_click(made: Record, *kinds: str) -> bool:
+def is_click(made: Invocation, *kinds: str) -> bool:
     """Whether a decorator is ``@click.option(...)``, ``@app.command()`` or their like."""
     return made.name.rpartition(".")[2] in kinds
 
 
-def _option_default(option: Record) -> Value:
+def _option_default(option: Invocation) -> Value:
     default = option.keywords.get("default")
     if default is not None and isinstance(default.value, Constant):
-        return Constant(default.value.value, default.value.node, Origin.CLICK)
+        return Constant(default.value.value, default.value.node, Provenance.CLICK)
     flag = option.keywords.get("is_flag")
     if default is None and flag is not None and truth(flag.value):
-        return Constant(False, None, Origin.CLICK)
+        return Constant(False, None, Provenance.CLICK)
     return UNKNOWN
 
 
@@ -61,7 +70,7 @@ def given_to_parameter(
         if each in given.names:
             value = given.value(each, _kind(function, name, option, default))
             if each.startswith("no_") and each != name and isinstance(value, Constant):
-                return Constant(value.value is not True, value.node, Origin.COMMAND_LINE)
+                return Constant(value.value is not True, value.node, Provenance.COMMAND_LINE)
             return UNKNOWN if value is None else value
     return default
 
@@ -72,7 +81,7 @@ def given_by_look(given: CommandLine | None, name: str, default: Value) -> Value
     return default if value is None else value
 
 
-def _names(option: Record, *, dashed: bool = False) -> list[str]:
+def _names(option: Invocation, *, dashed: bool = False) -> list[str]:
     """``--packing/--no-packing``: what an option of click is called, as parameters are.
 
     dashed: what the command line calls it, and not its parameter.
@@ -86,7 +95,7 @@ def _names(option: Record, *, dashed: bool = False) -> list[str]:
     ]
 
 
-def _kind(function: Function, name: str, option: Record | None, default: Value) -> str:
+def _kind(function: Function, name: str, option: Invocation | None, default: Value) -> str:
     """The type of a parameter, as ``CommandLine.value`` wants it."""
     if option is not None:
         flag, kind = option.keywords.get("is_flag"), option.keywords.get("type")

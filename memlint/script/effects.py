@@ -11,18 +11,18 @@ from __future__ import annotations
 import ast
 
 from memlint.script.interpreter import Handler, Interpreter
-from memlint.script.invocations import Record
+from memlint.script.invocations import Invocation
 from memlint.script.parsers import PARSERS
 from memlint.script.rows import row_handlers
 from memlint.script.values import (
     UNKNOWN,
     Absent,
+    Binding,
     Constant,
     How,
     Object,
     Partial,
     Sequence,
-    Slot,
     Symbol,
     Value,
     options,
@@ -32,68 +32,68 @@ from memlint.script.wrappers import WRAPPERS
 # -- containers ------------------------------------------------------------------------------------
 
 
-def _dict(run: Interpreter, record: Record) -> Value:
+def _dict(run: Interpreter, record: Invocation) -> Value:
     made = run.new_dict(record.node)
     for value in record.arguments:
         run.update_dict(made, value)
-    for name, slot in record.keywords.items():
-        run.set_slot(made, name, slot)
+    for name, binding in record.keywords.items():
+        run.set_binding(made, name, binding)
     made.open |= record.open_keywords or record.open_arguments
     return made
 
 
-def _update(run: Interpreter, record: Record) -> Value | None:
+def _update(run: Interpreter, record: Invocation) -> Value | None:
     thing = record.receiver_object
     if thing is None:
         return None
     for value in record.arguments:
         run.update_dict(thing, value)
-    for name, slot in record.keywords.items():
-        run.set_slot(thing, name, slot)
+    for name, binding in record.keywords.items():
+        run.set_binding(thing, name, binding)
     thing.open |= record.open_keywords
     return Constant(None)
 
 
-def _key(record: Record) -> str | None:
+def _key(record: Invocation) -> str | None:
     if record.arguments and isinstance(record.arguments[0], Constant):
         value = record.arguments[0].value
         return value if isinstance(value, str) else None
     return None
 
 
-def _get(run: Interpreter, record: Record) -> Value | None:
+def _get(run: Interpreter, record: Invocation) -> Value | None:
     thing, key = record.receiver_object, _key(record)
     if thing is None or thing.type != "dict" or key is None:
         return None
-    slot = run.get_slot(thing, key)
-    if slot is not None and not any(isinstance(one, Absent) for one in options(slot.value)):
-        return slot.value
-    if slot is None and not thing.open:
+    binding = run.get_binding(thing, key)
+    if binding is not None and not any(isinstance(one, Absent) for one in options(binding.value)):
+        return binding.value
+    if binding is None and not thing.open:
         return record.arguments[1] if len(record.arguments) > 1 else Constant(None)
     return UNKNOWN
 
 
-def _pop(run: Interpreter, record: Record) -> Value | None:
+def _pop(run: Interpreter, record: Invocation) -> Value | None:
     if isinstance(record.receiver, Sequence):
         return _change(run, record)
     thing, key = record.receiver_object, _key(record)
     if thing is None or thing.type != "dict" or key is None:
         return None
     value = _get(run, record)
-    run.set_slot(thing, key, Slot(Absent()))
+    run.set_binding(thing, key, Binding(Absent()))
     return value
 
 
-def _setdefault(run: Interpreter, record: Record) -> Value | None:
+def _setdefault(run: Interpreter, record: Invocation) -> Value | None:
     thing, key = record.receiver_object, _key(record)
     if thing is None or key is None or len(record.arguments) < 2:
         return None
-    if run.get_slot(thing, key) is None:
-        run.set_slot(thing, key, Slot(record.arguments[1], How.OTHER, record.node))
+    if run.get_binding(thing, key) is None:
+        run.set_binding(thing, key, Binding(record.arguments[1], How.OTHER, record.node))
     return _get(run, record)
 
 
-def _change(run: Interpreter, record: Record) -> Value | None:
+def _change(run: Interpreter, record: Invocation) -> Value | None:
     """``names.append("lm_head")`` and its like: the list has other items from here on."""
     func = record.node.func
     before = record.receiver
@@ -109,12 +109,12 @@ def _change(run: Interpreter, record: Record) -> Value | None:
     elif isinstance(func.value, ast.Attribute):
         holder = run.values.get(func.value.value)
         if isinstance(holder, Object):
-            run.set_slot(holder, func.value.attr, Slot(changed, How.OTHER, record.node))
+            run.set_binding(holder, func.value.attr, Binding(changed, How.OTHER, record.node))
     return UNKNOWN if func.attr == "pop" else Constant(None)
 
 
-def _copy(run: Interpreter, record: Record) -> Value | None:
-    """``copy.copy``, ``copy.deepcopy``, ``.copy()``: the same slots, another object."""
+def _copy(run: Interpreter, record: Invocation) -> Value | None:
+    """``copy.copy``, ``copy.deepcopy``, ``.copy()``: the same bindings, another object."""
     thing = record.receiver_object if record.name.startswith("?") or not record.arguments else None
     thing = thing or record.first_object
     if thing is None:
@@ -122,21 +122,21 @@ def _copy(run: Interpreter, record: Record) -> Value | None:
     made = run.new_object(
         type=thing.type, made_by=record, base=thing, cls=thing.cls, node=record.node
     )
-    run.copy_slots(thing, made)
+    run.copy_bindings(thing, made)
     return made
 
 
-def _vars(run: Interpreter, record: Record) -> Value | None:
+def _vars(run: Interpreter, record: Invocation) -> Value | None:
     thing = record.first_object
     if thing is None:
         return None
     made = run.new_dict(record.node)
-    run.copy_slots(thing, made)
+    run.copy_bindings(thing, made)
     made.open |= thing.type is not None and thing.cls is None and thing.type != "dict"
     return made
 
 
-def _getattr(run: Interpreter, record: Record) -> Value | None:
+def _getattr(run: Interpreter, record: Invocation) -> Value | None:
     if len(record.arguments) < 2 or not isinstance(record.arguments[1], Constant):
         return UNKNOWN
     name = record.arguments[1].value
@@ -144,44 +144,46 @@ def _getattr(run: Interpreter, record: Record) -> Value | None:
     if isinstance(thing, Symbol):
         return Symbol(f"{thing.name}.{name}", record.node)
     if isinstance(thing, Object) and isinstance(name, str):
-        slot = run.get_slot(thing, name)
-        return slot.value if slot is not None and len(options(slot.value)) == 1 else UNKNOWN
+        binding = run.get_binding(thing, name)
+        return (
+            binding.value if binding is not None and len(options(binding.value)) == 1 else UNKNOWN
+        )
     return UNKNOWN
 
 
-def _setattr(run: Interpreter, record: Record) -> Value | None:
+def _setattr(run: Interpreter, record: Invocation) -> Value | None:
     if len(record.arguments) == 3:
         thing, name, value = record.arguments
         for one in options(thing):
             if isinstance(one, Object) and isinstance(name, Constant):
-                run.set_slot(one, str(name.value), Slot(value, How.OTHER, record.node))
+                run.set_binding(one, str(name.value), Binding(value, How.OTHER, record.node))
             elif isinstance(one, Object):
                 one.open = True
     return Constant(None)
 
 
-def _replace(run: Interpreter, record: Record) -> Value | None:
+def _replace(run: Interpreter, record: Invocation) -> Value | None:
     """``dataclasses.replace(config, name=value)``."""
     made = _copy(run, record)
     if isinstance(made, Object):
-        for name, slot in record.keywords.items():
-            run.set_slot(made, name, slot)
+        for name, binding in record.keywords.items():
+            run.set_binding(made, name, binding)
     return made
 
 
-def _namespace(run: Interpreter, record: Record) -> Value:
+def _namespace(run: Interpreter, record: Invocation) -> Value:
     made = run.new_object(type=record.name, made_by=record, node=record.node)
-    for name, slot in record.keywords.items():
-        run.set_slot(made, name, slot)
+    for name, binding in record.keywords.items():
+        run.set_binding(made, name, binding)
     made.open = record.open_keywords
     return made
 
 
-def _partial(run: Interpreter, record: Record) -> Value | None:
+def _partial(run: Interpreter, record: Invocation) -> Value | None:
     return Partial(record.arguments[0], record) if record.arguments else None
 
 
-def _convert(run: Interpreter, record: Record) -> Value:
+def _convert(run: Interpreter, record: Invocation) -> Value:
     """``int("8")``, ``float(x)``, ``str(x)``, ``bool(x)`` of a constant."""
     if len(record.arguments) == 1 and isinstance(record.arguments[0], Constant):
         constant = record.arguments[0]
@@ -193,12 +195,12 @@ def _convert(run: Interpreter, record: Record) -> Value:
     return UNKNOWN
 
 
-def _nothing_known(run: Interpreter, record: Record) -> Value:
+def _nothing_known(run: Interpreter, record: Invocation) -> Value:
     return UNKNOWN
 
 
-def _exit(run: Interpreter, record: Record) -> Value:
-    run.state.dead = True
+def _exit(run: Interpreter, record: Invocation) -> Value:
+    run.state.unreachable = True
     return UNKNOWN
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from memlint.script.events import EventKind
 from memlint.script.forwards import ForwardRun
-from memlint.script.invocations import Record
+from memlint.script.invocations import Invocation
 from memlint.script.modes import module_root
 from memlint.script.passes import Forward
 from memlint.script.tree import walk
@@ -123,7 +123,7 @@ def _wants_gradients(script: Script, run: ForwardRun) -> bool:
     return False
 
 
-def _takes_derivative(record: Record) -> bool:
+def _takes_derivative(record: Invocation) -> bool:
     name = record.name
     return (
         name.rpartition(".")[2] in _DERIVATIVES

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
-from memlint.script.invocations import Record
+from memlint.script.invocations import Invocation
 from memlint.script.names import Loop
 from memlint.script.project import is_elsewhere
 from memlint.script.tensors import Output, Tensor
@@ -39,7 +39,7 @@ class Event(NamedTuple):
     """
 
     kind: EventKind
-    record: Record
+    record: Invocation
 
     @property
     def node(self) -> ast.Call:
@@ -85,7 +85,7 @@ def events_of(script: Script) -> tuple[Event, ...]:
     return tuple(sorted(found, key=lambda event: event.order))
 
 
-def _kind(record: Record, passes: set[int]) -> EventKind | None:
+def _kind(record: Invocation, passes: set[int]) -> EventKind | None:
     if id(record) in passes:
         return EventKind.FORWARD
     head, _, method = record.name.rpartition(".")
@@ -102,7 +102,7 @@ def _kind(record: Record, passes: set[int]) -> EventKind | None:
     return _BY_METHOD.get(method)
 
 
-def _steps_optimizer(record: Record) -> bool:
+def _steps_optimizer(record: Invocation) -> bool:
     func = record.node.func
     if not isinstance(func, ast.Attribute):
         return False
@@ -158,6 +158,6 @@ def _bound_in(loop: Loop, name: str) -> bool:
     )
 
 
-def loops_of(record: Record) -> tuple[Loop, ...]:
+def loops_of(record: Invocation) -> tuple[Loop, ...]:
     """The loops around a call that are statements, outermost first, those of callers included."""
     return tuple(one for one in record.loops if isinstance(one, ast.For | ast.AsyncFor | ast.While))

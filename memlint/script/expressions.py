@@ -16,15 +16,15 @@ from memlint.script.tensors import Tensor
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
-    Choice,
+    Binding,
     Class,
     Constant,
     Function,
     How,
     Object,
-    Origin,
+    OneOf,
+    Provenance,
     Sequence,
-    Slot,
     Symbol,
     Value,
     merge,
@@ -70,12 +70,12 @@ _BUILTIN_NAMES = frozenset(
 
 
 def _name(run: Interpreter, node: ast.Name) -> Value:
-    slot = run.lookup(node.id)
-    if slot is not None:
-        value = slot.value
+    binding = run.lookup(node.id)
+    if binding is not None:
+        value = binding.value
         if isinstance(value, Symbol):
             return project_constant(run, value)
-        if not isinstance(value, Choice):
+        if not isinstance(value, OneOf):
             return UNKNOWN if value is ABSENT else value
         # Where some path leaves the name unbound, using it there would be a NameError.
         return (
@@ -90,7 +90,7 @@ def _name(run: Interpreter, node: ast.Name) -> Value:
 
 def _attribute(run: Interpreter, node: ast.Attribute) -> Value:
     value = run.eval(node.value)
-    if not isinstance(value, Choice):
+    if not isinstance(value, OneOf):
         return run.attribute_of(value, node)
     return merge([run.attribute_of(one, node) for one in value.options])
 
@@ -107,8 +107,8 @@ def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
     found = []
     for one in options(inner):
         if isinstance(one, Object) and isinstance(key.value, str):
-            slot = run.get_slot(one, key.value)
-            known = slot.value if slot and slot.value is not ABSENT else UNKNOWN
+            binding = run.get_binding(one, key.value)
+            known = binding.value if binding and binding.value is not ABSENT else UNKNOWN
             if known is UNKNOWN and isinstance(one, Rows):
                 known = split_of(run, one, key.value)
             found.append(known)
@@ -145,7 +145,7 @@ def _dict(run: Interpreter, node: ast.Dict) -> Value:
             continue
         key = run.eval(key_node)
         if isinstance(key, Constant) and isinstance(key.value, str):
-            run.set_slot(made, key.value, Slot(value, How.ITEM, node))
+            run.set_binding(made, key.value, Binding(value, How.ITEM, node))
         elif not isinstance(key, Constant):
             made.open = True
     return made
@@ -232,7 +232,7 @@ def _compare(run: Interpreter, node: ast.Compare) -> Value:
         return UNKNOWN
     right, op = rights[0], type(node.ops[0])
     if isinstance(left, Constant) and isinstance(right, Constant) and op in _COMPARE:
-        if left.origin == right.origin == Origin.LITERAL:
+        if left.origin == right.origin == Provenance.LITERAL:
             try:
                 return Constant(bool(_COMPARE[op](left.value, right.value)), node)
             except TypeError:
@@ -247,14 +247,14 @@ def _compare(run: Interpreter, node: ast.Compare) -> Value:
 def _joined(run: Interpreter, node: ast.JoinedStr) -> Value:
     parts: list[str] = []
     known = True
-    origin = Origin.LITERAL
+    origin = Provenance.LITERAL
     for part in node.values:
         if isinstance(part, ast.FormattedValue):
             value = run.eval(part.value)
             plain = part.format_spec is None and part.conversion == -1
             if plain and isinstance(value, Constant) and isinstance(value.value, str | int):
                 parts.append(str(value.value))
-                origin = value.origin if value.origin != Origin.LITERAL else origin
+                origin = value.origin if value.origin != Provenance.LITERAL else origin
             else:
                 known = False
         elif isinstance(part, ast.Constant):
@@ -317,8 +317,8 @@ def _yield(run: Interpreter, node: ast.Yield | ast.YieldFrom) -> Value:
     return UNKNOWN
 
 
-def _outside(left: Origin, right: Origin) -> Origin:
-    return left if left != Origin.LITERAL else right
+def _outside(left: Provenance, right: Provenance) -> Provenance:
+    return left if left != Provenance.LITERAL else right
 
 
 def _is_something(value: Value) -> bool:

@@ -103,9 +103,9 @@ def _item(run: Interpreter, value: Value, key: Value, node: ast.Subscript) -> Va
     if not isinstance(value, Output):
         return None
     if isinstance(key, Constant) and isinstance(key.value, str):
-        slot = run.get_slot(value, key.value)
-        if slot is not None:
-            return slot.value
+        binding = run.get_binding(value, key.value)
+        if binding is not None:
+            return binding.value
         return field_of(run, value, key.value, node) or UNKNOWN
     if isinstance(key, Constant) and type(key.value) is int:
         return element(run, value, key.value, node)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from memlint.script import modes
 from memlint.script.tensors import Output, Positions
 from memlint.script.values import (
-    Choice,
     Constant,
     Object,
+    OneOf,
     Opaque,
     Symbol,
     Unknown,
@@ -27,7 +27,7 @@ from memlint.script.values import (
 
 if TYPE_CHECKING:
     from memlint.script.interpreter import Interpreter
-    from memlint.script.invocations import Record
+    from memlint.script.invocations import Invocation
 
 
 class Certainty(StrEnum):
@@ -68,7 +68,7 @@ class ForwardRun:
     )
 
     def __init__(
-        self, run: Interpreter, record: Record, module: Value, certainty: Certainty
+        self, run: Interpreter, record: Invocation, module: Value, certainty: Certainty
     ) -> None:
         self.record = record
         self.module = module
@@ -141,7 +141,9 @@ def is_named_as_model(node: ast.expr) -> bool:
     return name in _NAMES or name.endswith(("_model", "_policy", "_lm"))
 
 
-def module_of(run: Interpreter, record: Record, callee: Value) -> tuple[Value, Certainty] | None:
+def module_of(
+    run: Interpreter, record: Invocation, callee: Value
+) -> tuple[Value, Certainty] | None:
     """The module that a call runs forward, where it possibly is one."""
     func = record.node.func
     module: Value | None = callee
@@ -186,7 +188,7 @@ def _may_be_called(run: Interpreter, callee: Value, written: ast.expr) -> bool:
 
 
 def one_of_modules(
-    run: Interpreter, record: Record, callees: Sequence[Value]
+    run: Interpreter, record: Invocation, callees: Sequence[Value]
 ) -> tuple[Value, Certainty] | None:
     """The modules that a call runs forward, where it is one of several by the path."""
     modules = tuple(one for one in callees if isinstance(one, Object))
@@ -194,9 +196,9 @@ def one_of_modules(
         return None
     known = [is_module(one) or modes.is_known_module(run, one) for one in modules]
     if all(known):
-        return Choice(modules), Certainty.DEFINITE
+        return OneOf(modules), Certainty.DEFINITE
     named = any(known) or is_named_as_model(record.node.func)
-    return (Choice(modules), Certainty.POSSIBLE) if named else None
+    return (OneOf(modules), Certainty.POSSIBLE) if named else None
 
 
 def _is_super(node: ast.expr) -> bool:
@@ -205,21 +207,25 @@ def _is_super(node: ast.expr) -> bool:
     )
 
 
-def forward(run: Interpreter, record: Record, module: Value, certainty: Certainty) -> Output:
+def forward(run: Interpreter, record: Invocation, module: Value, certainty: Certainty) -> Output:
     """The output of a forward pass, which the run remembers."""
     made = ForwardRun(run, record, module, certainty)
     output = Output(made, record)
     made.output = output
-    for name, slot in record.keywords.items():
-        if name == "return_dict" and isinstance(slot.value, Constant) and not slot.value.value:
+    for name, binding in record.keywords.items():
+        if (
+            name == "return_dict"
+            and isinstance(binding.value, Constant)
+            and not binding.value.value
+        ):
             output.open = True
     run.objects.append(output)
-    run.state.born.add(id(output))
+    run.state.allocated.add(id(output))
     run.forwards.append(made)
     return output
 
 
-def own_forward(run: Interpreter, record: Record, module: Object) -> ForwardRun:
+def own_forward(run: Interpreter, record: Invocation, module: Object) -> ForwardRun:
     """The call of a module that the script defines."""
     made = ForwardRun(run, record, module, Certainty.DEFINITE)
     made.own = True
@@ -227,23 +233,23 @@ def own_forward(run: Interpreter, record: Record, module: Object) -> ForwardRun:
     return made
 
 
-def _labels(record: Record) -> bool | None:
-    slot = record.keywords.get("labels")
-    if slot is not None:
-        values = options(slot.value)
+def _labels(record: Invocation) -> bool | None:
+    binding = record.keywords.get("labels")
+    if binding is not None:
+        values = options(binding.value)
         none = [isinstance(one, Constant) and one.value is None for one in values]
         return True if not any(none) else False if all(none) else None
     return None if record.open_keywords or record.open_arguments else False
 
 
-def _logits_kept(record: Record) -> Positions:
+def _logits_kept(record: Invocation) -> Positions:
     """For which positions a language model computes logits."""
     for name in ("logits_to_keep", "num_logits_to_keep"):
-        slot = record.keywords.get(name)
-        if slot is None:
+        binding = record.keywords.get(name)
+        if binding is None:
             continue
-        if isinstance(slot.value, Constant):
-            value = slot.value.value
+        if isinstance(binding.value, Constant):
+            value = binding.value.value
             if type(value) is int and value < 2:
                 return Positions.LAST if value == 1 else Positions.ALL
         return Positions.SOME

@@ -20,18 +20,18 @@ from memlint.script.forwards import (
 )
 from memlint.script.frames import frame_of, return_to
 from memlint.script.imported import project_value
-from memlint.script.invocations import Record
+from memlint.script.invocations import Invocation
 from memlint.script.tensors import Output, derived, note, tensors_in
 from memlint.script.values import (
     UNKNOWN,
-    Choice,
+    Binding,
     Class,
     Constant,
     Function,
     How,
     Object,
+    OneOf,
     Partial,
-    Slot,
     Symbol,
     Unknown,
     Value,
@@ -56,7 +56,7 @@ _CONSTRUCTORS = frozenset(
 def call(run: Interpreter, node: ast.Call) -> Value:
     callee, receiver = _callee(run, node.func)
     run._order += 1
-    record = Record(
+    record = Invocation(
         node,
         "",
         run._order,
@@ -69,7 +69,7 @@ def call(run: Interpreter, node: ast.Call) -> Value:
         loops=run.loop_nest,
     )
     evaluate_arguments(run, record)
-    if not isinstance(callee, Choice):
+    if not isinstance(callee, OneOf):
         return apply(run, callee, record)
     # A name that is bound in one arm and None in the other is still that name when called.
     callees = [one for one in callee.options if not isinstance(one, Unknown | Constant)]
@@ -83,7 +83,7 @@ def _callee(run: Interpreter, func: ast.expr) -> tuple[Value, Value | None]:
     if not isinstance(func, ast.Attribute):
         return run.eval(func), None
     receiver = run.eval(func.value)
-    if isinstance(receiver, Choice):
+    if isinstance(receiver, OneOf):
         callee = merge([run.attribute_of(one, func) for one in receiver.options])
     else:
         callee = run.attribute_of(receiver, func)
@@ -92,7 +92,7 @@ def _callee(run: Interpreter, func: ast.expr) -> tuple[Value, Value | None]:
     return callee, receiver
 
 
-def _call_one_of(run: Interpreter, callees: list[Value], record: Record) -> Value:
+def _call_one_of(run: Interpreter, callees: list[Value], record: Invocation) -> Value:
     """Call one of several things, by the path."""
     record.name = "?"
     names = [one.name for one in callees if isinstance(one, Symbol)]
@@ -113,7 +113,7 @@ def _call_one_of(run: Interpreter, callees: list[Value], record: Record) -> Valu
     return merge([*results, UNKNOWN])
 
 
-def apply(run: Interpreter, callee: Value, record: Record) -> Value:
+def apply(run: Interpreter, callee: Value, record: Invocation) -> Value:
     """Call ``callee``: record it, and say what comes out."""
     match callee:
         case Symbol():
@@ -139,7 +139,7 @@ def apply(run: Interpreter, callee: Value, record: Record) -> Value:
     return _call_unknown(run, callee, record)
 
 
-def _call_symbol(run: Interpreter, callee: Symbol, record: Record) -> Value:
+def _call_symbol(run: Interpreter, callee: Symbol, record: Invocation) -> Value:
     """Call something of a library, or of another file of the project."""
     record.name = callee.name
     handler = run.handlers.get(callee.name)
@@ -158,7 +158,7 @@ def _call_symbol(run: Interpreter, callee: Symbol, record: Record) -> Value:
     return _run_forward(run, callee, record) or made_by(run, record, callee.name)
 
 
-def _call_unknown(run: Interpreter, callee: Value, record: Record) -> Value:
+def _call_unknown(run: Interpreter, callee: Value, record: Invocation) -> Value:
     """Call something that is not followed: nearly always a method of what a library made."""
     func, receiver = record.node.func, record.receiver
     method = func.attr if isinstance(func, ast.Attribute) else ""
@@ -174,7 +174,7 @@ def _call_unknown(run: Interpreter, callee: Value, record: Record) -> Value:
     return _run_forward(run, callee, record) or _unfollowed(run, record)
 
 
-def _run_forward(run: Interpreter, callee: Value, record: Record) -> Output | None:
+def _run_forward(run: Interpreter, callee: Value, record: Invocation) -> Output | None:
     """What a module's forward pass returns; None where the call is of no module."""
     module = module_of(run, record, callee)
     return forward(run, record, *module) if module is not None else None
@@ -189,7 +189,7 @@ def _is_followed(value: Value) -> bool:
     return library is None or library.startswith(("torch.", "typing."))
 
 
-def _call_elsewhere(run: Interpreter, callee: Value, record: Record) -> Value:
+def _call_elsewhere(run: Interpreter, callee: Value, record: Invocation) -> Value:
     """A function or a class of another file, which keeps its qualified name."""
     name = record.name
     if isinstance(callee, Class):
@@ -200,14 +200,14 @@ def _call_elsewhere(run: Interpreter, callee: Value, record: Record) -> Value:
     return _call_followed(run, callee, record)
 
 
-def _call_followed(run: Interpreter, callee: Value, record: Record) -> Value:
+def _call_followed(run: Interpreter, callee: Value, record: Invocation) -> Value:
     """What a function of the project returns, which is run if the bounds let it."""
     if isinstance(callee, Function) and can_follow(run, callee):
         return call_function(run, callee, record)
     return _unfollowed(run, record)
 
 
-def _unfollowed(run: Interpreter, record: Record) -> Value:
+def _unfollowed(run: Interpreter, record: Invocation) -> Value:
     """What a function returns that is not followed: maybe something made of its tensors."""
     given = tensors_in(record) if run.has_tensors else []
     for tensor in given:
@@ -217,13 +217,13 @@ def _unfollowed(run: Interpreter, record: Record) -> Value:
     return made_by(run, record, None)
 
 
-def _call_object(run: Interpreter, callee: Object, record: Record) -> Value:
+def _call_object(run: Interpreter, callee: Object, record: Invocation) -> Value:
     """``thing(...)``: a module's forward pass, a loss, an instance with ``__call__``."""
     if callee.cls is not None:
         for name in ("__call__", "forward"):
-            slot = run.class_slot(callee.cls, name)
-            if slot is not None and isinstance(slot.value, Function):
-                return _call_own(run, callee, slot.value, record)
+            binding = run.class_binding(callee.cls, name)
+            if binding is not None and isinstance(binding.value, Function):
+                return _call_own(run, callee, binding.value, record)
     if callee.type is not None and run.has_tensors:
         value = operations.loss_module(run, record, callee.type)
         if value is not None:
@@ -235,7 +235,7 @@ def _call_object(run: Interpreter, callee: Object, record: Record) -> Value:
     return _unfollowed(run, record) if given else UNKNOWN
 
 
-def _call_own(run: Interpreter, callee: Object, function: Function, record: Record) -> Value:
+def _call_own(run: Interpreter, callee: Object, function: Function, record: Invocation) -> Value:
     """An instance of the script's own class is called: what its method returns."""
     made = own_forward(run, record, callee) if is_module(callee) else None
     if not can_follow(run, function):
@@ -248,8 +248,8 @@ def _call_own(run: Interpreter, callee: Object, function: Function, record: Reco
     return value
 
 
-def made_by(run: Interpreter, record: Record, kind: str | None) -> Object:
-    """A new object that the call made; its slots are the call's keywords.
+def made_by(run: Interpreter, record: Invocation, kind: str | None) -> Object:
+    """A new object that the call made; its bindings are the call's keywords.
 
     ``kind`` is the callee's qualified name: a class, or a class's own constructor.
     """
@@ -260,13 +260,13 @@ def made_by(run: Interpreter, record: Record, kind: str | None) -> Object:
         elif not last[:1].isupper():
             kind = None
     made = run.new_object(kind, record, node=record.node)
-    for name, slot in record.keywords.items():
-        run.set_slot(made, name, slot)
+    for name, binding in record.keywords.items():
+        run.set_binding(made, name, binding)
     made.open = record.open_keywords
     return made
 
 
-def _instantiate(run: Interpreter, cls: Class, record: Record) -> Value:
+def _instantiate(run: Interpreter, cls: Class, record: Invocation) -> Value:
     library = library_base(cls)
     record.name = library or cls.node.name
     record.subclass = cls.node
@@ -280,10 +280,10 @@ def _instantiate(run: Interpreter, cls: Class, record: Record) -> Value:
     if library is not None or cls.is_dataclass:
         names = [field for field, _ in run.fields(cls)] if not library or is_tuple else []
         for name, value in zip(names, record.arguments, strict=False):
-            run.set_slot(made, name, Slot(value, How.POSITIONAL, record.node))
-        for name, slot in record.keywords.items():
-            run.set_slot(made, name, slot)
-    init = run.class_slot(cls, "__init__")
+            run.set_binding(made, name, Binding(value, How.POSITIONAL, record.node))
+        for name, binding in record.keywords.items():
+            run.set_binding(made, name, binding)
+    init = run.class_binding(cls, "__init__")
     if init is not None and isinstance(init.value, Function) and can_follow(run, init.value):
         function = init.value
         # Its own constructor decides what becomes of the keywords.
@@ -301,7 +301,7 @@ def can_follow(run: Interpreter, function: Function) -> bool:
     )
 
 
-def call_function(run: Interpreter, function: Function, record: Record | None) -> Value:
+def call_function(run: Interpreter, function: Function, record: Invocation | None) -> Value:
     """Run a function of the script, with a call's arguments or (None) with unknown ones."""
     node = function.node
     # A run with unknown arguments does not use up those of callers.
@@ -317,10 +317,10 @@ def call_function(run: Interpreter, function: Function, record: Record | None) -
     if record is None:
         _enter_uncalled(run, function)
     bind_parameters(run, function, record)
-    dead = run.state.dead
-    run.state.dead = False
+    unreachable = run.state.unreachable
+    run.state.unreachable = False
     _run_body(run, node)
-    run.state.dead = dead
+    run.state.unreachable = unreachable
     run._run_uncalled(start)
     value = merge(run.returns)
     run.extents.setdefault(node, []).append((first, run._order))
@@ -352,7 +352,7 @@ def _run_body(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef | a
             run.contexts = (*run.contexts, name)
         modes.enter_decorator(run, name, run.values.get(decorator, UNKNOWN))
     run.block(node.body)
-    if not run.state.dead:
+    if not run.state.unreachable:
         run.returns.append(Constant(None))
     if node in run.generators:
         run.returns = [UNKNOWN]

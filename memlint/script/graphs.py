@@ -25,7 +25,7 @@ from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.calls import Call
-    from memlint.script.invocations import Record
+    from memlint.script.invocations import Invocation
     from memlint.script.model import Script
     from memlint.script.steps import Step
 
@@ -271,7 +271,7 @@ def _is_spent(script: Script, tensors: list[Tensor], loop: Loop) -> bool:
     )
 
 
-def _backwards(script: Script, loop: Loop) -> list[Record]:
+def _backwards(script: Script, loop: Loop) -> list[Invocation]:
     """The backward passes that the turns of a loop run, in functions that it calls too."""
     return [
         record
@@ -281,7 +281,7 @@ def _backwards(script: Script, loop: Loop) -> list[Record]:
     ]
 
 
-def _starts(record: Record) -> list[Tensor]:
+def _starts(record: Invocation) -> list[Tensor]:
     """The tensors that a backward pass starts from."""
     received = options(record.receiver) if record.receiver is not None else ()
     return [one for one in received if isinstance(one, Tensor)] + tensors_in(record)

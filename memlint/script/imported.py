@@ -70,10 +70,10 @@ def _value_elsewhere(run: Interpreter, name: str, depth: int = 3) -> Value | Non
     module, path = found
     scope = _scope_of(run, module)
     first, _, rest = path.partition(".")
-    slot = run.state.get((scope, first)) if scope is not None else None
-    if slot is None or scope is None:
+    binding = run.state.get((scope, first)) if scope is not None else None
+    if binding is None or scope is None:
         return None
-    value = slot.value
+    value = binding.value
     if isinstance(value, Symbol) and depth:
         # Imported there from a third file.
         before, run.scope = run.scope, scope
@@ -82,7 +82,7 @@ def _value_elsewhere(run: Interpreter, name: str, depth: int = 3) -> Value | Non
         run.scope = before
         return third
     if isinstance(value, Class) and rest:
-        method = run.class_slot(value, rest)
+        method = run.class_binding(value, rest)
         return method.value if method is not None else None
     return value if not rest else None
 
@@ -102,7 +102,7 @@ def _scope_of(run: Interpreter, module: Module) -> int | None:
 def _run_module(run: Interpreter, module: Module) -> int:
     """Run a file as an import does: its names are bound, and nothing of it is uncalled."""
     state, run.state = run.state, _first_state(run)
-    dead, run.state.dead = run.state.dead, False
+    unreachable, run.state.unreachable = run.state.unreachable, False
     frame = frame_of(run)
     lengths = len(run.defined), len(run.classes), len(run.imports)
     run.scope = scope = run.new_scope(None)
@@ -115,7 +115,7 @@ def _run_module(run: Interpreter, module: Module) -> int:
     run.module_depth -= 1
     del run.defined[lengths[0] :], run.classes[lengths[1] :], run.imports[lengths[2] :]
     return_to(run, frame)
-    run.state.dead = dead
+    run.state.unreachable = unreachable
     run.state = state
     return scope
 

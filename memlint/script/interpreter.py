@@ -20,7 +20,7 @@ from memlint.script.fields import FIELDS, field_of
 from memlint.script.forwards import ForwardRun, is_module
 from memlint.script.functions import call_function
 from memlint.script.imported import project_constant
-from memlint.script.invocations import Record
+from memlint.script.invocations import Invocation
 from memlint.script.modes import is_known_module
 from memlint.script.project import Project
 from memlint.script.state import State
@@ -29,23 +29,23 @@ from memlint.script.tensors import Tensor, Use, detached, note
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
-    Choice,
+    Binding,
     Class,
     Constant,
     Function,
     How,
     Object,
-    Origin,
-    Slot,
+    OneOf,
+    Provenance,
     Symbol,
     Unknown,
     Value,
     merge,
-    merge_slots,
+    merge_bindings,
 )
 
 # handler(interpreter, record) -> the call's value, or None where the handler has nothing to say
-Handler = Callable[["Interpreter", Record], Value | None]
+Handler = Callable[["Interpreter", Invocation], Value | None]
 
 
 class Interpreter:
@@ -69,7 +69,7 @@ class Interpreter:
         self.homes: dict[int, str] = {}
         self.module_depth = 0
         self.state = State()
-        self.records: list[Record] = []
+        self.records: list[Invocation] = []
         self.values: dict[ast.expr, Value] = {}
         self.objects: list[Object] = []
         self.imports: list[tuple[ast.Import | ast.ImportFrom, ast.alias, str]] = []
@@ -114,13 +114,13 @@ class Interpreter:
         self.tensor_uses: list[Use] = []
         self.modules: dict[int | str, Value] = {}
         # For each loop, the names that a step leaves bound to outputs or tensors, once a run.
-        self.loop_ends: dict[ast.AST, list[dict[str, Slot]]] = {}
+        self.loop_ends: dict[ast.AST, list[dict[str, Binding]]] = {}
 
     # -- the run ---------------------------------------------------------------------------------
 
     def run(self, module: ast.Module) -> None:
         self.block(module.body)
-        self.state.dead = False
+        self.state.unreachable = False
         self.end_of_top = self._order
         self._run_uncalled(0)
 
@@ -146,10 +146,10 @@ class Interpreter:
         number = len(self.parents)
         self.parents[number] = parent
         self.bound[number] = set()
-        self.state.born.add(number)
+        self.state.allocated.add(number)
         return number
 
-    def lookup(self, name: str) -> Slot | None:
+    def lookup(self, name: str) -> Binding | None:
         scope: int | None = self.scope
         declared = self.global_names.get(self.scope)
         if declared is not None:
@@ -159,9 +159,9 @@ class Interpreter:
                 key = (scope, name)
                 state: State | None = self.state
                 while state is not None:  # State.get, which is asked most of all here
-                    slot = state.facts.get(key)
-                    if slot is not None:
-                        return slot
+                    binding = state.facts.get(key)
+                    if binding is not None:
+                        return binding
                     state = state.parent
             scope = self.parents[scope]
         return None
@@ -172,16 +172,16 @@ class Interpreter:
         if declared is not None:
             scope = declared.get(name, scope)
         self.bound[scope].add(name)
-        self.state.facts[scope, name] = Slot(value, How.OTHER, owner)
+        self.state.facts[scope, name] = Binding(value, How.OTHER, owner)
 
     def rebind(self, name: str, value: Value) -> None:
         """Give a name another value where it is bound, as changing an object in place does."""
         scope: int | None = self.global_names.get(self.scope, {}).get(name, self.scope)
         while scope is not None:
             if name in self.bound[scope]:
-                slot = self.state.get((scope, name))
-                if slot is not None:
-                    self.state.facts[scope, name] = Slot(value, slot.how, slot.owner)
+                binding = self.state.get((scope, name))
+                if binding is not None:
+                    self.state.facts[scope, name] = Binding(value, binding.how, binding.owner)
                     return
             scope = self.parents[scope]
 
@@ -190,47 +190,47 @@ class Interpreter:
     def new_object(
         self,
         type: str | None = None,  # noqa: A002
-        made_by: Record | None = None,
+        made_by: Invocation | None = None,
         base: Object | None = None,
         cls: Class | None = None,
         node: ast.AST | None = None,
         *,
-        fed_by_parser: bool = False,
+        from_command_line: bool = False,
     ) -> Object:
-        thing = Object(type, made_by, base, cls, node, fed_by_parser)
+        thing = Object(type, made_by, base, cls, node, from_command_line)
         self.objects.append(thing)
-        self.state.born.add(id(thing))
+        self.state.allocated.add(id(thing))
         return thing
 
-    def set_slot(self, thing: Object, name: str, slot: Slot) -> None:
-        thing.names.setdefault(name, []).append(slot)
-        self.state.facts[id(thing), name] = slot
+    def set_binding(self, thing: Object, name: str, binding: Binding) -> None:
+        thing.names.setdefault(name, []).append(binding)
+        self.state.facts[id(thing), name] = binding
 
-    def get_slot(self, thing: Object, name: str) -> Slot | None:
+    def get_binding(self, thing: Object, name: str) -> Binding | None:
         if name not in thing.names:
             return None
-        slot = self.state.get((id(thing), name))
-        return slot if slot is not None else merge_slots(thing.names[name])
+        binding = self.state.get((id(thing), name))
+        return binding if binding is not None else merge_bindings(thing.names[name])
 
-    def slots(self, thing: Object) -> dict[str, Slot]:
+    def bindings(self, thing: Object) -> dict[str, Binding]:
         found = {}
         for name in thing.names:
-            slot = self.get_slot(thing, name)
-            if slot is not None and slot.value is not ABSENT:
-                found[name] = slot
+            binding = self.get_binding(thing, name)
+            if binding is not None and binding.value is not ABSENT:
+                found[name] = binding
         return found
 
     def new_dict(self, node: ast.AST | None) -> Object:
         return self.new_object(type="dict", node=node)
 
-    def copy_slots(self, source: Object, target: Object) -> None:
-        for name, slot in self.slots(source).items():
-            self.set_slot(target, name, slot)
+    def copy_bindings(self, source: Object, target: Object) -> None:
+        for name, binding in self.bindings(source).items():
+            self.set_binding(target, name, binding)
         target.open = target.open or source.open
 
     def block(self, statements: Iterable[ast.stmt]) -> None:
         for statement in statements:
-            if self.state.dead:
+            if self.state.unreachable:
                 return
             self.steps += 1
             handler = STATEMENTS.get(type(statement))
@@ -273,15 +273,15 @@ class Interpreter:
         return value
 
     def attribute(self, thing: Object, name: str) -> Value:
-        """``thing.name``: its own slot, its class's attribute, or a method bound to it."""
+        """``thing.name``: its own binding, its class's attribute, or a method bound to it."""
         if thing.type != "dict":
-            slot = self.get_slot(thing, name)
-            if slot is not None and slot.value is not ABSENT:
-                return slot.value
+            binding = self.get_binding(thing, name)
+            if binding is not None and binding.value is not ABSENT:
+                return binding.value
         if thing.cls is not None:
-            slot = self.class_slot(thing.cls, name)
-            if slot is not None:
-                value = slot.value
+            binding = self.class_binding(thing.cls, name)
+            if binding is not None:
+                value = binding.value
                 if isinstance(value, Function):
                     return Function(value.node, value.scope, thing, value.owner, value.options)
                 return value
@@ -308,8 +308,8 @@ class Interpreter:
                 if found is not UNKNOWN or value.type is not None:
                     return found
             case Class():
-                slot = self.class_slot(value, node.attr)
-                return slot.value if slot is not None else UNKNOWN
+                binding = self.class_binding(value, node.attr)
+                return binding.value if binding is not None else UNKNOWN
             case Tensor():
                 note(self, value, node.attr, node)
                 return detached(value, node) if node.attr == "data" else UNKNOWN
@@ -329,31 +329,33 @@ class Interpreter:
             return before
         return project_constant(self, Symbol(name, node))
 
-    def class_slot(self, cls: Class, name: str) -> Slot | None:
-        slot = self.state.get((cls.scope, name)) if name in self.bound[cls.scope] else None
-        if slot is not None:
-            return slot
+    def class_binding(self, cls: Class, name: str) -> Binding | None:
+        binding = self.state.get((cls.scope, name)) if name in self.bound[cls.scope] else None
+        if binding is not None:
+            return binding
         for base in cls.bases:
             if isinstance(base, Class):
-                slot = self.class_slot(base, name)
-                if slot is not None:
-                    return slot
+                binding = self.class_binding(base, name)
+                if binding is not None:
+                    return binding
         return None
 
     def update_dict(self, target: Object, source: Value) -> None:
-        if isinstance(source, Choice):
+        if isinstance(source, OneOf):
             # ``**({"a": 1} if x else {})``: what only some options hold may be missing.
             things = [one for one in source.options if isinstance(one, Object)]
             if len(things) != len(source.options):
                 target.open = True
-            names = {name for thing in things for name in self.slots(thing)}
+            names = {name for thing in things for name in self.bindings(thing)}
             for name in names:
-                held = [self.slots(thing).get(name) for thing in things]
-                before = self.get_slot(target, name)
-                self.set_slot(target, name, merge_slots([slot or before for slot in held]))
+                held = [self.bindings(thing).get(name) for thing in things]
+                before = self.get_binding(target, name)
+                self.set_binding(
+                    target, name, merge_bindings([binding or before for binding in held])
+                )
             target.open |= any(thing.open for thing in things)
         elif isinstance(source, Object) and source.type == "dict":
-            self.copy_slots(source, target)
+            self.copy_bindings(source, target)
         else:
             target.open = True
 
@@ -377,28 +379,28 @@ class Interpreter:
                 found[statement.target.id] = statement
         return list(found.items())
 
-    def set_fields(self, cls: Class, made: Object, origin: Origin = Origin.FIELD) -> None:
+    def set_fields(self, cls: Class, made: Object, origin: Provenance = Provenance.FIELD) -> None:
         """Give an instance the defaults of its class's fields."""
         for name, statement in self.fields(cls):
             if statement.value is None:
-                self.set_slot(made, name, Slot(UNKNOWN, How.FIELD, statement))
+                self.set_binding(made, name, Binding(UNKNOWN, How.FIELD, statement))
                 continue
             value = self.values.get(statement.value, UNKNOWN)
             if isinstance(value, Object) and value.made_by is not None:
                 maker = value.made_by
                 if maker.name.rsplit(".", 1)[-1] in ("field", "Field", "HfArg"):
-                    slot = maker.keywords.get("default")
-                    value = slot.value if slot is not None else UNKNOWN
+                    binding = maker.keywords.get("default")
+                    value = binding.value if binding is not None else UNKNOWN
             if isinstance(value, Constant):
                 value = Constant(value.value, value.node, origin)
             elif isinstance(value, Symbol):
                 value = Symbol(value.name, value.node, origin)
-            self.set_slot(made, name, Slot(value, How.FIELD, statement))
+            self.set_binding(made, name, Binding(value, How.FIELD, statement))
 
-    def argument(self, record: Record, index: int, name: str) -> Slot | None:
+    def argument(self, record: Invocation, index: int, name: str) -> Binding | None:
         """An argument of a call, by position or keyword."""
         if name in record.keywords:
             return record.keywords[name]
         if index < len(record.arguments):
-            return Slot(record.arguments[index], How.POSITIONAL, record.node)
+            return Binding(record.arguments[index], How.POSITIONAL, record.node)
         return None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from memlint.script.values import Object, Slot, Value, first_object
+from memlint.script.values import Binding, Object, Value, first_object
 
 
-class Record:
+class Invocation:
     """A call as it was evaluated once.
 
     name: qualified name of the callee; ``?.method`` for a method of something unknown.
@@ -21,7 +21,7 @@ class Record:
     loops: the loops around it, outermost first, those of callers included.
     order: number of the evaluation; later calls have larger numbers.
     candidates: the qualified names of which one is called, where several may be.
-    snapshots: for each argument that is an object, its slots when the call was made.
+    snapshots: for each argument that is an object, its bindings when the call was made.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Record:
         self.name = name
         self.order = order
         self.arguments: tuple[Value, ...] = ()
-        self.keywords: dict[str, Slot] = {}
+        self.keywords: dict[str, Binding] = {}
         self.open_arguments = False
         self.open_keywords = False
         self.receiver = receiver
@@ -73,7 +73,7 @@ class Record:
         self.in_loop = in_loop
         self.function = function
         self.loops = loops
-        self.snapshots: dict[int, dict[str, Slot]] = {}
+        self.snapshots: dict[int, dict[str, Binding]] = {}
         self.subclass: ast.ClassDef | None = None
         self.candidates: tuple[str, ...] = ()
         self.is_partial = False
@@ -81,14 +81,14 @@ class Record:
     def __repr__(self) -> str:
         return f"<{self.name} line {self.node.lineno}>"
 
-    def snapshot(self, thing: Object) -> dict[str, Slot] | None:
-        """The slots of an argument as they were when the call was made."""
+    def snapshot(self, thing: Object) -> dict[str, Binding] | None:
+        """The bindings of an argument as they were when the call was made."""
         return self.snapshots.get(id(thing))
 
     @property
     def first_object(self) -> Object | None:
         """The object that a call is about: its first argument, by position or by name."""
-        given = self.arguments[:1] or [slot.value for slot in self.keywords.values()][:1]
+        given = self.arguments[:1] or [binding.value for binding in self.keywords.values()][:1]
         return first_object(given)
 
     @property

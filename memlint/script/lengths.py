@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
-from memlint.script.invocations import Record
+from memlint.script.invocations import Invocation
 from memlint.script.tokenization import FunctionNode, is_tokenizer_call
 from memlint.script.tree import walk
 from memlint.script.values import Function, options
@@ -62,7 +62,7 @@ _LENGTH_WORDS = ("ids", "input", "token", "label", "mask", "text_chunk", "seq")
 
 
 def effects_of(
-    script: Script, function: FunctionNode, records: Iterable[Record]
+    script: Script, function: FunctionNode, records: Iterable[Invocation]
 ) -> Iterator[Effect]:
     """What a run of a function does to the lengths of rows. ``records``: the calls of that run."""
     functions: dict[ast.AST, None] = {function: None}
@@ -84,7 +84,7 @@ def effects_of(
         yield from _written_effects(script, one)
 
 
-def _is_out_of_sight(call: Call, record: Record) -> bool:
+def _is_out_of_sight(call: Call, record: Invocation) -> bool:
     """Whether a function elsewhere is called, that may do anything to rows."""
     package = call.name.split(".")[0]
     if call.name.startswith("."):

@@ -70,7 +70,7 @@ from memlint.script.gradients import (
 )
 from memlint.script.graphs import comes_from, graph_of, hoards_of, starts_of, sums_of
 from memlint.script.interpreter import Interpreter
-from memlint.script.invocations import Record
+from memlint.script.invocations import Invocation
 from memlint.script.lengths import block_functions_of
 from memlint.script.loop_models import loop_models_of
 from memlint.script.loops import loops_of
@@ -137,7 +137,7 @@ from memlint.script.trained import (
     trained_models,
 )
 from memlint.script.tree import Tree
-from memlint.script.values import UNKNOWN, Object, Slot, Symbol, Value
+from memlint.script.values import UNKNOWN, Binding, Object, Symbol, Value
 from memlint.script.weights import (
     casts_of,
     dtype_name,
@@ -223,16 +223,18 @@ class Script(Tree):
         """What a JSON file of the project says (``ds.json``); None where that is not known."""
         return None if self._run.project is None else self._run.project.settings_file(name)
 
-    def final_slots(self, made: Object) -> dict[str, Slot]:
-        """The slots of an object when the script ends."""
-        return self._run.slots(made)
+    def final_bindings(self, made: Object) -> dict[str, Binding]:
+        """The bindings of an object when the script ends."""
+        return self._run.bindings(made)
 
     def item(self, mapping: Object, key: str) -> object:
         """What a dict of the script holds under ``key`` at the end: a Python value, or UNSURE.
 
         MISSING where it certainly has no such key.
         """
-        return setting_of(key, self._run.slots(mapping).get(key), open_ended=mapping.open).value
+        return setting_of(
+            key, self._run.bindings(mapping).get(key), has_unknown_keywords=mapping.open
+        ).value
 
     @cached_property
     def flow(self) -> Flow:
@@ -257,7 +259,7 @@ class Script(Tree):
     calls_of = calls_of
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[Invocation]:
         """Every call as it was evaluated, in the order of the run."""
         return self._run.records
 
@@ -344,7 +346,7 @@ class Script(Tree):
 
     # -- what outlives a turn --------------------------------------------------------------------
 
-    def loop_ends(self, loop: ast.AST) -> list[dict[str, Slot]]:
+    def loop_ends(self, loop: ast.AST) -> list[dict[str, Binding]]:
         """For each run of a loop, the names that a turn leaves bound to outputs or tensors."""
         return self._run.loop_ends.get(loop, [])
 

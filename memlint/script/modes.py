@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
-    Choice,
+    Binding,
     Constant,
     Function,
     Object,
+    OneOf,
     Opaque,
-    Slot,
     Symbol,
     Unknown,
     Value,
@@ -27,7 +27,7 @@ from memlint.script.values import (
 
 if TYPE_CHECKING:
     from memlint.script.interpreter import Interpreter
-    from memlint.script.invocations import Record
+    from memlint.script.invocations import Invocation
 
 _GRADIENTS = (0, "<gradients>")
 _AUTOCAST = (0, "<autocast>")
@@ -77,10 +77,10 @@ def gradients(run: Interpreter) -> bool | None:
     """Whether autograd records; None where that is not known."""
     if not run.sets_gradients:
         return True
-    slot = run.state.get(_GRADIENTS)
-    if slot is None:
+    binding = run.state.get(_GRADIENTS)
+    if binding is None:
         return True
-    answers = {_answer(one, unset=True) for one in options(slot.value)}
+    answers = {_answer(one, unset=True) for one in options(binding.value)}
     return answers.pop() if len(answers) == 1 else None
 
 
@@ -92,7 +92,7 @@ def _answer(value: Value, *, unset: bool | None) -> bool | None:
 
 def set_gradients(run: Interpreter, on: bool | None) -> None:
     run.sets_gradients = True
-    run.state.facts[_GRADIENTS] = Slot(UNKNOWN if on is None else Constant(on))
+    run.state.facts[_GRADIENTS] = Binding(UNKNOWN if on is None else Constant(on))
 
 
 def enter_hook(run: Interpreter, name: str) -> None:
@@ -145,26 +145,26 @@ def _written_mode(guard: ast.expr) -> str | None:
 
 def autocast(run: Interpreter) -> Value:
     """The dtype of the autocast that is on (a Symbol), ABSENT where none is, UNKNOWN."""
-    slot = run.state.get(_AUTOCAST)
-    return ABSENT if slot is None else slot.value
+    binding = run.state.get(_AUTOCAST)
+    return ABSENT if binding is None else binding.value
 
 
-def saved(run: Interpreter) -> tuple[Slot | None, Slot | None]:
+def saved(run: Interpreter) -> tuple[Binding | None, Binding | None]:
     """The modes that a ``with`` restores when it is left."""
     return run.state.get(_GRADIENTS), run.state.get(_AUTOCAST)
 
 
-def restore(run: Interpreter, before: tuple[Slot | None, Slot | None]) -> None:
-    for key, slot in zip((_GRADIENTS, _AUTOCAST), before, strict=True):
-        if slot is not None:
-            run.state.facts[key] = slot
+def restore(run: Interpreter, before: tuple[Binding | None, Binding | None]) -> None:
+    for key, binding in zip((_GRADIENTS, _AUTOCAST), before, strict=True):
+        if binding is not None:
+            run.state.facts[key] = binding
         elif run.state.get(key) is not None:
-            run.state.facts[key] = Slot(ABSENT)
+            run.state.facts[key] = Binding(ABSENT)
 
 
 def enter(run: Interpreter, name: str | None, value: Value) -> None:
     """``with value:``, where ``name`` is what made the manager as far as one thing did."""
-    if name is None and isinstance(value, Choice):
+    if name is None and isinstance(value, OneOf):
         makers = {_maker(one) for one in value.options}
         modes = {_mode(run, maker, None) for maker in makers}
         if None in makers or len(modes) != 1 or modes == {"unknown"}:
@@ -188,7 +188,7 @@ def _maker(value: Value) -> str | None:
     return made_by.name if made_by is not None else None
 
 
-def _mode(run: Interpreter, name: str | None, made: Record | None) -> str:
+def _mode(run: Interpreter, name: str | None, made: Invocation | None) -> str:
     """What a context does to gradients: ``off``, ``on``, ``neutral`` or ``unknown``."""
     short = (name or "").rpartition(".")[2]
     if short in _OFF:
@@ -203,32 +203,32 @@ def _mode(run: Interpreter, name: str | None, made: Record | None) -> str:
     return "unknown"
 
 
-def _switched(made: Record | None, name: str) -> str:
+def _switched(made: Invocation | None, name: str) -> str:
     if made is None or not (made.arguments or made.keywords):
         return "off"
     answer = _flag(made, name)
     return "unknown" if answer is None else "off" if answer else "neutral"
 
 
-def _flag(made: Record | None, name: str) -> bool | None:
+def _flag(made: Invocation | None, name: str) -> bool | None:
     """The one truth value that a call is given; True where it is given none."""
     if made is None:
         return None
-    slot = made.keywords.get(name)
-    value = slot.value if slot is not None else made.arguments[0] if made.arguments else None
+    binding = made.keywords.get(name)
+    value = binding.value if binding is not None else made.arguments[0] if made.arguments else None
     if value is None:
         return True
     return value.value if isinstance(value, Constant) and isinstance(value.value, bool) else None
 
 
-def _apply(run: Interpreter, name: str | None, made: Record | None) -> None:
+def _apply(run: Interpreter, name: str | None, made: Invocation | None) -> None:
     mode = _mode(run, name, made)
     if mode == "unknown":
         _lose(run)
     elif mode != "neutral":
         set_gradients(run, mode == "on")
     if name is not None and "autocast" in name.rpartition(".")[2]:
-        run.state.facts[_AUTOCAST] = Slot(_autocast_dtype(made))
+        run.state.facts[_AUTOCAST] = Binding(_autocast_dtype(made))
 
 
 def _lose(run: Interpreter) -> None:
@@ -237,7 +237,7 @@ def _lose(run: Interpreter) -> None:
         set_gradients(run, None)
 
 
-def _autocast_dtype(made: Record | None) -> Value:
+def _autocast_dtype(made: Invocation | None) -> Value:
     if made is None:
         return UNKNOWN
     enabled = made.keywords.get("enabled")
@@ -246,8 +246,8 @@ def _autocast_dtype(made: Record | None) -> Value:
     ):
         off = isinstance(enabled.value, Constant) and enabled.value.value is False
         return ABSENT if off else UNKNOWN
-    slot = made.keywords.get("dtype")
-    values = [slot.value] if slot is not None else list(made.arguments[1:2])
+    binding = made.keywords.get("dtype")
+    values = [binding.value] if binding is not None else list(made.arguments[1:2])
     for value in values:
         return value if isinstance(value, Symbol) else UNKNOWN
     on_cuda = made.name.startswith("torch.cuda") or (
@@ -276,8 +276,8 @@ def training(run: Interpreter, module: Value) -> bool | None:
     answers = set()
     for one in options(module):
         key = _key(module_root(one))
-        slot = run.state.get(key) if key is not None else None
-        found = options(slot.value) if slot is not None else ()
+        binding = run.state.get(key) if key is not None else None
+        found = options(binding.value) if binding is not None else ()
         answers |= {_answer(each, unset=None) for each in found} or {None}
     return answers.pop() if len(answers) == 1 else None
 
@@ -294,32 +294,34 @@ def is_known_module(run: Interpreter, value: Value) -> bool:
     return (root.name if isinstance(root, Symbol) else id(root)) in run.modules
 
 
-def set_training_of(run: Interpreter, record: Record, name: str) -> None:
+def set_training_of(run: Interpreter, record: Invocation, name: str) -> None:
     """``model.eval()`` for a model that is imported from elsewhere."""
     head, _, method = name.rpartition(".")
     on = False if method == "eval" else flag_of(record)
     run.modules[head] = UNKNOWN
-    run.state.facts[0, f"{_TRAINING} {head}"] = Slot(UNKNOWN if on is None else Constant(on))
+    run.state.facts[0, f"{_TRAINING} {head}"] = Binding(UNKNOWN if on is None else Constant(on))
 
 
-def set_training(run: Interpreter, record: Record, on: bool | None) -> Value | None:
+def set_training(run: Interpreter, record: Invocation, on: bool | None) -> Value | None:
     """``model.eval()``, ``model.train(mode)``: the module's mode from here on."""
     receiver = record.receiver
     if receiver is None or isinstance(receiver, Symbol | Function):
         return None
-    slot = Slot(UNKNOWN if on is None else Constant(on))
+    binding = Binding(UNKNOWN if on is None else Constant(on))
     found = []
     for known in _identities(run, record, options(receiver)):
         root = module_root(known)
         key = _key(root)
         if key is not None:
-            run.state.facts[key] = slot
+            run.state.facts[key] = binding
             run.modules[id(root)] = root
             found.append(known)
     return found[0] if len(found) == 1 and receiver is not UNKNOWN else None
 
 
-def _identities(run: Interpreter, record: Record, values: tuple[Value, ...]) -> tuple[Value, ...]:
+def _identities(
+    run: Interpreter, record: Invocation, values: tuple[Value, ...]
+) -> tuple[Value, ...]:
     """The modules that a value may be; one new module where it may be something unknown."""
     found = tuple(one for one in values if one is not ABSENT)
     if len(found) == len(values) and all(type(one) is not Unknown for one in found):
@@ -330,7 +332,7 @@ def _identities(run: Interpreter, record: Record, values: tuple[Value, ...]) -> 
     return (known,) if known is not UNKNOWN else found
 
 
-def _identified(run: Interpreter, record: Record, value: Value) -> Value:
+def _identified(run: Interpreter, record: Invocation, value: Value) -> Value:
     """A module of which nothing is known gets an identity, so that its mode can be followed."""
     if type(value) is not Unknown or not isinstance(record.node.func, ast.Attribute):
         return value
@@ -346,7 +348,7 @@ def _identified(run: Interpreter, record: Record, value: Value) -> Value:
                 _bind(run, inner.id, owner)
             if not isinstance(owner, Object):
                 return value
-            run.set_slot(owner, attribute, Slot(known))
+            run.set_binding(owner, attribute, Binding(known))
         case _:
             return value
     return known
@@ -358,9 +360,9 @@ def _bind(run: Interpreter, name: str, value: Value) -> None:
         return
     # A name that is bound nowhere: another cell or file defines it.
     run.bound[0].add(name)
-    run.state.facts[0, name] = Slot(value)
+    run.state.facts[0, name] = Binding(value)
 
 
-def flag_of(record: Record) -> bool | None:
+def flag_of(record: Invocation) -> bool | None:
     """The mode that ``train(mode)`` sets."""
     return _flag(record, "mode")

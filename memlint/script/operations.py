@@ -23,11 +23,11 @@ from memlint.script.tensors import (
     tensor_from,
     tensors_in,
 )
-from memlint.script.values import UNKNOWN, Choice, Constant, Symbol, Value, merge, options
+from memlint.script.values import UNKNOWN, Constant, OneOf, Symbol, Value, merge, options
 
 if TYPE_CHECKING:
     from memlint.script.interpreter import Interpreter
-    from memlint.script.invocations import Record
+    from memlint.script.invocations import Invocation
 
 Arguments = tuple[Value, ...]
 
@@ -88,12 +88,12 @@ _FUNCTION_PACKAGES = ("torch.", "torch.nn.functional.")
 _LAST_DIMENSIONS = (-1, 2)
 
 
-def method(run: Interpreter, record: Record, name: str) -> Value | None:
+def method(run: Interpreter, record: Invocation, name: str) -> Value | None:
     """``tensor.float()``: what a method of a tensor returns; None for all other receivers."""
     receiver = record.receiver
     if isinstance(receiver, Tensor):
         return _operation(record, name, receiver, record.arguments)
-    if not isinstance(receiver, Choice):
+    if not isinstance(receiver, OneOf):
         return None
     given = [one for one in receiver.options if isinstance(one, Tensor)]
     if not given:
@@ -102,7 +102,7 @@ def method(run: Interpreter, record: Record, name: str) -> Value | None:
     return merge(results if len(given) == len(receiver.options) else [*results, UNKNOWN])
 
 
-def called(run: Interpreter, record: Record, name: str) -> Value | None:
+def called(run: Interpreter, record: Invocation, name: str) -> Value | None:
     """What a library's function returns for tensors; None where it gets none.
 
     What an unknown function makes of a tensor is unknown, and may be computed from it.
@@ -120,7 +120,7 @@ def called(run: Interpreter, record: Record, name: str) -> Value | None:
         if short in _JOINS:
             return _joined(given, short, record)
         first = _input(record)
-        if isinstance(first, Choice):
+        if isinstance(first, OneOf):
             return merge([_choice(record, short, one) for one in first.options])
         if isinstance(first, Tensor):
             return _operation(record, short, first, record.arguments[1:])
@@ -129,7 +129,7 @@ def called(run: Interpreter, record: Record, name: str) -> Value | None:
     return derived(given, name, record.node)
 
 
-def loss_module(run: Interpreter, record: Record, kind: str) -> Value | None:
+def loss_module(run: Interpreter, record: Invocation, kind: str) -> Value | None:
     """``criterion(logits, labels)`` with a loss of ``torch.nn``."""
     name = LOSS_MODULES.get(kind.rpartition(".")[2])
     given = tensors_in(record)
@@ -159,17 +159,17 @@ def arithmetic(run: Interpreter, left: Value, right: Value, node: ast.expr | Non
     return made
 
 
-def _choice(record: Record, name: str, value: Value) -> Value:
+def _choice(record: Invocation, name: str, value: Value) -> Value:
     if isinstance(value, Tensor):
         return _operation(record, name, value, record.arguments[1:])
     return UNKNOWN
 
 
-def _input(record: Record, name: str = "input") -> Value:
+def _input(record: Invocation, name: str = "input") -> Value:
     if record.arguments:
         return record.arguments[0]
-    slot = record.keywords.get(name)
-    return slot.value if slot is not None else UNKNOWN
+    binding = record.keywords.get(name)
+    return binding.value if binding is not None else UNKNOWN
 
 
 def _only(value: Value) -> Tensor | None:
@@ -180,7 +180,7 @@ def _only(value: Value) -> Tensor | None:
 # -- the table -------------------------------------------------------------------------------------
 
 
-def _operation(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Value:
+def _operation(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Value:
     """What the operation ``name`` makes of ``tensor``. ``arguments``: those after the tensor."""
     operation = _OPERATIONS.get(name)
     if operation is None:
@@ -188,31 +188,31 @@ def _operation(record: Record, name: str, tensor: Tensor, arguments: Arguments) 
     return operation(record, name, tensor, arguments)
 
 
-def _number(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Value:
+def _number(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Value:
     return UNKNOWN
 
 
-def _nothing(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Value:
+def _nothing(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Value:
     return Constant(None)
 
 
-def _same_memory(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _same_memory(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
     return tensor_from(tensor, name, record.node)
 
 
-def _detach(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _detach(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
     return tensor_from(tensor, name, record.node, graph=False)
 
 
-def _copy(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _copy(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
     return tensor_from(tensor, name, record.node, copy=True)
 
 
-def _to_numpy(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _to_numpy(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
     return tensor_from(tensor, name, record.node, copy=True, graph=False)
 
 
-def _laid_out(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _laid_out(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
     """A copy where the memory is not laid out as wanted, which a shifted tensor's is not."""
     cut = tensor.positions not in (Positions.ALL, Positions.UNKNOWN) and tensor.copy is False
     return tensor_from(
@@ -220,7 +220,7 @@ def _laid_out(record: Record, name: str, tensor: Tensor, arguments: Arguments) -
     )
 
 
-def _cast_by_name(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _cast_by_name(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
     dtype = _CASTS[name]
     return tensor_from(tensor, name, record.node, dtype=dtype, copy=_copies(tensor, dtype))
 
@@ -230,8 +230,8 @@ def _copies(tensor: Tensor, dtype: str) -> bool | None:
     return None if tensor.dtype is None else tensor.dtype != dtype
 
 
-def _cast(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
-    values = [*arguments, *(slot.value for slot in record.keywords.values())]
+def _cast(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    values = [*arguments, *(binding.value for binding in record.keywords.values())]
     for value in values:
         if isinstance(value, Symbol) and value.name.startswith("torch."):
             dtype = "torch.float32" if value.name == "torch.float" else value.name
@@ -239,10 +239,10 @@ def _cast(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Te
     return tensor_from(tensor, name, record.node, dtype=None, copy=None)
 
 
-def _dimension(record: Record, arguments: tuple[Value, ...]) -> object:
+def _dimension(record: Invocation, arguments: tuple[Value, ...]) -> object:
     """The dimension that an operation works on: a number, None where not given, UNKNOWN."""
-    slot = record.keywords.get("dim") or record.keywords.get("axis")
-    value = slot.value if slot is not None else arguments[0] if arguments else None
+    binding = record.keywords.get("dim") or record.keywords.get("axis")
+    value = binding.value if binding is not None else arguments[0] if arguments else None
     if value is None:
         return None
     return value.value if isinstance(value, Constant) else UNKNOWN
@@ -260,7 +260,7 @@ def _is_flat(tensor: Tensor) -> bool:
     return folded or tensor.positions is Positions.LAST
 
 
-def _softmax(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _softmax(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
     dtype = record.keywords.get("dtype")
     given = dtype.value if dtype is not None else None
     cast = given.name if isinstance(given, Symbol) else tensor.dtype
@@ -269,7 +269,7 @@ def _softmax(record: Record, name: str, tensor: Tensor, arguments: Arguments) ->
     return tensor_from(tensor, name, record.node, role=role, copy=True, dtype=cast)
 
 
-def _picked(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _picked(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
     """``gather``: one entry a position, where the index has one column."""
     last = _is_last(_dimension(record, arguments), tensor)
     one = last and _has_one_column(_index(record))
@@ -277,7 +277,7 @@ def _picked(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> 
     return tensor_from(tensor, name, record.node, width=width, copy=True)
 
 
-def _index(record: Record) -> ast.expr | None:
+def _index(record: Invocation) -> ast.expr | None:
     """The index of a ``gather``, as it is written."""
     for keyword in record.node.keywords:
         if keyword.arg == "index":
@@ -299,7 +299,7 @@ def _has_one_column(index: ast.expr | None) -> bool:
     return False
 
 
-def _loss(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _loss(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
     reduction = record.keywords.get("reduction")
     unreduced = reduction is not None and not (
         isinstance(reduction.value, Constant) and reduction.value.value in ("mean", "sum")
@@ -315,7 +315,7 @@ def _loss(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Te
     )
 
 
-def _reduced(record: Record, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _reduced(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
     dimension = _dimension(record, arguments)
     graph = False if name in _NO_GRADIENT else tensor.graph
     role = tensor.role if tensor.role is Role.LOSS else Role.UNKNOWN
@@ -338,7 +338,7 @@ def _reduced(record: Record, name: str, tensor: Tensor, arguments: Arguments) ->
     )
 
 
-def _joined(given: list[Tensor], name: str, record: Record) -> Tensor:
+def _joined(given: list[Tensor], name: str, record: Invocation) -> Tensor:
     widest = max(given, key=lambda one: one.as_large_as_logits)
     made = tensor_from(widest, name, record.node, copy=True)
     made.sources = tuple(given)
@@ -348,7 +348,7 @@ def _joined(given: list[Tensor], name: str, record: Record) -> Tensor:
     return made
 
 
-_OPERATIONS: dict[str, Callable[[Record, str, Tensor, Arguments], Value]] = {
+_OPERATIONS: dict[str, Callable[[Invocation, str, Tensor, Arguments], Value]] = {
     **dict.fromkeys(_NUMBERS | MEASURES, _number),
     **dict.fromkeys(_SAME | _VIEWS | _IN_PLACE, _same_memory),
     **dict.fromkeys(("detach", "detach_"), _detach),

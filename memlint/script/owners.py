@@ -211,7 +211,7 @@ def _liger_option(trainer: Trainer) -> LossOwner | None:
         setting = config.setting(name)
         if setting.given is False or setting.value is False or setting.value is None:
             continue
-        if setting.given is None and config.fed_by_parser:
+        if setting.given is None and config.from_command_line:
             # The library's default holds where the command line does not say otherwise.
             continue
         known = setting.value is True and config.has_option(name)

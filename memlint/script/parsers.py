@@ -1,7 +1,7 @@
 """What argument parsers make of a script's options: argparse, HfArgumentParser and its like, fire.
 
-A parser remembers its arguments as slots. What it parses is an object with the same slots, in which
-the launch command, as far as it is known, has its say.
+A parser remembers its arguments as bindings. What it parses is an object with the same bindings,
+in which the launch command, as far as it is known, has its say.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from memlint.script.command_line import CommandLine, kind_of_annotation
 from memlint.script.command_options import given_by_look
 from memlint.script.functions import call_function
 from memlint.script.interpreter import Handler, Interpreter
-from memlint.script.invocations import Record
+from memlint.script.invocations import Invocation
 from memlint.script.values import (
     UNKNOWN,
+    Binding,
     Class,
     Constant,
     Function,
     How,
     Object,
-    Origin,
+    Provenance,
     Sequence,
-    Slot,
     Symbol,
     Value,
     library_base,
@@ -31,8 +31,8 @@ from memlint.script.values import (
 )
 
 
-def _add_argument(run: Interpreter, record: Record) -> Value | None:
-    """``parser.add_argument("--name", default=...)``: the parser remembers a slot."""
+def _add_argument(run: Interpreter, record: Invocation) -> Value | None:
+    """``parser.add_argument("--name", default=...)``: the parser remembers a binding."""
     parser = record.receiver_object
     if parser is None:
         return None
@@ -50,11 +50,11 @@ def _add_argument(run: Interpreter, record: Record) -> Value | None:
         long = [flag for flag in flags if flag.startswith("--")] or flags
         name = long[0].lstrip("-").replace("-", "_")
     value = _launched(run, record, flags) or _parsed(record, flags)
-    run.set_slot(parser.root, name, Slot(value, How.ARGPARSE, record.node))
+    run.set_binding(parser.root, name, Binding(value, How.ARGPARSE, record.node))
     return UNKNOWN
 
 
-def _launched(run: Interpreter, record: Record, flags: list[str]) -> Value | None:
+def _launched(run: Interpreter, record: Invocation, flags: list[str]) -> Value | None:
     """What the launch command gives for an argument; None where it does not."""
     given = run.command_line
     if given is None:
@@ -74,7 +74,7 @@ def _launched(run: Interpreter, record: Record, flags: list[str]) -> Value | Non
     known = kind.value.name if isinstance(kind.value, Symbol) else ""
     if known == "bool":
         # Every text but the empty one is true.
-        return Constant(True, None, Origin.COMMAND_LINE)
+        return Constant(True, None, Provenance.COMMAND_LINE)
     return given.value(name, known) if known in ("int", "float", "str") else UNKNOWN
 
 
@@ -84,11 +84,11 @@ def _switched(value: Value | None, action: Value) -> Value | None:
     if switch == "store_true":
         return value
     if switch == "store_false" and isinstance(value, Constant):
-        return Constant(value.value is not True, None, Origin.COMMAND_LINE)
+        return Constant(value.value is not True, None, Provenance.COMMAND_LINE)
     return UNKNOWN
 
 
-def _parsed(record: Record, flags: list[str]) -> Value:
+def _parsed(record: Invocation, flags: list[str]) -> Value:
     """What an argument is where the command line does not give it."""
     required = record.keywords.get("required")
     if not flags[0].startswith("-") or (
@@ -99,18 +99,18 @@ def _parsed(record: Record, flags: list[str]) -> Value:
     if default is not None:
         value = default.value
         if isinstance(value, Constant):
-            return Constant(_typed(record, value), value.node, Origin.ARGPARSE)
+            return Constant(_typed(record, value), value.node, Provenance.ARGPARSE)
         return value if isinstance(value, Sequence) else UNKNOWN
     action = record.keywords.get("action")
     kind = action.value.value if action and isinstance(action.value, Constant) else None
     if kind in ("store_true", "store_false"):
-        return Constant(kind == "store_false", record.node, Origin.ARGPARSE)
+        return Constant(kind == "store_false", record.node, Provenance.ARGPARSE)
     if record.open_keywords:
         return UNKNOWN
-    return Constant(None, record.node, Origin.ARGPARSE)
+    return Constant(None, record.node, Provenance.ARGPARSE)
 
 
-def _typed(record: Record, default: Constant) -> object:
+def _typed(record: Invocation, default: Constant) -> object:
     """argparse passes string defaults through ``type``."""
     kind = record.keywords.get("type")
     if isinstance(default.value, str) and kind is not None and isinstance(kind.value, Symbol):
@@ -123,72 +123,72 @@ def _typed(record: Record, default: Constant) -> object:
     return default.value
 
 
-def _argument_group(run: Interpreter, record: Record) -> Value | None:
+def _argument_group(run: Interpreter, record: Invocation) -> Value | None:
     parser = record.receiver_object
     if parser is None:
         return None
     return run.new_object(type=parser.type, made_by=record, base=parser, node=record.node)
 
 
-def _set_defaults(run: Interpreter, record: Record) -> Value | None:
+def _set_defaults(run: Interpreter, record: Invocation) -> Value | None:
     parser = record.receiver_object
     if parser is None or parser.type is None or "ArgumentParser" not in parser.type:
         return None
-    for name, slot in record.keywords.items():
-        value = slot.value
+    for name, binding in record.keywords.items():
+        value = binding.value
         if isinstance(value, Constant):
-            value = Constant(value.value, value.node, Origin.ARGPARSE)
-        run.set_slot(parser.root, name, Slot(value, How.ARGPARSE, record.node))
+            value = Constant(value.value, value.node, Provenance.ARGPARSE)
+        run.set_binding(parser.root, name, Binding(value, How.ARGPARSE, record.node))
     return Constant(None)
 
 
 _PARSER_OWN = frozenset({"description", "prog", "usage", "epilog", "formatter_class", "add_help"})
 
 
-def _parse_args(run: Interpreter, record: Record) -> Value | None:
+def _parse_args(run: Interpreter, record: Invocation) -> Value | None:
     parser = record.receiver_object
     if parser is None:
         return None
     parser = parser.root
     made = run.new_object(type="argparse.Namespace", made_by=record, node=record.node)
-    for name, slot in run.slots(parser).items():
-        if slot.how is How.ARGPARSE and name not in _PARSER_OWN:
-            run.set_slot(made, name, slot)
+    for name, binding in run.bindings(parser).items():
+        if binding.how is How.ARGPARSE and name not in _PARSER_OWN:
+            run.set_binding(made, name, binding)
     if record.node.func.attr == "parse_known_args":  # type: ignore[attr-defined]
         return Sequence((made, UNKNOWN), "tuple")
     return made
 
 
-def _dataclass_parser(run: Interpreter, record: Record) -> Value:
+def _dataclass_parser(run: Interpreter, record: Invocation) -> Value:
     """``HfArgumentParser((A, B))``: keeps the classes for ``parse_args_into_dataclasses``."""
     made = run.new_object(type="transformers.HfArgumentParser", made_by=record, node=record.node)
     given = run.argument(record, 0, "dataclass_types")
-    run.set_slot(made, "dataclass_types", given or Slot(UNKNOWN))
+    run.set_binding(made, "dataclass_types", given or Binding(UNKNOWN))
     return made
 
 
-def _parse_dataclasses(run: Interpreter, record: Record) -> Value | None:
+def _parse_dataclasses(run: Interpreter, record: Invocation) -> Value | None:
     parser = record.receiver_object
     if parser is None:
         return None
-    slot = run.get_slot(parser, "dataclass_types")
-    if slot is None:
+    binding = run.get_binding(parser, "dataclass_types")
+    if binding is None:
         return None
-    given = slot.value
+    given = binding.value
     classes = given.items if isinstance(given, Sequence) else (given,)
     if isinstance(given, Sequence) and given.open:
         return UNKNOWN
     declared = {name for cls in classes if isinstance(cls, Class) for name, _ in run.fields(cls)}
     wants_rest = record.keywords.get("return_remaining_strings")
     strict = wants_rest is None
-    made = tuple(_fed_by_parser(run, record, cls, declared, strict) for cls in classes)
+    made = tuple(_parsed_class(run, record, cls, declared, strict) for cls in classes)
     if wants_rest is not None:
         return Sequence((*made, UNKNOWN), "tuple")
     return Sequence(made, "tuple")
 
 
-def _fed_by_parser(
-    run: Interpreter, record: Record, cls: Value, declared: set[str], strict: bool
+def _parsed_class(
+    run: Interpreter, record: Invocation, cls: Value, declared: set[str], strict: bool
 ) -> Value:
     """An instance whose fields a command line or a file may set; their defaults are a default.
 
@@ -197,11 +197,17 @@ def _fed_by_parser(
     """
     if isinstance(cls, Class):
         made = run.new_object(
-            type=library_base(cls), made_by=record, cls=cls, node=record.node, fed_by_parser=True
+            type=library_base(cls),
+            made_by=record,
+            cls=cls,
+            node=record.node,
+            from_command_line=True,
         )
-        run.set_fields(cls, made, Origin.PARSED_FIELD)
+        run.set_fields(cls, made, Provenance.PARSED_FIELD)
     elif isinstance(cls, Symbol):
-        made = run.new_object(type=cls.name, made_by=record, node=record.node, fed_by_parser=True)
+        made = run.new_object(
+            type=cls.name, made_by=record, node=record.node, from_command_line=True
+        )
     else:
         return UNKNOWN
     made.open = True
@@ -225,7 +231,7 @@ def _launched_fields(
             value = given.value(option, kind)
             if value is not None:
                 # No place of the name: what the script declares itself, no release renames.
-                run.set_slot(made, option, Slot(value, How.FIELD))
+                run.set_binding(made, option, Binding(value, How.FIELD))
             continue
         if (
             declared is None
@@ -236,23 +242,23 @@ def _launched_fields(
             continue
         value = given.value(option, "")
         if value is not None:
-            run.set_slot(made, option, Slot(value, How.ITEM, given.node))
+            run.set_binding(made, option, Binding(value, How.ITEM, given.node))
 
 
-def _fire(run: Interpreter, record: Record) -> Value | None:
+def _fire(run: Interpreter, record: Invocation) -> Value | None:
     """``fire.Fire(train)``: the parameters' defaults are what runs when no flag is given."""
     function = record.arguments[0] if record.arguments else None
     if isinstance(function, Function) and function.node not in run.active:
-        call = Record(record.node, "fire", record.order)
+        call = Invocation(record.node, "fire", record.order)
         arguments = function.node.args
         defaults = defaults_of(arguments)
         for parameter in (*arguments.posonlyargs, *arguments.args):
             default = defaults.get(parameter.arg)
             known = run.values.get(default, UNKNOWN) if default is not None else UNKNOWN
             if isinstance(known, Constant):
-                known = Constant(known.value, known.node, Origin.CLICK)
+                known = Constant(known.value, known.node, Provenance.CLICK)
             given = given_by_look(run.command_line, parameter.arg, known)
-            call.keywords[parameter.arg] = Slot(given)
+            call.keywords[parameter.arg] = Binding(given)
         call_function(run, function, call)
     return UNKNOWN
 

@@ -171,8 +171,8 @@ def fillers_of_cache(script: Script, forward: Forward) -> tuple[Forward, ...]:
 
 
 def _cache_of(run: ForwardRun) -> Value | None:
-    slot = run.record.keywords.get(_CACHE)
-    return slot.value if slot is not None else None
+    binding = run.record.keywords.get(_CACHE)
+    return binding.value if binding is not None else None
 
 
 def _shares(other: Forward, cache: Object, run: ForwardRun) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from memlint.script.functions import call_function, can_follow
 from memlint.script.imported import project_value
-from memlint.script.invocations import Record
+from memlint.script.invocations import Invocation
 from memlint.script.values import (
     UNKNOWN,
     Constant,
@@ -39,7 +39,7 @@ class Rows(Object):
 
     __slots__ = ("applied", "first", "function", "last", "operation", "parts", "source")
 
-    def __init__(self, operation: str, record: Record, source: Value | None = None) -> None:
+    def __init__(self, operation: str, record: Invocation, source: Value | None = None) -> None:
         super().__init__(None, record, node=record.node)
         self.operation = operation
         self.source = source
@@ -73,18 +73,18 @@ KEEPS_ROWS = (
 def made(run: Interpreter, rows: Rows) -> Rows:
     """A data set that the run knows from here on."""
     run.objects.append(rows)
-    run.state.born.add(id(rows))
+    run.state.allocated.add(id(rows))
     return rows
 
 
-def _load(run: Interpreter, record: Record) -> Value:
+def _load(run: Interpreter, record: Invocation) -> Value:
     joined = record.arguments[0] if record.name in _JOINS and record.arguments else None
     if isinstance(joined, Sequence):
         known = [one for one in joined.items if isinstance(one, Rows)]
         joined = known[0] if known else None
     rows = made(run, Rows("load", record, joined))
-    for name, slot in record.keywords.items():
-        run.set_slot(rows, name, slot)
+    for name, binding in record.keywords.items():
+        run.set_binding(rows, name, binding)
     split = record.keywords.get("split")
     if split is not None and isinstance(split.value, Sequence) and not split.value.open:
         # ``train, test = load_dataset("a", split=["train", "test"])``
@@ -94,7 +94,7 @@ def _load(run: Interpreter, record: Record) -> Value:
     return rows
 
 
-def _apply(run: Interpreter, record: Record) -> Value | None:
+def _apply(run: Interpreter, record: Invocation) -> Value | None:
     """``data.map(function, fn_kwargs={...})``."""
     source = _source(record)
     if source is None or len(record.arguments) > 1:
@@ -110,17 +110,21 @@ def _apply(run: Interpreter, record: Record) -> Value | None:
     return rows
 
 
-def _run_mapped(run: Interpreter, record: Record, rows: Rows, function: Value) -> None:
-    call = Record(record.node, "map", record.order, loops=run.loop_nest, function=run.function)
+def _run_mapped(run: Interpreter, record: Invocation, rows: Rows, function: Value) -> None:
+    call = Invocation(record.node, "map", record.order, loops=run.loop_nest, function=run.function)
     call.arguments = (UNKNOWN,)
     for name in ("with_indices", "with_rank"):
-        slot = record.keywords.get(name)
-        if slot is not None and isinstance(slot.value, Constant) and slot.value.value is True:
+        binding = record.keywords.get(name)
+        if (
+            binding is not None
+            and isinstance(binding.value, Constant)
+            and binding.value.value is True
+        ):
             call.arguments = (*call.arguments, UNKNOWN)
     given = record.keywords.get("fn_kwargs")
     if given is not None:
         if isinstance(given.value, Object):
-            call.keywords = dict(run.slots(given.value))
+            call.keywords = dict(run.bindings(given.value))
             call.open_keywords = given.value.open
         else:
             call.open_keywords = True
@@ -139,14 +143,14 @@ def _run_mapped(run: Interpreter, record: Record, rows: Rows, function: Value) -
     rows.last = run._order
 
 
-def _keep(run: Interpreter, record: Record) -> Value | None:
+def _keep(run: Interpreter, record: Invocation) -> Value | None:
     source = record.receiver if isinstance(record.receiver, Rows) else None
     if source is None:
         return None
     return made(run, Rows(record.name.rpartition(".")[2], record, source))
 
 
-def _filter(run: Interpreter, record: Record) -> Value | None:
+def _filter(run: Interpreter, record: Invocation) -> Value | None:
     if not isinstance(record.receiver, Rows):
         return None
     rows = made(run, Rows("filter", record, record.receiver))
@@ -156,7 +160,7 @@ def _filter(run: Interpreter, record: Record) -> Value | None:
     return rows
 
 
-def _source(record: Record) -> Value | None:
+def _source(record: Invocation) -> Value | None:
     """What a method is called on, where that may be a data set."""
     receiver = record.receiver
     if receiver is None or isinstance(receiver, Symbol):
@@ -177,7 +181,7 @@ def split_of(run: Interpreter, rows: Rows, key: str) -> Rows:
     return known
 
 
-def _split(run: Interpreter, record: Record) -> Value | None:
+def _split(run: Interpreter, record: Invocation) -> Value | None:
     """``random_split(data, lengths)``."""
     source = record.arguments[0] if record.arguments else None
     lengths = record.arguments[1] if len(record.arguments) > 1 else None

@@ -9,13 +9,13 @@ from memlint.script.project import is_elsewhere
 from memlint.script.values import (
     ABSENT,
     Absent,
-    Choice,
+    Binding,
     Constant,
     How,
     Object,
-    Origin,
+    OneOf,
+    Provenance,
     Sequence,
-    Slot,
     Symbol,
     Value,
     options,
@@ -56,7 +56,7 @@ class Setting(NamedTuple):
     name: str
     given: bool | None
     value: object
-    origin: Origin = Origin.LITERAL
+    origin: Provenance = Provenance.LITERAL
     how: How = How.OTHER
     owner: ast.AST | None = None
     node: ast.expr | None = None
@@ -82,44 +82,44 @@ class Setting(NamedTuple):
     @property
     def from_launch(self) -> bool:
         """Whether a launch command gives it, whose settings are all known."""
-        return self.origin is Origin.COMMAND_LINE
+        return self.origin is Provenance.COMMAND_LINE
 
     @property
-    def by_default(self) -> bool:
+    def is_overridable_default(self) -> bool:
         """Whether it is the default of a command line, a parameter or a dataclass field."""
-        return self.origin not in (Origin.LITERAL, Origin.LIBRARY, Origin.COMMAND_LINE)
+        return self.origin not in (Provenance.LITERAL, Provenance.LIBRARY, Provenance.COMMAND_LINE)
 
 
-def setting_of(name: str, slot: Slot | None, *, open_ended: bool) -> Setting:
-    """The setting that a slot amounts to. ``open_ended``: it may also come from elsewhere."""
-    if slot is None or slot.value is ABSENT:
-        if open_ended:
+def setting_of(name: str, binding: Binding | None, *, has_unknown_keywords: bool) -> Setting:
+    """The setting that a binding gives; ``has_unknown_keywords``: or another place."""
+    if binding is None or binding.value is ABSENT:
+        if has_unknown_keywords:
             return Setting(name, None, UNSURE)
         return Setting(name, False, MISSING)
-    found = options(slot.value)
+    found = options(binding.value)
     if any(isinstance(one, Absent) for one in found):
         # Some path gives it: ``kwargs["packing"] = True`` under a condition.
-        return Setting(name, None, UNSURE, how=slot.how, owner=slot.owner, raw=slot.value)
-    value = python_value(slot.value)
-    origin = Origin.LITERAL
+        return Setting(name, None, UNSURE, how=binding.how, owner=binding.owner, raw=binding.value)
+    value = python_value(binding.value)
+    origin = Provenance.LITERAL
     node: ast.expr | None = None
-    if isinstance(slot.value, Constant | Symbol):
-        origin, node = slot.value.origin, slot.value.node
-    elif isinstance(slot.value, Sequence):
-        node = slot.value.node
-    elif isinstance(slot.value, Object):
-        node = slot.value.node if isinstance(slot.value.node, ast.expr) else None
-    owner = slot.owner
+    if isinstance(binding.value, Constant | Symbol):
+        origin, node = binding.value.origin, binding.value.node
+    elif isinstance(binding.value, Sequence):
+        node = binding.value.node
+    elif isinstance(binding.value, Object):
+        node = binding.value.node if isinstance(binding.value.node, ast.expr) else None
+    owner = binding.owner
     if is_elsewhere(node):
         node = None
     if is_elsewhere(owner):
         owner = None
-    return Setting(name, True, value, origin, slot.how, owner, node, slot.value)
+    return Setting(name, True, value, origin, binding.how, owner, node, binding.value)
 
 
 def unified(value: Value) -> Value:
     """Objects that one expression made in different runs are one object to the reader."""
-    if isinstance(value, Choice):
+    if isinstance(value, OneOf):
         nodes = {id(one.node) if isinstance(one, Object) else None for one in value.options}
         if len(nodes) == 1 and None not in nodes:
             return value.options[0]
@@ -138,7 +138,7 @@ def python_value(value: Value) -> object:
             if any(item is UNSURE for item in inner):
                 return UNSURE
             return tuple(inner) if kind == "tuple" else inner
-        case Choice():
+        case OneOf():
             one = unified(value)
             return UNSURE if one is value else one
         case _:

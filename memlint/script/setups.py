@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from memlint.api.successors import Replace
 from memlint.script.call_index import in_order
 from memlint.script.calls import Call, Config, Trainer
-from memlint.script.invocations import Record
+from memlint.script.invocations import Invocation
 from memlint.script.owners import overrides
 from memlint.script.project import is_elsewhere
 from memlint.script.trainers import TrainerUse, uses_by_trainer
@@ -164,7 +164,7 @@ def calls_on_trainer(script: Script, trainer: Trainer, *methods: str) -> tuple[C
     )
 
 
-def records_of_trainers(script: Script) -> list[Record]:
+def records_of_trainers(script: Script) -> list[Invocation]:
     return [record for trainer in script.trainers for record in trainer.records]
 
 

@@ -17,16 +17,16 @@ from memlint.script.tree import walk
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
+    Binding,
     Class,
     Constant,
     Function,
     Object,
     Sequence,
-    Slot,
     Symbol,
     Value,
     merge,
-    merge_slots,
+    merge_bindings,
     options,
     truth,
 )
@@ -72,11 +72,11 @@ def _delete(run: Interpreter, node: ast.Delete) -> None:
                 key = run.eval(key_node)
                 for thing in options(run.eval(inner)):
                     if isinstance(thing, Object) and isinstance(key, Constant):
-                        run.set_slot(thing, str(key.value), Slot(ABSENT))
+                        run.set_binding(thing, str(key.value), Binding(ABSENT))
             case ast.Attribute(value=inner, attr=attribute):
                 for thing in options(run.eval(inner)):
                     if isinstance(thing, Object):
-                        run.set_slot(thing, attribute, Slot(ABSENT))
+                        run.set_binding(thing, attribute, Binding(ABSENT))
 
 
 def _import(run: Interpreter, node: ast.Import) -> None:
@@ -133,9 +133,9 @@ def _loop(run: Interpreter, node: ast.For | ast.AsyncFor | ast.While) -> None:
     else:
         iterated = run.eval(node.iter)
     for name in _stored_names(run, node):
-        slot = run.lookup(name)
-        if slot is not None:
-            run.bind(name, merge([slot.value, UNKNOWN]))
+        binding = run.lookup(name)
+        if binding is not None:
+            run.bind(name, merge([binding.value, UNKNOWN]))
     base = run.state
     run.state = State(base)
     run.loops += 1
@@ -151,10 +151,10 @@ def _loop(run: Interpreter, node: ast.For | ast.AsyncFor | ast.While) -> None:
     run.loops -= 1
     run.branches -= 1
     run.loop_nest = nest
-    if run.has_outputs and not run.state.dead:
+    if run.has_outputs and not run.state.unreachable:
         _remember_end(run, node)
     body = run.state
-    body.dead = False
+    body.unreachable = False
     run.state = base
     base.join([body] if endless else [body, State(base)])
     run.block(node.orelse)
@@ -164,11 +164,11 @@ def _remember_end(run: Interpreter, loop: ast.For | ast.AsyncFor | ast.While) ->
     """Keep the names that a step leaves bound to outputs or tensors."""
     held = {}
     for name in _stored_names(run, loop):
-        slot = run.lookup(name)
-        if slot is not None and any(
-            isinstance(one, Output | Tensor) for one in options(slot.value)
+        binding = run.lookup(name)
+        if binding is not None and any(
+            isinstance(one, Output | Tensor) for one in options(binding.value)
         ):
-            held[name] = slot
+            held[name] = binding
     run.loop_ends.setdefault(loop, []).append(held)
 
 
@@ -203,9 +203,9 @@ def _try(run: Interpreter, node: Any) -> None:
     for handler in node.handlers:
         # The body may have failed anywhere: what it bound may or may not be there.
         run.state = State(base)
-        for key, slot in body.facts.items():
-            new = key[0] in body.born
-            run.state.facts[key] = slot if new else merge_slots((slot, base.get(key)))
+        for key, binding in body.facts.items():
+            new = key[0] in body.allocated
+            run.state.facts[key] = binding if new else merge_bindings((binding, base.get(key)))
         if handler.type is not None:
             run.eval(handler.type)
         if handler.name:
@@ -215,9 +215,9 @@ def _try(run: Interpreter, node: Any) -> None:
     run.branches -= 1
     run.state = base
     base.join(branches)
-    dead, base.dead = base.dead, False
+    unreachable, base.unreachable = base.unreachable, False
     run.block(node.finalbody)
-    base.dead = base.dead or dead
+    base.unreachable = base.unreachable or unreachable
 
 
 def _match(run: Interpreter, node: ast.Match) -> None:
@@ -282,13 +282,13 @@ def _define_class(run: Interpreter, node: ast.ClassDef) -> None:
 
 def _return(run: Interpreter, node: ast.Return) -> None:
     run.returns.append(run.eval(node.value) if node.value else Constant(None))
-    run.state.dead = True
+    run.state.unreachable = True
 
 
 def _stop(run: Interpreter, node: ast.stmt) -> None:
     if isinstance(node, ast.Raise) and node.exc is not None:
         run.eval(node.exc)
-    run.state.dead = True
+    run.state.unreachable = True
 
 
 def _global(run: Interpreter, node: ast.Global) -> None:

@@ -11,11 +11,11 @@ from memlint.script.answers import any_of
 from memlint.script.calls import Call
 from memlint.script.events import EventKind, loops_of
 from memlint.script.forwards import Certainty, ForwardRun
-from memlint.script.invocations import Record
+from memlint.script.invocations import Invocation
 from memlint.script.names import Loop
 from memlint.script.project import is_elsewhere
 from memlint.script.tensors import Output, Tensor
-from memlint.script.values import Slot, options
+from memlint.script.values import Binding, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Step:
     epochs: the loops around it, outermost first, those of callers included.
     """
 
-    def __init__(self, script: Script, node: Loop, records: list[Record]) -> None:
+    def __init__(self, script: Script, node: Loop, records: list[Invocation]) -> None:
         self.script = script
         self.node = node
         self._records = records
@@ -100,7 +100,7 @@ class Step:
 
 def steps_of(script: Script) -> tuple[Step, ...]:
     """Training steps of hand-written loops, those whose backward is in a function too."""
-    by_loop: dict[Loop, list[Record]] = defaultdict(list)
+    by_loop: dict[Loop, list[Invocation]] = defaultdict(list)
     for event in script.events:
         if event.kind is EventKind.BACKWARD:
             loops = loops_of(event.record)
@@ -141,17 +141,17 @@ def held_after(script: Script, loop: Loop) -> tuple[Held, ...]:
     )
 
 
-def _held(script: Script, loop: Loop, name: str, ends: list[Slot | None]) -> Held | None:
+def _held(script: Script, loop: Loop, name: str, ends: list[Binding | None]) -> Held | None:
     """What a name may hold at the end of a turn; None where it holds no output and no tensor.
 
     ends: what each run of a turn leaves under it.
     """
-    known = [slot for slot in ends if slot is not None]
-    every = [one for slot in known for one in options(slot.value)]
+    known = [binding for binding in ends if binding is not None]
+    every = [one for binding in known for one in options(binding.value)]
     values = tuple(one for one in every if isinstance(one, Output | Tensor))
     if not values:
         return None
-    owners = {slot.owner for slot in known}
+    owners = {binding.owner for binding in known}
     owner = owners.pop() if len(owners) == 1 else None
     statement = owner if isinstance(owner, ast.stmt) else None
     return Held(

@@ -27,7 +27,7 @@ from memlint.script.values import (
 if TYPE_CHECKING:
     from memlint.script.forwards import ForwardRun
     from memlint.script.interpreter import Interpreter
-    from memlint.script.invocations import Record
+    from memlint.script.invocations import Invocation
 
 
 class Role(StrEnum):
@@ -155,7 +155,7 @@ class Output(Object):
 
     __slots__ = ("forward", "made")
 
-    def __init__(self, forward: ForwardRun, record: Record) -> None:
+    def __init__(self, forward: ForwardRun, record: Invocation) -> None:
         super().__init__(None, record, node=record.node)
         self.forward = forward
         self.made: dict[str, Tensor] = {}
@@ -212,10 +212,10 @@ def note(run: Interpreter, tensor: Tensor, operation: str, node: ast.expr) -> No
     run.tensor_uses.append(Use((tensor, operation, node)))
 
 
-def tensors_in(record: Record) -> list[Tensor]:
+def tensors_in(record: Invocation) -> list[Tensor]:
     """The tensors among the arguments of a call, those in a list or tuple included."""
     found: list[Tensor] = []
-    values = [*record.arguments, *(slot.value for slot in record.keywords.values())]
+    values = [*record.arguments, *(binding.value for binding in record.keywords.values())]
     for value in values:
         for one in options(value):
             if isinstance(one, Tensor):

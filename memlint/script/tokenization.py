@@ -151,7 +151,11 @@ class Tokenization:
     def makes_lists(self) -> bool:
         """Whether the function makes lists, which may differ in length, and no tensors."""
         call, function = self.call, self.function
-        if function is None or call.open_ended or call.setting("return_tensors").given is not False:
+        if (
+            function is None
+            or call.has_unknown_keywords
+            or call.setting("return_tensors").given is not False
+        ):
             return False
         for node in walk([function]):
             match node:
@@ -204,7 +208,11 @@ class Tokenization:
         if not isinstance(receiver, Object) or receiver.made_by is None:
             return False
         load = self.script.call_at(receiver.made_by.node)
-        if load is None or load.open_ended or load.setting("model_max_length").given is not False:
+        if (
+            load is None
+            or load.has_unknown_keywords
+            or load.setting("model_max_length").given is not False
+        ):
             return False
         name = self.script.model_facts(receiver).name
         return isinstance(name, str) and _LONG_CONTEXT.search(name) is not None
@@ -410,5 +418,5 @@ def may_truncate(script: Script) -> bool:
     """Whether a tokenizer's call here may truncate, or none is in sight."""
     calls = [one.call for one in script.tokenizations if one.call.method != "pad"]
     return not calls or any(
-        call.open_ended or call.setting("truncation").given is not False for call in calls
+        call.has_unknown_keywords or call.setting("truncation").given is not False for call in calls
     )

@@ -150,7 +150,7 @@ def is_sharded(script: Script) -> bool:
         return True
     settings = [one.setting(name) for one in script.configs for name in _SHARDING_OPTIONS]
     return any(
-        one.given is True and (one.by_default or not one.is_value(None, "", False))
+        one.given is True and (one.is_overridable_default or not one.is_value(None, "", False))
         for one in settings
     )
 

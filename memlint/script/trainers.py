@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from memlint.script.invocations import Record
+from memlint.script.invocations import Invocation
 from memlint.script.values import Object, Sequence, Value, options
 from memlint.source.record import NamedTuple
 
@@ -50,17 +50,17 @@ _HARMLESS = frozenset({"print", "type", "repr", "str", "id", "isinstance", "hasa
 class TrainerUse(NamedTuple):
     """A call on a trainer (``on``), or one that is handed it."""
 
-    record: Record
+    record: Invocation
     on: bool
 
 
 def uses_by_trainer(
-    trainers: Iterable[Trainer], records: Iterable[Record]
+    trainers: Iterable[Trainer], records: Iterable[Invocation]
 ) -> dict[ast.AST, list[TrainerUse]]:
     """The uses of each trainer, by the call that makes it, in one pass over all calls."""
     found: dict[ast.AST, list[TrainerUse]] = {trainer.node: [] for trainer in trainers}
     for record in records:
-        given = (*record.arguments, *(slot.value for slot in record.keywords.values()))
+        given = (*record.arguments, *(binding.value for binding in record.keywords.values()))
         on = set(_made_by(record.receiver)) if record.receiver is not None else set()
         for node in (on & found.keys()) - {record.node}:
             found[node].append(TrainerUse(record, True))

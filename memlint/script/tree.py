@@ -229,7 +229,7 @@ class Tree:
         return self._loads.get(name) == 1 and len(self._bindings.get(name, ())) == 1
 
     def is_bound_before(self, value: ast.expr, at: ast.AST) -> bool:
-        """Whether all names in ``value`` are surely bound where ``at`` stands: ``value`` means
+        """Whether all names in ``value`` are definitely bound where ``at`` stands: ``value`` means
         there what it means where it is written."""
         place = self.span(at).start
         function = self.function(at)

@@ -2,7 +2,7 @@
 
 The domain of the abstract interpreter: constants that remember where they are written, qualified
 names, objects made by calls, functions and classes of the script itself, and honest ignorance.
-A value that may be several things is a ``Choice``; what cannot be followed is ``Unknown``.
+A value that may be several things is a ``OneOf``; what cannot be followed is ``Unknown``.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memlint.script.invocations import Record
+    from memlint.script.invocations import Invocation
 
 
-class Origin(StrEnum):
+class Provenance(StrEnum):
     """By which route a value reaches its use."""
 
     LITERAL = "literal"
@@ -50,7 +50,7 @@ class Constant(Value):
     __slots__ = ("node", "origin", "value")
 
     def __init__(
-        self, value: object, node: ast.expr | None = None, origin: Origin = Origin.LITERAL
+        self, value: object, node: ast.expr | None = None, origin: Provenance = Provenance.LITERAL
     ) -> None:
         self.value = value
         self.node = node
@@ -70,7 +70,7 @@ class Symbol(Value):
     __slots__ = ("name", "node", "origin")
 
     def __init__(
-        self, name: str, node: ast.expr | None = None, origin: Origin = Origin.LITERAL
+        self, name: str, node: ast.expr | None = None, origin: Provenance = Provenance.LITERAL
     ) -> None:
         self.name = name
         self.node = node
@@ -113,36 +113,36 @@ class Sequence(Value):
 
 
 class Object(Value):
-    """Something with identity: made by a call, or a dict. Its slots live in the state.
+    """Something with identity: made by a call, or a dict. Its bindings live in the state.
 
     type: qualified name of its class as far as it is known (``dict`` for dictionaries).
     made_by: the call that made it.
     base: the object that it wraps (``get_peft_model(model)`` wraps ``model``) or copies.
     cls: the script's own class that it is an instance of.
-    names: every slot that it was ever given, by name.
-    open: slots that are not named here may exist too (a ``**`` of something unknown).
-    fed_by_parser: a command line or a file fills it in.
+    names: every binding that it was ever given, by name.
+    open: bindings that are not named here may exist too (a ``**`` of something unknown).
+    from_command_line: a command line or a file fills it in.
     """
 
-    __slots__ = ("base", "cls", "fed_by_parser", "made_by", "names", "node", "open", "type")
+    __slots__ = ("base", "cls", "from_command_line", "made_by", "names", "node", "open", "type")
 
     def __init__(
         self,
         type: str | None = None,  # noqa: A002
-        made_by: Record | None = None,
+        made_by: Invocation | None = None,
         base: Object | None = None,
         cls: Class | None = None,
         node: ast.AST | None = None,
-        fed_by_parser: bool = False,
+        from_command_line: bool = False,
     ) -> None:
         self.type = type
         self.made_by = made_by
         self.base = base
         self.cls = cls
         self.node = node
-        self.names: dict[str, list[Slot]] = {}
+        self.names: dict[str, list[Binding]] = {}
         self.open = False
-        self.fed_by_parser = fed_by_parser
+        self.from_command_line = from_command_line
 
     def __repr__(self) -> str:
         return f"<{self.type or 'object'}>"
@@ -167,7 +167,7 @@ class Function(Value):
         scope: int,
         bound: Value | None = None,
         owner: Class | None = None,
-        options: tuple[Record, ...] = (),
+        options: tuple[Invocation, ...] = (),
     ) -> None:
         self.node = node
         self.scope = scope
@@ -195,12 +195,12 @@ class Partial(Value):
 
     __slots__ = ("callee", "made_by")
 
-    def __init__(self, callee: Value, made_by: Record) -> None:
+    def __init__(self, callee: Value, made_by: Invocation) -> None:
         self.callee = callee
         self.made_by = made_by
 
 
-class Choice(Value):
+class OneOf(Value):
     """One of several values, depending on the path."""
 
     __slots__ = ("options",)
@@ -209,7 +209,7 @@ class Choice(Value):
         self.options = options
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Choice and self.options == other.options
+        return type(other) is OneOf and self.options == other.options
 
     def __hash__(self) -> int:
         return hash(self.options)
@@ -250,7 +250,7 @@ class How(StrEnum):
     OTHER = "other"
 
 
-class Slot:
+class Binding:
     """A value under a name, and what holds it. Never changed.
 
     owner: the call, dict display, assignment statement or field where the name stands; None where
@@ -268,14 +268,14 @@ class Slot:
         return f"Slot({self.value!r}, {self.how.value})"
 
 
-_NOTHING = Slot(ABSENT)
+_NOTHING = Binding(ABSENT)
 # A value that may be more things than this is not followed.
 _MOST_OPTIONS = 6
 
 
 def options(value: Value) -> tuple[Value, ...]:
     """The values that ``value`` may be."""
-    return value.options if isinstance(value, Choice) else (value,)
+    return value.options if isinstance(value, OneOf) else (value,)
 
 
 def first_object(values: Iterable[Value]) -> Object | None:
@@ -321,8 +321,8 @@ def merge(values: Iterable[Value]) -> Value:
         one, other = values
         if one is other:
             return one
-        if not isinstance(one, Choice) and not isinstance(other, Choice):
-            return _merge_same(one, other) if same(one, other) else Choice(values)
+        if not isinstance(one, OneOf) and not isinstance(other, OneOf):
+            return _merge_same(one, other) if same(one, other) else OneOf(values)
     found: list[Value] = []
     for value in values:
         for option in options(value):
@@ -338,7 +338,7 @@ def merge(values: Iterable[Value]) -> Value:
         return found[0]
     if not found or len(found) > _MOST_OPTIONS:
         return UNKNOWN
-    return Choice(tuple(found))
+    return OneOf(tuple(found))
 
 
 def _merge_same(left: Value, right: Value) -> Value:
@@ -350,25 +350,25 @@ def _merge_same(left: Value, right: Value) -> Value:
     return left
 
 
-def merge_slots(slots: Iterable[Slot | None]) -> Slot:
-    """``merge`` for slots; None stands for a path on which the name is not set."""
-    found = [slot or _NOTHING for slot in slots]
+def merge_bindings(bindings: Iterable[Binding | None]) -> Binding:
+    """``merge`` for bindings; None stands for a path on which the name is not set."""
+    found = [binding or _NOTHING for binding in bindings]
     first = found[0]
-    for slot in found:
-        if slot is not first:
+    for binding in found:
+        if binding is not first:
             break
     else:
         return first
-    value = merge([slot.value for slot in found])
-    held: Slot | None = None
-    for slot in found:
-        if slot.value is ABSENT:
+    value = merge([binding.value for binding in found])
+    held: Binding | None = None
+    for binding in found:
+        if binding.value is ABSENT:
             continue
         if held is None:
-            held = slot
-        elif slot.owner is not held.owner:
-            return Slot(value)
-    return Slot(value, held.how, held.owner) if held is not None else Slot(value)
+            held = binding
+        elif binding.owner is not held.owner:
+            return Binding(value)
+    return Binding(value, held.how, held.owner) if held is not None else Binding(value)
 
 
 def truth(value: Value) -> bool | None:
@@ -377,7 +377,9 @@ def truth(value: Value) -> bool | None:
     Defaults of command lines decide nothing: the user can change them from outside.
     """
     match value:
-        case Constant(value=constant, origin=Origin.LITERAL | Origin.PARAMETER | Origin.FIELD):
+        case Constant(
+            value=constant, origin=Provenance.LITERAL | Provenance.PARAMETER | Provenance.FIELD
+        ):
             return bool(constant)
         case Function() | Class():
             return True

@@ -98,7 +98,7 @@ def loaded_dtype(script: Script, model: ModelFacts) -> str | None:
     setting = given_dtype(load)
     if setting is not None and not setting.is_none:
         return _certain(dtype_name(setting))
-    if load.open_ended:
+    if load.has_unknown_keywords:
         return None
     stored = isinstance(model.name, str) and model.name.startswith(_FLOAT32_CHECKPOINTS)
     return FLOAT32 if stored or script.api.behaviour("load-dtype") == "float32" else None
@@ -130,7 +130,7 @@ def holds_float32(script: Script, model: ModelFacts) -> bool:
     if setting is not None and not setting.is_none:
         name = dtype_name(setting)
         return name == FLOAT32 or (name == "auto" and stored)
-    if load.open_ended:
+    if load.has_unknown_keywords:
         return False
     return stored or script.api.behaviour("load-dtype") == "float32"
 

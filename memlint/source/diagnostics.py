@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 
-class FileError(Plain):
+class FileError(Record):
     """A file, or a cell of one, that could not be read or parsed: shown, exit status 2."""
 
     path: str

@@ -4,7 +4,7 @@ A dataclass writes its methods as text and compiles them when its class is made:
 each, and a command that runs at every commit makes some fifty of them before it reads a line. A
 named tuple of ``typing`` costs a fifth of that: it checks the types and compiles a constructor.
 
-``Plain`` has one set of methods for all its subclasses and a named tuple's ``_fields`` and
+``Record`` has one set of methods for all its subclasses and a named tuple's ``_fields`` and
 ``_replace``; ``NamedTuple`` is that of ``typing`` at a tenth of its price: instances equal any
 other tuple of the same values. Both make instances as fast as if their constructors were written
 out: one is compiled for each number of fields, and each class has a copy with its own names.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass_transform(frozen_default=True)
-class Plain:
+class Record:
     """Base of records: fields are the annotated names, defaults their values in the class body."""
 
     _fields: ClassVar[tuple[str, ...]] = ()

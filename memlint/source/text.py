@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memlint.source.record import NamedTuple, Plain
+from memlint.source.record import NamedTuple, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ class Location(NamedTuple):
     cell: int | None = None
 
 
-class Cell(Plain):
+class Cell(Record):
     """One code cell of a notebook. ``span`` covers its text in ``Source.data``.
 
     ``number`` counts all cells of the notebook from 1, as the notebook's readers count them.

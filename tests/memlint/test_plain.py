@@ -6,10 +6,10 @@ import pickle
 
 import pytest
 
-from memlint.source.record import NamedTuple, Plain
+from memlint.source.record import NamedTuple, Record
 
 
-class Point(Plain):
+class Point(Record):
     x: int
     y: int = 0
 
@@ -18,7 +18,7 @@ class Named(Point):
     name: str = ""
 
 
-class Other(Plain):
+class Other(Record):
     x: int
     y: int = 0
 

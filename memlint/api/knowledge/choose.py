@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from memlint.api.knowledge import data_sets, loading, training_arguments, trl_configs, trl_names
-from memlint.api.knowledge.lines import Line
+from memlint.api.knowledge.migrations import Migration
 from memlint.api.signatures import Signature, Unset
 from memlint.api.successors import (
     Advice,
@@ -24,23 +24,23 @@ from memlint.api.versions import parse_version
 if TYPE_CHECKING:
     from memlint.api.lookup import Api
 
-LINES: tuple[Line, ...] = (
-    *trl_configs.LINES,
-    *trl_names.LINES,
-    *training_arguments.LINES,
-    *loading.LINES,
-    *data_sets.LINES,
+MIGRATIONS: tuple[Migration, ...] = (
+    *trl_configs.MIGRATIONS,
+    *trl_names.MIGRATIONS,
+    *training_arguments.MIGRATIONS,
+    *loading.MIGRATIONS,
+    *data_sets.MIGRATIONS,
 )
 
 
-def _by_parameter(lines: Iterable[Line]) -> dict[str | None, list[Line]]:
-    found: dict[str | None, list[Line]] = {}
+def _by_parameter(lines: Iterable[Migration]) -> dict[str | None, list[Migration]]:
+    found: dict[str | None, list[Migration]] = {}
     for line in lines:
         found.setdefault(line.parameter, []).append(line)
     return found
 
 
-_BY_PARAMETER = _by_parameter(LINES)
+_BY_PARAMETER = _by_parameter(MIGRATIONS)
 
 
 def successor(api: Api, qualname: str, parameter: str | None, value: object) -> Successor | None:
@@ -76,7 +76,7 @@ def _ways(api: Api, name: str, parameter: str | None, value: object) -> list[Suc
     ]
 
 
-def _matching(api: Api, name: str, parameter: str | None, value: object) -> Iterator[Line]:
+def _matching(api: Api, name: str, parameter: str | None, value: object) -> Iterator[Migration]:
     for line in _BY_PARAMETER.get(parameter, ()):
         if (
             api.is_about(name, line.owner)
@@ -91,7 +91,7 @@ def _among(value: object, values: tuple[object, ...]) -> bool:
     return any(value == known and type(value) is type(known) for known in values)
 
 
-def _within(api: Api, line: Line) -> bool:
+def _within(api: Api, line: Migration) -> bool:
     if not line.since and not line.until:
         return True
     minor = api.version(line.owner.partition(".")[0]).minor

@@ -6,7 +6,7 @@ What a function takes out of its keywords and throws away is in the tables alrea
 
 from __future__ import annotations
 
-from memlint.api.knowledge.lines import Ignored
+from memlint.api.knowledge.migrations import Ignored
 
 _TOKENIZER = "transformers.AutoTokenizer.from_pretrained"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memlint.api.knowledge.lines import Line
+from memlint.api.knowledge.migrations import Migration
 from memlint.api.successors import Advice, Build, Remove, Rename, Replace
 
 _MODEL = "transformers.PreTrainedModel.from_pretrained"
@@ -15,13 +15,13 @@ _QUANTIZED = tuple(
     for name in ("load_in_4bit", "load_in_8bit")
     for owner in (_MODEL, _AUTO)
     for line in (
-        Line(
+        Migration(
             owner,
             name,
             (Remove(note="not quantizing is the default", origin=_SOURCE),),
             values=(False, None),
         ),
-        Line(
+        Migration(
             owner,
             name,
             (
@@ -48,16 +48,16 @@ _LOADED = tuple(
     line
     for owner in (_MODEL, _AUTO)
     for line in (
-        Line(owner, "torch_dtype", (Rename("dtype", origin=f"{_SOURCE}, since 4.56"),)),
-        Line(owner, "dtype", (Rename("torch_dtype", origin=f"{_SOURCE}, until 4.55"),)),
-        Line(
+        Migration(owner, "torch_dtype", (Rename("dtype", origin=f"{_SOURCE}, since 4.56"),)),
+        Migration(owner, "dtype", (Rename("torch_dtype", origin=f"{_SOURCE}, until 4.55"),)),
+        Migration(
             owner,
             "use_flash_attention_2",
             (Build("attn_implementation", '"flash_attention_2"', origin=_SOURCE),),
             values=(True,),
         ),
-        Line(owner, "use_flash_attention_2", (Remove(origin=_SOURCE),), values=(False,)),
-        Line(
+        Migration(owner, "use_flash_attention_2", (Remove(origin=_SOURCE),), values=(False,)),
+        Migration(
             owner,
             "use_flash_attention_2",
             (
@@ -68,10 +68,14 @@ _LOADED = tuple(
                 ),
             ),
         ),
-        Line(owner, "low_cpu_mem_usage", (Remove(note="always so since 5.0", origin=_SOURCE),)),
-        Line(owner, "_fast_init", (Remove(note="always so since 5.0", origin=_SOURCE),)),
-        Line(owner, "offload_state_dict", (Remove(note="always so since 5.0", origin=_SOURCE),)),
-        Line(
+        Migration(
+            owner, "low_cpu_mem_usage", (Remove(note="always so since 5.0", origin=_SOURCE),)
+        ),
+        Migration(owner, "_fast_init", (Remove(note="always so since 5.0", origin=_SOURCE),)),
+        Migration(
+            owner, "offload_state_dict", (Remove(note="always so since 5.0", origin=_SOURCE),)
+        ),
+        Migration(
             owner,
             "resume_download",
             (Remove(note="downloads are always resumed", origin="transformers/utils/hub.py"),),
@@ -90,15 +94,15 @@ _HUB = tuple(
         "transformers.AutoProcessor.from_pretrained",
     )
     for line in (
-        Line(owner, "use_auth_token", (Rename("token", origin="transformers/utils/hub.py"),)),
+        Migration(owner, "use_auth_token", (Rename("token", origin="transformers/utils/hub.py"),)),
     )
 )
 
 _CALL = f"{_TOKENIZER}.__call__"
 
-LINES: tuple[Line, ...] = (
+MIGRATIONS: tuple[Migration, ...] = (
     *(
-        Line(
+        Migration(
             f"transformers.PreTrainedModel.{name}",
             None,
             (
@@ -114,7 +118,7 @@ LINES: tuple[Line, ...] = (
     *_QUANTIZED,
     *_LOADED,
     *_HUB,
-    Line(
+    Migration(
         "transformers.utils.default_cache_path",
         None,
         (
@@ -125,13 +129,13 @@ LINES: tuple[Line, ...] = (
         ),
         since="5.0",
     ),
-    Line(
+    Migration(
         f"{_TOKENIZER}.encode_plus",
         None,
         (Replace(_CALL, origin="transformers/tokenization_utils_base.py"),),
         since="5.0",
     ),
-    Line(
+    Migration(
         f"{_TOKENIZER}.batch_encode_plus",
         None,
         (
@@ -143,20 +147,20 @@ LINES: tuple[Line, ...] = (
         ),
         since="5.0",
     ),
-    Line(
+    Migration(
         f"{_TOKENIZER}.as_target_tokenizer",
         None,
         (Advice(note="tokenize targets with tokenizer(text_target=...)"),),
         since="5.0",
     ),
-    Line(
+    Migration(
         f"{_TOKENIZER}.prepare_seq2seq_batch",
         None,
         (Advice(note="tokenize with tokenizer(text, text_target=...)"),),
         since="5.0",
     ),
     # transformers' AdamW had an epsilon and a weight decay of its own.
-    Line(
+    Migration(
         "transformers.AdamW",
         None,
         (
@@ -168,17 +172,17 @@ LINES: tuple[Line, ...] = (
             ),
         ),
     ),
-    Line(
+    Migration(
         "transformers.AutoModelForVision2Seq",
         None,
         (Replace("transformers.AutoModelForImageTextToText", origin="modeling_auto.py"),),
     ),
-    Line(
+    Migration(
         "transformers.AutoModelForImageTextToText",
         None,
         (Replace("transformers.AutoModelForVision2Seq", origin="modeling_auto.py"),),
     ),
-    Line(
+    Migration(
         "transformers.AutoModelWithLMHead",
         None,
         (
@@ -188,57 +192,57 @@ LINES: tuple[Line, ...] = (
             ),
         ),
     ),
-    Line(
+    Migration(
         "transformers.deepspeed.HfDeepSpeedConfig",
         None,
         (Replace("transformers.integrations.HfDeepSpeedConfig"),),
     ),
-    Line(
+    Migration(
         "transformers.deepspeed.is_deepspeed_zero3_enabled",
         None,
         (Replace("transformers.integrations.is_deepspeed_zero3_enabled"),),
     ),
-    Line(
+    Migration(
         "transformers.deepspeed.deepspeed_init",
         None,
         (Replace("transformers.integrations.deepspeed_init"),),
     ),
-    Line("transformers.deepspeed", None, (Replace("transformers.integrations.deepspeed"),)),
-    Line(
+    Migration("transformers.deepspeed", None, (Replace("transformers.integrations.deepspeed"),)),
+    Migration(
         "transformers.utils.send_example_telemetry",
         None,
         (Remove(note="examples report no use any more", origin="transformers/utils, 4.57"),),
     ),
-    Line(
+    Migration(
         "transformers.is_torch_tpu_available",
         None,
         (Replace("transformers.is_torch_xla_available"),),
     ),
-    Line(
+    Migration(
         "transformers.modeling_utils.shard_checkpoint",
         None,
         (Advice(note="huggingface_hub.split_torch_state_dict_into_shards does it now"),),
     ),
     *(
-        Line(
+        Migration(
             f"transformers.{name}",
             None,
             (Advice(note="build the dataset with datasets.load_dataset and a tokenizing map"),),
         )
         for name in ("TextDataset", "LineByLineTextDataset", "LineByLineWithRefDataset")
     ),
-    Line(
+    Migration(
         "transformers.infer_device",
         None,
         (Advice(note="torch.accelerator.current_accelerator() says what there is"),),
     ),
-    Line(
+    Migration(
         "peft.prepare_model_for_int8_training",
         None,
         (Replace("peft.prepare_model_for_kbit_training", origin="peft/utils/other.py, 0.7"),),
     ),
     *(
-        Line(
+        Migration(
             "accelerate.Accelerator",
             name,
             (

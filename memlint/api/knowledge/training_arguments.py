@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memlint.api.knowledge.lines import Line
+from memlint.api.knowledge.migrations import Migration
 from memlint.api.successors import Advice, Build, Environment, Remove, Rename, Replace
 
 _ARGS = "transformers.TrainingArguments"
@@ -11,30 +11,30 @@ _SOURCE = "transformers/training_args.py"
 _GONE_IN_5 = "transformers 5.0 release: deprecated and unused options removed"
 
 
-def _renamed(old: str, new: str, origin: str = _SOURCE) -> tuple[Line, Line]:
+def _renamed(old: str, new: str, origin: str = _SOURCE) -> tuple[Migration, Migration]:
     """Two names of one thing, each the successor of the other."""
     return (
-        Line(_ARGS, old, (Rename(new, origin=origin),)),
-        Line(_ARGS, new, (Rename(old, origin=origin),)),
+        Migration(_ARGS, old, (Rename(new, origin=origin),)),
+        Migration(_ARGS, new, (Rename(old, origin=origin),)),
     )
 
 
-def _without_effect(name: str, note: str) -> Line:
-    return Line(_ARGS, name, (Remove(note=note, origin=_GONE_IN_5),))
+def _without_effect(name: str, note: str) -> Migration:
+    return Migration(_ARGS, name, (Remove(note=note, origin=_GONE_IN_5),))
 
 
-LINES: tuple[Line, ...] = (
+MIGRATIONS: tuple[Migration, ...] = (
     *_renamed("evaluation_strategy", "eval_strategy"),
     *_renamed("gradient_checkpointing", "activation_checkpointing"),
     *_renamed("gradient_checkpointing_kwargs", "activation_checkpointing_kwargs"),
     # Ratios: warmup_steps below 1 is a share of all steps since 5.0 (get_warmup_steps).
-    Line(
+    Migration(
         _ARGS,
         "warmup_ratio",
         (Rename("warmup_steps", note="a value below 1 is a share of all steps", origin=_SOURCE),),
         since="5.0",
     ),
-    Line(
+    Migration(
         _ARGS,
         "group_by_length",
         (
@@ -46,13 +46,13 @@ LINES: tuple[Line, ...] = (
         ),
         values=(True,),
     ),
-    Line(
+    Migration(
         _ARGS,
         "group_by_length",
         (Remove(note="rows are drawn at random by default", origin=_SOURCE),),
         values=(False,),
     ),
-    Line(
+    Migration(
         _ARGS,
         "group_by_length",
         (
@@ -63,19 +63,19 @@ LINES: tuple[Line, ...] = (
             ),
         ),
     ),
-    Line(
+    Migration(
         _ARGS,
         "train_sampling_strategy",
         (Build("group_by_length", "True", origin=_SOURCE),),
         values=("group_by_length",),
     ),
-    Line(
+    Migration(
         _ARGS,
         "train_sampling_strategy",
         (Remove(note="rows are drawn at random by default", origin=_SOURCE),),
         values=("random",),
     ),
-    Line(
+    Migration(
         _ARGS,
         "logging_dir",
         (
@@ -87,7 +87,7 @@ LINES: tuple[Line, ...] = (
         ),
         since="5.0",
     ),
-    Line(
+    Migration(
         _ARGS,
         "optim",
         (
@@ -101,7 +101,7 @@ LINES: tuple[Line, ...] = (
         values=("adamw_hf",),
         since="4.50",
     ),
-    Line(
+    Migration(
         _ARGS,
         "optim",
         (
@@ -115,59 +115,59 @@ LINES: tuple[Line, ...] = (
         values=("adamw_apex_fused",),
         since="5.8",
     ),
-    Line(_ARGS, "no_cuda", (Rename("use_cpu", origin=_SOURCE),)),
-    Line(_ARGS, "per_gpu_train_batch_size", (Rename("per_device_train_batch_size"),)),
-    Line(_ARGS, "per_gpu_eval_batch_size", (Rename("per_device_eval_batch_size"),)),
-    Line(_ARGS, "adafactor", (Build("optim", '"adafactor"', origin=_SOURCE),), values=(True,)),
-    Line(_ARGS, "adafactor", (Remove(origin=_SOURCE),), values=(False,)),
-    Line(_ARGS, "torchdynamo", (Rename("torch_compile_backend", origin=_SOURCE),)),
-    Line(_ARGS, "push_to_hub_token", (Rename("hub_token", origin=_SOURCE),)),
-    Line(_ARGS, "push_to_hub_model_id", (Rename("hub_model_id", origin=_SOURCE),)),
-    Line(
+    Migration(_ARGS, "no_cuda", (Rename("use_cpu", origin=_SOURCE),)),
+    Migration(_ARGS, "per_gpu_train_batch_size", (Rename("per_device_train_batch_size"),)),
+    Migration(_ARGS, "per_gpu_eval_batch_size", (Rename("per_device_eval_batch_size"),)),
+    Migration(_ARGS, "adafactor", (Build("optim", '"adafactor"', origin=_SOURCE),), values=(True,)),
+    Migration(_ARGS, "adafactor", (Remove(origin=_SOURCE),), values=(False,)),
+    Migration(_ARGS, "torchdynamo", (Rename("torch_compile_backend", origin=_SOURCE),)),
+    Migration(_ARGS, "push_to_hub_token", (Rename("hub_token", origin=_SOURCE),)),
+    Migration(_ARGS, "push_to_hub_model_id", (Rename("hub_model_id", origin=_SOURCE),)),
+    Migration(
         _ARGS,
         "push_to_hub_organization",
         (Advice(note="write the organization into hub_model_id: organization/model"),),
     ),
-    Line(
+    Migration(
         _ARGS,
         "include_inputs_for_metrics",
         (Build("include_for_metrics", '["inputs"]', origin=_SOURCE),),
         values=(True,),
     ),
-    Line(_ARGS, "include_inputs_for_metrics", (Remove(origin=_SOURCE),), values=(False,)),
-    Line(
+    Migration(_ARGS, "include_inputs_for_metrics", (Remove(origin=_SOURCE),), values=(False,)),
+    Migration(
         _ARGS,
         "include_tokens_per_second",
         (Rename("include_num_input_tokens_seen", note="throughput is logged with it"),),
     ),
-    Line(
+    Migration(
         _ARGS,
         "dispatch_batches",
         (Build("accelerator_config", '{{"dispatch_batches": {value}}}', origin=_SOURCE),),
     ),
-    Line(
+    Migration(
         _ARGS,
         "split_batches",
         (Build("accelerator_config", '{{"split_batches": {value}}}', origin=_SOURCE),),
     ),
-    Line(
+    Migration(
         _ARGS,
         "fsdp_min_num_params",
         (Build("fsdp_config", '{{"min_num_params": {value}}}', origin=_SOURCE),),
     ),
-    Line(
+    Migration(
         _ARGS,
         "fsdp_transformer_layer_cls_to_wrap",
         (Build("fsdp_config", '{{"transformer_layer_cls_to_wrap": {value}}}', origin=_SOURCE),),
     ),
-    Line(
+    Migration(
         _ARGS,
         "tpu_metrics_debug",
         (Build("debug", '"tpu_metrics_debug"', origin=_SOURCE),),
         values=(True,),
     ),
-    Line(_ARGS, "tpu_metrics_debug", (Remove(origin=_SOURCE),), values=(False,)),
-    Line(
+    Migration(_ARGS, "tpu_metrics_debug", (Remove(origin=_SOURCE),), values=(False,)),
+    Migration(
         _ARGS,
         "save_safetensors",
         (Remove(note="checkpoints are always safetensors", origin=_GONE_IN_5),),
@@ -185,16 +185,16 @@ LINES: tuple[Line, ...] = (
     _without_effect("tpu_num_cores", "the launcher decides"),
     _without_effect("use_legacy_prediction_loop", "there is one loop"),
     _without_effect("tp_size", "give tp_plan to from_pretrained instead"),
-    Line(
+    Migration(
         _TRAINER,
         "tokenizer",
         (Rename("processing_class", origin="transformers/trainer.py, since 4.46"),),
     ),
-    Line(
+    Migration(
         _TRAINER,
         "processing_class",
         (Rename("tokenizer", origin="transformers/trainer.py, until 4.45"),),
     ),
-    Line(f"{_TRAINER}.tokenizer", None, (Replace(f"{_TRAINER}.processing_class"),)),
-    Line(f"{_TRAINER}.processing_class", None, (Replace(f"{_TRAINER}.tokenizer"),)),
+    Migration(f"{_TRAINER}.tokenizer", None, (Replace(f"{_TRAINER}.processing_class"),)),
+    Migration(f"{_TRAINER}.processing_class", None, (Replace(f"{_TRAINER}.tokenizer"),)),
 )

@@ -6,7 +6,7 @@ does one whose config field has a line of its own.
 
 from __future__ import annotations
 
-from memlint.api.knowledge.lines import Line
+from memlint.api.knowledge.migrations import Migration
 from memlint.api.successors import Advice, Build, Remove, Rename, Runtime
 
 _SFT = "trl.SFTConfig"
@@ -31,24 +31,29 @@ _FOUND_OUT = {
 }
 
 
-def _both(owner: str, old: str, new: str, origin: str) -> tuple[Line, Line]:
+def _both(owner: str, old: str, new: str, origin: str) -> tuple[Migration, Migration]:
     return (
-        Line(owner, old, (Rename(new, origin=origin),)),
-        Line(owner, new, (Rename(old, origin=origin),)),
+        Migration(owner, old, (Rename(new, origin=origin),)),
+        Migration(owner, new, (Rename(old, origin=origin),)),
     )
 
 
-def _gone(owner: str, names: str, note: str, origin: str, *, safe: bool = True) -> tuple[Line, ...]:
+def _gone(
+    owner: str, names: str, note: str, origin: str, *, safe: bool = True
+) -> tuple[Migration, ...]:
     return tuple(
-        Line(owner, name, (Remove(note=note, origin=origin, safe=safe),)) for name in names.split()
+        Migration(owner, name, (Remove(note=note, origin=origin, safe=safe),))
+        for name in names.split()
     )
 
 
-def _advice(owner: str, names: str, note: str, origin: str = "") -> tuple[Line, ...]:
-    return tuple(Line(owner, name, (Advice(note=note, origin=origin),)) for name in names.split())
+def _advice(owner: str, names: str, note: str, origin: str = "") -> tuple[Migration, ...]:
+    return tuple(
+        Migration(owner, name, (Advice(note=note, origin=origin),)) for name in names.split()
+    )
 
 
-LINES: tuple[Line, ...] = (
+MIGRATIONS: tuple[Migration, ...] = (
     *_both(_SFT, "max_seq_length", "max_length", "trl/trainer/sft_config.py, 0.16"),
     *_both(_SFT, "use_liger", "use_liger_kernel", "trl/trainer/sft_config.py, 0.16"),
     *_gone(
@@ -57,14 +62,14 @@ LINES: tuple[Line, ...] = (
         "packing no longer reads it",
         "trl/trainer/sft_config.py, 0.15",
     ),
-    Line(
+    Migration(
         _SFT,
         "packing_strategy",
         (Build("packing_strategy", '"bfd_split"', origin="trl/trainer/sft_config.py, 1.0"),),
         values=("bfd-requeue",),
         since="1.0",
     ),
-    Line(
+    Migration(
         _SFT,
         "packing_strategy",
         (Build("packing_strategy", '"bfd-requeue"', origin="trl/trainer/sft_config.py, 0.29"),),
@@ -72,14 +77,14 @@ LINES: tuple[Line, ...] = (
         since="0.29",
         until="1.0",
     ),
-    Line(
+    Migration(
         _SFT,
         "packing_strategy",
         (Build("packing_strategy", '"bfd"', origin="trl/trainer/sft_config.py, 0.20"),),
         values=("ffd",),
         since="0.20",
     ),
-    Line(
+    Migration(
         _SFT,
         "packing_strategy",
         (Build("packing_strategy", '"ffd"', origin="trl/trainer/sft_config.py, 0.19"),),
@@ -87,7 +92,7 @@ LINES: tuple[Line, ...] = (
         since="0.19",
         until="0.20",
     ),
-    Line(
+    Migration(
         _SFT,
         "loss_type",
         (Remove(note="the default computes the same", origin="trl/trainer/sft_config.py, 1.15"),),
@@ -106,7 +111,7 @@ LINES: tuple[Line, ...] = (
         "set tokenizer.pad_token and give the tokenizer as processing_class",
         "trl/trainer/dpo_config.py, 1.1",
     ),
-    Line(
+    Migration(
         "trl.SFTTrainer",
         "infinite",
         (
@@ -115,13 +120,13 @@ LINES: tuple[Line, ...] = (
             ),
         ),
     ),
-    Line(
+    Migration(
         "trl.SFTTrainer",
         "compute_loss_func",
         (Advice(note="override compute_loss in a subclass; full logits cost an extra forward"),),
     ),
     *(
-        Line(
+        Migration(
             trainer,
             "model_init",
             (Advice(note="build the model first and give it as model"),),
@@ -133,14 +138,14 @@ LINES: tuple[Line, ...] = (
         line
         for owner in (_DPO, _GRPO, "trl.KTOConfig", "trl.experimental.kto.KTOConfig")
         for line in (
-            Line(
+            Migration(
                 owner,
                 "use_liger_loss",
                 (Rename("use_liger_kernel", origin="trl/trainer/dpo_config.py, 0.25"),),
                 since="0.25",
                 until="1.15",
             ),
-            Line(
+            Migration(
                 owner,
                 "use_liger_loss",
                 (
@@ -154,7 +159,7 @@ LINES: tuple[Line, ...] = (
     ),
     # Deprecated without a name of its own that does the same.
     *(
-        Line(
+        Migration(
             owner,
             "use_liger_kernel",
             (
@@ -169,7 +174,7 @@ LINES: tuple[Line, ...] = (
         for owner in (_SFT, _DPO, _GRPO)
     ),
     # Limits of prompt and completion apart: DPO has one limit for both since 0.29.
-    Line(
+    Migration(
         _DPO,
         "max_prompt_length",
         (
@@ -190,7 +195,7 @@ LINES: tuple[Line, ...] = (
         safe=False,
     ),
     *(
-        Line(
+        Migration(
             owner,
             "max_prompt_length",
             (
@@ -265,7 +270,7 @@ LINES: tuple[Line, ...] = (
         "use CPOTrainer (SimPO) of trl.experimental.cpo",
         "trl/trainer/dpo_config.py, 0.28",
     ),
-    Line(
+    Migration(
         _DPO,
         "rpo_alpha",
         (
@@ -276,26 +281,26 @@ LINES: tuple[Line, ...] = (
         ),
     ),
     *_gone(_DPO, "tools", "put the tools into the dataset's column", "dpo_config.py", safe=False),
-    Line(
+    Migration(
         _DPO,
         "loss_type",
         (Advice(note="use ORPOTrainer of trl.experimental.orpo"),),
         values=("orpo",),
     ),
-    Line(
+    Migration(
         _DPO,
         "loss_type",
         (Advice(note="use KTOTrainer: its data are not pairs"),),
         values=("kto",),
     ),
-    Line(
+    Migration(
         _DPO,
         "loss_type",
         (Advice(note="use CPOTrainer of trl.experimental.cpo"),),
         values=("simpo", "cpo"),
     ),
     # vLLM beside the training process, 0.18.
-    Line(
+    Migration(
         _GRPO,
         "vllm_max_model_len",
         (Rename("vllm_max_model_length", origin="grpo_config.py, 0.26"), Remove(safe=False)),
@@ -310,36 +315,40 @@ LINES: tuple[Line, ...] = (
         line
         for owner in (_GRPO, _RLOO)
         for line in (
-            Line(
+            Migration(
                 owner,
                 "vllm_guided_decoding_regex",
                 (Rename("vllm_structured_outputs_regex", origin="grpo_config.py, 0.27"),),
             ),
-            Line(
+            Migration(
                 owner,
                 "wandb_log_unique_prompts",
                 (Rename("log_unique_prompts", origin="grpo_config.py, 0.26"),),
             ),
-            Line(
+            Migration(
                 owner,
                 "use_transformers_paged",
                 (Rename("use_transformers_continuous_batching", origin="grpo_config.py, 1.2"),),
             ),
         )
     ),
-    Line(
+    Migration(
         _GRPO,
         "vllm_importance_sampling_cap",
         (Rename("vllm_importance_sampling_clip_max", origin="grpo_config.py, 1.6"),),
     ),
     # RLOO became GRPO's sibling in 0.22.
-    Line(_RLOO, "rloo_k", (Rename("num_generations", origin="rloo_config.py, 0.22"),)),
-    Line(_RLOO, "cliprange", (Rename("epsilon", origin="rloo_config.py, 0.22"),)),
-    Line(_RLOO, "kl_coef", (Rename("beta", origin="rloo_config.py, 0.22"),)),
-    Line(_RLOO, "exp_name", (Rename("run_name", origin="rloo_config.py, 0.22"),)),
-    Line(_RLOO, "normalize_reward", (Rename("normalize_advantages", origin="rloo_config.py"),)),
-    Line(_RLOO, "num_ppo_epochs", (Rename("num_iterations", origin="rloo_config.py, 0.22"),)),
-    Line(_RLOO, "num_mini_batches", (Rename("steps_per_generation", origin="rloo_config.py"),)),
+    Migration(_RLOO, "rloo_k", (Rename("num_generations", origin="rloo_config.py, 0.22"),)),
+    Migration(_RLOO, "cliprange", (Rename("epsilon", origin="rloo_config.py, 0.22"),)),
+    Migration(_RLOO, "kl_coef", (Rename("beta", origin="rloo_config.py, 0.22"),)),
+    Migration(_RLOO, "exp_name", (Rename("run_name", origin="rloo_config.py, 0.22"),)),
+    Migration(
+        _RLOO, "normalize_reward", (Rename("normalize_advantages", origin="rloo_config.py"),)
+    ),
+    Migration(_RLOO, "num_ppo_epochs", (Rename("num_iterations", origin="rloo_config.py, 0.22"),)),
+    Migration(
+        _RLOO, "num_mini_batches", (Rename("steps_per_generation", origin="rloo_config.py"),)
+    ),
     *_advice(
         _RLOO,
         "total_episodes",
@@ -354,10 +363,10 @@ LINES: tuple[Line, ...] = (
         "the trainer no longer reads it",
         "trl/trainer/rloo_config.py, 0.22",
     ),
-    Line(
+    Migration(
         _RLOO, "response_length", (Rename("max_completion_length", origin="rloo_config.py, 0.22"),)
     ),
-    Line(
+    Migration(
         "trl.OnlineDPOConfig",
         "gpu_memory_utilization",
         (Rename("vllm_gpu_memory_utilization", origin="online_dpo_config.py, 0.23"),),

@@ -6,21 +6,23 @@ there (``trl.ORPOTrainer`` in ``trl.experimental.orpo``).
 
 from __future__ import annotations
 
-from memlint.api.knowledge.lines import Line
+from memlint.api.knowledge.migrations import Migration
 from memlint.api.successors import Advice, Inline, Replace
 
 _NO_TRAINER = "TRL has no such trainer any more: stay below"
 
 
-def _renamed(old: str, new: str, origin: str = "") -> Line:
-    return Line(old, None, (Replace(new, origin=origin),))
+def _renamed(old: str, new: str, origin: str = "") -> Migration:
+    return Migration(old, None, (Replace(new, origin=origin),))
 
 
-def _advice(names: str, note: str, origin: str = "") -> tuple[Line, ...]:
-    return tuple(Line(name, None, (Advice(note=note, origin=origin),)) for name in names.split())
+def _advice(names: str, note: str, origin: str = "") -> tuple[Migration, ...]:
+    return tuple(
+        Migration(name, None, (Advice(note=note, origin=origin),)) for name in names.split()
+    )
 
 
-LINES: tuple[Line, ...] = (
+MIGRATIONS: tuple[Migration, ...] = (
     _renamed("trl.set_seed", "transformers.set_seed", "trl/core.py, 0.12"),
     _renamed("trl.core.set_seed", "transformers.set_seed", "trl/core.py, 0.12"),
     _renamed("trl.PPOv2Config", "trl.PPOConfig", "trl/trainer/ppov2_config.py, 0.12"),
@@ -50,7 +52,7 @@ LINES: tuple[Line, ...] = (
         _renamed(f"{module}.is_rich_available", "transformers.utils.is_rich_available")
         for module in ("trl", "trl.import_utils")
     ),
-    Line(
+    Migration(
         "trl.get_kbit_device_map",
         None,
         (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memlint.api.knowledge.lines import Warned
+from memlint.api.knowledge.migrations import Warned
 
 _AUTO = "transformers.models.auto.auto_factory._BaseAutoModelClass.from_pretrained"
 

@@ -100,7 +100,7 @@ def _expression(option: Option, way: Build, merged: list[Option]) -> str:
 
 
 def _is_off(setting: Setting) -> bool:
-    return (setting.value is False or setting.value is None) and not setting.by_default
+    return (setting.value is False or setting.value is None) and not setting.is_overridable_default
 
 
 def _condition(options: list[Option]) -> str:
@@ -109,7 +109,7 @@ def _condition(options: list[Option]) -> str:
     A configuration that asks for neither width would quantize all the same.
     """
     flags = [one for one in options if one.name in _QUANTIZE]
-    if any(one.setting.value is True and not one.setting.by_default for one in flags):
+    if any(one.setting.value is True and not one.setting.is_overridable_default for one in flags):
         return ""
     return " or ".join(_operand(one.text) for one in flags)
 

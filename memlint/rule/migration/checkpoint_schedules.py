@@ -40,7 +40,7 @@ def refused_schedules(script: Script, config: Config, renamed: frozenset[str]) -
 def _word(config: Config, name: str) -> str | None:
     """A strategy as it is written, the target's default where it is not; None where unknown."""
     setting = config.effective(name)
-    known = setting.known and setting.given is not None and not setting.by_default
+    known = setting.known and setting.given is not None and not setting.is_overridable_default
     return setting.value if known and isinstance(setting.value, str) else None
 
 

@@ -22,7 +22,7 @@ from memlint.rule import (
     Symbol,
 )
 from memlint.rule.places import Edits, InDict, Place, place_of
-from memlint.source.record import Plain
+from memlint.source.record import Record
 
 __all__ = [
     "Edits",
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-class Option(Plain):
+class Option(Record):
     """An option that the target does not have, as a call writes it.
 
     value: the expression that is written for it.
@@ -66,7 +66,7 @@ class Option(Plain):
         """
         if self.setting.value is not None:
             return False
-        return None if self.setting.by_default else True
+        return None if self.setting.is_overridable_default else True
 
     def where_unsaid(self) -> Edits | None:
         """What takes away an option that says nothing; None where a flag may still say it."""
@@ -102,7 +102,7 @@ def successor_of(script: Script, call: Call, setting: Setting) -> Successor | No
 
     The default of a command line or of a parameter is not: whoever runs it may say otherwise.
     """
-    certain = setting.known and not setting.by_default
+    certain = setting.known and not setting.is_overridable_default
     if certain and not isinstance(setting.value, Object | Symbol):
         return script.api.successor(call.name, setting.name, setting.value)
     return script.api.successor(call.name, setting.name)

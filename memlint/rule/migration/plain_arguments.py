@@ -36,7 +36,7 @@ def own_arguments(script: Script, trainer: Trainer, config: Config, wanted: str)
     them, or where their making is out of sight."""
     name = wanted.rpartition(".")[2]
     advice = advise(f"Use `{name}` instead of `TrainingArguments`")
-    if config.fed_by_parser or config.subclass is not None or config.open_ended:
+    if config.from_command_line or config.subclass is not None or config.has_unknown_keywords:
         return advice
     if config.is_partial:
         return advice

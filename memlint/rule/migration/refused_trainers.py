@@ -288,12 +288,16 @@ def _is_bitsandbytes(load: Call | None) -> bool:
 def _no_evaluation_data(script: Script, trainer: Trainer) -> Iterator[Finding]:
     """Evaluation is scheduled, and there is nothing to evaluate."""
     config, data = trainer.config, trainer.setting("eval_dataset")
-    if config is None or trainer.open_ended or not (data.given is False or data.is_none):
+    if config is None or trainer.has_unknown_keywords or not (data.given is False or data.is_none):
         return
     if script.api.behaviour("evaluation-without-data") != "refused":
         return
     strategy = config.setting("eval_strategy")
-    if not strategy.given or strategy.by_default or strategy.value not in ("steps", "epoch"):
+    if (
+        not strategy.given
+        or strategy.is_overridable_default
+        or strategy.value not in ("steps", "epoch")
+    ):
         return
     if script.trainers_with(config) != (trainer,) and len(script.trainers_with(config)) > 1:
         return
@@ -333,7 +337,7 @@ def _unscalable_gradients(script: Script, trainer: Trainer) -> Iterator[Finding]
 def _scales_gradients(config: Config) -> bool:
     """Whether torch's gradient scaler certainly runs."""
     mixed = config.setting("fp16")
-    if not mixed.given or mixed.value is not True or mixed.by_default:
+    if not mixed.given or mixed.value is not True or mixed.is_overridable_default:
         return False
     # These keep weights of their own in float32, or scale otherwise.
     others = ("deepspeed", "fsdp", "use_cpu")

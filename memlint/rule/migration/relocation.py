@@ -36,10 +36,10 @@ def moved_to_config(option: Option, way: Move) -> Edits | None:
         return None
     kind, config = script.api.config_of(trainer.kind), trainer.config
     if config is None:
-        if kind is not None and trainer.args.given is False and not trainer.open_ended:
+        if kind is not None and trainer.args.given is False and not trainer.has_unknown_keywords:
             return _with_configuration(option, way, kind)
         return _extended(script, trainer, kind)
-    if config.fed_by_parser:
+    if config.from_command_line:
         return _over_command_line(option, way, trainer, config, kind) if kind is not None else None
     if needs_own_arguments(script, config):
         return _extended(script, trainer, kind)
@@ -145,7 +145,7 @@ def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> E
     reference = reference_to(script, kind, trainer.node)
     if config.kind != plain or made is None or reference is None:
         return None
-    if not isinstance(made.value, ast.Name | ast.Attribute) or trainer.open_ended:
+    if not isinstance(made.value, ast.Name | ast.Attribute) or trainer.has_unknown_keywords:
         return None
     if script.api.accepts(plain, "push_to_hub_token") is not False:
         # The dictionary of older versions holds a name that their configurations refuse.
@@ -154,7 +154,7 @@ def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> E
     if moving is None or any(script.api.accepts(plain, one) is not False for one in moving[1]):
         return None
     edits, options = moving
-    if any(one.value is None and one.by_default for one in _moved(script, trainer)):
+    if any(one.value is None and one.is_overridable_default for one in _moved(script, trainer)):
         # A flag that says nothing by its default.
         return _extended(script, trainer, kind)
     name = script.text(made.value)
@@ -167,7 +167,7 @@ def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> E
 def _extended(script: Script, trainer: Trainer, kind: str | None) -> Edits | None:
     """Arguments made out of sight get the options when the script runs, whatever they are then."""
     made = trainer.keyword_node("args")
-    if made is None or trainer.open_ended or trainer.subclass is not None:
+    if made is None or trainer.has_unknown_keywords or trainer.subclass is not None:
         return None
     if kind is None or not kind.startswith("trl.") or trainer.args.value is None:
         return None

@@ -82,8 +82,8 @@ def _is_called_tokenizer(node: ast.expr) -> bool:
 
 def _is_assigned(script: Script, value: Object, name: str) -> bool:
     """Whether the script itself gives the object such an attribute."""
-    slot = script.final_slots(value).get(name)
-    return slot is not None and slot.how is How.ATTRIBUTE
+    binding = script.final_bindings(value).get(name)
+    return binding is not None and binding.how is How.ATTRIBUTE
 
 
 def _attribute(
@@ -204,7 +204,7 @@ def _told(script: Script, node: ast.Attribute, value: Object) -> Fix | None:
     """What the script itself gave the option is known without asking for it."""
     config = script.config_of(value)
     setting = config.setting(node.attr) if config is not None else None
-    if setting is None or not setting.given or setting.by_default:
+    if setting is None or not setting.given or setting.is_overridable_default:
         return None
     if setting.value is not None and not isinstance(setting.value, bool | int | float | str):
         return None

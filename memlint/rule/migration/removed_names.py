@@ -179,7 +179,7 @@ def _replaced_calls(
         RenameImport(script.span(statement), statement.module, alias.name, module, name)
     ]
     for call in calls:
-        if call.open_ended or call.subclass is not None:
+        if call.has_unknown_keywords or call.subclass is not None:
             return None
         for old, new in way.arguments:
             if call.keyword_node(old) is not None:

@@ -84,7 +84,7 @@ def _other_calls(script: Script) -> Iterator[Call]:
 
 
 def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
-    if call.subclass is not None and call.open_ended:
+    if call.subclass is not None and call.has_unknown_keywords:
         return
     if script.uses_unsloth and call.name.startswith("trl."):
         # Its shim takes the old keywords of TRL's trainers.
@@ -106,7 +106,7 @@ def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Itera
             if _is_version_switch(script, call, setting):
                 continue
             yield from _removed_option(script, call, setting)
-        elif setting.known and not setting.by_default:
+        elif setting.known and not setting.is_overridable_default:
             removed = list(_removed_value(script, call, setting))
             yield from removed or unknown_values(script, call, setting)
 
@@ -127,8 +127,8 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
     way = successor_of(script, call, setting)
     history = script.api.history(call.name, setting.name)
     signature = script.api.signature(call.name)
-    open_ended = signature is not None and signature.accepts_any
-    if way is None and (open_ended or call.name in _TAKE_ANY):
+    has_unknown_keywords = signature is not None and signature.accepts_any
+    if way is None and (has_unknown_keywords or call.name in _TAKE_ANY):
         # What it does not name is taken all the same, among ``**kwargs``.
         return
     if way is None and history is None:

@@ -139,7 +139,7 @@ def _is_apart(option: Option, new: str) -> bool:
     What ``**`` or a command line may bring in beside the old name is no new name of the same
     thing; what is assigned after it counts.
     """
-    unseen = option.call.open_ended and new not in option.call.keywords
+    unseen = option.call.has_unknown_keywords and new not in option.call.keywords
     setting = option.setting
     return unseen and (setting.how in (How.KEYWORD, How.ATTRIBUTE) or setting.from_launch)
 
@@ -151,7 +151,7 @@ def _beside_new_name(option: Option, way: Rename, present: Setting) -> Edits | N
         return None
     if not (present.is_none or present.is_value(0)):
         return gone if present.known else None
-    if present.by_default:
+    if present.is_overridable_default:
         # A flag may make it count.
         return None
     # ``warmup_steps=0, warmup_ratio=0.1``: the one that says something counts.
@@ -189,7 +189,7 @@ def _environment_line(option: Option, target: str) -> str:
 
 
 def _is_string(script: Script, value: ast.expr) -> bool:
-    """Whether an expression surely makes a string."""
+    """Whether an expression definitely makes a string."""
     if isinstance(value, ast.JoinedStr):
         return True
     return isinstance(value, ast.Call) and script.name(value.func) in _MAKE_STRINGS

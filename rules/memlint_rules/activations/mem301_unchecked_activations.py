@@ -79,7 +79,7 @@ def _finding(script: Script, config: Config, trainers: tuple[Trainer, ...]) -> F
     span = script.span(config.node.func)
     if setting.given:
         written = f"`{setting.name}=False` keeps"
-        if setting.by_default:
+        if setting.is_overridable_default:
             written = f"`{setting.name}` is off by its {setting.origin}, which keeps"
         message = f"{written} the activations of all layers until backward"
         span = script.span(setting.node) if setting.node is not None else config.span
@@ -110,7 +110,7 @@ def _supports_checkpointing(script: Script, trainer: Trainer) -> bool:
         return True
     return all(
         load.name.startswith("transformers.")
-        and not load.open_ended
+        and not load.has_unknown_keywords
         and load.setting("trust_remote_code").value in (MISSING, None, False)
         for load in trainer.model.loads or (trainer.model.load,)
         if load is not None

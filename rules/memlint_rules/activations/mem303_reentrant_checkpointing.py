@@ -101,7 +101,7 @@ def _in_call(script: Script, call: Call) -> Iterator[Finding]:
     reentrant = kbit or (
         script.api.behaviour("checkpointing") == "reentrant" and not call.node.args
     )
-    if reentrant and not call.open_ended:
+    if reentrant and not call.has_unknown_keywords:
         yield _bare(script, call)
 
 

@@ -65,7 +65,7 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
         return
     own_code = script.item(made, "trust_remote_code") is not MISSING
     edits = None if own_code else set_item(script, made, _OPTION, '"sdpa"')
-    node = getattr(script.final_slots(made)[_OPTION].value, "node", None) or made.node
+    node = getattr(script.final_bindings(made)[_OPTION].value, "node", None) or made.node
     same = len({model.checkpoint for model in models}) == 1
     yield from _finding(script, node or config.node.func, models[0] if same else None, edits)
 

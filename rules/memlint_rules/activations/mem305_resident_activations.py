@@ -57,7 +57,7 @@ def check(script: Script) -> Iterator[Finding]:
 def _tokens(config: Config) -> int | None:
     """The longest row, where a long one is written in the script."""
     written = [config.setting(name) for name in _LENGTHS]
-    lengths = [one.value for one in written if one.given and not one.by_default]
+    lengths = [one.value for one in written if one.given and not one.is_overridable_default]
     found = [length for length in lengths if type(length) is int and length >= _LONG]
     return max(found, default=None)
 

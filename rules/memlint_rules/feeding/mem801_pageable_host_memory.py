@@ -36,7 +36,7 @@ def check(script: Script) -> Iterator[Finding]:
         if loader is None or dataset.purpose is not Purpose.TRAINING:
             continue
         pinned = loader.setting("pin_memory")
-        if pinned.given is False or (pinned.value is False and not pinned.by_default):
+        if pinned.given is False or (pinned.value is False and not pinned.is_overridable_default):
             yield Finding(
                 script.span(loader.node.func), _MESSAGE, _fix_loader(script, dataset, loader)
             )
@@ -53,7 +53,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _unpinned(config: Config) -> bool:
     pinned = config.setting("dataloader_pin_memory")
-    return pinned.given is True and pinned.value is False and not pinned.by_default
+    return pinned.given is True and pinned.value is False and not pinned.is_overridable_default
 
 
 def _fix_loader(script: Script, dataset: Dataset, loader: Call) -> Fix:

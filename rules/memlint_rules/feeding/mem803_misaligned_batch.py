@@ -70,7 +70,7 @@ def _odd_rows(config: Config) -> int | None:
     8."""
     setting = config.setting(_BATCH)
     rows = setting.value
-    if type(rows) is not int or rows < 3 or setting.by_default:
+    if type(rows) is not int or rows < 3 or setting.is_overridable_default:
         return None
     return rows if rows % 8 and rows & (rows - 1) else None
 

@@ -50,9 +50,13 @@ def _length(config: Config) -> str | None:
     """How long the run is, where the script writes that it is long."""
     steps, epochs = config.setting("max_steps"), config.setting("num_train_epochs")
     if type(steps.value) is int and steps.value > 0:
-        return f"{steps.value:,} steps" if steps.value >= _STEPS and not steps.by_default else None
+        return (
+            f"{steps.value:,} steps"
+            if steps.value >= _STEPS and not steps.is_overridable_default
+            else None
+        )
     value = epochs.value
-    if type(value) not in (int, float) or epochs.by_default:
+    if type(value) not in (int, float) or epochs.is_overridable_default:
         return None
     return f"{value} epochs" if float(str(value)) >= _EPOCHS else None
 

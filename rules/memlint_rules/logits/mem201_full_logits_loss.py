@@ -97,7 +97,7 @@ def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
 def _is_off(trainer: Trainer, option: str) -> bool:
     assert trainer.config is not None
     setting = trainer.config.setting(option)
-    by_default = setting.given is None and trainer.config.fed_by_parser
+    by_default = setting.given is None and trainer.config.from_command_line
     return by_default or setting.given is False or setting.is_value(0, 0.0)
 
 

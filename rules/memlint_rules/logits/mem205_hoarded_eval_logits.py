@@ -45,7 +45,7 @@ def _collects(trainer: Trainer) -> bool:
     metrics = trainer.setting("compute_metrics")
     if metrics.given is not True or metrics.is_none or trainer.subclass is not None:
         return False
-    return not trainer.open_ended and trainer.setting(_REDUCE).given is False
+    return not trainer.has_unknown_keywords and trainer.setting(_REDUCE).given is False
 
 
 def _keeps_vocabulary(script: Script, trainer: Trainer) -> bool:
@@ -70,7 +70,7 @@ def _on_gpu(config: Config) -> bool:
         (steps.given is False or steps.is_none)
         and (generates.given is False or generates.value is False)
         and (loss_only.given is False or loss_only.value is False)
-        and not (config.fed_by_parser or config.open_ended)
+        and not (config.from_command_line or config.has_unknown_keywords)
     )
 
 

@@ -66,7 +66,9 @@ def _is_unread(script: Script, call: Call) -> bool:
     """Whether a profiler has no name and hands its trace to nobody."""
     parent = script.parent(call.node)
     unnamed = isinstance(parent, ast.withitem) and parent.optional_vars is None
-    return unnamed and not call.open_ended and call.setting("on_trace_ready").given is False
+    return (
+        unnamed and not call.has_unknown_keywords and call.setting("on_trace_ready").given is False
+    )
 
 
 def _is_on(script: Script, call: Call) -> bool:

@@ -41,7 +41,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
-    if call.subclass is not None and call.open_ended:
+    if call.subclass is not None and call.has_unknown_keywords:
         return
     for setting in call.settings():
         if setting.given is False or setting.owner is None or setting.name in looked_up:

@@ -37,7 +37,7 @@ def check(script: Script) -> Iterator[Finding]:
         if call.node in seen or call.name.partition(".")[0] not in PACKAGES:
             continue
         seen.add(call.node)
-        if call.subclass is not None and call.open_ended:
+        if call.subclass is not None and call.has_unknown_keywords:
             continue
         findings = [
             finding

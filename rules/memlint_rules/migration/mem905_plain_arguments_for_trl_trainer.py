@@ -33,7 +33,9 @@ def check(script: Script) -> Iterator[Finding]:
         why = _why(script, trainer, config, wanted)
         if why:
             yield Finding(
-                script.span(config.node.func if not config.fed_by_parser else trainer.node.func),
+                script.span(
+                    config.node.func if not config.from_command_line else trainer.node.func
+                ),
                 f"`{trainer.kind.rpartition('.')[2]}` gets plain `TrainingArguments`: {why}",
                 own_arguments(script, trainer, config, wanted),
             )

@@ -38,7 +38,7 @@ _OPTIONS = (
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if not script.configs or any(config.open_ended for config in script.configs):
+    if not script.configs or any(config.has_unknown_keywords for config in script.configs):
         return
     if script.method_calls("globals", "locals", "vars"):
         return
@@ -80,7 +80,7 @@ def _option_of(script: Script, config: Config, name: str) -> str | None:
 
 
 def _lacks(config: Config, option: str) -> bool:
-    return config.setting(option).given is False and not config.fed_by_parser
+    return config.setting(option).given is False and not config.from_command_line
 
 
 RULE = Rule(

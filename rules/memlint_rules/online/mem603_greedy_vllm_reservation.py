@@ -42,7 +42,7 @@ def check(script: Script) -> Iterator[Finding]:
     for engine in colocated_engines(script):
         share = engine.setting(_OF_ENGINE)
         if engine.setting("enable_sleep_mode").given is False and (
-            _is_greedy(share) or (share.given is False and not engine.open_ended)
+            _is_greedy(share) or (share.given is False and not engine.has_unknown_keywords)
         ):
             yield _of_engine(script, engine, share)
 

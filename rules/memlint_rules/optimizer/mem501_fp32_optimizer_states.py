@@ -97,7 +97,7 @@ def _of_loop(script: Script, one: Trained) -> Iterator[Finding]:
 def _replace(script: Script, call: Call) -> Fix:
     name = _LOOP[call.name]
     message = f"Use `{name}` (pip install bitsandbytes)"
-    if call.open_ended or call.is_partial or not _TAKEN.issuperset(call.keywords):
+    if call.has_unknown_keywords or call.is_partial or not _TAKEN.issuperset(call.keywords):
         return advise(message)
     return fix(message, replace_callee(script, call, name), unsafe=True)
 

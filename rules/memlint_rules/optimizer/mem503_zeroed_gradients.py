@@ -42,7 +42,7 @@ def check(script: Script) -> Iterator[Finding]:
             _place(script, call, setting),
             "gradients are kept, as zeros, through the next forward pass: 2 bytes a trained "
             "parameter in bf16, 4 in float32"
-            + (f" ({setting.origin})" if setting.by_default else ""),
+            + (f" ({setting.origin})" if setting.is_overridable_default else ""),
             _fix(script, call),
         )
 

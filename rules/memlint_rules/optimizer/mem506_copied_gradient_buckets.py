@@ -40,7 +40,7 @@ def check(script: Script) -> Iterator[Finding]:
         view = call.effective(_OPTION)
         if view.value is not False or not call.has_option(_OPTION) or call.subclass is not None:
             continue
-        if view.given and view.by_default:
+        if view.given and view.is_overridable_default:
             continue
         yield Finding(
             script.span(view.node if view.node is not None else call.node.func),

@@ -65,7 +65,7 @@ def _check_load(script: Script, load: Call, frozen: bool = False) -> Iterator[Fi
     frozen = all(trainer.peft for trainer in trainers) if trainers else frozen
     setting = script.given_dtype(load)
     if setting is None:
-        if script.api.behaviour("load-dtype") == "float32" and not load.open_ended:
+        if script.api.behaviour("load-dtype") == "float32" and not load.has_unknown_keywords:
             message = f"the model is loaded in float32, this version's default: {_COST}"
             made = _fix(script, load, script.dtype_option(load.name), frozen)
             yield Finding(script.span(load.node.func), message, made)
@@ -94,7 +94,7 @@ def _loads_by_name(script: Script, trainer: Trainer) -> bool:
     if script.api.behaviour("string-model-dtype") != "float32":
         return False
     config = trainer.config
-    if trainer.args.given is not False and (config is None or config.fed_by_parser):
+    if trainer.args.given is not False and (config is None or config.from_command_line):
         return False
     # The option was the trainer's in older versions.
     holders = (trainer,) if config is None else (trainer, config)

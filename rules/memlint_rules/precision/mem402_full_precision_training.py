@@ -40,7 +40,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _neither(config: Config) -> bool:
-    """Whether both options are surely off. TRL's ``bf16=None`` means on."""
+    """Whether both options are definitely off. TRL's ``bf16=None`` means on."""
     if not config.kind.startswith("transformers."):
         return all(config.effective(name).value is False for name in _OPTIONS) and all(
             config.setting(name).given is not None for name in _OPTIONS
@@ -55,7 +55,7 @@ def _neither(config: Config) -> bool:
 def _finding(script: Script, config: Config) -> Finding:
     given = [config.setting(name) for name in _OPTIONS if config.setting(name).given]
     node = next((one.node for one in given if one.node is not None), None)
-    outside = next((one for one in given if one.by_default), None)
+    outside = next((one for one in given if one.is_overridable_default), None)
     return Finding(
         script.span(node if node is not None else config.node.func),
         "trains in float32, with neither bf16 nor fp16: every activation takes 4 bytes where 2 "
@@ -65,7 +65,7 @@ def _finding(script: Script, config: Config) -> Finding:
 
 
 def _fix(script: Script, config: Config) -> Fix:
-    if config.setting("fp16").by_default:
+    if config.setting("fp16").is_overridable_default:
         # Both at once are refused, and the command line may give the other.
         return advise("Set `bf16=True`, unless fp16 is selected")
     return fix("Set `bf16=True`", set_option(script, config, "bf16", "True"), unsafe=True)

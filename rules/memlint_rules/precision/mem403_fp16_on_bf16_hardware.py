@@ -42,19 +42,27 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for config in script.configs:
         setting = config.setting("fp16")
-        if setting.value is True and not setting.by_default and script.training_with(config):
+        if (
+            setting.value is True
+            and not setting.is_overridable_default
+            and script.training_with(config)
+        ):
             node = setting.node if setting.node is not None else config.node.func
             yield Finding(script.span(node), _MESSAGE, _fix(script, config))
     for call in script.calls_to("accelerate.Accelerator") if script.steps else ():
         setting = call.setting("mixed_precision")
-        if setting.value == "fp16" and not setting.by_default and setting.node is not None:
+        if (
+            setting.value == "fp16"
+            and not setting.is_overridable_default
+            and setting.node is not None
+        ):
             edits = set_option(script, call, "mixed_precision", '"bf16"')
             found = fix('Set `mixed_precision="bf16"`', edits, unsafe=True)
             yield Finding(script.span(setting.node), _MESSAGE, found)
 
 
 def _fix(script: Script, config: Config) -> Fix:
-    if config.setting("bf16").by_default or not config.has_option("bf16"):
+    if config.setting("bf16").is_overridable_default or not config.has_option("bf16"):
         return advise("Set `bf16=True` instead")
     edits = together(
         set_option(script, config, "fp16", "False"), set_option(script, config, "bf16", "True")

@@ -84,7 +84,12 @@ def _drop(script: Script, trainer: Trainer, keyword: ast.keyword | None) -> tupl
 def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
     """A full fine-tune that keeps its reference model for the whole run."""
     config = trainer.config
-    if config is None or config.fed_by_parser or script.uses_vision or trainer.subclass is not None:
+    if (
+        config is None
+        or config.from_command_line
+        or script.uses_vision
+        or trainer.subclass is not None
+    ):
         return
     if not config.has_option("precompute_ref_log_probs"):
         return

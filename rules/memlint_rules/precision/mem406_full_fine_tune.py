@@ -34,7 +34,7 @@ def check(script: Script) -> Iterator[Finding]:
         billions = one.facts.billions
         if not one.is_plain or billions is None or billions <= _LEAST:
             continue
-        if one.config is not None and one.config.fed_by_parser:
+        if one.config is not None and one.config.from_command_line:
             # The command line may bring DeepSpeed.
             continue
         yield Finding(

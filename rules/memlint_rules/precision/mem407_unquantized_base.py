@@ -54,7 +54,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _loads_plain(script: Script, one: Trained) -> bool:
     load = one.load
-    return load is not None and script.is_quantized(load) is False and not load.open_ended
+    return load is not None and script.is_quantized(load) is False and not load.has_unknown_keywords
 
 
 def _names_plain(one: Trained) -> bool:

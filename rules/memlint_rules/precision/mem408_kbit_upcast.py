@@ -40,7 +40,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for call in script.calls_to("transformers.BitsAndBytesConfig"):
         dtype = call.setting(_OPTION)
-        if call.setting("load_in_4bit").value is not True or call.open_ended:
+        if call.setting("load_in_4bit").value is not True or call.has_unknown_keywords:
             continue
         absent = dtype.given is False or dtype.is_none
         if dtype.given is None or not (absent or script.dtype_name(dtype) == "torch.float32"):

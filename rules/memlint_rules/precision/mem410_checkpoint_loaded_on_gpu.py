@@ -38,7 +38,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for call in script.calls_to("torch.load"):
         place = call.setting(_OPTION)
-        if place.given is None or call.open_ended or call.in_loop:
+        if place.given is None or call.has_unknown_keywords or call.in_loop:
             continue
         saved = place.given is False or place.value is None
         if not (saved or _is_gpu(script, call)):

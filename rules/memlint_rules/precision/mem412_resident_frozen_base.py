@@ -31,8 +31,8 @@ from memlint.rule import (
 
 # Billions of parameters.
 _LEAST = 1.0
-_PACKAGE = "memlint_runtime"
-_CALL = f"{_PACKAGE}.stream_frozen_weights"
+_PACKAGE, _NAME = "memlint_runtime", "stream_frozen_weights"
+_CALL = f"{_PACKAGE}.{_NAME}"
 _STORED_QUANTIZED = re.compile(r"4bit|8bit|gptq|awq|fp8|int[48]|gguf|w4a16|nvfp4|mxfp4|gpt-oss")
 # They generate in every step, which reads the base for each token.
 _ONLINE = (
@@ -89,9 +89,9 @@ def _fix(script: Script, one: Trained) -> Fix:
 
 def _is_plain(script: Script, load: Call, trainer: Trainer) -> bool:
     """Whether nothing in sight meddles with the weights between the load and the last step."""
-    if trainer.kind not in _TESTED or trainer.subclass is not None or trainer.open_ended:
+    if trainer.kind not in _TESTED or trainer.subclass is not None or trainer.has_unknown_keywords:
         return False
-    if script.api.behaviour("runtime") != "tested" or load.open_ended:
+    if script.api.behaviour("runtime") != "tested" or load.has_unknown_keywords:
         return False
     if load.setting("trust_remote_code").given is not False:
         return False
@@ -100,7 +100,7 @@ def _is_plain(script: Script, load: Call, trainer: Trainer) -> bool:
     if script.method_calls(*_METHODS) or script.calls_to(*_FUNCTIONS):
         return False
     config, reference = trainer.config, trainer.setting("ref_model")
-    if config is None or config.fed_by_parser:
+    if config is None or config.from_command_line:
         return False
     if reference.given is not False and not reference.is_none:
         return False
@@ -116,7 +116,7 @@ def _after_the_adapters(script: Script, trainer: Trainer) -> Fix | None:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) as statement:
             if value is made[0].node and name == trainer.model_name and _is_lora(script, None):
                 edits = call_beside(script, _CALL, name, statement, "after")
-                return fix(f"Call `stream_frozen_weights({name})` after the adapters", edits)
+                return fix(f"Call `{_NAME}({name})` after the adapters", edits, unsafe=True)
     return None
 
 
@@ -127,12 +127,12 @@ def _before_the_trainer(script: Script, trainer: Trainer) -> Fix | None:
         return None
     arguments = f"{name}.requires_grad_(False)"
     edits = call_beside(script, _CALL, arguments, statement)
-    return fix(f"Call `stream_frozen_weights({arguments})` before the trainer is made", edits)
+    return fix(f"Call `{_NAME}({arguments})` before the trainer is made", edits, unsafe=True)
 
 
 def _is_lora(script: Script, options: frozenset[str] | None) -> bool:
     made = script.calls_to("peft.LoraConfig")
-    if len(made) != 1 or made[0].open_ended:
+    if len(made) != 1 or made[0].has_unknown_keywords:
         return False
     return options is None or options.issuperset(made[0].keywords)
 

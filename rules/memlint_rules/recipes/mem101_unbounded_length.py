@@ -48,7 +48,7 @@ def _in_python(script: Script) -> Iterator[Finding]:
     if model is None or script.says("max_seq_len", "truncat", "packed=True", "PackedDataset"):
         return
     for call in model.component_calls(model.package):
-        if call.method.endswith("_tokenizer") and not call.open_ended:
+        if call.method.endswith("_tokenizer") and not call.has_unknown_keywords:
             edits = set_option(script, call, "max_seq_len", str(DEFAULT_LENGTH))
             yield Finding(
                 script.span(call.node.func),

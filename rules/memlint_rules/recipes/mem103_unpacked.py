@@ -101,7 +101,7 @@ def _in_python(script: Script) -> Iterator[Finding]:
         return
     for call in script.torchtune.component_calls("torchtune.datasets"):
         packed = call.setting("packed")
-        if call.open_ended or not (packed.is_value(False) or packed.given is False):
+        if call.has_unknown_keywords or not (packed.is_value(False) or packed.given is False):
             continue
         if component_takes(call.name, "packed") and "multimodal" not in call.name:
             node = packed.node if packed.given else None

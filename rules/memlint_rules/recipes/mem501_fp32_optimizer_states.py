@@ -105,7 +105,7 @@ def _in_python(script: Script) -> Iterator[Finding]:
 def _replaced(script: Script, call: Call) -> Fix:
     """The paged optimizer in the place of torch's."""
     message = f"Use `{_PAGED}` (pip install bitsandbytes)"
-    if call.open_ended or not _SHARED.issuperset(call.keywords):
+    if call.has_unknown_keywords or not _SHARED.issuperset(call.keywords):
         return advise(message)
     return fix(message, replace_callee(script, call, _PAGED), unsafe=True)
 

@@ -88,7 +88,7 @@ def _unlimited_finding(script: Script, config: Config, option: str) -> Finding:
 
 def _in_tokenization(one: Tokenization) -> Iterator[Finding]:
     call, truncation = one.call, one.call.setting("truncation")
-    if call.open_ended or call.setting("max_length").value not in (MISSING, None):
+    if call.has_unknown_keywords or call.setting("max_length").value not in (MISSING, None):
         return
     edits: tuple[Edit, ...] = (SetKeyword(call.span, "max_length", str(_LIMIT)),)
     if truncation.given is False or truncation.value is False:

@@ -55,7 +55,7 @@ def _is_off(call: Call | None, name: str) -> bool:
         return True
     setting = call.effective(name)
     if setting.given is False and not call.has_option(name):
-        return not call.open_ended
+        return not call.has_unknown_keywords
     return setting.value is False
 
 
@@ -64,7 +64,7 @@ def _finding(script: Script, holder: Call, config: Config | None) -> Finding:
     rows = _rows(script, config)
     return Finding(
         script.span(packing.node if packing.given and packing.node else holder.node.func),
-        _message(rows) + (f" ({packing.origin})" if packing.by_default else ""),
+        _message(rows) + (f" ({packing.origin})" if packing.is_overridable_default else ""),
         _fix(script, holder),
         # At 1 nothing is padded, and an unknown batch may be 1.
         Level.HINT if rows is None or rows == 1 else None,

@@ -38,7 +38,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         setting = config.setting("per_device_train_batch_size")
         rows = setting.value
-        if type(rows) is not int or rows < _ROWS or setting.by_default:
+        if type(rows) is not int or rows < _ROWS or setting.is_overridable_default:
             continue
         if any(config.setting(name).given is not False for name in (_NEW, _OLD)):
             continue

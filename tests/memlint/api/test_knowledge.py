@@ -20,9 +20,9 @@ from memlint.api import (
     parse_target,
 )
 from memlint.api.knowledge.behaviours import BEHAVIOURS
-from memlint.api.knowledge.choose import LINES
+from memlint.api.knowledge.choose import MIGRATIONS
 from memlint.api.knowledge.ignored import IGNORED
-from memlint.api.knowledge.lines import Line
+from memlint.api.knowledge.migrations import Migration
 from memlint.api.knowledge.warned import WARNED
 from memlint.api.tables import PACKAGES, table
 
@@ -199,13 +199,13 @@ def _ever(name: str, parameter: str | None) -> bool:
     return Api().history(name, parameter) is not None
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.owner}:{line.parameter}")
-def test_every_line_is_about_something_that_was(line: Line) -> None:
+@pytest.mark.parametrize("line", MIGRATIONS, ids=lambda line: f"{line.owner}:{line.parameter}")
+def test_every_line_is_about_something_that_was(line: Migration) -> None:
     assert _ever(line.owner, line.parameter)
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.owner}:{line.parameter}")
-def test_every_successor_was_there_in_some_release(line: Line) -> None:
+@pytest.mark.parametrize("line", MIGRATIONS, ids=lambda line: f"{line.owner}:{line.parameter}")
+def test_every_successor_was_there_in_some_release(line: Migration) -> None:
     for way in line.ways:
         match way:
             case Rename(parameter=new) | Build(parameter=new):

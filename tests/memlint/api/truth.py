@@ -60,10 +60,10 @@ def _described(found):  # type: ignore[no-untyped-def]
         return result, False, True
     target = found.__init__ if inspect.isclass(found) else found
     signature = inspect.signature(target)
-    open_ended = False
+    has_unknown_keywords = False
     for position, parameter in enumerate(signature.parameters.values()):
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            open_ended = True
+            has_unknown_keywords = True
         elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             continue
         elif not (position == 0 and inspect.isclass(found)):
@@ -71,7 +71,7 @@ def _described(found):  # type: ignore[no-untyped-def]
                 result[parameter.name] = ["required", ""]
             else:
                 result[parameter.name] = _plain(parameter.default)
-    return result, open_ended, False
+    return result, has_unknown_keywords, False
 
 
 def _constructor_owner(found):  # type: ignore[no-untyped-def]
@@ -141,7 +141,7 @@ def main() -> int:
             if verbose:
                 print(f"? {name}: {answer['missing'][name]}")
             continue
-        real, open_ended, is_dataclass = answer["described"][name]
+        real, has_unknown_keywords, is_dataclass = answer["described"][name]
         signature = api.signature(name)
         if signature is None:
             counts["not described"] += 1
@@ -170,7 +170,7 @@ def main() -> int:
                 problems.append(f"{parameter}: {text or kind}, {default!r} in the table")
         # A decorator that takes old names does not show in the signature.
         extra = [name for name in ours if name not in real and not ours[name].deprecated]
-        if extra and not open_ended:
+        if extra and not has_unknown_keywords:
             problems.append(f"only in the table: {', '.join(extra)}")
         order = [parameter for parameter in ours if parameter in real]
         if order != [parameter for parameter in real if parameter in ours]:

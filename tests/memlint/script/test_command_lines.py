@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from memlint.rule import set_option
-from memlint.script import UNSURE, Origin
+from memlint.script import UNSURE, Provenance
 from tests.memlint.script.scripts import IMPORTS, only_config, packing, read
 
 ARGPARSE = "import argparse\nparser = argparse.ArgumentParser()\n"
@@ -16,32 +16,32 @@ DEFAULTS = {
         ARGPARSE
         + 'parser.add_argument("--pack", type=bool, default=True)\n'
         + "args = parser.parse_args()\nSFTConfig(packing=args.pack)",
-        Origin.ARGPARSE,
+        Provenance.ARGPARSE,
     ),
     "argparse, dest": (
         ARGPARSE
         + 'parser.add_argument("-p", "--no-pack", dest="pack", action="store_false")\n'
         + "args = parser.parse_args()\nSFTConfig(packing=args.pack)",
-        Origin.ARGPARSE,
+        Provenance.ARGPARSE,
     ),
     "argparse, known arguments": (
         ARGPARSE
         + 'parser.add_argument("--pack", default=True)\n'
         + "args, rest = parser.parse_known_args()\nSFTConfig(packing=args.pack)",
-        Origin.ARGPARSE,
+        Provenance.ARGPARSE,
     ),
     "argparse, a group": (
         ARGPARSE
         + 'group = parser.add_argument_group("data")\n'
         + 'group.add_argument("--pack", default=True)\n'
         + "args = parser.parse_args()\nSFTConfig(packing=args.pack)",
-        Origin.ARGPARSE,
+        Provenance.ARGPARSE,
     ),
     "argparse, set_defaults": (
         ARGPARSE
         + "parser.set_defaults(pack=True)\n"
         + "SFTConfig(packing=parser.parse_args().pack)",
-        Origin.ARGPARSE,
+        Provenance.ARGPARSE,
     ),
     "argparse, in functions": (
         """
@@ -54,13 +54,13 @@ DEFAULTS = {
             SFTConfig(packing=args.pack)
         main(read())
         """,
-        Origin.ARGPARSE,
+        Provenance.ARGPARSE,
     ),
     "argparse, vars": (
         ARGPARSE
         + 'parser.add_argument("--pack", default=True)\n'
         + 'options = vars(parser.parse_args())\nSFTConfig(packing=options["pack"])',
-        Origin.ARGPARSE,
+        Provenance.ARGPARSE,
     ),
     "click": (
         """
@@ -71,7 +71,7 @@ DEFAULTS = {
             SFTConfig(packing=pack)
         main()
         """,
-        Origin.CLICK,
+        Provenance.CLICK,
     ),
     "typer": (
         """
@@ -82,7 +82,7 @@ DEFAULTS = {
             SFTConfig(packing=pack)
         app()
         """,
-        Origin.CLICK,
+        Provenance.CLICK,
     ),
     "typer.Option": (
         """
@@ -92,7 +92,7 @@ DEFAULTS = {
         def main(pack: bool = typer.Option(True)):
             SFTConfig(packing=pack)
         """,
-        Origin.CLICK,
+        Provenance.CLICK,
     ),
     "fire": (
         """
@@ -101,7 +101,7 @@ DEFAULTS = {
             SFTConfig(packing=pack)
         fire.Fire(main)
         """,
-        Origin.CLICK,
+        Provenance.CLICK,
     ),
     "HfArgumentParser": (
         """
@@ -113,7 +113,7 @@ DEFAULTS = {
         (options,) = HfArgumentParser(Options).parse_args_into_dataclasses()
         SFTConfig(packing=options.pack)
         """,
-        Origin.PARSED_FIELD,
+        Provenance.PARSED_FIELD,
     ),
     "TrlParser": (
         """
@@ -125,17 +125,17 @@ DEFAULTS = {
         options, model = TrlParser((Options, ModelConfig)).parse_args_and_config()
         SFTConfig(packing=options.pack)
         """,
-        Origin.PARSED_FIELD,
+        Provenance.PARSED_FIELD,
     ),
 }
 
 
 @pytest.mark.parametrize(("text", "origin"), DEFAULTS.values(), ids=list(DEFAULTS))
-def test_the_default_is_a_value_by_default(text: str, origin: Origin) -> None:
+def test_the_default_is_a_value_by_default(text: str, origin: Provenance) -> None:
     setting = packing(dedent(text))
     assert setting.value is True
     assert setting.origin is origin
-    assert setting.by_default
+    assert setting.is_overridable_default
 
 
 def test_a_required_argument_is_unsure() -> None:
@@ -167,7 +167,7 @@ def test_a_configuration_that_a_parser_fills_in_is_one_and_is_never_surely_witho
     )
     (config,) = script.configs
     assert config.kind == "trl.SFTConfig"
-    assert config.fed_by_parser
+    assert config.from_command_line
     assert config.setting("packing").given is None
     assert set_option(script, config, "packing", "True") is None
     assert [trainer.kind for trainer in script.trainers_with(config)] == ["trl.SFTTrainer"]
@@ -200,7 +200,7 @@ def test_a_user_s_subclass_that_a_parser_fills_in_has_its_own_defaults() -> None
     (config,) = script.configs
     assert config.kind == "transformers.TrainingArguments"
     assert config.setting("packing").value is True
-    assert config.setting("packing").by_default
+    assert config.setting("packing").is_overridable_default
 
 
 def test_a_plain_dataclass_with_an_option_s_name_is_no_configuration() -> None:

@@ -339,7 +339,7 @@ def test_arguments_of_another_file_are_parsed(tmp_path: Path) -> None:
     )
     (trainer,) = script.trainers
     assert trainer.config is not None
-    assert trainer.config.fed_by_parser
+    assert trainer.config.from_command_line
 
 
 def test_arguments_of_two_ways_to_parse_are_one_configuration(tmp_path: Path) -> None:

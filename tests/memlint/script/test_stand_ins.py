@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memlint.api.stand_ins import original_of, stands_in
+from memlint.api.drop_ins import original_of, stands_in
 from memlint.rule import reference_to
 from tests.memlint.script.scripts import read
 

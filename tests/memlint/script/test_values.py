@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.script import MISSING, UNSURE, How, Origin
+from memlint.script import MISSING, UNSURE, How, Provenance
 from tests.memlint.script.scripts import IMPORTS, only_config, packing, read
 
 # Each of these gives ``packing=True``.
@@ -225,7 +225,7 @@ def test_what_is_not_given_is_missing_and_has_the_library_default() -> None:
     assert config.setting("packing").given is False
     assert config.setting("packing").value is MISSING
     assert config.effective("packing").value is False
-    assert config.effective("packing").origin is Origin.LIBRARY
+    assert config.effective("packing").origin is Provenance.LIBRARY
 
 
 def test_what_an_unknown_call_returns_is_no_constant() -> None:

@@ -1,4 +1,5 @@
 # data: messages
+# fix: unsafe
 from datasets import load_dataset
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -1,4 +1,5 @@
 # data: preference
+# fix: unsafe
 from datasets import load_dataset
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer

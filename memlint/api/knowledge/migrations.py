@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from memlint.api.successors import Successor
 
 
-class Line(NamedTuple):
+class Migration(NamedTuple):
     """What takes the place of ``parameter`` of ``owner`` (and its subclasses), or of ``owner``.
 
     owner: canonical name of a class, a function, or a class's method or attribute.
