@@ -293,7 +293,13 @@ def _expected(recipe: _Recipe, edits: Sequence[Edit]) -> Any:
 
 
 def _as_data(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
+    """``value`` as a recipe that is read again holds it."""
+    match value:
+        case tuple() | list():
+            return [_as_data(one) for one in value]
+        case dict():
+            return {str(key): _as_data(one) for key, one in value.items()}
+    return value
 
 
 def _path(root: Node, span: Span) -> list[Any]:

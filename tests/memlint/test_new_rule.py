@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memlint.rule.new import begin
+from memlint.rule.new import begin, main
 from memlint.rule.page import parse_page
 from tests.rules.cases import parse
 
@@ -59,3 +59,33 @@ def test_takes_no_code_and_no_name_twice(checkout: Path) -> None:
 def test_works_in_a_checkout_only(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no checkout"):
         begin(tmp_path, "MEM899", "unpinned-loader")
+
+
+def test_the_command_names_the_files_that_it_wrote(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(checkout)
+    assert main(["MEM799", "unpinned-loader"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "rules/memlint_rules/loops/mem799_unpinned_loader.py"
+    assert all((checkout / path).is_file() for path in said)
+    package = checkout / "rules/memlint_rules/loops/__init__.py"
+    written = package.read_text()
+    assert main(["MEM798", "other-loader"]) == 0
+    assert package.read_text() == written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["MEM799"], "usage: python -m memlint.rule.new"), (["MEM7", "two-words"], "error: a code")],
+)
+def test_the_command_says_what_it_wanted(
+    checkout: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(checkout)
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith(said)

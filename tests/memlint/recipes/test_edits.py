@@ -6,8 +6,15 @@ import pytest
 import yaml
 
 from memlint.fix.recipes import apply_recipe_edits
-from memlint.recipes.document import MappingNode, read_document, resolved
-from memlint.rule.edits import Edit, RemoveItem, RenameItem, SetItem
+from memlint.recipes.document import MappingNode, SequenceNode, read_document, resolved
+from memlint.rule.edits import (
+    Edit,
+    RemoveItem,
+    RemoveStatement,
+    RenameItem,
+    ReplaceExpression,
+    SetItem,
+)
 from memlint.source import Source, Span
 
 TEXT = """\
@@ -47,8 +54,8 @@ def done(text: str, *edits: Edit, path: str = "r.yaml") -> str:
     return applied.text
 
 
-def refusal(text: str, *edits: Edit) -> str:
-    applied = apply_recipe_edits(Source("r.yaml", text), [edits])
+def refusal(text: str, *edits: Edit, path: str = "r.yaml") -> str:
+    applied = apply_recipe_edits(Source(path, text), [edits])
     assert applied.text == text
     return applied.refused[0]
 
@@ -142,3 +149,83 @@ def test_two_fixes_at_one_place_take_turns() -> None:
     assert applied.applied == (0, 2)
     assert applied.postponed == (1,)
     assert applied.text == "a: 3\nb: 1\n"
+
+
+ODD = """\
+empty: {}
+flow: {
+  a: 1
+}
+rows:
+- one: &o {x: 1}
+  two: [1, 2]
+alone:
+  only: 1
+kept: |+
+  text
+
+"""
+
+
+def place(text: str, written: str) -> Span:
+    start = text.index(written)
+    return Span(start, start + len(written))
+
+
+@pytest.mark.parametrize(
+    ("edit", "old", "new"),
+    [
+        (SetItem(span(ODD, "empty"), "a", "'two words'"), "{}", '{a: "two words"}'),
+        (SetItem(span(ODD, "flow"), "b", "{'c': (1, 2)}"), "a: 1\n}", "a: 1,\n  b: {c: [1, 2]}\n}"),
+        (SetItem(span(ODD, "flow"), "b", "'no'"), "a: 1\n}", 'a: 1,\n  b: "no"\n}'),
+        (ReplaceExpression(place(ODD, "[1, 2]"), "(3, 4)"), "[1, 2]", "[3, 4]"),
+        (SetItem(span(ODD, "alone"), "only", "2.5"), "only: 1", "only: 2.5"),
+    ],
+)
+def test_values_in_braces_and_rows_are_changed(edit: Edit, old: str, new: str) -> None:
+    assert ODD.count(old) == 1
+    assert done(ODD, edit) == ODD.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (SetItem(place(ODD, "&o {x: 1}"), "y", "1"), "other places refer to the mapping"),
+        (RemoveItem(span(ODD, "alone"), "only"), "left without a value"),
+        (SetItem(span(ODD), "kept_too", "1"), "keeps its line ends"),
+        (ReplaceExpression(Span(1, 2), "1"), "no value at the place"),
+        (RemoveStatement(Span(0, 5)), "cannot be changed that way"),
+        (SetItem(span(ODD), "empty", "{1, 2}"), "cannot be written"),
+    ],
+)
+def test_what_would_take_more_with_it_is_refused(edit: Edit, reason: str) -> None:
+    assert reason in refusal(ODD, edit)
+
+
+def test_a_key_that_shares_its_line_stays() -> None:
+    text = "rows:\n- one: 1\n  two: 2\n"
+    start = text.index("one")
+    row = next(one.span for one in _rows(text) if one.span.start == start)
+    assert "shares its line" in refusal(text, RemoveItem(row, "one"))
+    assert done(text, RemoveItem(row, "two")) == "rows:\n- one: 1\n"
+
+
+def _rows(text: str) -> list[MappingNode]:
+    (entry,) = read_document(Source("r.yaml", text)).root.entries
+    assert isinstance(entry.value, SequenceNode)
+    return [one for one in entry.value.items if isinstance(one, MappingNode)]
+
+
+def test_edits_of_one_fix_at_one_value_are_refused() -> None:
+    text = "a: 1\n"
+    root = span(text)
+    assert "overlap" in refusal(text, SetItem(root, "a", "2"), SetItem(root, "a", "3"))
+
+
+def test_a_name_that_would_break_the_file_is_thrown_away() -> None:
+    text = "'a': 1\n"
+    assert "went wrong" in refusal(text, RenameItem(span(text), "a", "it's"))
+
+
+def test_a_file_that_does_not_parse_is_left_alone() -> None:
+    assert "cannot be rewritten" in refusal("a: [\n", SetItem(Span(0, 4), "a", "1"))
