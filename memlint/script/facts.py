@@ -7,10 +7,13 @@ import re
 from typing import TYPE_CHECKING
 
 from memlint.script.checkpoints import is_language_model
+from memlint.script.restoring import names_of_device
 
 if TYPE_CHECKING:
+    from memlint.script.calls import Call
     from memlint.script.model import Script
 
+_NOT_CUDA = ("cpu", "mps", "xla", "hpu")
 _FOR_TPU = ("torch_xla", "torch-xla", "cloud-tpu-client")
 _INSTALLS = r"(?m)^(?!\s*#)[^\n]*pip3? +install[^\n]*(torch[_-]xla|cloud-tpu-client)"
 # Models of that suffix that read text alone, or speech; the others read images.
@@ -42,7 +45,7 @@ def off_cuda(script: Script) -> bool:
     for accelerator in script.calls_to("accelerate.Accelerator"):
         if accelerator.setting("cpu").value is True:
             return True
-    return _loads_on_cpu(script)
+    return _loads_on_cpu(script) or _moves_off_cuda(script)
 
 
 def _loads_on_cpu(script: Script) -> bool:
@@ -54,6 +57,22 @@ def _loads_on_cpu(script: Script) -> bool:
         isinstance(call.node.func, ast.Attribute) and "model" in ast.unparse(call.node.func.value)
         for call in script.method_calls("to", "cuda")
     )
+
+
+def _moves_off_cuda(script: Script) -> bool:
+    """Whether a loop moves each model that it runs to a device other than a CUDA one."""
+    models = [forward.facts for step in script.steps for forward in step.all_forwards]
+    moves = [script.calls_on(facts, "to", "cpu", "cuda") for facts in models]
+    return bool(moves) and all(
+        calls and all(_is_off_cuda(script, call) for call in calls) for calls in moves
+    )
+
+
+def _is_off_cuda(script: Script, move: Call) -> bool:
+    if move.method != "to":
+        return move.method == "cpu"
+    names = names_of_device(script, move.argument(0))
+    return bool(names) and all(name.partition(":")[0] in _NOT_CUDA for name in names)
 
 
 def uses_vision(script: Script) -> bool:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
-from memlint.script.values import Constant, Object, options
+from memlint.script.values import Constant, Object, Value, options
 from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
@@ -98,13 +98,19 @@ def _of_name(script: Script, statement: ast.Assign, name: str, depth: int) -> se
 def device_names(script: Script, call: Call, option: str) -> tuple[str, ...]:
     """The names that a device may have: ``cuda`` and ``cpu`` of ``torch.device("cuda" if
     torch.cuda.is_available() else "cpu")``."""
+    return tuple(name for name in names_of_device(script, call.setting(option).raw) if name)
+
+
+def names_of_device(script: Script, device: Value) -> tuple[str, ...]:
+    """As ``device_names``, of a value; an empty string stands for what is not known."""
     found: list[str] = []
-    for value in options(call.setting(option).raw):
+    for value in options(device):
         inner = options(value)
         made = script.call_anywhere(value.node) if isinstance(value, Object) else None
         if made is not None and made.name == "torch.device":
             inner = options(made.argument(0))
         found += [
-            one.value for one in inner if isinstance(one, Constant) and isinstance(one.value, str)
+            one.value if isinstance(one, Constant) and isinstance(one.value, str) else ""
+            for one in inner
         ]
     return tuple(found)

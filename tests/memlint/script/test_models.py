@@ -162,6 +162,27 @@ def test_runs_off_cuda(text: str) -> None:
     assert read(text).off_cuda
 
 
+LOOP = LOAD + "{moves}" + "for batch in loader:\n    model(**batch).loss.backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("moves", "off"),
+    [
+        ('model.to("cpu")\n', True),
+        ('model.to("mps")\n', True),
+        ("model.cpu()\n", True),
+        ('import torch\nmodel.to(torch.device("cpu"))\n', True),
+        ('device = "mps" if flag else "cpu"\nmodel.to(device)\n', True),
+        ('device = "cuda" if flag else "cpu"\nmodel.to(device)\n', False),
+        ("model.to(device)\n", False),
+        ('model.cpu()\nmodel.to("cuda")\n', False),
+        ("", False),
+    ],
+)
+def test_a_loop_trains_where_its_model_is_moved(moves: str, off: bool) -> None:
+    assert read(LOOP.format(moves=moves)).off_cuda is off
+
+
 def test_runs_on_cuda_otherwise() -> None:
     assert not read(LOAD + 'TrainingArguments("o", use_cpu=False)').off_cuda
     assert not read(LOAD.replace(")", ', device_map="cpu")') + "model.cuda()").off_cuda
