@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from memlint.rule import Build, Edit, Reference, Setting
+from memlint.rule import Build, Edit, Object, Reference, Setting
 from memlint.rule.migration.option_places import Edits, Option, option_of
 from memlint.rule.references import reference_to
 
@@ -21,11 +21,17 @@ def built(option: Option, way: Build) -> Edits | None:
     present = option.call.setting(way.parameter)
     if way.parameter == option.name or present.given is False:
         return _written(option, way)
-    if present.given and present.known and present.value is not None:
+    if present.given and present.known and not _may_be_none(present.value):
         # What it would build is there already: the old option has nothing left to say.
         return option.place.removed()
     there = _quantization_there(option, way, present)
     return _written(option, way, there) if there is not None else None
+
+
+def _may_be_none(value: object) -> bool:
+    """Whether nobody knows that it is something: what a function out of sight returns may be None,
+    and then the old option counts."""
+    return value is None or (isinstance(value, Object) and value.type is None)
 
 
 def _written(option: Option, way: Build, there: str = "") -> Edits | None:
