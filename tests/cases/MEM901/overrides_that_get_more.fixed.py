@@ -1,0 +1,31 @@
+from transformers import Trainer
+from trl import SFTTrainer
+
+
+class Open(Trainer):
+    def log(self, *arguments):
+        print(arguments)
+
+    def compute_loss(self, model, inputs, **rest):
+        return model(**inputs).loss
+
+
+class Known(Trainer):
+    model_accepts_loss_kwargs = False
+
+    loss_is_scaled_for_ga = False
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        return model(**inputs).loss
+
+
+class Tuned(SFTTrainer):
+    def training_step(self, model, inputs, num_items_in_batch=None):
+        return super().training_step(model, inputs)
+
+    def compute_loss(self, model, inputs, return_outputs=False, *, num_items_in_batch=None):
+        return model(**inputs).loss
+
+
+class Mixed(object, Trainer):
+    def log(self, logs, **options):
+        print(logs)
