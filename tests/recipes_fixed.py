@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memlint.recipes.document import DocumentError, is_document, read_document, values
-from memlint.recipes.files import is_recipe_file, may_hold_recipe
+from memlint.recipes.document import DocumentError, read_document, values
+from memlint.recipes.files import is_document, is_recipe_file, may_hold_recipe
 from memlint.recipes.launch import kind_of, read_commands
 from memlint.recipes.recipe import read_recipe
 from memlint.rule.registry import known_rules

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memlint.recipes.files import is_recipe_file
+from memlint.recipes.files import is_document, is_recipe_file
 
 if TYPE_CHECKING:
     from memlint.recipes.launch import Command
@@ -44,7 +44,7 @@ def debug_command(path: str, target: str | None) -> int:
 def _debug_recipe(path: str) -> int:
     """Print the recipes or commands in a file: their settings, and the runs that use them."""
     from memlint.project.targets import Targets
-    from memlint.recipes.document import DocumentError, is_document
+    from memlint.recipes.document import DocumentError
     from memlint.recipes.launch import kind_of, read_commands
     from memlint.run.launches import NO_COMMANDS
     from memlint.run.recipes import NO_RECIPE, recipes_of

@@ -17,8 +17,7 @@ from collections.abc import Iterator, Sequence
 from memlint.project.config import CONFIG_NAMES, Settings, in_folder, nearest
 from memlint.project.ignores import Patterns
 from memlint.project.vendored import is_vendored
-from memlint.recipes.document import SUFFIXES as DOCUMENTS
-from memlint.recipes.files import is_recipe_file
+from memlint.recipes.files import DOCUMENTS, is_recipe_file
 from memlint.recipes.launch_kinds import is_launch_file
 from memlint.source.bounded import read_regular_text
 from memlint.source.diagnostics import FileError

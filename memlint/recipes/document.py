@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from memlint.recipes.files import MAX_BYTES
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError
 from memlint.source.record import NamedTuple, Record
@@ -19,9 +20,6 @@ from memlint.source.record import NamedTuple, Record
 if TYPE_CHECKING:
     import yaml
 
-SUFFIXES = (".yaml", ".yml", ".json")
-# Recipes have some kilobytes; a file of this size is data.
-MAX_BYTES = 256 << 10
 MAX_DEPTH = 40
 
 
@@ -93,11 +91,6 @@ class DocumentError(Exception):
     def __init__(self, diagnostic: FileError) -> None:
         super().__init__(diagnostic.message)
         self.diagnostic = diagnostic
-
-
-def is_document(path: str) -> bool:
-    """Whether a file of this name may be a recipe."""
-    return path.endswith(SUFFIXES)
 
 
 def read_document(source: Source) -> Document:

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import re
 
-from memlint.recipes.document import MAX_BYTES, is_document
-from memlint.recipes.kinds import may_be_recipe
 from memlint.recipes.launch_kinds import is_launch_file, may_launch
 
+DOCUMENTS = (".yaml", ".yml", ".json")
+# Recipes have some kilobytes; a file of this size is data.
+MAX_BYTES = 256 << 10
+# Every recipe of a kind has one of these words.
+_WORDS = (
+    rb"_component_|model_name_or_path|base_model|distributed_type|compute_environment"
+    rb"|zero_optimization|train_micro_batch_size_per_gpu"
+)
 # Programs whose commands are recipes of their own; words are apart by blanks or as JSON strings.
 _PROGRAMS = (
     rb"\b(?:tune[\s\",]+run|trl[\s\",]+(?:sft|dpo|grpo|kto|orpo|cpo|reward|rloo)|llamafactory-cli|lmf|"
@@ -22,6 +28,16 @@ _PROGRAMS = (
 def is_recipe_file(path: str) -> bool:
     """Whether a file of this name may hold a recipe, as a document or in a command."""
     return is_document(path) or is_launch_file(path)
+
+
+def is_document(path: str) -> bool:
+    """Whether a file of this name may be a recipe."""
+    return path.endswith(DOCUMENTS)
+
+
+def may_be_recipe(data: bytes) -> bool:
+    """Whether a file of these bytes has a word that every recipe has, and a recipe's size."""
+    return len(data) <= MAX_BYTES and re.search(_WORDS, data) is not None
 
 
 def may_hold_recipe(path: str, data: bytes) -> bool:

@@ -1,16 +1,14 @@
 """Which program a recipe is for, told by what is in it and never by its name.
 
-``may_be_recipe`` is the cheap test on bytes that nearly every other file fails; ``kind_of`` decides
-on the keys of the document. What no program is known to read is no recipe.
+``kind_of`` decides on the keys of the document. What no program is known to read is no recipe.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import StrEnum
 
-from memlint.recipes.document import MAX_BYTES, MappingNode, Node, Scalar, merged, resolved
+from memlint.recipes.document import MappingNode, Node, Scalar, merged, resolved
 
 
 class Kind(StrEnum):
@@ -25,11 +23,6 @@ class Kind(StrEnum):
     DEEPSPEED = "DeepSpeed"
 
 
-# Every recipe of a kind has one of these words.
-_WORDS = (
-    rb"_component_|model_name_or_path|base_model|distributed_type|compute_environment"
-    rb"|zero_optimization|train_micro_batch_size_per_gpu"
-)
 _STAGES = frozenset({"pt", "sft", "rm", "ppo", "dpo", "kto"})
 _FINE_TUNING = frozenset({"lora", "full", "freeze", "oft"})
 _AXOLOTL = frozenset(
@@ -55,11 +48,6 @@ _ACCELERATE = frozenset(
         "main_training_function", "main_process_port", "use_cpu",
     }
 )  # fmt: skip
-
-
-def may_be_recipe(data: bytes) -> bool:
-    """Whether a file of these bytes has a word that every recipe has, and a recipe's size."""
-    return len(data) <= MAX_BYTES and re.search(_WORDS, data) is not None
 
 
 def kind_of(root: MappingNode) -> Kind | None:

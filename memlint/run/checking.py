@@ -17,8 +17,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from memlint.project.targets import Targets
-from memlint.recipes.document import MAX_BYTES
-from memlint.recipes.files import is_recipe_file, may_hold_recipe
+from memlint.recipes.files import MAX_BYTES, is_recipe_file, may_hold_recipe
 from memlint.rule import registry as rule_files
 from memlint.run.cache import Cache
 from memlint.run.jobs import Job

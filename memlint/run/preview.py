@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from memlint.recipes.document import is_document
-from memlint.recipes.files import is_recipe_file
+from memlint.recipes.files import is_document, is_recipe_file
 from memlint.run.results import DiffLine, ShownFix, TextEdit
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from memlint.recipes.document import DocumentError, MappingNode, is_document
-from memlint.recipes.files import may_run_recipe
+from memlint.recipes.document import DocumentError, MappingNode
+from memlint.recipes.files import is_document, may_run_recipe
 from memlint.recipes.kinds import Kind
 from memlint.recipes.launch import kind_of, read_commands
 from memlint.recipes.recipe import Recipe, read_recipe

@@ -19,7 +19,8 @@ from memlint.recipes.document import (
     resolved,
     values,
 )
-from memlint.recipes.kinds import kind_of, may_be_recipe
+from memlint.recipes.files import may_be_recipe
+from memlint.recipes.kinds import kind_of
 from memlint.source import Source
 
 TEXT = """\
