@@ -57,7 +57,7 @@ def find_gpu(name: str) -> Gpu:
 
     near = difflib.get_close_matches(plain, table, 3, 0.5)
     names = sorted({table[key].name for key in near})
-    hint = f"; near: {', '.join(names)}" if names else ""
+    hint = f"; near: {', '.join(names)}" if names else "; known are such as a100-80gb, rtx4090-24gb"
     raise SettingsError(f"unknown GPU {name!r}{hint}")
 
 

@@ -18,7 +18,7 @@ from memlint.script.events import EventKind
 from memlint.script.modes import is_off_around
 from memlint.script.project import is_elsewhere
 from memlint.script.settings import unified
-from memlint.script.tensors import Tensor, tensors_in
+from memlint.script.tensors import Role, Tensor, tensors_in
 from memlint.script.tree import walk
 from memlint.script.values import Object, options
 from memlint.source.record import NamedTuple
@@ -264,11 +264,14 @@ def _is_spent(script: Script, tensors: list[Tensor], loop: Loop) -> bool:
     if not tensors or not all(one.graph for one in tensors):
         return False
     wanted = set(map(id, tensors))
-    return any(
-        not wanted.isdisjoint(map(id, _before_sums(start)))
-        for record in _backwards(script, loop)
-        for start in _starts(record)
-    )
+    starts = [start for record in _backwards(script, loop) for start in _starts(record)]
+    if any(not wanted.isdisjoint(map(id, _before_sums(start))) for start in starts):
+        return True
+    # A model's own loss is computed from the logits that stand beside it.
+    losses = {
+        id(one.forward) for one in starts if one.forward is not None and one.role is Role.LOSS
+    }
+    return bool(losses) and all(id(one.forward) in losses for one in tensors)
 
 
 def _backwards(script: Script, loop: Loop) -> list[Invocation]:
