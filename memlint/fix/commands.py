@@ -53,6 +53,18 @@ def apply_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Appl
     return Applied(text, tuple(accepted), tuple(postponed), refused, changes)
 
 
+def impossible_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> set[int]:
+    """The numbers of the fixes that cannot be made where they stand."""
+    commands = read_commands(source.text, kind_of(source.path) or "shell")
+    impossible = set()
+    for number, edits in enumerate(fixes):
+        try:
+            splices_of(source, commands, edits)
+        except FixError:
+            impossible.add(number)
+    return impossible
+
+
 def splices_of(source: Source, commands: Sequence[Command], edits: Sequence[Edit]) -> list[Splice]:
     """What edits write, and where; raises FixError where one cannot be made."""
     return [_splice(source, commands, edit) for edit in edits]

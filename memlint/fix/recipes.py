@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -224,26 +224,62 @@ def apply_recipe_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Appli
         recipe = _Recipe(source)
     except FixError as error:
         return Applied(text, refused=dict.fromkeys(range(len(fixes)), str(error)))
-    taken: list[Splice] = []
-    accepted: list[int] = []
-    postponed: list[int] = []
-    refused: dict[int, str] = {}
-    for number, edits in enumerate(fixes):
-        try:
-            wanted = [splice for edit in edits for splice in recipe.splices(edit)]
-            _checked(recipe, edits, wanted)
-        except FixError as error:
-            refused[number] = str(error)
-            continue
-        if any(_touch(one, other) for one in wanted for other in taken if one != other):
-            postponed.append(number)
-            continue
-        taken += [one for one in wanted if one not in taken]
-        accepted.append(number)
+    wanted, refused = _planned(recipe, fixes)
+    taken, accepted, postponed = _first_of_each_place(wanted)
+    try:
+        # Reading the text again takes longest: once for all of them, if all is well.
+        _checked(recipe, [edit for number in accepted for edit in fixes[number]], taken)
+    except FixError:
+        for number, splices in list(wanted.items()):
+            try:
+                _checked(recipe, fixes[number], splices)
+            except FixError as error:
+                refused[number] = str(error)
+                del wanted[number]
+        taken, accepted, postponed = _first_of_each_place(wanted)
     taken.sort(key=lambda one: (one.span, one.rank))
     done = spliced(source.data, taken).decode("utf-8", "surrogatepass")
     changes = tuple(TextEdit(one.span, one.text) for one in taken)
     return Applied(done, tuple(accepted), tuple(postponed), refused, changes)
+
+
+def impossible_recipe_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Collection[int]:
+    """The numbers of the fixes that cannot be made where they stand. Quicker than making them:
+    nothing is written and read again."""
+    try:
+        return _planned(_Recipe(source), fixes)[1].keys()
+    except FixError:
+        return range(len(fixes))
+
+
+def _planned(
+    recipe: _Recipe, fixes: Sequence[Sequence[Edit]]
+) -> tuple[dict[int, list[Splice]], dict[int, str]]:
+    """What each fix replaces, and why others cannot be made."""
+    wanted: dict[int, list[Splice]] = {}
+    refused: dict[int, str] = {}
+    for number, edits in enumerate(fixes):
+        try:
+            wanted[number] = [splice for edit in edits for splice in recipe.splices(edit)]
+        except FixError as error:
+            refused[number] = str(error)
+    return wanted, refused
+
+
+def _first_of_each_place(
+    wanted: Mapping[int, Sequence[Splice]],
+) -> tuple[list[Splice], list[int], list[int]]:
+    """The splices that are made, the numbers of their fixes, and those that wait for another."""
+    taken: list[Splice] = []
+    accepted: list[int] = []
+    postponed: list[int] = []
+    for number, splices in wanted.items():
+        if any(_touch(one, other) for one in splices for other in taken if one != other):
+            postponed.append(number)
+            continue
+        taken += [one for one in splices if one not in taken]
+        accepted.append(number)
+    return taken, accepted, postponed
 
 
 def _touch(one: Splice, other: Splice) -> bool:

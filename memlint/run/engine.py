@@ -14,7 +14,7 @@ from memlint.rule.edits import AddDecorator, AddImport, InsertStatement, WrapSta
 from memlint.rule.findings import Applicability, Finding, Fix, Level, Violation
 from memlint.rule.registry import UNUSED_SUPPRESSION, python_check
 from memlint.rule.savings import Footprint, Pricing
-from memlint.run.prefilter import TORCHTUNE, Prefilter
+from memlint.run.prefilter import Prefilter, may_train_torchtune
 from memlint.run.pricing import is_too_large, priced, run_of
 from memlint.source.record import NamedTuple
 
@@ -95,7 +95,7 @@ def examine(
     woken = waiting if pricing is not None and pricing.gpu else []
     violations: list[Violation] = []
     run: Mapping[str, Any] | None = None
-    own = TORCHTUNE in source.data
+    own = may_train_torchtune(source.data)
     if chosen or woken:
         read = _read(source, options)
         chosen = _speaking(chosen, read.tree, own)

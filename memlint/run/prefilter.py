@@ -10,7 +10,9 @@ from memlint.rule.registry import python_check
 if TYPE_CHECKING:
     from memlint.rule import Rule
 
-TORCHTUNE = b"torchtune"
+# What a loop around a model of torchtune's has: a builder's name (``llama3_8b``) among it.
+_TORCHTUNE = (b"torchtune", b"backward")
+_BUILDER = rb"_(?:\d+b|mini)"
 
 
 class Prefilter:
@@ -36,6 +38,7 @@ class Prefilter:
     def _asked(self, data: bytes) -> Iterator[Rule]:
         sets: dict[frozenset[str] | tuple[str, ...], bool] = {}
         seen: dict[bytes, bool] = {}
+        own: bool | None = None
         for rule, triggers in self._rules:
             for words in triggers:
                 found = sets.get(words)
@@ -54,12 +57,20 @@ class Prefilter:
             else:
                 yield rule
                 continue
-            # What torchtune's own classes can do wrong has triggers of its own.
-            own = seen.get(TORCHTUNE)
             if own is None:
-                own = seen[TORCHTUNE] = TORCHTUNE in data
+                own = may_train_torchtune(data)
             if own and python_check(rule.code) is not None:
                 yield rule
+
+
+def may_train_torchtune(data: bytes) -> bool:
+    """Whether a script may build a model with torchtune and train it in a loop of its own: what
+    torchtune's own classes can do wrong has triggers of its own."""
+    if not all(word in data for word in _TORCHTUNE):
+        return False
+    import re
+
+    return re.search(_BUILDER, data) is not None
 
 
 def _shortest(words: Iterable[str]) -> tuple[bytes, ...]:

@@ -53,6 +53,25 @@ def preview(source: Source, fixes: Sequence[Fix | None]) -> list[ShownFix | None
     return shown
 
 
+def applicable(source: Source, fixes: Sequence[Fix | None]) -> list[ShownFix | None]:
+    """Each fix of a recipe without its text; one that cannot be applied becomes advice."""
+    changes = [fix.edits for fix in fixes if fix is not None and fix.edits]
+    if is_document(source.path):
+        from memlint.fix.recipes import impossible_recipe_edits as impossible_edits
+    else:
+        from memlint.fix.commands import impossible_command_edits as impossible_edits
+    refused = impossible_edits(source, changes)
+    numbers = iter(range(len(changes)))
+    shown: list[ShownFix | None] = []
+    for fix in fixes:
+        if fix is None:
+            shown.append(None)
+            continue
+        is_advice = not fix.edits or next(numbers) in refused
+        shown.append(ShownFix(fix.message, "display" if is_advice else fix.applicability.value))
+    return shown
+
+
 def applier(path: str) -> Apply:
     """What carries out edits on a recipe, or on a file of launch commands."""
     if is_document(path):

@@ -31,11 +31,12 @@ def shown_violations(
     words = {code: _reason(code, known) for code in {each.code for each in violations}}
     fixes: Sequence[ShownFix | None]
     # Recipes are read quickly, and some of their keys cannot be changed where they stand.
-    render = render or is_recipe_file(source.path)
-    if render and any(violation.fix and violation.fix.edits for violation in violations):
-        from memlint.run.preview import preview
+    tries = render or is_recipe_file(source.path)
+    if tries and any(violation.fix and violation.fix.edits for violation in violations):
+        from memlint.run.preview import applicable, preview
 
-        fixes = preview(source, [violation.fix for violation in violations])
+        show = preview if render else applicable
+        fixes = show(source, [violation.fix for violation in violations])
     else:
         fixes = [_unrendered(violation.fix) for violation in violations]
     fixes = [
