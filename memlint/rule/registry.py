@@ -11,7 +11,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from memlint.source.record import NamedTuple
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # The folder of checks of recipes; those of scripts are in the others.
 RECIPES = "recipes"
+# The module of trigger words that is written by ``memlint.rule.outlines``.
+OUTLINES = "outlines"
 UNUSED_SUPPRESSION = "MEM001"
 UNUSED_NAME = "unused-suppression"
 UNUSED_WHY = (
@@ -97,16 +99,51 @@ def rules_folder() -> str:
     return os.path.dirname(importlib.import_module("memlint_rules").__file__ or "")
 
 
+class _Unread:
+    """A rule of which only its outline is known; what else is asked of it imports its module."""
+
+    __slots__ = ("code", "module", "name", "on_request", "triggers")
+
+    def __init__(
+        self, rule_id: RuleId, on_request: bool, triggers: tuple[tuple[str, ...], ...]
+    ) -> None:
+        self.code, self.name, self.module = rule_id
+        self.on_request = on_request
+        self.triggers = triggers
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(_rule(RuleId(self.code, self.name, self.module)), name)
+
+
 def load(codes: Iterable[str]) -> tuple[Rule, ...]:
-    """The rules of ``codes``, imported, in the order of codes."""
+    """The rules of ``codes`` in the order of codes, each imported when it is asked something."""
     wanted = set(codes)
-    loaded = []
-    for rule_id in known_rules():
-        if rule_id.code in wanted:
-            rule: Rule = importlib.import_module(rule_id.module).RULE
-            assert (rule.code, rule.name) == rule_id[:2], f"{rule_id.module} holds {rule.code}"
-            loaded.append(rule)
-    return tuple(loaded)
+    return tuple(_known(each) for each in known_rules() if each.code in wanted)
+
+
+def imported(codes: Iterable[str]) -> tuple[Rule, ...]:
+    """The rules of ``codes`` in the order of codes, all imported now."""
+    wanted = set(codes)
+    return tuple(_rule(each) for each in known_rules() if each.code in wanted)
+
+
+@cache
+def _known(rule_id: RuleId) -> Rule:
+    """A rule by its outline, or imported where there is none."""
+    outlines = importlib.import_module(f"memlint_rules.{OUTLINES}")
+    outline = outlines.RULES.get(rule_id.code)
+    if outline is None:
+        return _rule(rule_id)
+    on_request, places = outline
+    triggers = tuple(outlines.SETS[place] for place in places)
+    return cast("Rule", _Unread(rule_id, on_request, triggers))
+
+
+@cache
+def _rule(rule_id: RuleId) -> Rule:
+    rule: Rule = importlib.import_module(rule_id.module).RULE
+    assert (rule.code, rule.name) == rule_id[:2], f"{rule_id.module} holds {rule.code}"
+    return rule
 
 
 def find(word: str) -> RuleId:

@@ -158,9 +158,11 @@ class _Pending:
             import memlint.api
             import memlint.script  # noqa: F401
 
-            # What must be read of libraries that the tables do not know is read once.
+            # What must be read of libraries that the tables do not know is read once, and rules.
             for work in self._first:
                 self._files.resolve(work.job)
+            for codes in {work.job.codes for work in self._first}:
+                rule_files.imported(codes)
         first, self._first = self._first, []
         return chain(first, self._work)
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from memlint.rule import outlines
 from memlint.rule import registry as rules
 from memlint.rule.registry import RuleId
 
@@ -76,7 +81,29 @@ def test_shipped_rules_are_what_their_files_say(monkeypatch: pytest.MonkeyPatch)
     ids = rules.known_rules()
     assert len({each.code for each in ids}) == len(ids) > 0
     assert [each.code for each in ids] == sorted(each.code for each in ids)
-    for rule in rules.load(each.code for each in ids):
+    for rule in rules.imported(each.code for each in ids):
         assert rule.triggers, f"{rule.code} would be asked about every file"
         assert all(word.isascii() for words in rule.triggers for word in words)
         assert all(rule.triggers), f"{rule.code} would never be asked"
+
+
+def test_outlines_say_what_the_rules_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    every = rules.imported(each.code for each in rules.known_rules())
+    written = Path(outlines.outline_file()).read_text()
+    assert written == outlines.text(every), "run `python -m memlint.rule.outlines`"
+
+
+def test_a_rule_is_imported_when_it_is_asked_something() -> None:
+    program = """
+import sys
+from memlint.rule import registry
+before = {name for name in sys.modules if name.startswith("memlint_rules.")}
+rule, = registry.load({"MEM302"})
+assert rule.code == "MEM302" and rule.triggers
+module = "memlint_rules.activations.mem302_cache_in_training"
+assert module not in sys.modules
+assert rule.summary
+assert module in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

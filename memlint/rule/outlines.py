@@ -1,0 +1,67 @@
+"""Write down what decides whether a rule is asked: ``python -m memlint.rule.outlines``.
+
+Importing all rules takes as long as checking a small script, and most of them have nothing to say
+of it. The trigger words of every rule therefore stand in ``memlint_rules/outlines.py`` too, which
+this command writes. A rule that it does not name is imported at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+from memlint.rule import registry
+from memlint.rule.interface import Rule
+
+_HEAD = '''"""The trigger words of every rule, which are known without importing it.
+
+Written by ``python -m memlint.rule.outlines``; do not edit.
+"""
+
+'''
+
+
+def outline_file() -> str:
+    """The path of the file that the command writes."""
+    return os.path.join(registry.rules_folder(), f"{registry.OUTLINES}.py")
+
+
+def text(rules: Iterable[Rule]) -> str:
+    """The text of that file for ``rules``, formatted as the rest of the code."""
+    sets: dict[frozenset[str] | tuple[str, ...], int] = {}
+    lines = []
+    for rule in rules:
+        numbers = [sets.setdefault(words, len(sets)) for words in rule.triggers]
+        places = ", ".join(map(str, numbers))
+        comma = "," if len(numbers) == 1 else ""
+        lines.append(f'    "{rule.code}": ({rule.on_request}, ({places}{comma})),\n')
+    parts = [
+        _HEAD,
+        "# A file must hold a word of each set of a rule.\nSETS: tuple[tuple[str, ...], ...] = (\n",
+    ]
+    for words in sets:
+        ordered = [_quoted(word) for word in (words if isinstance(words, tuple) else sorted(words))]
+        if len(ordered) == 1:
+            parts.append(f"    ({ordered[0]},),\n")
+        else:
+            parts += ["    (\n", *(f"        {word},\n" for word in ordered), "    ),\n"]
+    parts += [")\n\n# Whether a rule is asked on request only, and the places of its sets.\n"]
+    parts += ["RULES: dict[str, tuple[bool, tuple[int, ...]]] = {\n", *lines, "}\n"]
+    return "".join(parts)
+
+
+def _quoted(word: str) -> str:
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def main() -> None:
+    """Write the file anew."""
+    rules = registry.imported(registry.selected(None))
+    with open(outline_file(), "w", encoding="utf-8") as file:
+        file.write(text(rules))
+    sys.stdout.write(f"{os.path.relpath(outline_file())}: {len(rules)} rules\n")
+
+
+if __name__ == "__main__":
+    main()
