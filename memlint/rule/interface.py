@@ -21,22 +21,6 @@ from memlint.api.successors import (
     Runtime,
     Successor,
 )
-from memlint.recipes.facts import (
-    DEFAULT_LENGTH,
-    attends_flexibly,
-    can_pack,
-    is_adapter,
-    is_on,
-    is_sharded,
-    takes_images,
-    trains,
-)
-from memlint.recipes.keys import KeyProblem, component_takes, key_problems
-from memlint.recipes.keys import Status as KeyStatus
-from memlint.recipes.kinds import Kind as RecipeKind
-from memlint.recipes.recipe import Option as RecipeOption
-from memlint.recipes.recipe import Recipe, names_quantized
-from memlint.rule.causal_loss import fuse_trainers_loss
 from memlint.rule.changes import add_option, set_item, set_option
 from memlint.rule.edits import (
     AddDecorator,
@@ -59,7 +43,6 @@ from memlint.rule.edits import (
     SetKeyword,
     WrapStatements,
 )
-from memlint.rule.engines import colocated_engines, colocates_vllm
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.kit import (
     DEEPSPEED,
@@ -80,29 +63,9 @@ from memlint.rule.kit import (
     together,
     unless_switched_off,
 )
-from memlint.rule.loops import (
-    float32_loads,
-    frozen_models_with_autograd,
-    full_precision_loops,
-    larger_evaluation_loops,
-    references_of_loops,
-    unchecked_loops,
-    upcast_models,
-)
-from memlint.rule.padding import (
-    PADDING_COLLATORS,
-    leave_padding_to_collator,
-    makes_own_mask,
-    padding_advice,
-    share_of_padding,
-)
 from memlint.rule.page import Example, Page, read_page
-from memlint.rule.recipe_changes import remove_key, rename_key, set_key
-from memlint.rule.recipe_keys import KEYED, finding_of_key
 from memlint.rule.references import Reference, reference_to, replace_callee, without_import
-from memlint.rule.shared_prompts import prompt_sharing_trainer, share_prompts
 from memlint.rule.triggers import BACKWARD, COMPARED, LIBRARIES, PACKAGES
-from memlint.rule.trl_losses import fuse_trl_loss
 from memlint.script import (
     CHECKPOINTING_ARGUMENTS,
     CHECKPOINTING_METHODS,
@@ -167,16 +130,13 @@ __all__ = [
     "CHECKPOINTING_OPTIONS",
     "COMPARED",
     "DEEPSPEED",
-    "DEFAULT_LENGTH",
     "DIFFUSION",
-    "KEYED",
     "LEARNED_PROMPTS",
     "LIBRARIES",
     "MEASURES",
     "MISSING",
     "OFF_CUDA",
     "PACKAGES",
-    "PADDING_COLLATORS",
     "TESTS",
     "UNSLOTH",
     "UNSURE",
@@ -214,8 +174,6 @@ __all__ = [
     "Inline",
     "InsertStatement",
     "Kept",
-    "KeyProblem",
-    "KeyStatus",
     "Lengths",
     "Level",
     "Loop",
@@ -232,9 +190,6 @@ __all__ = [
     "Preparation",
     "Provenance",
     "Purpose",
-    "Recipe",
-    "RecipeKind",
-    "RecipeOption",
     "Reference",
     "Refusal",
     "Remove",
@@ -274,51 +229,20 @@ __all__ = [
     "WrapStatements",
     "add_option",
     "advise",
-    "attends_flexibly",
     "call_after_load",
     "call_after_trainer",
     "call_beside",
-    "can_pack",
-    "colocated_engines",
-    "colocates_vllm",
-    "component_takes",
-    "finding_of_key",
     "fix",
-    "float32_loads",
-    "frozen_models_with_autograd",
-    "full_precision_loops",
-    "fuse_trainers_loss",
-    "fuse_trl_loss",
-    "is_adapter",
     "is_guarded",
-    "is_on",
-    "is_sharded",
     "is_switched_off",
-    "key_problems",
-    "larger_evaluation_loops",
-    "leave_padding_to_collator",
-    "makes_own_mask",
     "method_of",
     "names_looked_up",
-    "names_quantized",
-    "padding_advice",
-    "prompt_sharing_trainer",
     "reference_to",
-    "references_of_loops",
-    "remove_key",
-    "rename_key",
     "replace_callee",
     "set_item",
-    "set_key",
     "set_option",
-    "share_of_padding",
-    "share_prompts",
-    "takes_images",
     "together",
-    "trains",
-    "unchecked_loops",
     "unless_switched_off",
-    "upcast_models",
     "without_import",
 ]
 

@@ -10,9 +10,11 @@ import enum
 import inspect
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 
 import memlint.rule.triggers
-from memlint.rule import Rule, Skip, interface
+from memlint import rule
+from memlint.rule import Rule, Skip
 from memlint.source.record import Record
 
 _WORDS = "Words for triggers"
@@ -35,9 +37,14 @@ _GROUPS = (
 )
 
 
+def offered() -> list[str]:
+    """Every name that ``memlint.rule`` offers."""
+    return [name for part in rule.PARTS for name in import_module(f"memlint.rule.{part}").__all__]
+
+
 def page() -> str:
     """The page as Markdown."""
-    left = {name: getattr(interface, name) for name in interface.__all__}
+    left = {name: getattr(rule, name) for name in offered()}
     lines = [
         "# Names that a rule may use",
         "",
