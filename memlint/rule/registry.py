@@ -127,6 +127,12 @@ def imported(codes: Iterable[str]) -> tuple[Rule, ...]:
     return tuple(_rule(each) for each in known_rules() if each.code in wanted)
 
 
+def import_all(rules: Iterable[Rule]) -> None:
+    """Import the modules of all that were not asked anything yet."""
+    for rule in rules:
+        getattr(rule, "check")  # noqa: B009 - reading it imports
+
+
 @cache
 def _known(rule_id: RuleId) -> Rule:
     """A rule by its outline, or imported where there is none."""

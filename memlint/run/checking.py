@@ -162,7 +162,7 @@ class _Pending:
             for work in self._first:
                 self._files.resolve(work.job)
             for codes in {work.job.codes for work in self._first}:
-                rule_files.imported(codes)
+                rule_files.import_all(rule_files.load(codes))
         first, self._first = self._first, []
         return chain(first, self._work)
 

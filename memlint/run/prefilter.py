@@ -26,6 +26,8 @@ class Prefilter:
         self._rules = tuple((rule, rule.triggers) for rule in rules)
         different = {words for _, triggers in self._rules for words in triggers}
         self._words = {words: _shortest(words) for words in different}
+        every = sorted({word for words in self._words.values() for word in words}, key=len)
+        self._within = {word: [o for o in every if o in word and o != word] for word in every}
 
     def asked(self, data: bytes) -> list[Rule]:
         """The rules of whose trigger words ``data`` has one of each set."""
@@ -47,7 +49,9 @@ class Prefilter:
                     for word in self._words[words]:
                         here = seen.get(word)
                         if here is None:
-                            here = seen[word] = word in data
+                            # Most words are not there, which takes reading all of the file.
+                            lacks = any(seen.get(part) is False for part in self._within[word])
+                            here = seen[word] = not lacks and word in data
                         if here:
                             found = True
                             break

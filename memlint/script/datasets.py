@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call, Trainer
 from memlint.script.lengths import Effect, Lengths, effects_of, is_named_for_blocks, padding_effects
+from memlint.script.nodes import walk
 from memlint.script.project import is_elsewhere
 from memlint.script.purpose import Purpose, purpose_of_loader
 from memlint.script.rows import KEEPS_ROWS, Rows
 from memlint.script.settings import Setting
 from memlint.script.tokenization import FunctionNode
-from memlint.script.tree import walk
 from memlint.script.values import (
     ABSENT,
     Class,

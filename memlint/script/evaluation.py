@@ -13,8 +13,8 @@ from memlint.script.events import EventKind
 from memlint.script.forwards import ForwardRun
 from memlint.script.invocations import Invocation
 from memlint.script.modes import module_root
+from memlint.script.nodes import walk
 from memlint.script.passes import Forward
-from memlint.script.tree import walk
 from memlint.script.values import Object, Opaque, Value, options
 from memlint.source.record import NamedTuple
 

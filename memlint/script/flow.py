@@ -25,7 +25,8 @@ from memlint.script.names import (
     stores,
     with_target,
 )
-from memlint.script.tree import Tree, walk
+from memlint.script.nodes import walk
+from memlint.script.tree import Tree
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SCOPES = (*FUNCTIONS, ast.ClassDef)

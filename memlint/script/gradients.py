@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from memlint.script.modes import is_off_around
-from memlint.script.tree import walk
+from memlint.script.nodes import walk
 from memlint.script.values import Value
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from memlint.script.events import EventKind
 from memlint.script.modes import is_off_around
+from memlint.script.nodes import walk
 from memlint.script.project import is_elsewhere
 from memlint.script.settings import unified
 from memlint.script.tensors import Role, Tensor, tensors_in
-from memlint.script.tree import walk
 from memlint.script.values import Object, options
 from memlint.source.record import NamedTuple
 
@@ -276,11 +276,16 @@ def _is_spent(script: Script, tensors: list[Tensor], loop: Loop) -> bool:
 
 def _backwards(script: Script, loop: Loop) -> list[Invocation]:
     """The backward passes that the turns of a loop run, in functions that it calls too."""
+    return [record for record in script._backward_records if loop in record.loops]
+
+
+def backward_records(script: Script) -> list[Invocation]:
+    """The calls that run a backward pass, in the order of the run."""
     return [
         record
         for record in script.records
-        if record.name.rpartition(".")[2] in ("backward", "manual_backward")
-        and loop in record.loops
+        if record.name.endswith("backward")
+        and record.name.rpartition(".")[2] in ("backward", "manual_backward")
     ]
 
 

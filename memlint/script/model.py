@@ -68,7 +68,14 @@ from memlint.script.gradients import (
     steps_optimizer,
     without_gradients,
 )
-from memlint.script.graphs import comes_from, graph_of, hoards_of, starts_of, sums_of
+from memlint.script.graphs import (
+    backward_records,
+    comes_from,
+    graph_of,
+    hoards_of,
+    starts_of,
+    sums_of,
+)
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Invocation
 from memlint.script.lengths import block_functions_of
@@ -117,6 +124,7 @@ from memlint.script.setups import (
     trainer_of,
     trainer_overrides,
     trainer_uses,
+    trainers_by_config,
     trainers_of,
     trainers_with,
     training_of,
@@ -263,6 +271,7 @@ class Script(Tree):
         """Every call as it was evaluated, in the order of the run."""
         return self._run.records
 
+    _backward_records = cached_property(backward_records)
     records_between = records_between
     records_in = records_in
     end_of_run = end_of_run
@@ -273,6 +282,7 @@ class Script(Tree):
     configs = cached_property(configs_of)
     config_of = config_of
     trainers = cached_property(trainers_of)
+    _trainers_by_config = cached_property(trainers_by_config)
     training = cached_property(training_of)
     trains = cached_property(trains)
     may_train = cached_property(may_train)

@@ -15,6 +15,7 @@ import ast
 import json
 import os
 
+from memlint.script.nodes import walk
 from memlint.source.bounded import read_regular, read_regular_text
 from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
@@ -74,10 +75,18 @@ def _read(path: str) -> Module | None:
     try:
         source = read_source(path, read_regular(path, _MAX_BYTES))
         tree = ast.parse(source.text, path)
-        ast.increment_lineno(tree, _ELSEWHERE)
+        _move_elsewhere(tree)
     except (ReadError, OSError, SyntaxError, ValueError, RecursionError):
         return None
     return Module(path, tree)
+
+
+def _move_elsewhere(tree: ast.Module) -> None:
+    """Give all nodes lines that no script has: as ``ast.increment_lineno``, in half its time."""
+    for node in walk([tree]):
+        if "lineno" in node._attributes:
+            node.lineno += _ELSEWHERE  # type: ignore[attr-defined]
+            node.end_lineno += _ELSEWHERE  # type: ignore[attr-defined]
 
 
 def is_elsewhere(node: object) -> bool:

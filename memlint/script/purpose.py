@@ -14,8 +14,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
+from memlint.script.nodes import walk
 from memlint.script.rows import Rows
-from memlint.script.tree import walk
 from memlint.script.values import Object, Value, options
 
 if TYPE_CHECKING:

@@ -120,19 +120,25 @@ def may_train(script: Script) -> bool:
 # -- which gets which ------------------------------------------------------------------------------
 
 
+def trainers_by_config(script: Script) -> dict[ast.AST, tuple[Trainer, ...]]:
+    """The trainers that get each configuration, by its call."""
+    found: dict[ast.AST, tuple[Trainer, ...]] = {}
+    for trainer in script.trainers:
+        if trainer.config is not None:
+            node = trainer.config.node
+            found[node] = (*found.get(node, ()), trainer)
+    return found
+
+
 def trainers_with(script: Script, config: Config) -> tuple[Trainer, ...]:
     """The trainers that get a configuration."""
-    return tuple(
-        trainer
-        for trainer in script.trainers
-        if trainer.config is not None and trainer.config.node is config.node
-    )
+    return script._trainers_by_config.get(config.node, ())
 
 
 def training_with(script: Script, config: Config) -> tuple[Trainer, ...]:
     """The trainers that get a configuration and may train."""
     users = {trainer.node for trainer in script.trainers_with(config)}
-    return tuple(trainer for trainer in script.training if trainer.node in users)
+    return tuple(trainer for trainer in script.training if trainer.node in users) if users else ()
 
 
 def may_train_with(script: Script, config: Config) -> bool:

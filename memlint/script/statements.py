@@ -10,10 +10,10 @@ from memlint.script import modes
 from memlint.script.binding import assign
 from memlint.script.expressions import binary
 from memlint.script.fields import rows_of
+from memlint.script.nodes import walk
 from memlint.script.project import is_elsewhere
 from memlint.script.state import State
 from memlint.script.tensors import Output, Tensor
-from memlint.script.tree import walk
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
+from memlint.script.nodes import walk
 from memlint.script.purpose import Purpose, callee_of, purpose_of
-from memlint.script.tree import walk
 from memlint.script.values import Object
 from memlint.source.patterns import lazy_pattern
 

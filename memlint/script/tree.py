@@ -9,52 +9,15 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TypeVar
 
+from memlint.script.nodes import CHILDREN
 from memlint.script.project import is_elsewhere
 from memlint.source import Source, Span
 
 Node = TypeVar("Node", bound=ast.AST)
-
-# What nodes share, and what is no node: nothing is asked of them.
-_SHARED = frozenset({"expr_context", "boolop", "operator", "unaryop", "cmpop"})
-_PLAIN = _SHARED | {"identifier", "int", "string", "constant", "object", "type_ignore"}
-
-
-class _Children(dict[type[ast.AST], tuple[tuple[str, bool], ...]]):
-    """The fields of each kind of node that hold nodes, and whether they hold a list of them.
-
-    Read off the grammar that is a kind's docstring: ``Call(expr func, expr* args, ...)``.
-    """
-
-    def __missing__(self, kind: type[ast.AST]) -> tuple[tuple[str, bool], ...]:
-        found = []
-        for field in (kind.__doc__ or "").partition("(")[2].rstrip(") \n").split(","):
-            holds, _, name = field.strip().partition(" ")
-            if name in kind._fields and holds.rstrip("*?") not in _PLAIN:
-                found.append((name, holds.endswith("*")))
-        self[kind] = tuple(found)
-        return self[kind]
-
-
-_CHILDREN = _Children()
-
-
-def walk(roots: Iterable[ast.AST]) -> list[ast.AST]:
-    """``roots`` and all nodes below them, breadth first: as ``ast.walk``, in a third of its time
-    and without the contexts and operators that nodes share."""
-    nodes = list(roots)
-    for node in nodes:  # grows meanwhile
-        for name, many in _CHILDREN[node.__class__]:
-            if many:
-                nodes += [child for child in getattr(node, name) if child is not None]
-            else:
-                child = getattr(node, name)
-                if child is not None:
-                    nodes.append(child)
-    return nodes
 
 
 def packages_at_top(module: ast.Module) -> frozenset[str]:
@@ -114,7 +77,7 @@ class Tree:
         for node in nodes:  # grows meanwhile
             kind = node.__class__
             by_type[kind].append(node)
-            for name, many in _CHILDREN[kind]:
+            for name, many in CHILDREN[kind]:
                 for child in getattr(node, name) if many else (getattr(node, name),):
                     if child is not None:
                         around[child] = node

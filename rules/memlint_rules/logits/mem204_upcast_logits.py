@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     OFF_CUDA,
+    TESTS,
     UNSLOTH,
     Edit,
     Finding,
@@ -113,7 +114,7 @@ RULE = Rule(
     level=Level.WASTE,
     summary="copies of all logits in a hand-written loss",
     check=check,
-    skips=(UNSLOTH, OFF_CUDA),
+    skips=(UNSLOTH, OFF_CUDA, TESTS),
     triggers=(
         frozenset({"logits"}),
         frozenset({"log_softmax", "cross_entropy", "CrossEntropyLoss"}),

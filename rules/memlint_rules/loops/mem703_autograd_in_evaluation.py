@@ -72,5 +72,9 @@ RULE = Rule(
     summary="evaluation without no_grad or inference_mode",
     check=check,
     skips=(TESTS,),
-    triggers=(frozenset({*BACKWARD, ".eval()", ".train(False)"}),),
+    # Evaluation needs a mode, a frozen model beside a trained one the parameters of that.
+    triggers=(
+        frozenset({*BACKWARD, ".eval()", ".train(False)"}),
+        frozenset({"parameters(", ".eval()", ".train(False)"}),
+    ),
 )
