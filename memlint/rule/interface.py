@@ -65,7 +65,7 @@ from memlint.rule.kit import (
 )
 from memlint.rule.page import Example, Page, read_page
 from memlint.rule.references import Reference, reference_to, replace_callee, without_import
-from memlint.rule.triggers import BACKWARD, COMPARED, LIBRARIES, PACKAGES
+from memlint.rule.triggers import BACKWARD, COMPARED, LIBRARIES, PACKAGES, TRAINING
 from memlint.script import (
     CHECKPOINTING_ARGUMENTS,
     CHECKPOINTING_METHODS,
@@ -138,6 +138,7 @@ __all__ = [
     "OFF_CUDA",
     "PACKAGES",
     "TESTS",
+    "TRAINING",
     "UNSLOTH",
     "UNSURE",
     "VISION",

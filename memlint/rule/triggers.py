@@ -22,3 +22,6 @@ LIBRARIES = tuple(
     for before in ("from", "import", ",")
     for package in (*PACKAGES, "memlint_runtime")
 )
+
+# How a file shows that it trains, where the backward pass may stand in another one.
+TRAINING = ("Trainer", "backward(", "optim")

@@ -74,8 +74,22 @@ def call(run: Interpreter, node: ast.Call) -> Value:
     # A name that is bound in one arm and None in the other is still that name when called.
     callees = [one for one in callee.options if not isinstance(one, Unknown | Constant)]
     if len(callees) > 1:
+        callees = _imported_twice(run, callees)
+    if len(callees) > 1:
         return _call_one_of(run, callees, record)
     return apply(run, callees[0] if callees else callee, record)
+
+
+def _imported_twice(run: Interpreter, callees: list[Value]) -> list[Value]:
+    """One callee where all are the same of another file, imported as the script may be started:
+    ``try: import utils``, ``except ImportError: from . import utils``."""
+    names = [one.name.lstrip(".").split(".")[-2:] for one in callees if isinstance(one, Symbol)]
+    if run.project is None or len(names) < len(callees) or names != names[:1] * len(names):
+        return callees
+    there: list[Value] = [
+        one for one in callees if isinstance(one, Symbol) and project_value(run, one.name)
+    ]
+    return there[:1] or callees
 
 
 def _callee(run: Interpreter, func: ast.expr) -> tuple[Value, Value | None]:

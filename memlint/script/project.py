@@ -205,7 +205,9 @@ class Project:
         return tuple((path, digest_of(path)) for path in sorted(self.relied_on))
 
 
-_TRAINS = (b".backward(", b"Trainer(", b".train()", b"DataLoader(")
+_TRAINS = (b".backward(", b"Trainer(", b".train()", b"DataLoader(", b".step()")
+# A module that does such a thing as it is imported is a script.
+_ACTS = (b"__main__", b"\nfor ", b"\nwhile ")
 _IMPORTS = (b"import ", b"from ")
 
 
@@ -219,7 +221,7 @@ def project_of(path: str, data: bytes, modules: Modules) -> Project | None:
         return None
     if (
         name.endswith(".py")
-        and b"__main__" not in data
+        and not any(word in data for word in _ACTS)
         and os.path.isfile(os.path.join(os.path.dirname(path), "__init__.py"))
     ):
         return None

@@ -132,5 +132,5 @@ RULE = Rule(
     summary="no activation checkpointing",
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config", "backward("})),
+    triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config", "backward(", "optim"})),
 )

@@ -82,5 +82,5 @@ RULE = Rule(
     summary="a training loop's forward passes build a key-value cache",
     check=check,
     skips=(UNSLOTH, VISION, TESTS),
-    triggers=(LIBRARIES, frozenset({"backward("})),
+    triggers=(LIBRARIES, frozenset({"backward(", "optim"})),
 )

@@ -83,5 +83,5 @@ RULE = Rule(
     summary="the last step's logits are alive while the next forward pass runs",
     check=check,
     skips=(UNSLOTH, VISION, OFF_CUDA, TESTS),
-    triggers=(LIBRARIES, frozenset({"backward"})),
+    triggers=(LIBRARIES, frozenset({"backward", "optim"})),
 )

@@ -80,5 +80,5 @@ RULE = Rule(
     summary="a forward pass in a training step whose result nobody reads",
     check=check,
     skips=(TESTS,),
-    triggers=(LIBRARIES, frozenset({"backward"})),
+    triggers=(LIBRARIES, frozenset({"backward", "optim"})),
 )

@@ -16,6 +16,7 @@ from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
     TESTS,
+    TRAINING,
     UNSLOTH,
     Finding,
     Forward,
@@ -108,5 +109,5 @@ RULE = Rule(
     summary="causal LM loss over the full logits",
     check=check,
     skips=(UNSLOTH, OFF_CUDA, TESTS),
-    triggers=(LIBRARIES, frozenset({"Trainer", "backward"})),
+    triggers=(LIBRARIES, TRAINING),
 )

@@ -118,6 +118,6 @@ RULE = Rule(
     triggers=(
         frozenset({"logits"}),
         frozenset({"log_softmax", "cross_entropy", "CrossEntropyLoss"}),
-        frozenset({".backward", "Trainer"}),
+        frozenset({".backward", "Trainer", "optim"}),
     ),
 )

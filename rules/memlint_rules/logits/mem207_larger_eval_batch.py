@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
+    TRAINING,
     UNSLOTH,
     Config,
     Finding,
@@ -93,5 +94,5 @@ RULE = Rule(
     summary="evaluation batch larger than the training batch, over full logits",
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"Trainer", "backward("})),
+    triggers=(LIBRARIES, TRAINING),
 )

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
+    TRAINING,
     UNSLOTH,
     Call,
     Finding,
@@ -123,5 +124,5 @@ RULE = Rule(
     summary="weights loaded in float32",
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"Trainer", "backward("})),
+    triggers=(LIBRARIES, TRAINING),
 )

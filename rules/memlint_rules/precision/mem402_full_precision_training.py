@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
+    TRAINING,
     UNSLOTH,
     Config,
     Finding,
@@ -78,5 +79,5 @@ RULE = Rule(
     summary="neither bf16 nor fp16",
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"Trainer", "backward("})),
+    triggers=(LIBRARIES, TRAINING),
 )

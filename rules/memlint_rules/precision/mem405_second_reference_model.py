@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     LIBRARIES,
+    TRAINING,
     Config,
     Edit,
     Finding,
@@ -118,5 +119,5 @@ RULE = Rule(
     level=Level.WASTE,
     summary="a reference model held beside the policy for nothing",
     check=check,
-    triggers=(LIBRARIES, frozenset({"Trainer", "backward("})),
+    triggers=(LIBRARIES, TRAINING),
 )

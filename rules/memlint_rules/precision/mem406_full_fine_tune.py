@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
+    TRAINING,
     UNSLOTH,
     Finding,
     Level,
@@ -75,5 +76,5 @@ RULE = Rule(
     check=check,
     on_request=True,
     skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"Trainer", "backward"})),
+    triggers=(LIBRARIES, TRAINING),
 )

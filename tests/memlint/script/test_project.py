@@ -89,6 +89,15 @@ PLACES: dict[str, tuple[dict[str, str], str]] = {
         },
         "scripts/train.py",
     ),
+    "imported as the script may be started": (
+        {
+            "lib/__init__.py": "",
+            "lib/models.py": MODELS,
+            "lib/train.py": "try:\n    from .models import build\nexcept ImportError:\n"
+            "    from models import build\nmodel = build()\n",
+        },
+        "lib/train.py",
+    ),
     "in src": (
         {
             "src/lib/models.py": MODELS,
