@@ -166,12 +166,12 @@ def lines_outside_edits(folder: Path) -> list[str]:
     for path, data in scripts(folder).items():
         try:
             source = read_source(path, data)
-            violations = check_source(source, rules, api)
+            findings = check_source(source, rules, api)
         except (ReadError, SyntaxError, RecursionError):
             continue
         fixes = [
             one.fix.edits
-            for one in violations
+            for one in findings
             if one.fix and one.fix.edits and one.fix.applicability is not Applicability.DISPLAY
         ]
         if not fixes:

@@ -48,7 +48,7 @@ from memlint.rule.edits import (
     RemoveStatement,
     RenameImport,
 )
-from memlint.rule.findings import Violation
+from memlint.rule.findings import Finding
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.source import Source, Span
@@ -390,22 +390,19 @@ def comments_that_may_go(text: str, edits: Sequence[Edit]) -> Counter[str]:
     return Counter(comment.text for comment in going)
 
 
-def lost_comments(read: Sequence[tuple[str, Sequence[Violation]]], fixed: Fixed) -> list[str]:
+def lost_comments(read: Sequence[tuple[str, Sequence[Finding]]], fixed: Fixed) -> list[str]:
     """The comments that a fix lost, though they belong to nothing that it removed.
 
     read: the text of each pass and what was found in it, the last one's result included.
     """
-    applied = {id(violation) for violation in fixed.fixed}
+    applied = {id(finding) for finding in fixed.fixed}
     lost: Counter[str] = Counter()
-    for (text, violations), (changed, _) in itertools.pairwise(read):
+    for (text, findings), (changed, _) in itertools.pairwise(read):
         gone = Counter(each.text for each in comments(text))
         gone -= Counter(each.text for each in comments(changed))
         if gone:
             edits = [
-                edit
-                for one in violations
-                if id(one) in applied and one.fix
-                for edit in one.fix.edits
+                edit for one in findings if id(one) in applied and one.fix for edit in one.fix.edits
             ]
             lost += gone - comments_that_may_go(text, edits)
     return sorted(lost.elements())
@@ -417,9 +414,9 @@ def examine(text: str, target: str, unsafe: bool) -> str | None:
     rules = _rules()
     begin = time.process_time()
 
-    read: list[tuple[str, list[Violation]]] = []
+    read: list[tuple[str, list[Finding]]] = []
 
-    def check(source: Source) -> list[Violation]:
+    def check(source: Source) -> list[Finding]:
         read.append((source.text, check_source(source, rules, api)))
         return read[-1][1]
 
@@ -439,9 +436,9 @@ def examine(text: str, target: str, unsafe: bool) -> str | None:
         return f"took {spent:.1f} s"
     if fixed.error:
         return f"thrown away: {fixed.error}"
-    for violation, reason in fixed.refused:
+    for finding, reason in fixed.refused:
         if "report" in reason or "defect" in reason:
-            return f"refused as a defect: {violation.code}: {reason}"
+            return f"refused as a defect: {finding.code}: {reason}"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

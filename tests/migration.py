@@ -43,7 +43,7 @@ import click
 
 from memlint.api import Api, newest
 from memlint.fix import fix_source
-from memlint.rule.findings import Applicability, Violation
+from memlint.rule.findings import Applicability, Finding
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.script import Config, Script, build_script
@@ -80,8 +80,8 @@ class Counts:
     broken: int = 0
     mended: int = 0
     errors: list[str] = field(default_factory=list)
-    left: list[tuple[str, Source, Violation, str]] = field(default_factory=list)
-    first: list[tuple[str, Source, Violation]] = field(default_factory=list)
+    left: list[tuple[str, Source, Finding, str]] = field(default_factory=list)
+    first: list[tuple[str, Source, Finding]] = field(default_factory=list)
     fixed: list[tuple[str, Source, Source]] = field(default_factory=list)
 
 
@@ -117,9 +117,9 @@ def uses_trainer(script: Script) -> bool:
     )
 
 
-def breaks(violation: Violation) -> bool:
+def breaks(finding: Finding) -> bool:
     """Whether the finding is one that stops the script, or gives it other defaults."""
-    return violation.code in BREAKING and violation.level == "error"
+    return finding.code in BREAKING and finding.level == "error"
 
 
 def migrate(folder: Path, leave_out: Sequence[str], at_most: int | None = None) -> Counts:
@@ -171,12 +171,12 @@ def migrate(folder: Path, leave_out: Sequence[str], at_most: int | None = None) 
     return counts
 
 
-def kind_of(violation: Violation, reason: str = "") -> str:
+def kind_of(finding: Finding, reason: str = "") -> str:
     """A finding without what belongs to one script, so that like ones can be counted."""
-    fix = violation.fix
+    fix = finding.fix
     how = "nothing" if fix is None else fix.applicability.value
     advice = fix.message if fix is not None else ""
-    return f"{violation.code} [{reason or how}] {violation.message} -> {advice}"
+    return f"{finding.code} [{reason or how}] {finding.message} -> {advice}"
 
 
 def show(counts: Counts, most: int) -> None:

@@ -28,7 +28,7 @@ from memlint.recipes.launch import kind_of, read_commands
 from memlint.recipes.recipe import read_recipe
 from memlint.rule.registry import known_rules
 from memlint.run.jobs import Job
-from memlint.run.results import FixResult, Shown
+from memlint.run.results import FixResult, Rendered
 from memlint.run.session import Session
 from memlint.source import Source
 
@@ -80,7 +80,7 @@ def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from _flat(f"{prefix}.{key}", inner)
 
 
-def unnamed(path: Path, before: str, after: str, findings: tuple[Shown, ...]) -> list[str]:
+def unnamed(path: Path, before: str, after: str, findings: tuple[Rendered, ...]) -> list[str]:
     """The settings that changed and that no fix names."""
     said = " ".join(f"{one.message} {one.fix.message if one.fix else ''}" for one in findings)
     words = set(re.findall(r"\w+", said))
@@ -126,7 +126,7 @@ def main(folders: list[str], listed: int) -> int:
     changed: Counter[str] = Counter()
     made: Counter[str] = Counter()
     wrong = 0
-    found: list[Shown] = []
+    found: list[Rendered] = []
     with tempfile.TemporaryDirectory() as place:
         for number, folder in enumerate(folders):
             copy = Path(place) / str(number) / Path(folder).name

@@ -9,7 +9,7 @@ import pytest
 
 from memlint.fix.fixpoint import Fixed
 from memlint.rule.edits import Edit, RemoveItem, RemoveKeyword, RemoveStatement, SetKeyword
-from memlint.rule.findings import Fix, Level, Violation
+from memlint.rule.findings import Finding, Fix, Level
 from memlint.rule.registry import known_rules, load
 from memlint.source import Source, Span
 from tests import fuzz
@@ -77,11 +77,9 @@ def test_only_comments_of_what_is_removed_may_go(edit: Edit, going: list[str]) -
 
 def test_a_comment_of_something_else_is_lost() -> None:
     edit = RemoveKeyword(_CALL, "packing")
-    violation = Violation(
-        "MEM000", "name", Level.WASTE, _CALL, "message", Fix("Remove it", (edit,))
-    )
+    finding = Finding(_CALL, "message", Fix("Remove it", (edit,)), Level.WASTE, "MEM000")
     option = _TEXT.index("    # above the option"), _TEXT.index("    bf16=True")
     changed = _TEXT[: option[0]] + _TEXT[option[1] :]
-    fixed = Fixed(Source("script.py", changed), (violation,))
-    read = [(_TEXT, [violation]), (changed, [])]
+    fixed = Fixed(Source("script.py", changed), (finding,))
+    read = [(_TEXT, [finding]), (changed, [])]
     assert fuzz.lost_comments(read, fixed) == ["# above another"]

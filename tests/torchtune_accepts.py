@@ -19,17 +19,17 @@ from memlint.recipes.document import DocumentError
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import read_recipe
 from memlint.rule import Level
-from memlint.rule.findings import Violation
+from memlint.rule.findings import Finding
 from memlint.rule.registry import recipe_check, recipe_rules
 from memlint.source import Source
 
 
-def check(source: Source) -> list[Violation]:
+def check(source: Source) -> list[Finding]:
     """What every check of torchtune's recipes finds."""
     recipe = read_recipe(source)
     assert recipe is not None
     return [
-        Violation(code, code, each.level or Level.WASTE, each.span, each.message, each.fix)
+        each._replace(code=code, name=code, level=each.level or Level.WASTE)
         for code, *_ in recipe_rules()
         if (found := recipe_check(code, recipe.kind)) is not None
         for each in found(recipe)

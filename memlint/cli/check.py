@@ -18,7 +18,7 @@ from memlint.cli.inputs import (
 )
 from memlint.cli.options import Common
 from memlint.project.targets import Targets
-from memlint.reports import MACHINE_FORMATS, RENDERED_FORMATS, Report, render, words_of
+from memlint.reports import FORMATS_WITH_FIXES, MACHINE_FORMATS, Report, render, words_of
 from memlint.reports.style import visible
 from memlint.run.checking import check_jobs
 from memlint.run.jobs import Job
@@ -39,9 +39,9 @@ def check_command(
     """Check and print; the exit status."""
     if statistics and output_format in ("sarif", "github", "gitlab"):
         raise Usage(f"--statistics is text or JSON, not {output_format}")
-    rendered = output_format in RENDERED_FORMATS and not statistics
+    show_fixes = output_format in FORMATS_WITH_FIXES and not statistics
     if paths == ("-",):
-        results = _check_stdin(options, stdin_filename, rendered)
+        results = _check_stdin(options, stdin_filename, show_fixes)
     elif "-" in paths or stdin_filename is not None:
         raise Usage("standard input (-) is the only path, or none of them")
     else:
@@ -50,7 +50,7 @@ def check_command(
             warn_if_empty(inputs, paths)
             results = check_jobs(
                 inputs.jobs,
-                render=rendered,
+                show_fixes=show_fixes,
                 cache=make_cache(inputs, options),
                 progress=progress,
             )
@@ -64,9 +64,9 @@ def check_command(
     return 1 if found and not exit_zero else 0
 
 
-def _check_stdin(options: Common, filename: str | None, rendered: bool) -> list[FileResult]:
+def _check_stdin(options: Common, filename: str | None, show_fixes: bool) -> list[FileResult]:
     (job, data), excluded = stdin_work(options, filename)
-    return [] if excluded else [Session(rendered).check(job, data)]
+    return [] if excluded else [Session(show_fixes).check(job, data)]
 
 
 def _write(

@@ -25,7 +25,7 @@ from memlint.cli.options import Common
 from memlint.reports.style import Style, visible
 from memlint.reports.text import diagnostic_line, finding_place, plural
 from memlint.run.checking import fix_jobs
-from memlint.run.results import FixResult, Shown
+from memlint.run.results import FixResult, Rendered
 from memlint.run.session import Session
 from memlint.source.diagnostics import FileError
 from memlint.source.reading import Stamp
@@ -97,7 +97,7 @@ class _Tally:
     def __init__(self, mode: Mode, quiet: bool, out: Style) -> None:
         self.diagnostics: list[FileError] = []
         self.changed: list[FixResult] = []
-        self.left: list[Shown] = []
+        self.left: list[Rendered] = []
         self.tried: list[FixResult] = []
         self._written: set[tuple[int, int]] = set()
         self._mode, self._quiet, self._out = mode, quiet, out
@@ -224,7 +224,7 @@ def _report_change(result: FixResult, mode: Mode, quiet: bool, out: Style) -> No
         click.echo(f"    {out(code, 'bold', 'cyan')} {visible(message)}{times}")
 
 
-def _report_sum(changed: Sequence[FixResult], left: Sequence[Shown], *, writes: bool) -> None:
+def _report_sum(changed: Sequence[FixResult], left: Sequence[Rendered], *, writes: bool) -> None:
     """On standard error: standard output may be a patch or a script."""
     first = sum(result.first_pass for result in changed)
     following = sum(len(result.fixed) for result in changed) - first
@@ -275,7 +275,7 @@ def _report_conditions(changed: Sequence[FixResult], tried: Sequence[FixResult])
 def _status(
     diagnostics: Sequence[FileError],
     changed: Sequence[FixResult],
-    left: Sequence[Shown],
+    left: Sequence[Rendered],
     mode: Mode,
 ) -> int:
     if diagnostics:

@@ -13,7 +13,7 @@ from memlint.fix.apply import apply_to
 from memlint.fix.outcome import Applied, FixError
 from memlint.fix.spans import Tree, parse
 from memlint.rule.edits import Edit
-from memlint.rule.findings import Applicability, Violation
+from memlint.rule.findings import Applicability, Finding
 from memlint.source import Source
 
 PASSES = 10
@@ -33,9 +33,9 @@ class Fixed:
     """
 
     source: Source
-    fixed: tuple[Violation, ...] = ()
-    left: tuple[Violation, ...] = ()
-    refused: tuple[tuple[Violation, str], ...] = ()
+    fixed: tuple[Finding, ...] = ()
+    left: tuple[Finding, ...] = ()
+    refused: tuple[tuple[Finding, str], ...] = ()
     passes: int = 0
     error: str | None = None
 
@@ -44,7 +44,7 @@ def fix_source(
     source: Source,
     *,
     unsafe: bool,
-    check: Callable[[Source], list[Violation]],
+    check: Callable[[Source], list[Finding]],
     reread: Callable[[str], Source],
     apply: Apply | None = None,
 ) -> Fixed:
@@ -56,13 +56,13 @@ def fix_source(
     apply: carries out edits on a source that is no Python.
     """
     original, seen = source, {source.text}
-    fixed: list[Violation] = []
+    fixed: list[Finding] = []
     rewriter = _Rewriter(apply)
-    first = violations = check(source)
+    first = findings = check(source)
     for passes in range(PASSES + 1):
-        wanted = [one for one in violations if _wanted(one, unsafe)]
+        wanted = [one for one in findings if _wanted(one, unsafe)]
         if not wanted:
-            return Fixed(source, tuple(fixed), tuple(violations), (), passes)
+            return Fixed(source, tuple(fixed), tuple(findings), (), passes)
         try:
             applied = rewriter.rewrite(source, wanted)
         except FixError as error:
@@ -70,7 +70,7 @@ def fix_source(
             applied = Applied(source.text, refused=refused)
         if applied.text == source.text:
             reasons = _reasons(wanted, applied)
-            return Fixed(source, tuple(fixed), tuple(violations), reasons, passes)
+            return Fixed(source, tuple(fixed), tuple(findings), reasons, passes)
         changed = reread(applied.text)
         trouble = _trouble(source, changed, applied.text in seen, passes)
         if trouble is not None:
@@ -79,7 +79,7 @@ def fix_source(
         fixed += [wanted[at] for at in applied.applied]
         source = changed
         seen.add(source.text)
-        violations = check(source)
+        findings = check(source)
     raise AssertionError("every pass returns or goes on")
 
 
@@ -91,7 +91,7 @@ class _Rewriter:
         self._text = ""
         self._tree: Tree | None = None
 
-    def rewrite(self, source: Source, wanted: Sequence[Violation]) -> Applied:
+    def rewrite(self, source: Source, wanted: Sequence[Finding]) -> Applied:
         """Raises FixError where the file as a whole cannot be rewritten."""
         edits = [one.fix.edits for one in wanted if one.fix is not None]
         if self._apply is not None:
@@ -102,7 +102,7 @@ class _Rewriter:
         return applied
 
 
-def _reasons(wanted: Sequence[Violation], applied: Applied) -> tuple[tuple[Violation, str], ...]:
+def _reasons(wanted: Sequence[Finding], applied: Applied) -> tuple[tuple[Finding, str], ...]:
     """Why each of the fixes that should have changed something has not."""
     reasons = dict.fromkeys(applied.applied, "its fix changes nothing") | {**applied.refused}
     return tuple((wanted[at], reason) for at, reason in sorted(reasons.items()))
@@ -119,8 +119,8 @@ def _trouble(before: Source, after: Source, is_repeated: bool, passes: int) -> s
     return None
 
 
-def _wanted(violation: Violation, unsafe: bool) -> bool:
-    fix = violation.fix
+def _wanted(finding: Finding, unsafe: bool) -> bool:
+    fix = finding.fix
     if fix is None or not fix.edits:
         return False
     return fix.applicability is Applicability.SAFE or (

@@ -17,22 +17,22 @@ from memlint.rule.edits import InsertStatement, SetItem, SetKeyword
 
 if TYPE_CHECKING:
     from memlint.rule.edits import Edit
-    from memlint.rule.findings import Violation
+    from memlint.rule.findings import Finding
 
 Changes = tuple[tuple[str, Any], ...]
 
 
-def effect_of(violation: Violation, known: Settings) -> Changes:
+def effect_of(finding: Finding, known: Settings) -> Changes:
     """The settings that change once the finding is fixed; empty: nothing that has a price.
 
     known: the settings of the run, complete.
     """
-    by_code = _BY_CODE.get(violation.code)
+    by_code = _BY_CODE.get(finding.code)
     changes: dict[str, Any] = dict(by_code(known)) if by_code is not None else {}
-    if violation.fix is not None:
-        for edit in violation.fix.edits:
+    if finding.fix is not None:
+        for edit in finding.fix.edits:
             changes.update(_written(edit, known))
-        changes.update(violation.fix.effect)
+        changes.update(finding.fix.effect)
     return tuple(
         sorted(
             (key, value)

@@ -15,7 +15,7 @@ from typing import Any
 from memlint.memory.effects import Changes, effect_of, no_logits
 from memlint.memory.prices import Run, merged
 from memlint.memory.settings import Quantization, Settings, SettingsError
-from memlint.rule.findings import Applicability, Violation
+from memlint.rule.findings import Applicability, Finding
 from memlint.source.record import NamedTuple
 
 _MOST = 9  # candidates that are combined: 512 sets
@@ -109,9 +109,9 @@ class Fitted(NamedTuple):
         }
 
 
-def fit(run: Run, violations: Iterable[Violation]) -> Fitted:
+def fit(run: Run, findings: Iterable[Finding]) -> Fitted:
     """The set of changes with which the run fits its GPU; all that help where none does."""
-    measures = candidates(run, violations)
+    measures = candidates(run, findings)
     chosen = next((one for one in _sets(measures) if _peak(run, one) <= run.room), None)
     if chosen is None:
         chosen = _least(run, measures)
@@ -132,17 +132,17 @@ def length_of(known: Settings) -> str:
     return "completion_len" if known.trainer == "trl.GRPOTrainer" else "seq_len"
 
 
-def candidates(run: Run, violations: Iterable[Violation]) -> tuple[Measure, ...]:
+def candidates(run: Run, findings: Iterable[Finding]) -> tuple[Measure, ...]:
     """The changes that may help, those of the same settings together, by the script's fixes first.
 
     A change that lowers no phase of the run, neither alone nor after all others, is left out.
     """
     found: dict[Changes, Measure] = {}
-    for violation in violations:
-        changes = run.settled(effect_of(violation, run.known))
+    for finding in findings:
+        changes = run.settled(effect_of(finding, run.known))
         if not changes:
             continue
-        one = _measure(violation, changes)
+        one = _measure(finding, changes)
         known = found.get(changes)
         found[changes] = one if known is None else _joined(known, one)
     keys = {key for changes in found for key, _ in changes}
@@ -152,13 +152,13 @@ def candidates(run: Run, violations: Iterable[Violation]) -> tuple[Measure, ...]
     return tuple(each for each in found.values() if _helps(run, each, found.values()))[:_MOST]
 
 
-def _measure(violation: Violation, changes: Changes) -> Measure:
-    made = violation.fix
+def _measure(finding: Finding, changes: Changes) -> Measure:
+    made = finding.fix
     if made is None:
-        return Measure(violation.message, changes, Applicability.DISPLAY, (violation.code,))
+        return Measure(finding.message, changes, Applicability.DISPLAY, (finding.code,))
     kind = made.applicability if made.edits else Applicability.DISPLAY
-    pair = ((violation.code, made.message),)
-    return Measure(made.message, changes, kind, (violation.code,), pair)
+    pair = ((finding.code, made.message),)
+    return Measure(made.message, changes, kind, (finding.code,), pair)
 
 
 def _joined(one: Measure, other: Measure) -> Measure:

@@ -29,7 +29,7 @@ from memlint.memory.settings import (
 )
 from memlint.memory.timeline import Phase, Timeline
 from memlint.memory.training_run import TrainingRun
-from memlint.rule.findings import Applicability, Violation
+from memlint.rule.findings import Applicability, Finding
 from memlint.rule.savings import Footprint, Pricing, Saving
 from memlint.source.record import NamedTuple
 
@@ -43,7 +43,7 @@ _MEASURES = ("seq_len", "micro_batch", "prompt_len", "completion_len")
 class Priced(NamedTuple):
     """The findings with what each saves, and the run's footprint; None where it is unknown."""
 
-    violations: list[Violation]
+    findings: list[Finding]
     footprint: Footprint | None = None
 
 
@@ -132,20 +132,20 @@ class Run:
         return _interval(gains, cut.name, False)
 
 
-def price(values: Mapping[str, Any], violations: Sequence[Violation], pricing: Pricing) -> Priced:
+def price(values: Mapping[str, Any], findings: Sequence[Finding], pricing: Pricing) -> Priced:
     """The findings with their savings. values: the script's settings, as JSON has them."""
     run = read_run(values, pricing)
     if run is None or run.is_guess:
-        return Priced(list(violations))
+        return Priced(list(findings))
     try:
-        effects = [run.settled(effect_of(each, run.known)) for each in violations]
+        effects = [run.settled(effect_of(each, run.known)) for each in findings]
         priced = [
             each._replace(saving=run.saving(effect)) if effect else each
-            for each, effect in zip(violations, effects, strict=True)
+            for each, effect in zip(findings, effects, strict=True)
         ]
         return Priced(priced, _footprint(run, priced, effects))
     except SettingsError:
-        return Priced(list(violations))
+        return Priced(list(findings))
 
 
 def read_run(values: Mapping[str, Any], pricing: Pricing) -> Run | None:
@@ -237,12 +237,12 @@ def _interval(gains: Sequence[int], phase: str, of_peak: bool) -> Saving:
     return Saving(int(low * (1 - _WIDTH)), int(high * (1 + _WIDTH)), phase, of_peak)
 
 
-def _footprint(run: Run, violations: Sequence[Violation], effects: Sequence[Changes]) -> Footprint:
+def _footprint(run: Run, findings: Sequence[Finding], effects: Sequence[Changes]) -> Footprint:
     top = max(run.phases(), key=lambda phase: phase.total)
     low, high = run.peaks()
     useful = [
         (each, effect)
-        for each, effect in zip(violations, effects, strict=True)
+        for each, effect in zip(findings, effects, strict=True)
         if each.saving is not None
     ]
     safe = [

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from memlint.run.results import FileResult, Shown
+from memlint.run.results import FileResult, Rendered
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab")
 # For programs: nothing may be added to what they print.
 MACHINE_FORMATS = frozenset(FORMATS[2:])
 # Those that show what a fix would change.
-RENDERED_FORMATS = frozenset({"full", "json", "sarif"})
+FORMATS_WITH_FIXES = frozenset({"full", "json", "sarif"})
 
 
 class RuleWords(NamedTuple):
@@ -42,7 +42,7 @@ class Report(NamedTuple):
     colour: bool = False
 
     @property
-    def findings(self) -> Iterator[Shown]:
+    def findings(self) -> Iterator[Rendered]:
         for result in self.results:
             yield from result.findings
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from memlint.reports import Report
 from memlint.reports.style import LEVEL_COLOURS, Style, printable, visible, width
 from memlint.reports.text import diagnostic_line, finding_place, headline
-from memlint.run.results import Shown, ShownFix
+from memlint.run.results import Rendered, RenderedFix
 
 _NOTES = {
     "safe": "",
@@ -30,7 +30,7 @@ def render(report: Report) -> Iterator[str]:
             yield f"{diagnostic_line(diagnostic, style)}\n\n"
 
 
-def _finding(finding: Shown, why: str, style: Style) -> Iterator[str]:
+def _finding(finding: Rendered, why: str, style: Style) -> Iterator[str]:
     rows = [finding.start.row]
     if finding.fix is not None:
         rows += [line.row for line in finding.fix.diff]
@@ -49,7 +49,7 @@ def _finding(finding: Shown, why: str, style: Style) -> Iterator[str]:
     yield "\n"
 
 
-def _underline(finding: Shown, style: Style) -> str:
+def _underline(finding: Rendered, style: Style) -> str:
     start = finding.start.column - 1
     single = finding.start.row == finding.end.row
     end = finding.end.column - 1 if single else len(finding.line.rstrip())
@@ -58,7 +58,7 @@ def _underline(finding: Shown, style: Style) -> str:
     return " " * before + style("^" * marks, "bold", LEVEL_COLOURS[finding.level])
 
 
-def _fix(fix: ShownFix, margin: int, style: Style) -> Iterator[str]:
+def _fix(fix: RenderedFix, margin: int, style: Style) -> Iterator[str]:
     label = "fix" if fix.applicability != "display" else "advice"
     yield f"{style(label, 'bold', 'cyan')}: {visible(fix.message)}{_NOTES[fix.applicability]}\n"
     if fix.requires:

@@ -15,7 +15,7 @@ from json import dumps
 from typing import Any
 
 from memlint.reports import Report
-from memlint.run.results import Shown, ShownFix
+from memlint.run.results import Rendered, RenderedFix
 from memlint.source import Location
 from memlint.source.diagnostics import FileError
 
@@ -28,7 +28,7 @@ def render(report: Report) -> Iterator[str]:
     yield dumps(items, indent=2) + "\n"
 
 
-def _finding(finding: Shown, assumed: tuple[str, ...]) -> dict[str, Any]:
+def _finding(finding: Rendered, assumed: tuple[str, ...]) -> dict[str, Any]:
     return {
         "assumed_versions": list(assumed),
         "cell": finding.start.cell,
@@ -46,7 +46,7 @@ def _finding(finding: Shown, assumed: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _fix(fix: ShownFix) -> dict[str, Any]:
+def _fix(fix: RenderedFix) -> dict[str, Any]:
     return {
         "applicability": fix.applicability,
         "edits": [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from hashlib import blake2b
 
-from memlint.run.results import Shown
+from memlint.run.results import Rendered
 
 
 def relative(path: str) -> str | None:
@@ -42,7 +42,7 @@ class Fingerprints:
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
 
-    def of(self, finding: Shown) -> str:
+    def of(self, finding: Rendered) -> str:
         path = relative(finding.path) or finding.path
         return self.of_parts(path, finding.code, finding.message, finding.line.strip())
 

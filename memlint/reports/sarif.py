@@ -13,7 +13,7 @@ from typing import Any
 import memlint
 from memlint.reports import Report
 from memlint.reports.paths import Fingerprints, uri
-from memlint.run.results import FileResult, Shown, TextEdit
+from memlint.run.results import FileResult, Rendered, TextEdit
 from memlint.source import Location
 from memlint.source.diagnostics import FileError
 
@@ -77,7 +77,7 @@ def _rule(code: str, report: Report) -> dict[str, Any]:
     return rule
 
 
-def _result(finding: Shown, codes: list[str], fingerprints: Fingerprints) -> dict[str, Any]:
+def _result(finding: Rendered, codes: list[str], fingerprints: Fingerprints) -> dict[str, Any]:
     start, end, cell = finding.start, finding.end, finding.start.cell
     message = finding.message
     if cell is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from memlint.reports import Report
 from memlint.reports.style import LEVEL_COLOURS, Style, visible
 from memlint.rule.savings import Footprint, Saving
-from memlint.run.results import Shown
+from memlint.run.results import Rendered
 from memlint.source.diagnostics import FileError
 
 _GIB = 2**30
@@ -32,11 +32,11 @@ def place(path: str, row: int | None, column: int | None, cell: int | None) -> s
     return visible(":".join(parts))
 
 
-def finding_place(finding: Shown) -> str:
+def finding_place(finding: Rendered) -> str:
     return place(finding.path, finding.start.row, finding.start.column, finding.start.cell)
 
 
-def headline(finding: Shown, style: Style) -> str:
+def headline(finding: Rendered, style: Style) -> str:
     """Code, whether it is safely fixable, a notice's or hint's word, message."""
     parts = [style(finding.code, "bold", LEVEL_COLOURS[finding.level])]
     if finding.fix is not None and finding.fix.applicability == "safe":
@@ -140,7 +140,7 @@ def summary(report: Report) -> Iterator[str]:
         yield f"{plural(unread, 'problem')} kept files, or parts of them, from being checked.\n"
 
 
-def _counted(findings: Sequence[Shown]) -> str:
+def _counted(findings: Sequence[Rendered]) -> str:
     """``3 findings, 1 notice and 2 hints``."""
     levels = Counter(finding.level for finding in findings)
     words = [plural(sum(finding.counts for finding in findings), "finding")]
@@ -166,7 +166,7 @@ def _fixable(report: Report) -> Iterator[str]:
         yield f"{count} memlint_runtime: `{requirements[0]}` (`--no-runtime` leaves them out).\n"
 
 
-def _fix_commands(report: Report) -> Iterator[tuple[list[Shown], str]]:
+def _fix_commands(report: Report) -> Iterator[tuple[list[Rendered], str]]:
     """Findings with the command that fixes them; where versions are assumed, it names them."""
     known = [result for result in report.results if not result.assumed]
     yield [finding for result in known for finding in result.findings], "memlint fix"

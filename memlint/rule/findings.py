@@ -51,26 +51,16 @@ class Fix(Record):
 class Finding(Record):
     """One fault at one place.
 
-    ``level`` overrides the rule's own (a rule may be only a hint in some situations). The rule's
-    code and name are added by the engine.
+    level: overrides the rule's own (a rule may be only a hint in some situations).
+
+    A rule gives these four; the rest is added to what it finds.
+    code, name: of the rule. saving: what the fix saves, where the memory model can say.
     """
 
     span: Span
     message: str
     fix: Fix | None = None
     level: Level | None = None
-
-
-class Violation(Record):
-    """A finding with the rule it came from: what reports show and caches keep.
-
-    saving: what its fix saves, where the memory model can say.
-    """
-
-    code: str
-    name: str
-    level: Level
-    span: Span
-    message: str
-    fix: Fix | None = None
+    code: str = ""
+    name: str = ""
     saving: Saving | None = None

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.recipes.launch import Command
-from memlint.rule.findings import Applicability, Violation
+from memlint.rule.findings import Applicability, Finding
 from memlint.source import Source, Span
 from memlint.source.record import NamedTuple
 
@@ -23,23 +23,23 @@ class OfCommand(NamedTuple):
     """A finding, and the place of the command that it was found for."""
 
     command: Span
-    violation: Violation
+    finding: Finding
 
 
 def agreed(
     source: Source, commands: Sequence[Command], found: Sequence[OfCommand]
-) -> list[Violation]:
+) -> list[Finding]:
     """The findings; a fix that another reader of its words does not ask for becomes advice, and
     one that is unsafe for any of them is unsafe."""
     shared = list(_shared(commands))
     if not shared:
-        return [each.violation for each in found]
-    splices = [_splices(source, commands, each.violation) for each in found]
+        return [each.finding for each in found]
+    splices = [_splices(source, commands, each.finding) for each in found]
     wanted: dict[Splice, dict[Span, Applicability]] = defaultdict(dict)
     for each, own in zip(found, splices, strict=True):
         for splice in own:
-            if each.violation.fix is not None:
-                wanted[splice][each.command] = each.violation.fix.applicability
+            if each.finding.fix is not None:
+                wanted[splice][each.command] = each.finding.fix.applicability
     return [
         _agreed(each, [(one, _readers(shared, one)) for one in own], wanted)
         for each, own in zip(found, splices, strict=True)
@@ -50,25 +50,25 @@ def _agreed(
     each: OfCommand,
     splices: Sequence[tuple[Splice, set[Span]]],
     wanted: dict[Splice, dict[Span, Applicability]],
-) -> Violation:
-    fix = each.violation.fix
+) -> Finding:
+    fix = each.finding.fix
     if fix is None:
-        return each.violation
+        return each.finding
     for splice, readers in splices:
         asked = wanted[splice]
         if not readers - {each.command} <= asked.keys():
             fix = fix._replace(edits=(), applicability=Applicability.DISPLAY)
         elif any(asked[one] is Applicability.UNSAFE for one in readers & asked.keys()):
             fix = fix._replace(applicability=Applicability.UNSAFE)
-    return each.violation._replace(fix=fix)
+    return each.finding._replace(fix=fix)
 
 
-def _splices(source: Source, commands: Sequence[Command], violation: Violation) -> list[Splice]:
+def _splices(source: Source, commands: Sequence[Command], finding: Finding) -> list[Splice]:
     # Of the package that takes libcst: few files share words.
     from memlint.fix.commands import splices_of
     from memlint.fix.outcome import FixError
 
-    edits = violation.fix.edits if violation.fix is not None else ()
+    edits = finding.fix.edits if finding.fix is not None else ()
     try:
         return splices_of(source, commands, edits)
     except FixError:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.rule.edits import AddDecorator, AddImport, Edit, InsertStatement, WrapStatements
-from memlint.rule.findings import Applicability, Fix, Violation
+from memlint.rule.findings import Applicability, Finding, Fix
 
 if TYPE_CHECKING:
     from memlint.api import Api
@@ -33,31 +33,31 @@ _Key = tuple[str, Fix]
 
 def right_everywhere(
     source: Source,
-    violations: Sequence[Violation],
+    findings: Sequence[Finding],
     others: Iterable[Api],
-    check: Callable[[frozenset[str], Api], list[Violation]],
-) -> tuple[list[Violation], list[Violation]]:
-    """``violations`` with advice in the place of fixes that depend on the version, and those.
+    check: Callable[[frozenset[str], Api], list[Finding]],
+) -> tuple[list[Finding], list[Finding]]:
+    """``findings`` with advice in the place of fixes that depend on the version, and those.
 
     others: the tables of all other versions that may be meant; empty where the versions are known.
     check: what the rules of some codes find in the source at other versions.
     """
-    doubtful = {_key(each) for each in violations if _is_doubtful(each)}
+    doubtful = {_key(each) for each in findings if _is_doubtful(each)}
     if not doubtful:
-        return list(violations), []
+        return list(findings), []
     left = set(doubtful) if len(source.data) <= _LARGEST_BYTES else set()
     for api in others if left else ():
         found = check(frozenset(code for code, _ in left), api)
         left &= {_key(each) for each in found}
         if not left:
             break
-    withheld = [each for each in violations if _key(each) in doubtful - left]
-    kept = [_as_advice(each) if _key(each) in doubtful - left else each for each in violations]
+    withheld = [each for each in findings if _key(each) in doubtful - left]
+    kept = [_as_advice(each) if _key(each) in doubtful - left else each for each in findings]
     return kept, withheld
 
 
-def _is_doubtful(violation: Violation) -> bool:
-    fix = violation.fix
+def _is_doubtful(finding: Finding) -> bool:
+    fix = finding.fix
     if fix is None or not fix.edits or fix.applicability is Applicability.DISPLAY:
         return False
     return not all(map(_is_plain, fix.edits))
@@ -72,12 +72,12 @@ def _is_plain(edit: Edit) -> bool:
     return False
 
 
-def _key(violation: Violation) -> _Key:
+def _key(finding: Finding) -> _Key:
     """What must come out the same: the words may name versions, the edits decide."""
-    fix = violation.fix or Fix("")
-    return violation.code, fix._replace(message="", effect=())
+    fix = finding.fix or Fix("")
+    return finding.code, fix._replace(message="", effect=())
 
 
-def _as_advice(violation: Violation) -> Violation:
-    assert violation.fix is not None
-    return violation._replace(fix=Fix(violation.fix.message, (), Applicability.DISPLAY))
+def _as_advice(finding: Finding) -> Finding:
+    assert finding.fix is not None
+    return finding._replace(fix=Fix(finding.fix.message, (), Applicability.DISPLAY))

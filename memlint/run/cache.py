@@ -84,7 +84,7 @@ class Cache:
         return blake2b(text.encode(), digest_size=32).digest()
 
     def get(
-        self, path: str, shown: str, key: str, rendered: bool, target: Callable[[], str]
+        self, path: str, shown: str, key: str, with_fixes: bool, target: Callable[[], str]
     ) -> FileResult | None:
         """The result for ``path`` (absolute) under this key, naming the file ``shown``.
 
@@ -95,7 +95,7 @@ class Cache:
             return None
         if len(entry) == 1:
             return FileResult(shown)
-        if entry[1] != target() or (rendered and not entry[2] and len(entry) == 4):
+        if entry[1] != target() or (with_fixes and not entry[2] and len(entry) == 4):
             return None
         try:
             found = FileResult.from_json(shown, entry[3]) if len(entry) == 4 else FileResult(shown)
@@ -105,13 +105,13 @@ class Cache:
         return found if same else None
 
     def put(
-        self, path: str, key: str, rendered: bool, target: str | None, result: FileResult
+        self, path: str, key: str, with_fixes: bool, target: str | None, result: FileResult
     ) -> None:
         """Keep a result. ``target`` of None: no rule was asked, whatever the versions."""
         if target is None and not result.findings and not result.diagnostics:
             entry: list[Any] = [key]
         else:
-            entry = [key, target or "", rendered]
+            entry = [key, target or "", with_fixes]
             if result.findings or result.diagnostics or result.assumed or result.relied_on:
                 entry.append(result.to_json())
         self._entries[path] = entry

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from memlint.rule.findings import Violation
+from memlint.rule.findings import Finding
 from memlint.rule.savings import Footprint
 from memlint.run.engine import Options, examine
-from memlint.run.results import FileResult, Shown
-from memlint.run.shown import shown_violations
+from memlint.run.rendering import render_findings
+from memlint.run.results import FileResult, Rendered
 from memlint.run.syntax import parse, syntax_diagnostic
 from memlint.source.diagnostics import FileError
 from memlint.source.record import NamedTuple
@@ -33,21 +33,21 @@ class Checked(NamedTuple):
 
     path: str
     source: Source | None = None
-    violations: Sequence[Violation] = ()
+    findings: Sequence[Finding] = ()
     diagnostics: tuple[FileError, ...] = ()
     assumed: tuple[str, ...] = ()
     naming: str = ""
     relied_on: tuple[tuple[str, str], ...] = ()
     footprint: Footprint | None = None
 
-    def result(self, rules: Iterable[Rule] = (), *, render: bool = False) -> FileResult:
-        """As reports show it; ``rules``, ``render``: as for ``shown_violations``."""
+    def result(self, rules: Iterable[Rule] = (), *, show_fixes: bool = False) -> FileResult:
+        """As reports show it; ``rules``, ``show_fixes``: as for ``render_findings``."""
         if self.source is None:
             return FileResult(self.path, diagnostics=self.diagnostics)
-        shown: list[Shown] = []
+        shown: list[Rendered] = []
         diagnostics = self.diagnostics
         try:
-            shown = shown_violations(self.source, self.violations, render=render, rules=rules)
+            shown = render_findings(self.source, self.findings, show_fixes=show_fixes, rules=rules)
         except RecursionError:
             raise
         except Exception as error:
@@ -110,7 +110,7 @@ def check_data(
     def failed(rule: Rule, error: Exception) -> None:
         diagnostics.append(defect(path, f"rule {rule.code}", error))
 
-    violations: list[Violation] = []
+    findings: list[Finding] = []
     footprint: Footprint | None = None
     assumed: tuple[str, ...] = ()
     naming = ""
@@ -118,8 +118,8 @@ def check_data(
         if named:
             parse(source)
         tables = api(source)
-        violations, footprint = examine(source, rules, tables, on_error=failed, **options)
-        assumed, naming = _assumed(source, violations, tables)
+        findings, footprint = examine(source, rules, tables, on_error=failed, **options)
+        assumed, naming = _assumed(source, findings, tables)
     except SyntaxError as error:
         diagnostics.append(syntax_diagnostic(source, error))
     except (RecursionError, MemoryError):
@@ -129,17 +129,15 @@ def check_data(
     around = (options.get("project"), options.get("command_line"))
     relied_on = tuple(pair for each in around if each is not None for pair in each.digests())
     return Checked(
-        path, source, violations, tuple(diagnostics), assumed, naming, relied_on, footprint
+        path, source, findings, tuple(diagnostics), assumed, naming, relied_on, footprint
     )
 
 
-def _assumed(
-    source: Source, violations: Sequence[Violation], api: Api
-) -> tuple[tuple[str, ...], str]:
+def _assumed(source: Source, findings: Sequence[Finding], api: Api) -> tuple[tuple[str, ...], str]:
     """Which versions that matter to ``source`` are assumed, and how they are named."""
     from memlint.run.runtime_fixes import libraries_of
 
-    libraries = libraries_of(source, violations)
+    libraries = libraries_of(source, findings)
     assumed = api.target.assumed_of(libraries)
     return assumed, api.target.naming(libraries) if assumed else ""
 

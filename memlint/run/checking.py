@@ -54,7 +54,7 @@ class Progress(NamedTuple):
 def check_jobs(
     jobs: Sequence[Job],
     *,
-    render: bool = False,
+    show_fixes: bool = False,
     cache: Cache | None = None,
     processes: int | None = None,
     progress: Progress | None = None,
@@ -62,15 +62,15 @@ def check_jobs(
     """The result of every job whose file is a script or may be a recipe, in their order.
 
     ``processes`` of None: as many as pay."""
-    files = _Files(jobs, cache, render)
+    files = _Files(jobs, cache, show_fixes)
     pending = _Pending(files, processes, 1, progress or Progress())
     results: dict[int, FileResult] = {}
     if pending.processes > 1:
         from memlint.run.pool import in_processes
 
-        found = in_processes(partial(CheckWork, render), pending, pending.processes, _lost)
+        found = in_processes(partial(CheckWork, show_fixes), pending, pending.processes, _lost)
     else:
-        found = Session(render).check_all(pending)
+        found = Session(show_fixes).check_all(pending)
     for number, result in enumerate(found):
         pending.done(number)
         results[files.selected[number]] = result
@@ -90,7 +90,7 @@ def fix_jobs(
     progress: Progress | None = None,
 ) -> Iterator[FixResult]:
     """What fixing the file of every job comes to, in their order; nothing is written."""
-    files = _Files(jobs, cache, render=False, fixing=True)
+    files = _Files(jobs, cache, show_fixes=False, fixing=True)
     pending = _Pending(files, processes, _FIX_WEIGHT, progress or Progress())
     checked: dict[int, FileResult] = {}
     if pending.processes > 1:
@@ -183,11 +183,11 @@ class _Files:
     """
 
     def __init__(
-        self, jobs: Sequence[Job], cache: Cache | None, render: bool, fixing: bool = False
+        self, jobs: Sequence[Job], cache: Cache | None, show_fixes: bool, fixing: bool = False
     ) -> None:
         self.jobs = jobs
         self._cache = cache
-        self._render = render
+        self._show_fixes = show_fixes
         self._fixing = fixing
         self._targets = Targets()
         self._keys: dict[int, str] = {}
@@ -240,7 +240,7 @@ class _Files:
             job.place,
             job.path,
             key,
-            self._render,
+            self._show_fixes,
             partial(self._targets.key, job.place, job.target),
         )
         if known is None:
@@ -259,7 +259,7 @@ class _Files:
             job, result = self.jobs[index], results.get(index) or self.known[index]
             if not _is_defect(result):
                 target = self._targets.key(job.place, job.target) if index in results else None
-                self._cache.put(job.place, key, self._render, target, result)
+                self._cache.put(job.place, key, self._show_fixes, target, result)
         self._cache.save()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from memlint.recipes.launch import Command, Flag, kind_of, read_commands
 from memlint.recipes.launch_kinds import is_launch_file, may_launch
 from memlint.rule.edits import Edit
-from memlint.rule.findings import Applicability, Fix, Violation
+from memlint.rule.findings import Applicability, Finding, Fix
 from memlint.source import Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
@@ -38,13 +38,13 @@ def appended(script: Source, command_line: str) -> Source:
     return Source(script.path, f"{script.text}{LEAD}{command_line}\n")
 
 
-def in_script(violations: Sequence[Violation], end: int) -> list[Violation]:
+def in_script(findings: Sequence[Finding], end: int) -> list[Finding]:
     """What is found in the first ``end`` bytes; fixes that reach beyond them become advice.
 
     What is found at a value beyond them and fixed before them stands where it is fixed.
     """
-    found: list[Violation] = []
-    for each in violations:
+    found: list[Finding] = []
+    for each in findings:
         fix = each.fix
         if each.span.end > end:
             place = place_of_fix(each, end)
@@ -57,9 +57,9 @@ def in_script(violations: Sequence[Violation], end: int) -> list[Violation]:
     return found
 
 
-def place_of_fix(violation: Violation, end: int) -> Span | None:
+def place_of_fix(finding: Finding, end: int) -> Span | None:
     """Where the fix begins, if all of it is in the first ``end`` bytes; else None."""
-    edits = violation.fix.edits if violation.fix is not None else ()
+    edits = finding.fix.edits if finding.fix is not None else ()
     spans = [span for edit in edits for span in _spans(edit)]
     return spans[0] if spans and all(span.end <= end for span in spans) else None
 

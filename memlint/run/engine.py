@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from memlint.rule.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
-from memlint.rule.findings import Applicability, Finding, Fix, Level, Violation
+from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.registry import UNUSED_SUPPRESSION, python_check
 from memlint.rule.savings import Footprint, Pricing
 from memlint.run.prefilter import Prefilter, may_train_torchtune
@@ -69,9 +69,9 @@ def check_source(
     *,
     on_error: OnError | None = None,
     **options: Unpack[Options],
-) -> list[Violation]:
+) -> list[Finding]:
     """What ``rules`` find in ``source``, in order of place: ``examine`` without prices."""
-    return examine(source, rules, api, on_error=on_error, **options).violations
+    return examine(source, rules, api, on_error=on_error, **options).findings
 
 
 def examine(
@@ -93,7 +93,7 @@ def examine(
     chosen = [rule for rule in asked if rule not in waiting]
     # What nobody asked for is advice where the run does not fit the GPU that the user names.
     woken = waiting if pricing is not None and pricing.gpu else []
-    violations: list[Violation] = []
+    findings: list[Finding] = []
     run: Mapping[str, Any] | None = None
     own = may_train_torchtune(source.data)
     if chosen or woken:
@@ -101,12 +101,12 @@ def examine(
         chosen = _speaking(chosen, read.tree, own)
     if chosen or woken:
         script = _script(read, api, options)
-        violations, run = _found_in_run(script, chosen, woken, pricing, on_error, own=own)
+        findings, run = _found_in_run(script, chosen, woken, pricing, on_error, own=own)
         script.forget()
-    violations = _settled(violations, source, rules, api, options)
+    findings = _settled(findings, source, rules, api, options)
     if run is None or pricing is None:
-        return Examined(violations)
-    return Examined(*priced(run, violations, pricing, waiting))
+        return Examined(findings)
+    return Examined(*priced(run, findings, pricing, waiting))
 
 
 def _found_in_run(
@@ -117,19 +117,19 @@ def _found_in_run(
     on_error: OnError | None,
     *,
     own: bool,
-) -> tuple[list[Violation], Mapping[str, Any] | None]:
+) -> tuple[list[Finding], Mapping[str, Any] | None]:
     """What the rules find, and the script's run where it has to be priced.
 
     woken: rules that speak only where the run does not fit its GPU. own: what is said of
     torchtune's own classes is asked too.
     """
-    violations = _found(chosen, script, on_error, own=own)
-    if pricing is None or not (violations or woken):
-        return violations, None
+    findings = _found(chosen, script, on_error, own=own)
+    if pricing is None or not (findings or woken):
+        return findings, None
     run = run_of(script)
     if run is not None and woken and is_too_large(run, pricing):
-        violations += _found(woken, script, on_error, own=own)
-    return violations, run
+        findings += _found(woken, script, on_error, own=own)
+    return findings, run
 
 
 def is_unrequested(rule: Rule, by_code: frozenset[str] | None) -> bool:
@@ -189,61 +189,61 @@ def _quietly(work: Callable[[], Result]) -> Result:
 
 
 def _settled(
-    violations: list[Violation],
+    findings: list[Finding],
     source: Source,
     rules: Sequence[Rule],
     api: Api,
     options: Options,
-) -> list[Violation]:
+) -> list[Finding]:
     """What is found, as it is said: each thing once, in its place, with fixes that may be made."""
     command_line = options.get("command_line")
     if command_line is not None and command_line.text:
         from memlint.run.command_lines import in_script
 
-        violations = in_script(violations, len(source.data))
-    violations = hints_as_advice(once(violations), options.get("by_code"))
-    if any(violation.fix is not None for violation in violations):
+        findings = in_script(findings, len(source.data))
+    findings = hints_as_advice(once(findings), options.get("by_code"))
+    if any(finding.fix is not None for finding in findings):
         from memlint.run.runtime_fixes import without_runtime
 
         wanted = options.get("runtime", True)
-        violations = without_runtime(violations, api.target, wanted=wanted)
-    if violations and api.target.too_old:
-        violations = _of_old_targets(violations, api.target.too_old)
-    return unsuppressed(source, violations, rules, options.get("unused_suppressions", True))
+        findings = without_runtime(findings, api.target, wanted=wanted)
+    if findings and api.target.too_old:
+        findings = _of_old_targets(findings, api.target.too_old)
+    return unsuppressed(source, findings, rules, options.get("unused_suppressions", True))
 
 
 def unsuppressed(
-    source: Source, violations: list[Violation], rules: Sequence[Rule], report_unused: bool
-) -> list[Violation]:
-    """The violations that no comment suppresses, and the suppressions without use if asked for."""
+    source: Source, findings: list[Finding], rules: Sequence[Rule], report_unused: bool
+) -> list[Finding]:
+    """The findings that no comment suppresses, and the suppressions without use if asked for."""
     if b"memlint:" not in source.data:
-        return violations
+        return findings
     from memlint.run.suppressions import apply
 
     codes = {rule.code for rule in rules}
     if report_unused:
         codes.add(UNUSED_SUPPRESSION)
-    return apply(source, violations, codes)
+    return apply(source, findings, codes)
 
 
 def _found(
     rules: Sequence[Rule], script: Script, on_error: OnError | None, *, own: bool
-) -> list[Violation]:
-    violations: list[Violation] = []
+) -> list[Finding]:
+    findings: list[Finding] = []
     for rule in rules:
-        violations += violations_of(rule, rule.findings, script, on_error)
+        findings += findings_of(rule, rule.findings, script, on_error)
         check = python_check(rule.code) if own else None
         if check is not None:
-            violations += violations_of(rule, check, script, on_error)
-    return violations
+            findings += findings_of(rule, check, script, on_error)
+    return findings
 
 
-def violations_of(
+def findings_of(
     rule: Rule, check: Callable[[Subject], Iterable[Finding]], of: Subject, on_error: OnError | None
-) -> list[Violation]:
+) -> list[Finding]:
     """What a rule finds in a script or a recipe; a rule that fails goes to ``on_error``."""
     try:
-        return [violation_of(rule, finding) for finding in check(of)]
+        return [_of_rule(rule, finding) for finding in check(of)]
     except (RecursionError, MemoryError):
         raise
     except Exception as error:
@@ -253,49 +253,50 @@ def violations_of(
         return []
 
 
-def violation_of(rule: Rule, finding: Finding) -> Violation:
-    level = finding.level or rule.level
-    return Violation(rule.code, rule.name, level, finding.span, finding.message, finding.fix)
+def _of_rule(rule: Rule, finding: Finding) -> Finding:
+    """``finding`` with the rule's name and level."""
+    span, message, fix, level = finding.span, finding.message, finding.fix, finding.level
+    return Finding(span, message, fix, level or rule.level, rule.code, rule.name)
 
 
 class Examined(NamedTuple):
     """What is found in a source, and what its run needs where that is known."""
 
-    violations: list[Violation]
+    findings: list[Finding]
     footprint: Footprint | None = None
 
 
-def hints_as_advice(violations: list[Violation], by_code: frozenset[str] | None) -> list[Violation]:
-    """``violations`` with advice in the place of fixes of hints that the user did not choose."""
+def hints_as_advice(findings: list[Finding], by_code: frozenset[str] | None) -> list[Finding]:
+    """``findings`` with advice in the place of fixes of hints that the user did not choose."""
     if by_code is None:
-        return violations
-    return [_advice(each) if _is_advice(each, by_code) else each for each in violations]
+        return findings
+    return [_advice(each) if _is_advice(each, by_code) else each for each in findings]
 
 
-def _is_advice(violation: Violation, by_code: frozenset[str]) -> bool:
+def _is_advice(finding: Finding, by_code: frozenset[str]) -> bool:
     """Whether its fix is a trade that the user did not choose."""
-    fix = violation.fix
+    fix = finding.fix
     return (
-        violation.level is Level.HINT
-        and violation.code not in by_code
+        finding.level is Level.HINT
+        and finding.code not in by_code
         and fix is not None
         and fix.applicability is not Applicability.DISPLAY
     )
 
 
-def _advice(violation: Violation) -> Violation:
-    assert violation.fix is not None
-    return violation._replace(fix=violation.fix._replace(applicability=Applicability.DISPLAY))
+def _advice(finding: Finding) -> Finding:
+    assert finding.fix is not None
+    return finding._replace(fix=finding.fix._replace(applicability=Applicability.DISPLAY))
 
 
-def _of_old_targets(violations: list[Violation], versions: Sequence[str]) -> list[Violation]:
+def _of_old_targets(findings: list[Finding], versions: Sequence[str]) -> list[Finding]:
     """What can be said for a target with libraries that the tables do not reach.
 
     What is said of such a version itself is left out, and what edits write may be unknown to it:
     advice takes their place, unless they ask nothing of a library.
     """
     found = []
-    for one in violations:
+    for one in findings:
         if any(version in one.message for version in versions):
             continue
         if one.fix is not None and not all(isinstance(edit, _PLAIN) for edit in one.fix.edits):
@@ -307,11 +308,11 @@ def _of_old_targets(violations: list[Violation], versions: Sequence[str]) -> lis
     return found
 
 
-def once(violations: list[Violation]) -> list[Violation]:
+def once(findings: list[Finding]) -> list[Finding]:
     """In order of place, each thing said once: calls may share a dict of options, and its keys."""
-    said: dict[tuple[Span, str, str], Violation] = {}
-    for violation in violations:
-        key = (violation.span, violation.code, violation.message)
-        if key not in said or (said[key].fix is None and violation.fix is not None):
-            said[key] = violation
-    return sorted(said.values(), key=lambda violation: (violation.span, violation.code))
+    said: dict[tuple[Span, str, str], Finding] = {}
+    for finding in findings:
+        key = (finding.span, finding.code, finding.message)
+        if key not in said or (said[key].fix is None and finding.fix is not None):
+            said[key] = finding
+    return sorted(said.values(), key=lambda finding: (finding.span, finding.code))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from memlint.recipes.launch import Command, Flag
 from memlint.rule.edits import Edit, RenameItem, ReplaceExpression, SetItem
-from memlint.rule.findings import Applicability, Fix, Violation
+from memlint.rule.findings import Applicability, Finding, Fix
 from memlint.run.agreement import OfCommand
 from memlint.run.command_lines import (
     LEAD,
@@ -94,7 +94,7 @@ def check_launch_source(
     relied_on: set[str] | None = None,
 ) -> list[OfCommand]:
     """What ``rules`` find in the commands of ``source``, each with its command."""
-    violations: list[OfCommand] = []
+    findings: list[OfCommand] = []
     for command in commands_of(source):
         paths = list(paths_of(command, place))
         found = next(filter(os.path.isfile, paths), None)
@@ -105,7 +105,7 @@ def check_launch_source(
             continue
         launched = with_command(script, command)
         try:
-            violations += [
+            findings += [
                 OfCommand(command.span, _at_command(each, launched))
                 for each in check_source(
                     launched.source,
@@ -123,7 +123,7 @@ def check_launch_source(
             ]
         except (SyntaxError, ValueError):
             continue
-    return violations
+    return findings
 
 
 def _script(path: str) -> Source | None:
@@ -142,18 +142,18 @@ def _script(path: str) -> Source | None:
 # -- back to the command --------------------------------------------------------------------------
 
 
-def _at_command(violation: Violation, launched: Launched) -> Violation:
+def _at_command(finding: Finding, launched: Launched) -> Finding:
     """A finding at one of the appended settings, where the command gives it."""
-    place = launched.places[violation.span]
+    place = launched.places[finding.span]
     span = place.flag.option_span if place.is_name else place.flag.span
-    fix = violation.fix
+    fix = finding.fix
     if fix is not None and fix.edits:
         edits = [_edit_at_command(edit, launched) for edit in fix.edits]
         if None in edits:
             fix = Fix(fix.message, (), Applicability.DISPLAY)
         else:
             fix = fix._replace(edits=tuple(edit for edit in edits if edit is not None))
-    return violation._replace(span=span, fix=fix)
+    return finding._replace(span=span, fix=fix)
 
 
 def _edit_at_command(edit: Edit, launched: Launched) -> Edit | None:

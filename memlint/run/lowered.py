@@ -17,7 +17,7 @@ from memlint.rule.edits import (
     SetItem,
     SetKeyword,
 )
-from memlint.rule.findings import Applicability, Fix, Level, Violation
+from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.run.runtime_fixes import runtime_imports
 from memlint.source import Span
 
@@ -29,13 +29,13 @@ _OF_PROGRAMS = re.compile(r"memlint_runtime|`\w+\([\w.]*(?:trainer|model)\b")
 _ASSIGNED = re.compile(r"`(\w+)=([^`]+)`")
 
 
-def in_recipe(recipe: Recipe, lowered: Lowered, violation: Violation) -> Violation | None:
-    """The violation as the recipe's; None for one that is the script's alone."""
-    place = _place(lowered, violation.span)
-    if place is None or (violation.level is not Level.ERROR and _needs_program(violation.fix)):
+def in_recipe(recipe: Recipe, lowered: Lowered, finding: Finding) -> Finding | None:
+    """The finding as the recipe's; None for one that is the script's alone."""
+    place = _place(lowered, finding.span)
+    if place is None or (finding.level is not Level.ERROR and _needs_program(finding.fix)):
         return None
-    fix = _fix(recipe, lowered, violation.fix)
-    return violation._replace(span=place, message=_words(recipe, violation.message), fix=fix)
+    fix = _fix(recipe, lowered, finding.fix)
+    return finding._replace(span=place, message=_words(recipe, finding.message), fix=fix)
 
 
 def _needs_program(fix: Fix | None) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.recipes.files import is_document, is_recipe_file
-from memlint.run.results import DiffLine, ShownFix, TextEdit
+from memlint.run.results import DiffLine, RenderedFix, TextEdit
 
 if TYPE_CHECKING:
     from memlint.fix import TextEdit as Splice
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memlint.source import Source
 
 
-def preview(source: Source, fixes: Sequence[Fix | None]) -> list[ShownFix | None]:
+def preview(source: Source, fixes: Sequence[Fix | None]) -> list[RenderedFix | None]:
     """Each fix alone, as it would change ``source``; one that cannot be applied becomes advice."""
     as_shown = _unmasked(source)
     wanted = [fix for fix in fixes if fix is not None and fix.edits]
@@ -31,14 +31,14 @@ def preview(source: Source, fixes: Sequence[Fix | None]) -> list[ShownFix | None
         from memlint.fix import previews
 
         alone = iter(previews(source.text, changes))
-    shown: list[ShownFix | None] = []
+    shown: list[RenderedFix | None] = []
     for fix in fixes:
         if fix is None:
             shown.append(None)
             continue
         splices = next(alone).edits if fix.edits else ()
         if not splices:
-            shown.append(ShownFix(fix.message, "display"))
+            shown.append(RenderedFix(fix.message, "display"))
             continue
         edits = tuple(
             TextEdit(
@@ -49,11 +49,11 @@ def preview(source: Source, fixes: Sequence[Fix | None]) -> list[ShownFix | None
             for splice in splices
         )
         diff = diff_lines(source, splices, as_shown)
-        shown.append(ShownFix(fix.message, fix.applicability.value, edits, diff))
+        shown.append(RenderedFix(fix.message, fix.applicability.value, edits, diff))
     return shown
 
 
-def applicable(source: Source, fixes: Sequence[Fix | None]) -> list[ShownFix | None]:
+def applicable(source: Source, fixes: Sequence[Fix | None]) -> list[RenderedFix | None]:
     """Each fix of a recipe without its text; one that cannot be applied becomes advice."""
     changes = [fix.edits for fix in fixes if fix is not None and fix.edits]
     if is_document(source.path):
@@ -62,13 +62,13 @@ def applicable(source: Source, fixes: Sequence[Fix | None]) -> list[ShownFix | N
         from memlint.fix.commands import impossible_command_edits as impossible_edits
     refused = impossible_edits(source, changes)
     numbers = iter(range(len(changes)))
-    shown: list[ShownFix | None] = []
+    shown: list[RenderedFix | None] = []
     for fix in fixes:
         if fix is None:
             shown.append(None)
             continue
         is_advice = not fix.edits or next(numbers) in refused
-        shown.append(ShownFix(fix.message, "display" if is_advice else fix.applicability.value))
+        shown.append(RenderedFix(fix.message, "display" if is_advice else fix.applicability.value))
     return shown
 
 

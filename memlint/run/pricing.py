@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memlint.rule.findings import Level, Violation
+from memlint.rule.findings import Finding, Level
 from memlint.rule.savings import Footprint, Pricing
 
 if TYPE_CHECKING:
@@ -32,20 +32,20 @@ def run_of(script: Script) -> Mapping[str, Any] | None:
 
 def priced(
     run: Mapping[str, Any],
-    violations: list[Violation],
+    findings: list[Finding],
     pricing: Pricing,
     waiting: Sequence[Rule],
-) -> tuple[list[Violation], Footprint | None]:
+) -> tuple[list[Finding], Footprint | None]:
     """The findings with their savings, those that break first, then by what they save.
 
     waiting: rules on request that nobody selected: shown where they lower the peak, some only where
     that is enough.
     """
-    found, footprint = _with_prices(run, violations, pricing)
+    found, footprint = _with_prices(run, findings, pricing)
     doubtful = {rule.code for rule in waiting if rule.only_to_fit}
     if footprint is not None and not footprint.fits_fixed:
-        rest = [each for each in violations if each.code not in doubtful]
-        if len(rest) < len(violations):
+        rest = [each for each in findings if each.code not in doubtful]
+        if len(rest) < len(findings):
             return priced(run, rest, pricing, waiting)
     uncalled = {rule.code for rule in waiting}
     found = [
@@ -60,29 +60,29 @@ def priced(
 
 
 def _with_prices(
-    run: Mapping[str, Any], violations: list[Violation], pricing: Pricing
-) -> tuple[list[Violation], Footprint | None]:
+    run: Mapping[str, Any], findings: list[Finding], pricing: Pricing
+) -> tuple[list[Finding], Footprint | None]:
     from memlint.memory.prices import price
 
     try:
-        return price(run, violations, pricing)
+        return price(run, findings, pricing)
     except (RecursionError, MemoryError):
         raise
     except Exception:
-        return violations, None
+        return findings, None
 
 
-def _rank(violation: Violation, fits: bool) -> tuple[int, int, Span, str]:
+def _rank(finding: Finding, fits: bool) -> tuple[int, int, Span, str]:
     """Errors first, then by the peak's fall. Hints come last, unless the run does not fit."""
-    saving = violation.saving
+    saving = finding.saving
     saved = saving.high if saving is not None and saving.of_peak else 0
-    if violation.level is Level.ERROR:
+    if finding.level is Level.ERROR:
         group = 0
-    elif saved and (violation.level is Level.WASTE or not fits):
+    elif saved and (finding.level is Level.WASTE or not fits):
         group = 1
     else:
-        group = 2 if violation.level is Level.WASTE else 3
-    return group, -saved, violation.span, violation.code
+        group = 2 if finding.level is Level.WASTE else 3
+    return group, -saved, finding.span, finding.code
 
 
 def is_too_large(run: Mapping[str, Any], pricing: Pricing) -> bool:

@@ -15,7 +15,7 @@ from memlint.recipes.files import is_document, may_run_recipe
 from memlint.recipes.kinds import Kind
 from memlint.recipes.launch import kind_of, read_commands
 from memlint.recipes.recipe import Recipe, read_recipe
-from memlint.rule.findings import Violation
+from memlint.rule.findings import Finding
 from memlint.rule.registry import recipe_check
 from memlint.run.agreement import OfCommand, agreed
 from memlint.run.around import Around
@@ -24,11 +24,11 @@ from memlint.run.command_lines import commands_of
 from memlint.run.engine import (
     OnError,
     check_source,
+    findings_of,
     hints_as_advice,
     is_unrequested,
     once,
     unsuppressed,
-    violations_of,
 )
 from memlint.run.launches import LIBRARIES, NO_COMMANDS, check_launch_source
 from memlint.run.lowered import in_recipe
@@ -46,7 +46,7 @@ NO_RECIPE = (
     "is not a training recipe that memlint knows: TRL, alignment-handbook, torchtune, "
     "LLaMA-Factory, axolotl, accelerate and DeepSpeed are read"
 )
-Check = Callable[[Source], list[Violation]]
+Check = Callable[[Source], list[Finding]]
 _FULL_PRECISION = "MEM402"
 _LOWERED = frozenset({Kind.TRL, Kind.ALIGNMENT_HANDBOOK})
 
@@ -82,7 +82,7 @@ def check_recipe_data(
         diagnostics.append(defect(path, f"rule {rule.code}", error))
 
     tables = api(source)
-    violations = check_recipe_source(
+    findings = check_recipe_source(
         source,
         recipes,
         rules,
@@ -94,10 +94,10 @@ def check_recipe_data(
         runs=runs,
     )
     by_version = commands or any(recipe.kind in _LOWERED for recipe in recipes)
-    assumed = tables.target.assumed_of(LIBRARIES) if violations and by_version else ()
+    assumed = tables.target.assumed_of(LIBRARIES) if findings and by_version else ()
     naming = tables.target.naming(LIBRARIES) if assumed else ""
     relied_on = runs.relied_on(path) if runs is not None else ()
-    return Checked(path, source, violations, tuple(diagnostics), assumed, naming, relied_on)
+    return Checked(path, source, findings, tuple(diagnostics), assumed, naming, relied_on)
 
 
 def _passed_over(path: str, reason: FileError, named: bool) -> Checked:
@@ -138,11 +138,11 @@ def check_recipe_source(
     prefilter: Prefilter | None = None,
     by_code: frozenset[str] | None = None,
     runs: Runs | None = None,
-) -> list[Violation]:
+) -> list[Finding]:
     """What ``rules`` find in the recipes of ``source``, in order of place, suppressed findings
     left out."""
 
-    def check(script: Source) -> list[Violation]:
+    def check(script: Source) -> list[Finding]:
         return check_source(
             script,
             rules,
@@ -166,7 +166,7 @@ def check_recipe_source(
             OfCommand(command, each) for each in own if _is_of_this_file(recipe, each, around)
         ]
     if is_document(source.path):
-        violations = [each.violation for each in found]
+        findings = [each.finding for each in found]
     else:
         found += check_launch_source(
             source,
@@ -178,21 +178,21 @@ def check_recipe_source(
             by_code=by_code,
             relied_on=runs.scripts if runs is not None else None,
         )
-        violations = agreed(source, read_commands(source.text, kind_of(source.path) or ""), found)
-    return unsuppressed(source, once(violations), rules, unused_suppressions)
+        findings = agreed(source, read_commands(source.text, kind_of(source.path) or ""), found)
+    return unsuppressed(source, once(findings), rules, unused_suppressions)
 
 
-def _is_of_this_file(recipe: Recipe, violation: Violation, around: Around) -> bool:
+def _is_of_this_file(recipe: Recipe, finding: Finding, around: Around) -> bool:
     """Whether a finding is about what stands in the file, and not made right by the launcher."""
-    if around.mixed and violation.code == _FULL_PRECISION:
+    if around.mixed and finding.code == _FULL_PRECISION:
         return False
     if is_document(recipe.source.path) and recipe.base is None:
         return True
     root = recipe.document.root
-    if violation.span == root.span:
+    if finding.span == root.span:
         return recipe.base is None and recipe.is_complete
-    return root.span.contains(violation.span) or any(
-        place.contains(violation.span) for place in _places(root)
+    return root.span.contains(finding.span) or any(
+        place.contains(finding.span) for place in _places(root)
     )
 
 
@@ -213,14 +213,14 @@ def _in_own_words(
     rules: Sequence[Rule],
     by_code: frozenset[str] | None,
     on_error: OnError | None,
-) -> list[Violation]:
+) -> list[Finding]:
     """What is found in a recipe that no Python stands for."""
-    violations: list[Violation] = []
+    findings: list[Finding] = []
     for rule in rules:
         check = None if is_unrequested(rule, by_code) else recipe_check(rule.code, recipe.kind)
         if check is not None:
-            violations += violations_of(rule, check, recipe, on_error)
-    return hints_as_advice(violations, by_code)
+            findings += findings_of(rule, check, recipe, on_error)
+    return hints_as_advice(findings, by_code)
 
 
 def duplicate_keys(recipe: Recipe) -> Iterator[FileError]:
@@ -235,7 +235,7 @@ def duplicate_keys(recipe: Recipe) -> Iterator[FileError]:
         )
 
 
-def check_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> list[Violation]:
+def check_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> list[Finding]:
     """What the rules find in a recipe of TRL, in order of place.
 
     check: the rules, asked of a script. around: what the rest of the run decides.
@@ -245,7 +245,7 @@ def check_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> list
     from memlint.recipes.methods import method_named, methods_of
 
     root = merged_root(recipe, len(recipe.source.data) + 1)
-    common: dict[tuple[str, Span], Violation] | None = None
+    common: dict[tuple[str, Span], Finding] | None = None
     named = method_named(recipe.name or around.method)
     for method in named or methods_of(recipe.source, root, api):
         lowered = lower(

@@ -34,7 +34,7 @@ class DiffLine(NamedTuple):
     text: str
 
 
-class ShownFix(NamedTuple):
+class RenderedFix(NamedTuple):
     """A fix as text. Without ``edits`` it is advice.
 
     requires: the command that installs what the fixed script imports, where the fix adds that.
@@ -47,7 +47,7 @@ class ShownFix(NamedTuple):
     requires: str = ""
 
 
-class Shown(NamedTuple):
+class Rendered(NamedTuple):
     """A finding as it is shown.
 
     line: the source line that it begins on. why: a sentence on what the fault costs. url: where to
@@ -63,7 +63,7 @@ class Shown(NamedTuple):
     start: Location
     end: Location
     line: str
-    fix: ShownFix | None = None
+    fix: RenderedFix | None = None
     why: str = ""
     url: str | None = None
     saving: Saving | None = None
@@ -98,10 +98,10 @@ class FixResult(NamedTuple):
     checked: FileResult
     after: bytes | None = None
     patch: str = ""
-    fixed: tuple[Shown, ...] = ()
+    fixed: tuple[Rendered, ...] = ()
     first_pass: int = 0
-    left: tuple[Shown, ...] = ()
-    refused: tuple[tuple[Shown, str], ...] = ()
+    left: tuple[Rendered, ...] = ()
+    refused: tuple[tuple[Rendered, str], ...] = ()
     diagnostics: tuple[FileError, ...] = ()
     stamp: Stamp | None = None
     withheld: int = 0
@@ -118,7 +118,7 @@ class FileResult(NamedTuple):
     """
 
     path: str
-    findings: tuple[Shown, ...] = ()
+    findings: tuple[Rendered, ...] = ()
     diagnostics: tuple[FileError, ...] = ()
     assumed: tuple[str, ...] = ()
     naming: str = ""
@@ -143,7 +143,7 @@ class FileResult(NamedTuple):
         return FileResult(
             path,
             tuple(
-                Shown(
+                Rendered(
                     path, code, name, level, message, Location(*start), Location(*end), line,
                     None if fix is None else _fix(*fix), why, url,
                     None if saving is None else Saving(*saving),
@@ -173,8 +173,8 @@ def _pair(ends: Any) -> tuple[int, int] | None:
 
 def _fix(
     message: str, applicability: str, edits: list[Any], diff: list[Any], requires: str
-) -> ShownFix:
-    return ShownFix(
+) -> RenderedFix:
+    return RenderedFix(
         message,
         applicability,
         tuple(TextEdit(Location(*start), Location(*end), text) for start, end, text in edits),

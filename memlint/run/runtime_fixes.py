@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memlint.api.runtime import INSTALL, NEEDS, is_of_runtime, lacking
 from memlint.project.targets import named_in
 from memlint.rule.edits import AddImport, RenameImport
-from memlint.rule.findings import Applicability, Fix, Violation
+from memlint.rule.findings import Applicability, Finding, Fix
 
 if TYPE_CHECKING:
     from memlint.api import Target
@@ -31,29 +31,27 @@ def requires(fix: Fix | None) -> str:
     return INSTALL if runtime_imports(fix) else ""
 
 
-def libraries_of(source: Source, violations: Sequence[Violation]) -> frozenset[str]:
+def libraries_of(source: Source, findings: Sequence[Finding]) -> frozenset[str]:
     """The libraries on whose versions it depends what is found in ``source``, and fixed."""
     found = named_in(source)
-    if any(runtime_imports(violation.fix) for violation in violations):
+    if any(runtime_imports(finding.fix) for finding in findings):
         found |= NEEDS.keys()
     return found
 
 
-def without_runtime(
-    violations: Sequence[Violation], target: Target, *, wanted: bool
-) -> list[Violation]:
-    """``violations`` with advice in the place of fixes that import the runtime, where it is not
+def without_runtime(findings: Sequence[Finding], target: Target, *, wanted: bool) -> list[Finding]:
+    """``findings`` with advice in the place of fixes that import the runtime, where it is not
     wanted or the target's libraries are older than what it needs."""
     found = []
-    for violation in violations:
-        names = runtime_imports(violation.fix)
-        if names and violation.fix is not None:
+    for finding in findings:
+        names = runtime_imports(finding.fix)
+        if names and finding.fix is not None:
             missing = lacking(names, target)
-            message = violation.fix.message
+            message = finding.fix.message
             if missing:
                 message = f"{message}; this needs {' and '.join(missing)}"
             if missing or not wanted:
                 fix = Fix(message, (), Applicability.DISPLAY)
-                violation = violation._replace(fix=fix)
-        found.append(violation)
+                finding = finding._replace(fix=fix)
+        found.append(finding)
     return found

@@ -18,8 +18,8 @@ from memlint.rule.findings import Applicability
 from memlint.run.checked import Checked, check_data, guarded
 from memlint.run.engine import Options, check_source
 from memlint.run.prefilter import Prefilter
-from memlint.run.results import FileResult, FixResult, Shown
-from memlint.run.shown import shown_violations
+from memlint.run.rendering import render_findings
+from memlint.run.results import FileResult, FixResult, Rendered
 from memlint.source.diagnostics import FileError
 from memlint.source.reading import encode, read_source
 from memlint.source.record import NamedTuple
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from memlint.fix import Fixed
     from memlint.fix.fixpoint import Apply
     from memlint.rule import Rule
-    from memlint.rule.findings import Violation
+    from memlint.rule.findings import Finding
     from memlint.run.command_lines import CommandSettings, Launches
     from memlint.run.jobs import Job
     from memlint.run.runs import Runs
@@ -60,10 +60,10 @@ class _Rules(NamedTuple):
 
 
 class Session:
-    """``render``: a check shows fixes as text, which takes libcst."""
+    """``show_fixes``: a check shows fixes as text, which takes libcst."""
 
-    def __init__(self, render: bool = False) -> None:
-        self._render = render
+    def __init__(self, show_fixes: bool = False) -> None:
+        self._show_fixes = show_fixes
         self._rules: dict[frozenset[str], _Rules] = {}
         self._targets = Targets()
         self._modules: Modules | None = None
@@ -97,7 +97,9 @@ class Session:
         """What is found in ``data``; never raises for bad input."""
         rules = self._selected(job)
         return guarded(
-            lambda: self._checked(job, data, rules).result(rules.rules, render=self._render),
+            lambda: self._checked(job, data, rules).result(
+                rules.rules, show_fixes=self._show_fixes
+            ),
             lambda error: FileResult(job.path, diagnostics=(error,)),
             job.path,
         )
@@ -127,7 +129,7 @@ class Session:
             return not_fixed(result, FileError(job.path, message))
         if fixed.error is not None:
             return not_fixed(result, FileError(job.path, fixed.error))
-        fix_result = _fix_result(result, source, fixed, checked.violations)
+        fix_result = _fix_result(result, source, fixed, checked.findings)
         return fix_result._replace(withheld=withheld)
 
     def _checked(self, job: Job, data: bytes, rules: _Rules) -> Checked:
@@ -161,9 +163,9 @@ class Session:
             "command_line": self._command_line(job, data),
         }
 
-    def _violations(
+    def _findings(
         self, job: Job, rules: _Rules, source: Source, codes: frozenset[str] | None, api: Api
-    ) -> list[Violation]:
+    ) -> list[Finding]:
         """What the rules (those of ``codes``) find in a version of a job's file."""
         chosen = [each for each in rules.rules if codes is None or each.code in codes]
         unused = rules.unused_suppressions and codes is None
@@ -198,21 +200,21 @@ class Session:
 
         api = self._targets.api(job.place, job.target, source)
         latest = source
-        withheld: list[Violation] = []
+        withheld: list[Finding] = []
 
-        def check(changed: Source) -> list[Violation]:
+        def check(changed: Source) -> list[Finding]:
             nonlocal withheld
-            violations = list(checked.violations)
+            findings = list(checked.findings)
             if changed is not source:
-                violations = self._violations(job, rules, changed, None, api)
+                findings = self._findings(job, rules, changed, None, api)
             if checked.assumed:
                 from memlint.run.assumptions import right_everywhere
 
-                libraries = _libraries(changed, violations)
+                libraries = _libraries(changed, findings)
                 others = self._targets.others(job.place, job.target, changed, libraries)
-                again = partial(self._violations, job, rules, changed)
-                violations, withheld = right_everywhere(changed, violations, others, again)
-            return violations if job.only is None else _only(violations, job.only)
+                again = partial(self._findings, job, rules, changed)
+                findings, withheld = right_everywhere(changed, findings, others, again)
+            return findings if job.only is None else _only(findings, job.only)
 
         def reread(text: str) -> Source:
             # Bytes follow from pass to pass.
@@ -267,21 +269,21 @@ class Session:
         return known
 
 
-def _only(violations: Sequence[Violation], wanted: frozenset[tuple[str, str]]) -> list[Violation]:
-    """The violations, those with another fix as advice."""
+def _only(findings: Sequence[Finding], wanted: frozenset[tuple[str, str]]) -> list[Finding]:
+    """The findings, those with another fix as advice."""
     return [
         each
         if each.fix is None or (each.code, each.fix.message) in wanted
         else each._replace(fix=each.fix._replace(edits=(), applicability=Applicability.DISPLAY))
-        for each in violations
+        for each in findings
     ]
 
 
 class CheckWork:
     """What a process does with a chunk of files to check."""
 
-    def __init__(self, render: bool) -> None:
-        self._session = Session(render)
+    def __init__(self, show_fixes: bool) -> None:
+        self._session = Session(show_fixes)
 
     def __call__(self, work: Sequence[Work]) -> list[FileResult]:
         return list(self._session.check_all(work))
@@ -297,7 +299,7 @@ class FixWork:
         return list(self._session.fix_all(work))
 
 
-def is_wanted(finding: Shown, unsafe: bool) -> bool:
+def is_wanted(finding: Rendered, unsafe: bool) -> bool:
     """Whether this finding's fix is to be applied; ``unsafe``: those that change training too."""
     return finding.fix is not None and is_selected(finding.fix.applicability, unsafe)
 
@@ -318,7 +320,7 @@ def failed_fix(path: str, error: FileError) -> FixResult:
     return not_fixed(FileResult(path, diagnostics=(error,)))
 
 
-def _libraries(source: Source, violations: Sequence[Violation]) -> frozenset[str]:
+def _libraries(source: Source, findings: Sequence[Finding]) -> frozenset[str]:
     """The libraries on whose versions the findings depend."""
     if is_recipe_file(source.path):
         from memlint.run.launches import LIBRARIES
@@ -326,16 +328,16 @@ def _libraries(source: Source, violations: Sequence[Violation]) -> frozenset[str
         return LIBRARIES
     from memlint.run.runtime_fixes import libraries_of
 
-    return libraries_of(source, violations)
+    return libraries_of(source, findings)
 
 
 def _fix_result(
-    checked: FileResult, source: Source, fixed: Fixed, first: Sequence[Violation]
+    checked: FileResult, source: Source, fixed: Fixed, first: Sequence[Finding]
 ) -> FixResult:
     after = fixed.source.raw
     changed = after != source.raw
     reasons = [reason for _, reason in fixed.refused]
-    refused = shown_violations(fixed.source, [each for each, _ in fixed.refused])
+    refused = render_findings(fixed.source, [each for each, _ in fixed.refused])
     return FixResult(
         checked.path,
         checked,
@@ -343,18 +345,18 @@ def _fix_result(
         _patch(source, fixed.source) if changed else "",
         tuple(_without_place(source, fixed.fixed)),
         sum(any(each is known for known in first) for each in fixed.fixed),
-        tuple(shown_violations(fixed.source, fixed.left)),
+        tuple(render_findings(fixed.source, fixed.left)),
         tuple(zip(refused, reasons, strict=True)),
         checked.diagnostics,
     )
 
 
-def _without_place(source: Source, violations: Sequence[Violation]) -> list[Shown]:
+def _without_place(source: Source, findings: Sequence[Finding]) -> list[Rendered]:
     """Fixed findings. Their places are those of the pass that found them, so that only the first
     pass's are true of ``source``; they are reported by message, not by place."""
     from memlint.source import Span
 
-    return shown_violations(source, [each._replace(span=Span(0, 0)) for each in violations])
+    return render_findings(source, [each._replace(span=Span(0, 0)) for each in findings])
 
 
 def _patch(before: Source, after: Source) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from memlint.recipes.files import is_recipe_file
-from memlint.rule.findings import Applicability, Fix, Level, Violation
+from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.registry import UNUSED_NAME, UNUSED_SUPPRESSION, check_specifiers, matches
 from memlint.source import Source, Span
 from memlint.source.patterns import lazy_pattern
@@ -47,34 +47,32 @@ class _Suppression:
         return bool(hits) or not self.codes
 
 
-def apply(
-    source: Source, violations: Sequence[Violation], asked: Iterable[str] = ()
-) -> list[Violation]:
-    """The violations that no comment suppresses, and MEM001 for every suppression without use.
+def apply(source: Source, findings: Sequence[Finding], asked: Iterable[str] = ()) -> list[Finding]:
+    """The findings that no comment suppresses, and MEM001 for every suppression without use.
 
     asked: the codes of the rules that were asked; a suppression of others is not called unused.
     MEM001 is reported only if it is among them.
     """
     if "memlint:" not in source.text:
-        return list(violations)
+        return list(findings)
     suppressions = list(_suppressions(source))
     kept = []
-    for violation in violations:
-        first = source.line(violation.span.start)
-        last = source.line(max(violation.span.start, violation.span.end - 1))
+    for finding in findings:
+        first = source.line(finding.span.start)
+        last = source.line(max(finding.span.start, finding.span.end - 1))
         # Every comment is asked, so that of two that cover one finding both count as used.
-        covering = [each for each in suppressions if each.covers(violation.code, first, last)]
+        covering = [each for each in suppressions if each.covers(finding.code, first, last)]
         if not covering:
-            kept.append(violation)
+            kept.append(finding)
     codes = frozenset(asked)
     if UNUSED_SUPPRESSION in codes:
         unused = [_unused(each, codes) for each in suppressions]
-        kept += [violation for violation in unused if violation is not None]
-    kept.sort(key=lambda violation: (violation.span, violation.code))
+        kept += [finding for finding in unused if finding is not None]
+    kept.sort(key=lambda finding: (finding.span, finding.code))
     return kept
 
 
-def _unused(suppression: _Suppression, asked: frozenset[str]) -> Violation | None:
+def _unused(suppression: _Suppression, asked: frozenset[str]) -> Finding | None:
     """MEM001 for what of this suppression had no effect."""
     if UNUSED_SUPPRESSION in suppression.codes:
         return None
@@ -97,14 +95,8 @@ def _unused(suppression: _Suppression, asked: frozenset[str]) -> Violation | Non
         return None
     whole = len(unknown) + len(idle) == len(suppression.codes)
     advice = "remove the comment" if whole else f"remove {', '.join([*unknown, *idle])} from it"
-    return Violation(
-        UNUSED_SUPPRESSION,
-        UNUSED_NAME,
-        Level.WASTE,
-        suppression.span,
-        message,
-        Fix(advice, applicability=Applicability.DISPLAY),
-    )
+    fix = Fix(advice, applicability=Applicability.DISPLAY)
+    return Finding(suppression.span, message, fix, Level.WASTE, UNUSED_SUPPRESSION, UNUSED_NAME)
 
 
 def _suppressions(source: Source) -> Iterator[_Suppression]:

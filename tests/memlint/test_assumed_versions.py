@@ -13,7 +13,7 @@ from memlint.api.tables import table
 from memlint.cli.main import run
 from memlint.project.targets import Targets, named_in
 from memlint.rule import Rule
-from memlint.rule.findings import Violation
+from memlint.rule.findings import Finding
 from memlint.run.assumptions import right_everywhere
 from memlint.run.engine import check_source
 from memlint.source.reading import read_source
@@ -183,16 +183,16 @@ def test_a_fix_stays_if_every_version_comes_to_the_same_edits(
     rule = word_rule("MEM301", "alpha", replacement="omega")
     source = read_source("a.py", b"alpha\n")
     api = Api(parse_target("trl=1.16"))
-    violations = check_source(source, [rule], api)
+    findings = check_source(source, [rule], api)
     others = [Api(parse_target(f"trl=0.{minor}")) for minor in (8, 12)]
 
-    def check(rule: Rule) -> Callable[[frozenset[str], Api], list[Violation]]:
+    def check(rule: Rule) -> Callable[[frozenset[str], Api], list[Finding]]:
         return lambda codes, api: check_source(source, [rule], api)
 
-    assert right_everywhere(source, violations, others, check(rule)) == (violations, [])
+    assert right_everywhere(source, findings, others, check(rule)) == (findings, [])
     other = word_rule("MEM301", "alpha", replacement="psi")
-    kept, withheld = right_everywhere(source, violations, others, check(other))
-    assert withheld == violations
+    kept, withheld = right_everywhere(source, findings, others, check(other))
+    assert withheld == findings
     assert [each.fix and each.fix.edits for each in kept] == [()]
 
 
@@ -203,9 +203,9 @@ def test_a_file_too_large_to_be_checked_so_often_keeps_its_fixes(
     source = read_source("a.py", b"alpha\n" + b"#" * 400_000)
     api = Api(parse_target("trl=1.16"))
     monkeypatch.setattr("memlint.script.build_script", build_script)
-    violations = check_source(source, [rule], api)
-    _, withheld = right_everywhere(source, violations, [api], lambda codes, api: violations)
-    assert withheld == violations
+    findings = check_source(source, [rule], api)
+    _, withheld = right_everywhere(source, findings, [api], lambda codes, api: findings)
+    assert withheld == findings
 
 
 @pytest.mark.parametrize("name", ["memlint.toml", "pyproject.toml"])

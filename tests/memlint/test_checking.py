@@ -195,17 +195,17 @@ def test_cache_knows_whether_fixes_were_rendered() -> None:
     cache = Cache(".")
     found, clean = check_jobs(jobs_for("alpha\n", "nothing\n"))
 
-    def get(path: str, key: str = "key", rendered: bool = False, target: str = "v1") -> object:
-        return cache.get(path, path, key, rendered, lambda: target)
+    def get(path: str, key: str = "key", with_fixes: bool = False, target: str = "v1") -> object:
+        return cache.get(path, path, key, with_fixes, lambda: target)
 
     cache.put("f0.py", "key", False, "v1", found)
     assert get("f0.py") == found
-    assert get("f0.py", rendered=True) is None
+    assert get("f0.py", with_fixes=True) is None
     assert get("f0.py", key="other") is None
     assert get("f0.py", target="v2") is None
     # What has no finding has nothing to render, and without a trigger word no versions.
     cache.put("f1.py", "key", False, "v1", clean)
-    assert get("f1.py", rendered=True) == clean
+    assert get("f1.py", with_fixes=True) == clean
     assert get("f1.py", target="v2") is None
     cache.put("f1.py", "key", False, None, clean)
     assert get("f1.py", target="v2") == clean

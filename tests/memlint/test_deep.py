@@ -24,7 +24,7 @@ def test_what_python_reads_is_read_however_deep(kind: str) -> None:
         + "args = TrainingArguments('out', evaluation_strategy='no')\n"
     )
     job = Job("a.py", frozenset({"MEM901"}), "trl=1.16,transformers=5.23", unsafe_fixes=True)
-    result = Session(render=True).check(job, text.encode())
+    result = Session(show_fixes=True).check(job, text.encode())
     assert [finding.code for finding in result.findings] == ["MEM901"]
     assert result.diagnostics == ()
 

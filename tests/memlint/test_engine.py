@@ -14,8 +14,8 @@ from memlint.rule.findings import Level
 from memlint.run.checked import check_data, guarded
 from memlint.run.engine import check_source
 from memlint.run.prefilter import Prefilter
+from memlint.run.rendering import first_sentence
 from memlint.run.results import FileResult
-from memlint.run.shown import first_sentence
 from memlint.source.reading import read_source
 from tests.memlint.fakes import ALPHA, BETA, GAMMA, RULES, TABLES, install
 
@@ -26,9 +26,9 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(data: bytes, path: str = "a.py", **options: Any) -> FileResult:
-    render = bool(options.pop("render", False))
+    show_fixes = bool(options.pop("show_fixes", False))
     found = check_data(path, data, RULES, lambda source: TABLES, **options)
-    return found.result(RULES, render=render)
+    return found.result(RULES, show_fixes=show_fixes)
 
 
 def test_only_rules_with_a_trigger_are_asked() -> None:
@@ -192,7 +192,7 @@ def test_suppressed_findings_are_left_out(tmp_path: Path) -> None:
 
 
 def test_findings_that_cannot_be_shown_are_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlint.run.checked.shown_violations", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("memlint.run.checked.render_findings", lambda *_, **__: 1 / 0)
     result = check(b"alpha\n")
     assert result.findings == ()
     (diagnostic,) = result.diagnostics

@@ -13,7 +13,7 @@ from memlint.reports import FORMATS, Report, RuleWords, render
 from memlint.reports.statistics import render_statistics
 from memlint.reports.style import visible, width
 from memlint.reports.text import summary
-from memlint.run.results import DiffLine, FileResult, Shown, ShownFix, TextEdit
+from memlint.run.results import DiffLine, FileResult, Rendered, RenderedFix, TextEdit
 from memlint.source import Location
 from memlint.source.diagnostics import FileError
 from tests.memlint.sarif_schema import SCHEMA
@@ -26,7 +26,7 @@ WORDS = {
     "MEM901": RuleWords("MEM901", "removed-option", "error", "gone", "A TypeError."),
 }  # fmt: skip
 WHY = "Activations of all layers stay, e.g. 40 GiB for 7B."
-FIX = ShownFix(
+FIX = RenderedFix(
     "turn on checkpointing",
     "unsafe",
     (TextEdit(Location(2, 5), Location(2, 10), "True"),),
@@ -35,14 +35,14 @@ FIX = ShownFix(
 SCRIPT = FileResult(
     "src/train.py",
     (
-        Shown(
+        Rendered(
             "src/train.py", "MEM301", "unchecked-activations", "waste", "no checkpointing: 30 %",
             Location(2, 5), Location(2, 13), "    gc=False,", FIX, WHY,
             "https://example.org/c",
         ),
-        Shown(
+        Rendered(
             "src/train.py", "MEM901", "removed-option", "error", "gone: a,b\nreally",
-            Location(7, 1), Location(9, 2), "\tf('ä', 文字)", ShownFix("drop it", "safe"),
+            Location(7, 1), Location(9, 2), "\tf('ä', 文字)", RenderedFix("drop it", "safe"),
             "A TypeError.",
         ),
     ),
@@ -50,7 +50,7 @@ SCRIPT = FileResult(
 NOTEBOOK = FileResult(
     "n.ipynb",
     (
-        Shown(
+        Rendered(
             "n.ipynb", "MEM301", "unchecked-activations", "hint", "perhaps",
             Location(1, 2, 3), Location(1, 4, 3), "x=y", FIX, WHY,
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memlint.rule.findings import Level, Violation
+from memlint.rule.findings import Finding, Level
 from memlint.run.suppressions import apply
 from memlint.source import Source, Span
 from memlint.source.reading import read_source
@@ -19,15 +19,16 @@ def three_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch)
 
 
-def violation(source: Source, word: str, code: str = "MEM301") -> Violation:
+def finding(source: Source, word: str, code: str = "MEM301") -> Finding:
     start = source.data.index(word.encode())
-    return Violation(code, "x", Level.WASTE, Span(start, start + len(word.encode())), "found")
+    span = Span(start, start + len(word.encode()))
+    return Finding(span, "found", level=Level.WASTE, code=code, name="x")
 
 
 def left(text: str, word: str = "alpha", code: str = "MEM301") -> list[str]:
     """The codes left after a finding of ``code`` at ``word``; MEM001 with what it says."""
     source = Source("a.py", text)
-    kept = apply(source, [violation(source, word, code)], ASKED)
+    kept = apply(source, [finding(source, word, code)], ASKED)
     return [each.code if each.code == code else each.message for each in kept]
 
 
@@ -103,8 +104,8 @@ def test_unused_is_silent_unless_asked() -> None:
 def test_in_a_notebook() -> None:
     cells = notebook("!ls\nalpha", "beta  # memlint: ignore[MEM301]")
     source = read_source("n.ipynb", as_bytes(cells))
-    assert apply(source, [violation(source, "beta")], ASKED) == []
-    assert apply(source, [violation(source, "alpha")], ()) != []
+    assert apply(source, [finding(source, "beta")], ASKED) == []
+    assert apply(source, [finding(source, "alpha")], ()) != []
 
 
 def test_codes_without_brackets_do_not_silence_the_others() -> None:

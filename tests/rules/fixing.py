@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from memlint.api import Api, newest, parse_target
 from memlint.fix import fix_source
-from memlint.rule.findings import Violation
+from memlint.rule.findings import Finding
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.source import Source
 
 
-def found(text: str, *codes: str, target: str = "") -> list[Violation]:
+def found(text: str, *codes: str, target: str = "") -> list[Finding]:
     """What the rules ``codes`` (all, if none are given) find at ``target``, newest by default."""
     api = Api(parse_target(target) if target else newest())
     chosen = codes or tuple(rule.code for rule in known_rules())

@@ -10,7 +10,7 @@ from memlint.api import Api, newest, parse_target
 from memlint.api.tables import table
 from memlint.api.versions import parse_version
 from memlint.rule import Script
-from memlint.rule.findings import Level, Violation
+from memlint.rule.findings import Finding, Level
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.script.model import build_script
@@ -20,7 +20,7 @@ from tests.rules.cases import cases
 RULES = load(rule.code for rule in known_rules())
 
 
-def found(text: str, code: str, target: str = "") -> list[Violation]:
+def found(text: str, code: str, target: str = "") -> list[Finding]:
     api = Api(parse_target(target) if target else newest())
     return list(check_source(Source("a.py", text), load([code]), api))
 

@@ -9,7 +9,7 @@ import pytest
 from memlint.api import Api, newest, parse_target
 from memlint.fix import fix_source
 from memlint.rule import Rule
-from memlint.rule.findings import Applicability, Violation
+from memlint.rule.findings import Applicability, Finding
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.run.prefilter import Prefilter
@@ -31,7 +31,7 @@ def _api(target: str) -> Api:
     return _APIS[target]
 
 
-def _found(case: Case, target: str) -> list[Violation]:
+def _found(case: Case, target: str) -> list[Finding]:
     return check_source(Source("script.py", case.text), [RULES[case.code]], _api(target))
 
 
@@ -58,7 +58,7 @@ def test_reaches_its_rule(case: Case, target: str) -> None:
 
 @pytest.mark.parametrize(("case", "target"), CASES)
 def test_fixes_lead_to_the_fixed_twin(case: Case, target: str) -> None:
-    def check(source: Source) -> list[Violation]:
+    def check(source: Source) -> list[Finding]:
         return check_source(source, [RULES[case.code]], _api(target))
 
     fixed = fix_source(
@@ -83,7 +83,7 @@ def test_safe_fixes_leave_unsafe_ones_undone(case: Case, target: str) -> None:
     found = _found(case, target)
     safe = [each for each in found if each.fix and each.fix.applicability is Applicability.SAFE]
 
-    def check(source: Source) -> list[Violation]:
+    def check(source: Source) -> list[Finding]:
         return check_source(source, [RULES[case.code]], _api(target))
 
     fixed = fix_source(

@@ -13,7 +13,7 @@ import pytest
 from memlint.api import Api, newest, parse_target
 from memlint.fix import fix_source
 from memlint.rule import Example, Rule
-from memlint.rule.findings import Applicability, Violation
+from memlint.rule.findings import Applicability, Finding
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.source import Source
@@ -29,7 +29,7 @@ def _api(target: str) -> Api:
     return _APIS[target]
 
 
-def _violations(text: str, rule: Rule, target: str = "") -> list[Violation]:
+def _findings(text: str, rule: Rule, target: str = "") -> list[Finding]:
     return check_source(Source("script.py", text), [rule], _api(target))
 
 
@@ -58,19 +58,19 @@ def test_a_rule_explains_itself(rule: Rule) -> None:
 
 @pytest.mark.parametrize(("rule", "example"), EXAMPLES)
 def test_the_faulty_script_has_its_faults(rule: Rule, example: Example) -> None:
-    found = _violations(example.bad, rule, example.target)
-    assert [violation.code for violation in found] == [rule.code] * example.findings
+    found = _findings(example.bad, rule, example.target)
+    assert [finding.code for finding in found] == [rule.code] * example.findings
     end = len(example.bad.encode())
-    for violation in found:
-        assert 0 <= violation.span.start < violation.span.end <= end
-        assert violation.message
-        assert not violation.message.endswith(".")
-        assert "\n" not in violation.message
+    for finding in found:
+        assert 0 <= finding.span.start < finding.span.end <= end
+        assert finding.message
+        assert not finding.message.endswith(".")
+        assert "\n" not in finding.message
 
 
 @pytest.mark.parametrize(("rule", "example"), EXAMPLES)
 def test_the_fixes_lead_to_the_mended_script(rule: Rule, example: Example) -> None:
-    def check(source: Source) -> list[Violation]:
+    def check(source: Source) -> list[Finding]:
         return check_source(source, [rule], _api(example.target))
 
     def reread(text: str) -> Source:
@@ -82,18 +82,18 @@ def test_the_fixes_lead_to_the_mended_script(rule: Rule, example: Example) -> No
     assert fixed.source.text == (example.bad if example.good is None else example.good)
     ast.parse(fixed.source.text)
     # What a fix mends stays mended, whatever advice is left.
-    assert not [violation for violation in fixed.left if _would_change(violation)]
+    assert not [finding for finding in fixed.left if _would_change(finding)]
 
 
 @pytest.mark.parametrize(("rule", "example"), EXAMPLES)
 def test_safe_fixes_alone_leave_unsafe_ones_undone(rule: Rule, example: Example) -> None:
     unsafe = [
-        violation
-        for violation in _violations(example.bad, rule, example.target)
-        if violation.fix and violation.fix.applicability is Applicability.UNSAFE
+        finding
+        for finding in _findings(example.bad, rule, example.target)
+        if finding.fix and finding.fix.applicability is Applicability.UNSAFE
     ]
 
-    def check(source: Source) -> list[Violation]:
+    def check(source: Source) -> list[Finding]:
         return check_source(source, [rule], _api(example.target))
 
     def reread(text: str) -> Source:
@@ -105,9 +105,9 @@ def test_safe_fixes_alone_leave_unsafe_ones_undone(rule: Rule, example: Example)
         assert fixed.source.text == example.bad
 
 
-def _would_change(violation: Violation) -> bool:
+def _would_change(finding: Finding) -> bool:
     return (
-        violation.fix is not None
-        and bool(violation.fix.edits)
-        and violation.fix.applicability is not Applicability.DISPLAY
+        finding.fix is not None
+        and bool(finding.fix.edits)
+        and finding.fix.applicability is not Applicability.DISPLAY
     )

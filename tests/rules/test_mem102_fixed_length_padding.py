@@ -31,9 +31,9 @@ Trainer(model, TrainingArguments("out"), train_dataset=dataset.map(tokenize, bat
 )
 def test_the_advice_names_the_collator(loader: str, collator: str) -> None:
     source = Source("script.py", SCRIPT.format(loader=loader))
-    (violation,) = check_source(source, load(["MEM102"]), Api(newest()))
-    assert violation.fix is not None
-    assert collator in violation.fix.message
+    (finding,) = check_source(source, load(["MEM102"]), Api(newest()))
+    assert finding.fix is not None
+    assert collator in finding.fix.message
 
 
 ITEMS = """

@@ -7,7 +7,7 @@ import pytest
 
 from memlint.api import Api, newest
 from memlint.fix import fix_source
-from memlint.rule.findings import Violation
+from memlint.rule.findings import Finding
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
 from memlint.source import Source
@@ -15,7 +15,7 @@ from memlint.source import Source
 HEAD = "from transformers import TrainingArguments\n"
 
 
-def check(text: str) -> list[Violation]:
+def check(text: str) -> list[Finding]:
     return check_source(Source("a.py", text), load(["MEM901"]), Api(newest()))
 
 

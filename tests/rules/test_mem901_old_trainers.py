@@ -9,13 +9,13 @@ import pytest
 
 from memlint.api import Api, newest, parse_target
 from memlint.fix import fix_source
-from memlint.rule.findings import Violation
+from memlint.rule.findings import Finding
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
 from memlint.source import Source
 
 
-def check(text: str, target: str = "") -> list[Violation]:
+def check(text: str, target: str = "") -> list[Finding]:
     api = Api(parse_target(target) if target else newest())
     return check_source(Source("a.py", text), load(["MEM901"]), api)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from memlint.api import Api, newest, parse_target
-from memlint.rule.findings import Applicability, Violation
+from memlint.rule.findings import Applicability, Finding
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
 from memlint.source import Source
 
 
-def check(text: str, target: str = "") -> list[Violation]:
+def check(text: str, target: str = "") -> list[Finding]:
     api = Api(parse_target(target) if target else newest())
     return check_source(Source("a.py", text), load(["MEM901"]), api)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memlint.api import Api, newest
 from memlint.fix import fix_source
-from memlint.rule.findings import Violation
+from memlint.rule.findings import Finding
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
 from memlint.source import Source
@@ -16,7 +16,7 @@ trainer = ORPOTrainer(model, args=args, tokenizer=tokenizer, train_dataset=data)
 """
 
 
-def check(text: str) -> list[Violation]:
+def check(text: str) -> list[Finding]:
     return check_source(Source("a.py", text), load(["MEM901"]), Api(newest()))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memlint.api import Api, newest, parse_target
-from memlint.rule.findings import Applicability, Violation
+from memlint.rule.findings import Applicability, Finding
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
 from memlint.source import Source
@@ -17,7 +17,7 @@ from peft import LoraConfig
 """
 
 
-def check(text: str, target: str = "") -> list[Violation]:
+def check(text: str, target: str = "") -> list[Finding]:
     api = Api(parse_target(target) if target else newest())
     found = check_source(Source("a.py", IMPORTS + text), load(["MEM901"]), api)
     # What an old target cannot import is not asked here.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from memlint.api import Api, newest, parse_target
-from memlint.rule.findings import Applicability, Violation
+from memlint.rule.findings import Applicability, Finding
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
 from memlint.source import Source
@@ -26,7 +26,7 @@ def texts(row): return row["text"]
 """
 
 
-def check(text: str, target: str = "") -> list[Violation]:
+def check(text: str, target: str = "") -> list[Finding]:
     api = Api(parse_target(target) if target else newest())
     return check_source(Source("a.py", HEAD + text + "\n"), load(["MEM903"]), api)
 

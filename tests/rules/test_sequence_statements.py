@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from memlint.api import Api, newest, parse_target
-from memlint.rule.findings import Violation
+from memlint.rule.findings import Finding
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
 from memlint.source import Source
 
 
-def found(text: str, code: str, target: str = "") -> list[Violation]:
+def found(text: str, code: str, target: str = "") -> list[Finding]:
     api = Api(parse_target(target) if target else newest())
     return list(check_source(Source("a.py", text), load([code]), api))
 

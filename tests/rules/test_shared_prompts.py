@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memlint.api import Api, newest, parse_target
-from memlint.rule.findings import Applicability, Level, Violation
+from memlint.rule.findings import Applicability, Finding, Level
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
 from memlint.source import Source
@@ -13,7 +13,7 @@ from memlint.source import Source
 APIS: dict[str, Api] = {}
 
 
-def found(text: str, code: str, target: str = "") -> list[Violation]:
+def found(text: str, code: str, target: str = "") -> list[Finding]:
     if target not in APIS:
         APIS[target] = Api(parse_target(target) if target else newest())
     return check_source(Source("script.py", text), load([code]), APIS[target])
@@ -47,9 +47,9 @@ GRPOTrainer("{model}", reward_funcs=reward, args=args, {extra})
     ],
 )
 def test_the_price(options: str, target: str, words: str, level: Level) -> None:
-    (violation,) = found(grpo(options), "MEM601", target)
-    assert words in violation.message
-    assert violation.level is level
+    (finding,) = found(grpo(options), "MEM601", target)
+    assert words in finding.message
+    assert finding.level is level
 
 
 @pytest.mark.parametrize(
@@ -69,23 +69,23 @@ def test_the_price(options: str, target: str, words: str, level: Level) -> None:
     ],
 )
 def test_what_the_swap_asks_for(text: str, applicability: Applicability) -> None:
-    (violation,) = found(text, "MEM601")
-    assert violation.fix is not None
-    assert violation.fix.applicability == applicability
-    assert bool(violation.fix.edits) is (applicability != Applicability.DISPLAY)
+    (finding,) = found(text, "MEM601")
+    assert finding.fix is not None
+    assert finding.fix.applicability == applicability
+    assert bool(finding.fix.edits) is (applicability != Applicability.DISPLAY)
 
 
 def test_a_cut_group_is_said() -> None:
-    (violation,) = found(grpo("per_device_train_batch_size=4"), "MEM601")
-    assert violation.fix is not None
-    assert "2 times, once a micro-batch of 4" in violation.fix.message
+    (finding,) = found(grpo("per_device_train_batch_size=4"), "MEM601")
+    assert finding.fix is not None
+    assert "2 times, once a micro-batch of 4" in finding.fix.message
 
 
 def test_one_trainer_that_cannot_holds_the_import_back() -> None:
     both = grpo() + 'GRPOTrainer("openai-community/gpt2", reward_funcs=reward, args=args)\n'
-    violations = found(both, "MEM601")
-    assert len(violations) == 2
-    assert not any(violation.fix and violation.fix.edits for violation in violations)
+    findings = found(both, "MEM601")
+    assert len(findings) == 2
+    assert not any(finding.fix and finding.fix.edits for finding in findings)
 
 
 @pytest.mark.parametrize("home", ["trl", "memlint_runtime.trl"])
@@ -113,9 +113,9 @@ def test_preference_pairs_are_priced() -> None:
 from trl import DPOConfig, DPOTrainer
 DPOTrainer("Qwen/Qwen3-4B", args=DPOConfig("out", max_prompt_length=3072, max_length=4096))
 """
-    (violation,) = found(text, "MEM605", "trl=0.19")
-    assert "1.60 times" in violation.message  # 2 (3072 + 1024) / (3072 + 2 x 1024)
-    assert violation.level is Level.HINT
+    (finding,) = found(text, "MEM605", "trl=0.19")
+    assert "1.60 times" in finding.message  # 2 (3072 + 1024) / (3072 + 2 x 1024)
+    assert finding.level is Level.HINT
 
 
 def test_a_script_that_asks_for_the_parameters_gets_advice() -> None:
@@ -128,9 +128,9 @@ if "processing_class" in inspect.signature(DPOTrainer.__init__).parameters:
     options["processing_class"] = tokenizer
 trainer = DPOTrainer(**options)
 """
-    (violation,) = found(text, "MEM605", "trl=1.16,transformers=5.23")
-    assert violation.fix is not None
-    assert violation.fix.applicability is Applicability.DISPLAY
+    (finding,) = found(text, "MEM605", "trl=1.16,transformers=5.23")
+    assert finding.fix is not None
+    assert finding.fix.applicability is Applicability.DISPLAY
     (plain,) = found(text.replace("inspect.signature", "print"), "MEM605")
     assert plain.fix is not None
     assert plain.fix.applicability is Applicability.SAFE

@@ -20,7 +20,7 @@ from memlint.api import Api, parse_target
 from memlint.api.successors import Replace
 from memlint.api.tables import table
 from memlint.fix import fix_source
-from memlint.rule.findings import Violation
+from memlint.rule.findings import Finding
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.script import build_script
@@ -37,7 +37,7 @@ _STRIDE = 1 if os.environ.get("MEMLINT_ALL_TARGETS") else 80
 
 
 def fixed(text: str, api: Api) -> str:
-    def check(source: Source) -> list[Violation]:
+    def check(source: Source) -> list[Finding]:
         return check_source(source, RULES, api)
 
     result = fix_source(

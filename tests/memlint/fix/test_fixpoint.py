@@ -8,7 +8,7 @@ from collections.abc import Callable
 from memlint.fix import Fixed, fix_source
 from memlint.fix.fixpoint import PASSES
 from memlint.rule.edits import Edit, RemoveKeyword, RenameKeyword, SetKeyword
-from memlint.rule.findings import Applicability, Fix, Level, Violation
+from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.source import Cell, Source, Span
 
 from .places import all_of
@@ -16,21 +16,19 @@ from .places import all_of
 Rule = Callable[[ast.Call, Span], Edit | None]
 
 
-def violation(
-    span: Span, *edits: Edit, applicability: Applicability = Applicability.SAFE
-) -> Violation:
+def finding(span: Span, *edits: Edit, applicability: Applicability = Applicability.SAFE) -> Finding:
     fix = Fix("mend it", edits, applicability)
-    return Violation("MEM000", "fault", Level.WASTE, span, "a fault", fix)
+    return Finding(span, "a fault", fix, Level.WASTE, "MEM000", "fault")
 
 
 def checker(
     *rules: Rule, applicability: Applicability = Applicability.SAFE
-) -> Callable[[Source], list[Violation]]:
+) -> Callable[[Source], list[Finding]]:
     """A check that asks ``rules`` for an edit of every call."""
 
-    def check(source: Source) -> list[Violation]:
+    def check(source: Source) -> list[Finding]:
         return [
-            violation(span, edit, applicability=applicability)
+            finding(span, edit, applicability=applicability)
             for node, span in all_of(source.text, ast.Call)
             for rule in rules
             if (edit := rule(node, span)) is not None
@@ -39,7 +37,7 @@ def checker(
     return check
 
 
-def run(text: str, check: Callable[[Source], list[Violation]], *, unsafe: bool = False) -> Fixed:
+def run(text: str, check: Callable[[Source], list[Finding]], *, unsafe: bool = False) -> Fixed:
     return fix_source(
         Source("x.py", text),
         unsafe=unsafe,
@@ -162,9 +160,9 @@ def test_a_notebook_keeps_its_cells() -> None:
 def test_a_file_that_cannot_be_rewritten_says_why() -> None:
     text = "x" + ".f(1)" * 400 + "\ng(a)\n"
 
-    def check(source: Source) -> list[Violation]:
+    def check(source: Source) -> list[Finding]:
         place = Span(len(text) - 5, len(text) - 1)
-        return [violation(place, SetKeyword(place, "k", "1"))]
+        return [finding(place, SetKeyword(place, "k", "1"))]
 
     result = run(text, check)
     assert result.source.text == text

@@ -13,7 +13,7 @@ from memlint.cli.main import run
 from memlint.memory.prices import check_pricing, merged, price, read_run
 from memlint.memory.settings import SettingsError
 from memlint.rule.edits import SetKeyword
-from memlint.rule.findings import Fix, Level, Violation
+from memlint.rule.findings import Finding, Fix, Level
 from memlint.rule.kit import advise
 from memlint.rule.savings import Pricing, Saving
 from memlint.run.pricing import _rank
@@ -38,8 +38,8 @@ RUN = {
 }
 
 
-def violation(code: str, fix: Fix | None = None, level: Level = Level.WASTE) -> Violation:
-    return Violation(code, "name", level, Span(0, 1), "message", fix)
+def finding(code: str, fix: Fix | None = None, level: Level = Level.WASTE) -> Finding:
+    return Finding(Span(0, 1), "message", fix, level, code, "name")
 
 
 def written(folder: Path, text: str, name: str = "train.py") -> str:
@@ -57,7 +57,7 @@ def checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[st
 def test_a_price_is_the_difference_of_two_runs() -> None:
     made = read_run(RUN, Pricing())
     assert made is not None
-    (priced,), footprint = price(RUN, [violation("MEM301")], Pricing())
+    (priced,), footprint = price(RUN, [finding("MEM301")], Pricing())
     assert priced.saving is not None
     assert footprint is not None
     exact = made.peak() - made.peak((("checkpointing", "full"),))
@@ -66,23 +66,23 @@ def test_a_price_is_the_difference_of_two_runs() -> None:
 
 
 def test_an_assumed_length_makes_the_interval_wide() -> None:
-    known = price(RUN, [violation("MEM301")], Pricing())
+    known = price(RUN, [finding("MEM301")], Pricing())
     open_ = {key: value for key, value in RUN.items() if key != "seq_len"}
-    wide = price(open_, [violation("MEM301")], Pricing())
-    settled = price(open_, [violation("MEM301")], Pricing(assumptions=("seq_len=2048",)))
+    wide = price(open_, [finding("MEM301")], Pricing())
+    settled = price(open_, [finding("MEM301")], Pricing(assumptions=("seq_len=2048",)))
     assert wide.footprint is not None
     assert wide.footprint.assumed == ("seq_len=2048",)
-    saving = wide.violations[0].saving
+    saving = wide.findings[0].saving
     assert saving is not None
     assert saving.high > 2 * saving.low
-    assert settled.violations[0].saving == known.violations[0].saving
+    assert settled.findings[0].saving == known.findings[0].saving
 
 
 def test_what_a_rule_says_goes_over_its_edits_and_they_over_its_code() -> None:
     call = Span(0, 1)
     by_edit = Fix("Set it", (SetKeyword(call, "optim", '"paged_adamw_8bit"'),))
     by_rule = advise("Train adapters", {"method": "lora"})
-    priced, _ = price(RUN, [violation("MEM999", by_edit), violation("MEM998", by_rule)], Pricing())
+    priced, _ = price(RUN, [finding("MEM999", by_edit), finding("MEM998", by_rule)], Pricing())
     first, second = (each.saving for each in priced)
     assert first is not None
     assert second is not None
@@ -94,20 +94,20 @@ def test_what_saves_nothing_or_is_a_guess_has_no_price() -> None:
     shorter = Fix("Cut", (SetKeyword(call, "max_length", "64"),))
     open_ = {key: value for key, value in RUN.items() if key != "seq_len"}
     on = {**RUN, "checkpointing": "full"}
-    assert price(on, [violation("MEM301")], Pricing()).violations[0].saving is None
-    assert price(RUN, [violation("MEM103")], Pricing()).violations[0].saving is None
-    assert price(open_, [violation("MEM101", shorter)], Pricing()).violations[0].saving is None
-    assert price(RUN, [violation("MEM101", shorter)], Pricing()).violations[0].saving is not None
+    assert price(on, [finding("MEM301")], Pricing()).findings[0].saving is None
+    assert price(RUN, [finding("MEM103")], Pricing()).findings[0].saving is None
+    assert price(open_, [finding("MEM101", shorter)], Pricing()).findings[0].saving is None
+    assert price(RUN, [finding("MEM101", shorter)], Pricing()).findings[0].saving is not None
 
 
 def test_an_unknown_model_leaves_findings_as_they_are() -> None:
-    found = [violation("MEM301")]
+    found = [finding("MEM301")]
     assert price({**RUN, "model": "somebody/secret"}, found, Pricing()) == (found, None)
 
 
 def test_neither_rows_nor_lengths_known_is_too_little() -> None:
     open_ = {key: value for key, value in RUN.items() if key not in ("seq_len", "micro_batch")}
-    found = [violation("MEM301")]
+    found = [finding("MEM301")]
     assert price(open_, found, Pricing()) == (found, None)
     assert price(open_, found, Pricing(assumptions=("micro_batch=2",))).footprint is not None
 
@@ -115,7 +115,7 @@ def test_neither_rows_nor_lengths_known_is_too_little() -> None:
 def test_what_another_phase_saves_is_not_said_of_the_peak() -> None:
     # Full fine-tuning of 7B with AdamW: the step is fullest, whatever the logits take.
     values = {**RUN, "micro_batch": 1, "checkpointing": "full", "optimizer": "adamw_torch"}
-    (priced,), footprint = price(values, [violation("MEM201")], Pricing())
+    (priced,), footprint = price(values, [finding("MEM201")], Pricing())
     assert footprint is not None
     assert footprint.phase == "optimizer step"
     assert priced.saving is not None
@@ -201,9 +201,9 @@ def test_hints_come_up_where_the_run_does_not_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     saving = Saving(GIB, 2 * GIB, "loss")
-    hint = violation("MEM305", level=Level.HINT)._replace(saving=saving)
-    waste = violation("MEM103")
-    error = violation("MEM901", level=Level.ERROR)
+    hint = finding("MEM305", level=Level.HINT)._replace(saving=saving)
+    waste = finding("MEM103")
+    error = finding("MEM901", level=Level.ERROR)
     assert sorted([hint, waste, error], key=lambda each: _rank(each, True)) == [error, waste, hint]
     assert sorted([hint, waste, error], key=lambda each: _rank(each, False)) == [error, hint, waste]
 

@@ -17,7 +17,7 @@ from memlint.api import Api, newest, parse_target
 from memlint.fix.fixpoint import Fixed, fix_source
 from memlint.fix.recipes import apply_recipe_edits
 from memlint.recipes.recipe import read_recipe
-from memlint.rule.findings import Violation
+from memlint.rule.findings import Finding
 from memlint.rule.registry import load, selected
 from memlint.run.recipes import check_recipe_source
 from memlint.source import Source
@@ -59,7 +59,7 @@ def parse(path: Path) -> Case:
     return Case(path, "".join(lines), expected, head)
 
 
-def check(case: Case, source: Source) -> list[Violation]:
+def check(case: Case, source: Source) -> list[Finding]:
     recipe = read_recipe(source)
     assert recipe is not None, "no kind of recipe"
     codes = selected(case.head["select"].split(",")) if "select" in case.head else selected(None)

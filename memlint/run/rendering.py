@@ -7,58 +7,64 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.recipes.files import is_recipe_file
-from memlint.rule.findings import Applicability, Fix, Violation
+from memlint.rule.findings import Applicability, Finding, Fix
 from memlint.rule.registry import UNUSED_SUPPRESSION
-from memlint.run.results import Shown, ShownFix
+from memlint.run.results import Rendered, RenderedFix
 
 if TYPE_CHECKING:
     from memlint.rule import Rule
     from memlint.source import Source
 
 
-def shown_violations(
+def render_findings(
     source: Source,
-    violations: Sequence[Violation],
+    findings: Sequence[Finding],
     *,
-    render: bool = False,
+    show_fixes: bool = False,
     rules: Iterable[Rule] = (),
-) -> list[Shown]:
-    """The violations with places as rows and columns, and fixes as text if ``render``.
+) -> list[Rendered]:
+    """The findings with places as rows and columns, and fixes as text if ``show_fixes``.
 
     rules: those that found them, for their reasons and links.
     """
     known = {rule.code: rule for rule in rules}
-    words = {code: _reason(code, known) for code in {each.code for each in violations}}
-    fixes: Sequence[ShownFix | None]
+    words = {code: _reason(code, known) for code in {each.code for each in findings}}
+    fixes: Sequence[RenderedFix | None]
     # Recipes are read quickly, and some of their keys cannot be changed where they stand.
-    tries = render or is_recipe_file(source.path)
-    if tries and any(violation.fix and violation.fix.edits for violation in violations):
+    tries = show_fixes or is_recipe_file(source.path)
+    if tries and any(finding.fix and finding.fix.edits for finding in findings):
         from memlint.run.preview import applicable, preview
 
-        show = preview if render else applicable
-        fixes = show(source, [violation.fix for violation in violations])
+        show = preview if show_fixes else applicable
+        fixes = show(source, [finding.fix for finding in findings])
     else:
-        fixes = [_unrendered(violation.fix) for violation in violations]
+        fixes = [_unrendered(finding.fix) for finding in findings]
     fixes = [
-        _with_requirement(fix, violation.fix)
-        for fix, violation in zip(fixes, violations, strict=True)
+        _with_requirement(fix, finding.fix) for fix, finding in zip(fixes, findings, strict=True)
     ]
     return [
-        Shown(
-            source.path,
-            violation.code,
-            violation.name,
-            violation.level.value,
-            violation.message,
-            source.location(violation.span.start),
-            source.location(violation.span.end),
-            source.line_text(source.line(violation.span.start)),
-            fix,
-            *words[violation.code],
-            violation.saving,
-        )
-        for violation, fix in zip(violations, fixes, strict=True)
+        _rendered(source, finding, fix, words[finding.code])
+        for finding, fix in zip(findings, fixes, strict=True)
     ]
+
+
+def _rendered(
+    source: Source, finding: Finding, fix: RenderedFix | None, words: tuple[str, str | None]
+) -> Rendered:
+    assert finding.level is not None, "a finding has the level of its rule"
+    return Rendered(
+        source.path,
+        finding.code,
+        finding.name,
+        finding.level.value,
+        finding.message,
+        source.location(finding.span.start),
+        source.location(finding.span.end),
+        source.line_text(source.line(finding.span.start)),
+        fix,
+        *words,
+        finding.saving,
+    )
 
 
 def _reason(code: str, rules: Mapping[str, Rule]) -> tuple[str, str | None]:
@@ -81,14 +87,14 @@ def first_sentence(text: str) -> str:
     return line[: end.start()] if end else line
 
 
-def _unrendered(fix: Fix | None) -> ShownFix | None:
+def _unrendered(fix: Fix | None) -> RenderedFix | None:
     if fix is None:
         return None
     applicability = fix.applicability if fix.edits else Applicability.DISPLAY
-    return ShownFix(fix.message, applicability.value)
+    return RenderedFix(fix.message, applicability.value)
 
 
-def _with_requirement(shown: ShownFix | None, fix: Fix | None) -> ShownFix | None:
+def _with_requirement(shown: RenderedFix | None, fix: Fix | None) -> RenderedFix | None:
     if shown is None or shown.applicability == Applicability.DISPLAY:
         return shown
     from memlint.run.runtime_fixes import requires
