@@ -8,36 +8,206 @@ bases and fields are followed from package to package, each at its own version, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from memlint.api.classes import PLAIN_BASES, WITHOUT_CONSTRUCTOR
-from memlint.api.histories import Histories
-from memlint.api.knowledge.defaults import FORWARDED, MENDED_DEFAULTS
+from memlint.api import classes, constructors, histories, names
+from memlint.api.drop_ins import original_of
+from memlint.api.knowledge.defaults import COMPUTED_DEFAULTS, FORWARDED
 from memlint.api.knowledge.warned import WARNED
-from memlint.api.records import parameters, signature_of, with_forwarded
+from memlint.api.records import linearize, parameters, signature_of
+from memlint.api.releases import Releases
 from memlint.api.signatures import Expression, Kind, Parameter, Signature, Unset
-from memlint.api.tables import PACKAGES, Entry, holds
-from memlint.api.target import Target
-from memlint.api.versions import parse_version
+from memlint.api.tables import PACKAGES, holds
+from memlint.api.target import Target, newest
+from memlint.api.versions import Version, is_between, parse_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from memlint.api.histories import Owner
     from memlint.api.knowledge.families import Family
     from memlint.api.knowledge.migrations import Ignored, Warned
     from memlint.api.refusals import Refusal
+    from memlint.api.signatures import History
     from memlint.api.successors import Successor
 
 
-class Api(Histories):
+class Api:
     """The tables at one target. Answers are kept; asking twice costs nothing."""
 
     def __init__(self, target: Target | None = None) -> None:
-        super().__init__(target)
+        self.target = target or newest()
+        self._releases = Releases(self.target)
+        self._canonical: dict[str, str] = {}
+        self._homes: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._orders: dict[str, tuple[str, ...]] = {}
+        self._attributes: dict[str, frozenset[str] | None] = {}
+        self._about: dict[tuple[str, str], bool] = {}
+        self._existing: dict[str, bool | None] = {}
         self._signatures: dict[str, Signature | None] = {}
         self._successors: dict[tuple[str, str | None, str], Successor | None] = {}
+
+    def version(self, package: str) -> Version:
+        """The target's version of ``package``, comparable."""
+        return self._releases.version(package)
+
+    def first_release(self, package: str) -> str:
+        """The oldest minor version of ``package`` that the tables describe."""
+        return self._releases.table(package).minor(0)
+
+    def is_beyond_tables(self, package: str) -> bool:
+        """Whether the target's ``package`` is newer than all releases that the tables describe."""
+        known = self._releases.table(package).releases[-1]
+        return self.version(package).minor > parse_version(known).minor
+
+    def canonical(self, qualname: str) -> str:
+        """The one name of what ``qualname`` imports: ``trl.trainer.sft_config.SFTConfig`` is
+        ``trl.SFTConfig``. A name that the target does not have is known by what the newest release
+        that has it calls it; an unknown name is returned as it is. The runtime's trainers take
+        TRL's place, arguments and all: they go by TRL's names."""
+        known = self._canonical.get(qualname)
+        if known is None:
+            known = names.followed(self._releases, original_of(qualname))
+            self._canonical[qualname] = known
+        return known
+
+    def homes(self, package: str, name: str) -> tuple[str, ...]:
+        """Full names of the definitions called ``name`` that modules of ``package`` are home to at
+        the target."""
+        key = (package, name)
+        if key not in self._homes:
+            self._homes[key] = names.homes(self._releases, package, name)
+        return self._homes[key]
+
+    def offered(self, module: str) -> tuple[str, ...]:
+        """The names that can be imported from a module of the target; none where it has no such
+        module."""
+        return tuple(self._releases.names(module) or ())
+
+    def exists(self, qualname: str) -> bool | None:
+        """Whether ``qualname`` can be imported (or, for a class's attribute, read) at the target.
+
+        None where the tables do not say: another package, or a module whose names cannot be read
+        off its source.
+        """
+        if qualname not in self._existing:
+            self._existing[qualname] = self._exists(qualname)
+        return self._existing[qualname]
+
+    def _exists(self, qualname: str) -> bool | None:
+        if qualname.partition(".")[0] not in PACKAGES:
+            return None
+        module, name, attribute = names.split(self._releases, qualname)
+        if not name:
+            return True
+        is_offered = names.is_offered(self._releases, module, name)
+        if not is_offered or not attribute:
+            return is_offered
+        owner = self.canonical(f"{module}.{name}")
+        if owner.partition(".")[0] not in PACKAGES or "." in attribute:
+            return None
+        attributes = self.attributes(owner)
+        if attributes is None:
+            return False if self._is_gone(self._attribute_history(owner, attribute)) else None
+        return attribute in attributes
+
+    def bases(self, qualname: str) -> tuple[str, ...]:
+        """Canonical names of all base classes, nearest first. A class that the target does not
+        have is answered for by the newest release that has it."""
+        return self._order(self.canonical(qualname))[1:]
+
+    def is_a(self, qualname: str, *ancestors: str) -> bool:
+        """Whether ``qualname`` is one of ``ancestors`` or a subclass of one."""
+        order = self._order(self.canonical(qualname))
+        return any(self.canonical(ancestor) in order for ancestor in ancestors)
+
+    def is_about(self, name: str, owner: str) -> bool:
+        """Whether what is known of ``owner`` holds for ``name``: the same, a subclass of it, or the
+        same method of a subclass."""
+        if name == owner:
+            return True
+        key = (name, owner)
+        if key not in self._about:
+            self._about[key] = self._is_about(name, owner)
+        return self._about[key]
+
+    def _is_about(self, name: str, owner: str) -> bool:
+        class_name, _, member = name.rpartition(".")
+        owner_class, _, owner_member = owner.rpartition(".")
+        if member == owner_member and "." in owner_class and self.is_a(class_name, owner_class):
+            return True
+        return self.is_a(name, owner)
+
+    def attributes(self, qualname: str) -> frozenset[str] | None:
+        """Methods, fields and attributes that instances of the class have at the target; None
+        where that cannot be known (``__getattr__``, a base outside the tables)."""
+        name = self.canonical(qualname)
+        if name not in self._attributes:
+            self._attributes[name] = classes.attributes(self._releases, self._order(name))
+        return self._attributes[name]
+
+    def _order(self, name: str) -> tuple[str, ...]:
+        """Method resolution order, ``name`` first."""
+        if name not in self._orders:
+            self._orders[name] = (name,)  # a cycle ends here
+            same = self._releases.same(name)
+            if same is not None and same != name:
+                bases = [same]
+            else:
+                written = classes.written_bases(self._releases, name)
+                bases = [self.canonical(base) for base in written]
+            above = linearize([*(list(self._order(base)) for base in bases), bases])
+            self._orders[name] = (name, *above)
+        return self._orders[name]
+
+    def history(self, qualname: str, parameter: str | None = None) -> History | None:
+        """Since and until when ``qualname``, or its ``parameter``, is there in all releases known.
+
+        ``qualname`` may be an attribute or method of a class too.
+        A parameter is looked for in the class, then in its bases; the answer's ``package`` says
+        whose versions it speaks of.
+        """
+        name = self.canonical(qualname)
+        if parameter is None:
+            owner, _, attribute = name.rpartition(".")
+            return (
+                histories.name_history(self._releases, qualname, name)
+                or histories.name_history(self._releases, name, name)
+                or (self._attribute_history(owner, attribute) if owner else None)
+            )
+        history = histories.parameter_history(self._releases, self._owners(name), parameter)
+        if history is None or history.deprecated_since is not None:
+            return history
+        warned = self._warned_since(name, parameter)
+        return history if warned is None else history._replace(deprecated_since=warned)
+
+    def _attribute_history(self, owner: str, attribute: str) -> History | None:
+        order = self._order(self.canonical(owner))
+        return histories.attribute_history(self._releases, order, attribute)
+
+    def _is_gone(self, history: History | None) -> bool:
+        return histories.is_gone(self._releases, history)
+
+    def _warned_since(self, name: str, parameter: str) -> str | None:
+        """Since when a use of ``parameter`` warns, where no signature shows it."""
+        for line in WARNED:
+            if line.parameter == parameter and not line.values and self.is_about(name, line.owner):
+                return line.since
+        return None
+
+    def _owners(self, name: str) -> Iterator[Owner]:
+        """What may hold a parameter of ``name``."""
+        if self._releases.record(name) is not None:
+            owner, method = name, None
+        else:
+            owner, _, method = name.rpartition(".")
+        for class_name in self._order(owner) if owner else ():
+            record, _ = self._releases.at(class_name)
+            if record is not None:
+                yield class_name, record, method
+        forwarded = FORWARDED.get(method) if owner and method else None
+        if forwarded is not None and self.is_a(owner, forwarded.owner):
+            yield from self._owners(forwarded.to)
 
     def signature(self, qualname: str) -> Signature | None:
         """Parameters of a function, a method (``trl.SFTTrainer.train``) or a class's constructor;
@@ -49,7 +219,7 @@ class Api(Histories):
 
     def last_signature(self, qualname: str) -> Signature | None:
         """That of a function, in the newest release that has it where the target has not."""
-        record, release = self._at(self.canonical(qualname))
+        record, release = self._releases.at(self.canonical(qualname))
         if record is None or "function" not in record:
             return None
         return signature_of(parameters(record["function"], release))
@@ -97,7 +267,7 @@ class Api(Histories):
     ) -> Successor | None:
         """What to write instead at the target, from the hand-written knowledge; None where nothing
         is known. ``value``: the literal that is given now, where it is known."""
-        from memlint.api.knowledge.choose import successor
+        from memlint.api.successions import successor
 
         key = (qualname, parameter, "" if value is Unset else repr(value))
         if key not in self._successors:
@@ -174,16 +344,16 @@ class Api(Histories):
                 continue
             if self.is_beyond_tables(package):
                 continue
-            record = self._table(f"{package}_values").record(elsewhere or option)
-            release = self._release(package)
-            found = [
+            record = self._releases.table(f"{package}_values").record(elsewhere or option)
+            release = self._releases.number(package)
+            allowed = frozenset(
                 word
                 for text, words in (record or {}).items()
                 if holds(text, release)
                 for word in words.split()
-            ]
-            if found:
-                return frozenset(found)
+            )
+            if allowed:
+                return allowed
         return None
 
     def refusals(self, qualname: str) -> Iterator[Refusal]:
@@ -198,14 +368,11 @@ class Api(Histories):
         """What the target's releases refuse."""
         from memlint.api.knowledge.refusals import REFUSALS
 
-        found = []
-        for line in REFUSALS:
-            minor = self.version(line.owner.partition(".")[0]).minor
-            if (not line.since or parse_version(line.since).minor <= minor) and (
-                not line.until or minor < parse_version(line.until).minor
-            ):
-                found.append(line)
-        return found
+        return [
+            line
+            for line in REFUSALS
+            if is_between(self.version(line.owner.partition(".")[0]), line.since, line.until)
+        ]
 
     def behaviour(self, topic: str) -> str:
         """What the target's libraries do about ``topic`` (``load-dtype``), where no signature
@@ -214,10 +381,7 @@ class Api(Histories):
 
         answer: str | None = None
         for line in BEHAVIOURS:
-            if line.topic == topic and (
-                not line.since
-                or self.version(line.package).minor >= parse_version(line.since).minor
-            ):
+            if line.topic == topic and is_between(self.version(line.package), line.since, ""):
                 answer = line.answer
         if answer is None:
             raise KeyError(topic)
@@ -230,94 +394,41 @@ class Api(Histories):
         return family(checkpoint)
 
     def _signature(self, name: str) -> Signature | None:
-        record, release = self._present(name)
-        if record is not None:
-            if "function" in record:
-                return self._mended(name, signature_of(parameters(record["function"], release)))
-            return self._constructor(name)
+        record, release = self._releases.present(name)
+        signature: Signature | None
+        if record is not None and "function" in record:
+            signature = signature_of(parameters(record["function"], release))
+        elif record is not None:
+            signature = constructors.constructor(self._releases, self._order(name))
+        else:
+            signature = self._method(name)
+        return None if signature is None else self._corrected(name, signature)
+
+    def _method(self, name: str) -> Signature | None:
         owner, _, method = name.rpartition(".")
-        if not owner or owner.partition(".")[0] not in PACKAGES:
+        if not owner or owner.partition(".")[0] not in PACKAGES or self.exists(owner) is False:
             return None
-        if self.exists(owner) is False:
-            return None
-        return self._method(owner, method)
-
-    def _present(self, name: str) -> tuple[Entry | None, int]:
-        """Record and release of ``name`` if the target has it."""
-        record = self._record(name)
-        if record is None:
-            return None, 0
-        release = self._release(name.partition(".")[0])
-        if not holds(record["at"], release):
-            return None, 0
-        return self._at(name)
-
-    def _constructor(self, name: str) -> Signature | None:
-        order = self._order(name)
-        for position, owner in enumerate(order):
-            record, release = self._at(owner)
-            if record is None:
-                # A base outside the tables may have a constructor of its own.
-                return Signature({}) if owner in WITHOUT_CONSTRUCTOR else None
-            init = record.get("init")
-            if init is not None and holds(init.get("at", ""), release):
-                own = parameters(init, release)
-                made = signature_of(own)
-                if any(">" in str(facts[0]) for facts in own.values()):
-                    made = with_forwarded(made, self._next_constructor(order, position))
-                return self._mended(name, made)
-            if "dataclass" in record and holds(record["dataclass"], release):
-                return self._mended(name, self._signature_of_fields(order[position:]))
-        return Signature({}) if order else None
-
-    def _signature_of_fields(self, order: tuple[str, ...]) -> Signature:
-        """The constructor of a data class, from its fields and those of its bases."""
-        fields: dict[str, list[Any]] = {}
-        unknown_base = False
-        for base in reversed(order):
-            record, release = self._at(base)
-            if record is None:
-                unknown_base |= base not in PLAIN_BASES
-            elif "fields" in record and holds(record.get("dataclass", ""), release):
-                fields.update(parameters(record["fields"], release))
-        made = signature_of({n: facts for n, facts in fields.items() if "n" not in str(facts[0])})
-        # A base that is not described may have fields of its own.
-        return made._replace(accepts_any=True) if unknown_base else made
-
-    def _next_constructor(self, order: tuple[str, ...], position: int) -> Signature | None:
-        return self._constructor(order[position + 1]) if position + 1 < len(order) else None
-
-    def _method(self, owner: str, method: str) -> Signature | None:
         order = self._order(self.canonical(owner))
-        for position, class_name in enumerate(order):
-            record, release = self._at(class_name)
-            if record is None:
-                continue
-            facts = record.get("methods", {}).get(method)
-            if facts is None or not holds(facts.get("at", ""), release):
-                continue
-            own = parameters(facts, release)
-            made = signature_of(own)
-            if any(">" in str(fact[0]) for fact in own.values()) and position + 1 < len(order):
-                made = with_forwarded(made, self._method(order[position + 1], method))
-            forwarded = FORWARDED.get(method)
-            if forwarded is not None and class_name == self.canonical(forwarded.owner):
-                made = with_forwarded(made, self.signature(forwarded.to), keep_open=True)
-            return self._mended(f"{owner}.{method}", made)
-        return None
+        forwarded = FORWARDED.get(method)
+        if forwarded is None or self.canonical(forwarded.owner) not in order:
+            return constructors.method(self._releases, order, method)
+        target = self.canonical(forwarded.owner), self.signature(forwarded.to)
+        return constructors.method(self._releases, order, method, target)
 
-    def _mended(self, name: str, signature: Signature) -> Signature:
+    def _corrected(self, name: str, signature: Signature) -> Signature:
         """``signature`` with what the tables cannot see: defaults that are computed at import, and
         warnings that are given elsewhere."""
-        mended: dict[str, Parameter] = {}
-        for line in MENDED_DEFAULTS:
+        corrected: dict[str, Parameter] = {}
+        for line in COMPUTED_DEFAULTS:
             parameter = signature.parameters.get(line.parameter)
             if (
                 parameter is not None
                 and parameter.default == Expression(line.expression)
                 and self.is_a(name, line.owner)
             ):
-                mended[line.parameter] = parameter._replace(default=line.at(self))
+                met = all(self.version(package).minor >= since for package, since in line.needs)
+                default = line.value if met else line.otherwise
+                corrected[line.parameter] = parameter._replace(default=default)
         for warned in WARNED:
             parameter = signature.parameters.get(warned.parameter)
             if (
@@ -326,16 +437,13 @@ class Api(Histories):
                 and not parameter.deprecated
                 and self._holds_for(name, warned)
             ):
-                mended[warned.parameter] = parameter._replace(deprecated=True)
-        if not mended:
+                corrected[warned.parameter] = parameter._replace(deprecated=True)
+        if not corrected:
             return signature
-        return signature._replace(parameters={**signature.parameters, **mended})
+        return signature._replace(parameters={**signature.parameters, **corrected})
 
     def _holds_for(self, name: str, line: Warned | Ignored) -> bool:
         """Whether ``line`` is about ``name`` at the target."""
-        minor = self.version(line.package).minor
-        if line.since and minor < parse_version(line.since).minor:
-            return False
-        if line.until and minor >= parse_version(line.until).minor:
-            return False
-        return name == line.owner or self.is_about(name, line.owner)
+        return is_between(self.version(line.package), line.since, line.until) and self.is_about(
+            name, line.owner
+        )

@@ -79,6 +79,28 @@ def nearest_release(text: str, release: int, count: int) -> int:
     return min(max(high for _, high in spans(text)), count - 1)
 
 
+def names_in(module: Entry, release: int) -> dict[str, str]:
+    """Name -> where it leads, for the names that a module offers in ``release``."""
+    offered: dict[str, str] = {}
+    for text, words in module["names"].items():
+        if holds(text, release):
+            for word in words.split():
+                name, _, leads = word.partition("=")
+                offered[name] = leads
+    return offered
+
+
+def is_dynamic(record: Entry, release: int, name: str) -> bool:
+    """Whether a module may have ``name`` in ``release`` though its source does not show it."""
+    if "open" in record and holds(record["open"], release):
+        return True
+    return any(
+        name in words.split()
+        for text, words in record.get("unread", {}).items()
+        if holds(text, release)
+    )
+
+
 def newest_lead(record: Entry, name: str) -> str | None:
     """Where ``name`` led in the newest release in which the module offered it."""
     best: tuple[int, str] | None = None

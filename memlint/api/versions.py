@@ -104,6 +104,14 @@ def satisfies(version: str, specifier: str) -> bool:
     )
 
 
+def is_between(version: Version, since: str, until: str) -> bool:
+    """Whether ``version`` is in the minor release ``since`` or a later one, and before ``until``;
+    an empty text is no bound."""
+    return (not since or parse_version(since).minor <= version.minor) and (
+        not until or version.minor < parse_version(until).minor
+    )
+
+
 def exact(specifier: str) -> str | None:
     """The one version that ``specifier`` pins, if it does."""
     clauses = [clause for clause in re.split(r"[,\s]+", specifier.strip()) if clause]

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.api.lookup import Api
 
 
 class Forwarded(NamedTuple):
@@ -27,7 +23,7 @@ FORWARDED: Mapping[str, Forwarded] = {
 }
 
 
-class MendedDefault(NamedTuple):
+class ComputedDefault(NamedTuple):
     """The default ``expression`` of ``owner``'s ``parameter``, where the table cannot compute it.
 
     value: where every package of ``needs`` is at least at its version (major, minor).
@@ -41,18 +37,13 @@ class MendedDefault(NamedTuple):
     otherwise: object = None
     needs: tuple[tuple[str, tuple[int, int]], ...] = ()
 
-    def at(self, api: Api) -> object:
-        """The default at the target of ``api``."""
-        met = all(api.version(package).minor >= since for package, since in self.needs)
-        return self.value if met else self.otherwise
-
 
 _ARGS = "transformers.TrainingArguments"
 
-MENDED_DEFAULTS: tuple[MendedDefault, ...] = (
+COMPUTED_DEFAULTS: tuple[ComputedDefault, ...] = (
     # transformers/training_args.py, default_optim: the fused optimizer from torch 2.8 on, since
     # transformers 4.54; before that the line that chooses it is a comment.
-    MendedDefault(
+    ComputedDefault(
         _ARGS,
         "optim",
         "default_optim",
@@ -61,7 +52,7 @@ MENDED_DEFAULTS: tuple[MendedDefault, ...] = (
         needs=(("transformers", (4, 54)), ("torch", (2, 8))),
     ),
     # transformers/training_args.py: 2 with torch 1 only.
-    MendedDefault(
+    ComputedDefault(
         _ARGS,
         "dataloader_prefetch_factor",
         "None if not is_torch_available() or is_torch_greater_or_equal_than_2_0 else 2",

@@ -20,10 +20,10 @@ from memlint.api import (
     parse_target,
 )
 from memlint.api.knowledge.behaviours import BEHAVIOURS
-from memlint.api.knowledge.choose import MIGRATIONS
 from memlint.api.knowledge.ignored import IGNORED
 from memlint.api.knowledge.migrations import Migration
 from memlint.api.knowledge.warned import WARNED
+from memlint.api.successions import MIGRATIONS
 from memlint.api.tables import PACKAGES, table
 
 NEW = "trl=1.16,transformers=5.23,peft=0.21,accelerate=1.15,torch=2.13"

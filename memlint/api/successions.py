@@ -19,7 +19,7 @@ from memlint.api.successors import (
     Runtime,
     Successor,
 )
-from memlint.api.versions import parse_version
+from memlint.api.versions import is_between
 
 if TYPE_CHECKING:
     from memlint.api.lookup import Api
@@ -94,10 +94,7 @@ def _among(value: object, values: tuple[object, ...]) -> bool:
 def _within(api: Api, line: Migration) -> bool:
     if not line.since and not line.until:
         return True
-    minor = api.version(line.owner.partition(".")[0]).minor
-    return (not line.since or parse_version(line.since).minor <= minor) and (
-        not line.until or minor < parse_version(line.until).minor
-    )
+    return is_between(api.version(line.owner.partition(".")[0]), line.since, line.until)
 
 
 def _possible(api: Api, name: str, way: Successor) -> bool:

@@ -1,0 +1,107 @@
+"""The tables at the versions of one target: each package is read at its own.
+
+A record says what holds in which releases. Here it is known which release each package is read at,
+so that an ``SFTConfig`` of trl 0.15 stands on the ``TrainingArguments`` that the user has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memlint.api.records import names_in, nearest_release
+from memlint.api.tables import PACKAGES, Entry, Table, holds, pick, table
+from memlint.api.target import Target
+from memlint.api.versions import Version, parse_version
+
+
+class Releases:
+    """The release of every package that a target stands for. Tables are opened with their first
+    use; answers are kept."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._tables: dict[str, Table] = {}
+        self._numbers: dict[str, int] = {}
+        self._offered: dict[str, Mapping[str, str] | None] = {}
+
+    def version(self, package: str) -> Version:
+        """The target's version of ``package``, comparable."""
+        return parse_version(self.target.version(package).version)
+
+    def table(self, name: str) -> Table:
+        """The table of that name, with the release that the user has installed."""
+        if name not in self._tables:
+            folder = self.target.version(name.partition("_")[0]).tables
+            if folder:
+                from memlint.api.extended import extended_table
+
+                self._tables[name] = extended_table(name, folder)
+            else:
+                self._tables[name] = table(name)
+        return self._tables[name]
+
+    def number(self, package: str) -> int:
+        """The number of the release in the table of ``package``."""
+        if package not in self._numbers:
+            version = self.target.version(package).version
+            self._numbers[package] = self.table(package).release(version)
+        return self._numbers[package]
+
+    def minor(self, package: str) -> Version:
+        """The minor version of that release."""
+        return parse_version(self.table(package).minor(self.number(package)))
+
+    def record(self, name: str) -> Entry | None:
+        """What is known of a class or function, over all releases."""
+        package = name.partition(".")[0].rstrip(":")
+        if package not in PACKAGES:
+            return None
+        return self.table(package).record(name)
+
+    def module(self, name: str) -> Entry | None:
+        """What is known of a module, over all releases."""
+        record = self.record(f"{name}:")
+        if record is None and name.startswith("transformers.models."):
+            record = self.table("transformers_models").record(f"{name}:")
+        return record
+
+    def same(self, name: str) -> str | None:
+        """The name that ``name`` is another one of, in the release that it is read at."""
+        record = self.record(name)
+        if record is None or "same" not in record:
+            return None
+        same: str | None = pick(record["same"], self._nearest(name, record))
+        return same
+
+    def at(self, name: str) -> tuple[Entry | None, int]:
+        """The record of a class or function and the release to read it at: the target's, or the
+        newest that has it. A name that stands for another in that release leads to that one."""
+        record = self.record(name)
+        if record is None:
+            return None, 0
+        same = self.same(name)
+        if same is not None and same != name:
+            return self.at(same)
+        return record, self._nearest(name, record)
+
+    def present(self, name: str) -> tuple[Entry | None, int]:
+        """Record and release of ``name`` if the target has it."""
+        record = self.record(name)
+        if record is None or not holds(record["at"], self.number(name.partition(".")[0])):
+            return None, 0
+        return self.at(name)
+
+    def _nearest(self, name: str, record: Entry) -> int:
+        package = name.partition(".")[0]
+        count = len(self.table(package).releases)
+        return nearest_release(record["at"], self.number(package), count)
+
+    def names(self, module: str) -> Mapping[str, str] | None:
+        """Name -> where it leads, for the names that ``module`` offers; None where the target has
+        no such module."""
+        if module not in self._offered:
+            record = self.module(module)
+            number = self.number(module.partition(".")[0])
+            here = record is not None and holds(record["at"], number)
+            self._offered[module] = names_in(record, number) if record and here else None
+        return self._offered[module]
