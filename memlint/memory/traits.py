@@ -4,52 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memlint.source.record import Record
 
-class Traits:
+# Llama's names of the linear maps.
+_LLAMAS_OWN: Mapping[str, str] = {}
+
+
+class Traits(Record):
     """What sets a family of decoders apart; by default, Llama."""
 
-    def __init__(
-        self,
-        *,
-        qkv_bias: bool = False,
-        out_bias: bool = False,
-        mlp_bias: bool = False,
-        norm: str = "rms",
-        norm_bias: bool = False,
-        norms: int = 2,
-        parallel: bool = False,
-        gated: bool = True,
-        activation: str = "silu",
-        tied: bool = False,
-        query_norm: bool = False,
-        rotary_share: float = 1.0,
-        names: Mapping[str, str] | None = None,
-        fused_qkv: str = "",
-        fused_gate: str = "",
-        head_bias: bool = False,
-        learned_positions: int = 0,
-        softcap: bool = False,
-        rotary: bool = True,
-    ) -> None:
-        self.qkv_bias = qkv_bias
-        self.out_bias = out_bias
-        self.mlp_bias = mlp_bias
-        self.norm = norm
-        self.norm_bias = norm_bias
-        self.norms = norms
-        self.parallel = parallel
-        self.gated = gated
-        self.activation = activation
-        self.tied = tied
-        self.query_norm = query_norm
-        self.rotary_share = rotary_share
-        self.names = names or {}
-        self.fused_qkv = fused_qkv
-        self.fused_gate = fused_gate
-        self.head_bias = head_bias
-        self.learned_positions = learned_positions
-        self.softcap = softcap
-        self.rotary = rotary
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    norm: str = "rms"
+    norm_bias: bool = False
+    norms: int = 2
+    parallel: bool = False
+    gated: bool = True
+    activation: str = "silu"
+    tied: bool = False
+    query_norm: bool = False
+    rotary_share: float = 1.0
+    names: Mapping[str, str] = _LLAMAS_OWN
+    fused_qkv: str = ""
+    fused_gate: str = ""
+    head_bias: bool = False
+    learned_positions: int = 0
+    softcap: bool = False
+    rotary: bool = True
 
 
 _GPT2 = {
@@ -65,6 +47,33 @@ _NEOX = {
     "down_proj": "dense_4h_to_h",
 }
 
+# Layer norms, and a bias on every map of attention and of the plain MLP.
+_BIASED = Traits(
+    qkv_bias=True, out_bias=True, mlp_bias=True, norm="layer", norm_bias=True, gated=False
+)
+_GPT2_TRAITS = _BIASED._replace(
+    tied=True,
+    activation="gelu_new",
+    rotary=False,
+    fused_qkv="c_attn",
+    names=_GPT2,
+    learned_positions=1,
+)
+# One norm for attention and MLP, which run side by side.
+_GPTJ_TRAITS = Traits(
+    mlp_bias=True,
+    norm="layer",
+    norm_bias=True,
+    norms=1,
+    parallel=True,
+    gated=False,
+    activation="gelu_new",
+    head_bias=True,
+    rotary_share=0.25,
+    names={"o_proj": "out_proj", "up_proj": "fc_in", "down_proj": "fc_out"},
+)
+_GEMMA2_TRAITS = Traits(norm="gemma", tied=True, norms=4, activation="gelu_pytorch_tanh")
+
 TRAITS: dict[str, Traits] = {
     "llama": Traits(),
     "mistral": Traits(),
@@ -78,24 +87,12 @@ TRAITS: dict[str, Traits] = {
     "qwen3": Traits(query_norm=True),
     "qwen3_moe": Traits(query_norm=True),
     "gemma": Traits(norm="gemma", tied=True, activation="gelu_pytorch_tanh"),
-    "gemma2": Traits(
-        norm="gemma", tied=True, norms=4, softcap=True, activation="gelu_pytorch_tanh"
-    ),
-    "gemma3_text": Traits(
-        norm="gemma", tied=True, norms=4, query_norm=True, activation="gelu_pytorch_tanh"
-    ),
-    "gemma3": Traits(
-        norm="gemma", tied=True, norms=4, query_norm=True, activation="gelu_pytorch_tanh"
-    ),
-    "phi": Traits(
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm="layer",
-        norm_bias=True,
+    "gemma2": _GEMMA2_TRAITS._replace(softcap=True),
+    "gemma3_text": _GEMMA2_TRAITS._replace(query_norm=True),
+    "gemma3": _GEMMA2_TRAITS._replace(query_norm=True),
+    "phi": _BIASED._replace(
         norms=1,
         parallel=True,
-        gated=False,
         activation="gelu_new",
         head_bias=True,
         rotary_share=0.4,
@@ -114,94 +111,26 @@ TRAITS: dict[str, Traits] = {
     "cohere": Traits(norm="layer", norms=1, parallel=True, tied=True),
     "cohere2": Traits(norm="layer", norms=1, parallel=True, tied=True),
     "smollm3": Traits(tied=True),
-    "starcoder2": Traits(
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm="layer",
-        norm_bias=True,
-        gated=False,
+    "starcoder2": _BIASED._replace(
         tied=True,
         activation="gelu_pytorch_tanh",
         names={"up_proj": "c_fc", "down_proj": "c_proj"},
     ),
-    "gpt_neox": Traits(
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm="layer",
-        norm_bias=True,
-        gated=False,
+    "gpt_neox": _BIASED._replace(
         parallel=True,
         activation="gelu",
         rotary_share=0.25,
         fused_qkv="query_key_value",
         names=_NEOX,
     ),
-    "gpt2": Traits(
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm="layer",
-        norm_bias=True,
-        gated=False,
-        tied=True,
-        activation="gelu_new",
-        rotary=False,
-        fused_qkv="c_attn",
-        names=_GPT2,
-        learned_positions=1,
-    ),
-    "gpt_bigcode": Traits(
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm="layer",
-        norm_bias=True,
-        gated=False,
-        tied=True,
-        activation="gelu_pytorch_tanh",
-        rotary=False,
-        fused_qkv="c_attn",
-        names=_GPT2,
-        learned_positions=1,
-    ),
-    "gptj": Traits(
-        mlp_bias=True,
-        norm="layer",
-        norm_bias=True,
-        norms=1,
-        parallel=True,
-        gated=False,
-        activation="gelu_new",
-        head_bias=True,
-        rotary_share=0.25,
-        names={"o_proj": "out_proj", "up_proj": "fc_in", "down_proj": "fc_out"},
-    ),
-    "codegen": Traits(
-        mlp_bias=True,
-        norm="layer",
-        norm_bias=True,
-        norms=1,
-        parallel=True,
-        gated=False,
-        activation="gelu_new",
-        head_bias=True,
-        rotary_share=0.25,
-        fused_qkv="qkv_proj",
-        names={"o_proj": "out_proj", "up_proj": "fc_in", "down_proj": "fc_out"},
-    ),
-    "gpt_neo": Traits(
-        out_bias=True,
-        mlp_bias=True,
-        norm="layer",
-        norm_bias=True,
-        gated=False,
-        tied=True,
-        activation="gelu_new",
-        rotary=False,
+    "gpt2": _GPT2_TRAITS,
+    "gpt_bigcode": _GPT2_TRAITS._replace(activation="gelu_pytorch_tanh"),
+    "gptj": _GPTJ_TRAITS,
+    "codegen": _GPTJ_TRAITS._replace(fused_qkv="qkv_proj"),
+    "gpt_neo": _GPT2_TRAITS._replace(
+        qkv_bias=False,
+        fused_qkv="",
         names={"o_proj": "out_proj", "up_proj": "c_fc", "down_proj": "c_proj"},
-        learned_positions=1,
     ),
     "modernbert": Traits(
         norm="layer",
@@ -213,26 +142,14 @@ TRAITS: dict[str, Traits] = {
     ),
     "dbrx": Traits(norm="layer", fused_qkv="Wqkv", names={"o_proj": "out_proj"}),
     "hf_olmo": Traits(norm="none"),
-    "opt": Traits(
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm="layer",
-        norm_bias=True,
-        gated=False,
+    "opt": _BIASED._replace(
         tied=True,
         activation="relu",
         rotary=False,
         names={"o_proj": "out_proj", "up_proj": "fc1", "down_proj": "fc2"},
         learned_positions=1,
     ),
-    "bloom": Traits(
-        qkv_bias=True,
-        out_bias=True,
-        mlp_bias=True,
-        norm="layer",
-        norm_bias=True,
-        gated=False,
+    "bloom": _BIASED._replace(
         tied=True,
         activation="gelu",
         rotary=False,
