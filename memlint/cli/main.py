@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import memlint
 from memlint.cli.interrupts import Terminated
 from memlint.cli.options import fail_level_option, read_options, shared_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.decorators import FC
 
 CLEAN, FOUND, BROKEN = 0, 1, 2
 
@@ -241,31 +246,43 @@ def target(path: str, target: str | None, config: str | None) -> int:
     return target_command(path, target, config)
 
 
-@main.command(short_help="Estimate the GPU memory of a run.")
-@click.argument("script", required=False, type=click.Path(), metavar="[SCRIPT]")
-@click.option(
+# What `estimate` and `oom` have in common.
+_settings_file = click.option(
     "--settings", "settings_file", metavar="FILE.json", help="Read the run from JSON, not a script."
 )
-@click.option("--gpu", metavar="NAME", help="The GPU, such as a100-80gb or rtx4090-24gb.")
-@click.option(
-    "--assume",
-    "assumptions",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Settle what is unknown, as in seq_len=4096 or lora.r=16; repeatable.",
+_versions = click.option(
+    "--target", metavar="VERSIONS", help="The versions that the script is for."
 )
-@click.option("--model-config", metavar="PATH", help="The model's config.json.")
-@click.option("--target", metavar="VERSIONS", help="The versions that the script is for.")
-@click.option(
-    "--fit", is_flag=True, help="Say which fixes make the run fit the GPU, and what fits then."
-)
-@click.option(
+_text_or_json = click.option(
     "--output-format",
     default="text",
     metavar="FORMAT",
     type=click.Choice(["text", "json"]),
     help="text (default) or json.",
 )
+
+
+def _assumptions(example: str) -> Callable[[FC], FC]:
+    return click.option(
+        "--assume",
+        "assumptions",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help=f"Settle what is unknown, as in {example}; repeatable.",
+    )
+
+
+@main.command(short_help="Estimate the GPU memory of a run.")
+@click.argument("script", required=False, type=click.Path(), metavar="[SCRIPT]")
+@_settings_file
+@click.option("--gpu", metavar="NAME", help="The GPU, such as a100-80gb or rtx4090-24gb.")
+@_assumptions("seq_len=4096 or lora.r=16")
+@click.option("--model-config", metavar="PATH", help="The model's config.json.")
+@_versions
+@click.option(
+    "--fit", is_flag=True, help="Say which fixes make the run fit the GPU, and what fits then."
+)
+@_text_or_json
 def estimate(
     script: str | None,
     settings_file: str | None,
@@ -298,24 +315,10 @@ def estimate(
 @main.command(short_help="Explain a CUDA out-of-memory error.")
 @click.argument("log", type=click.Path(), metavar="LOG")
 @click.argument("script", required=False, type=click.Path(), metavar="[SCRIPT]")
-@click.option(
-    "--settings", "settings_file", metavar="FILE.json", help="Read the run from JSON, not a script."
-)
-@click.option(
-    "--assume",
-    "assumptions",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Settle what is unknown, as in model=gpt2 or seq_len=4096; repeatable.",
-)
-@click.option("--target", metavar="VERSIONS", help="The versions that the script is for.")
-@click.option(
-    "--output-format",
-    default="text",
-    metavar="FORMAT",
-    type=click.Choice(["text", "json"]),
-    help="text (default) or json.",
-)
+@_settings_file
+@_assumptions("model=gpt2 or seq_len=4096")
+@_versions
+@_text_or_json
 def oom(
     log: str,
     script: str | None,
