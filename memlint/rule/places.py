@@ -32,35 +32,20 @@ if TYPE_CHECKING:
 Edits = tuple[Edit, ...]
 
 
-class Place(Record):
-    """Where the option ``name`` is written."""
+class _Named(Record):
+    """The option ``name``, somewhere in ``script``.
+
+    Each place has ``value``, the expression that is written there, if one is, and makes edits:
+    ``changed`` writes a source there, in the place of the value if there is one; ``renamed`` gives
+    the option another name, ``removed`` takes it away. None where such edits would be a guess, or
+    something else would go with it.
+    """
 
     script: Script
     name: str
 
-    @property
-    def value(self) -> ast.expr | None:
-        """The expression that is written there, if one is."""
-        raise NotImplementedError
 
-    def changed(self, source: str) -> Edits:
-        """Edits that write ``source`` there, in the place of the value if there is one."""
-        raise NotImplementedError
-
-    def renamed(self, new: str) -> Edits | None:
-        """Edits that call it ``new``; None where they would be a guess."""
-        raise NotImplementedError
-
-    def removed(self) -> Edits | None:
-        """Edits that take it away; None where something else would go with it."""
-        raise NotImplementedError
-
-    def beside(self, name: str) -> Self | None:
-        """The place of another option next to it; None where there is room for one only."""
-        return self._replace(name=name)
-
-
-class InCall(Place):
+class InCall(_Named):
     """A keyword of a call: ``SFTConfig(packing=True)``."""
 
     owner: ast.Call
@@ -78,8 +63,12 @@ class InCall(Place):
     def removed(self) -> Edits | None:
         return (RemoveKeyword(self.script.span(self.owner), self.name),)
 
+    def beside(self, name: str) -> Self:
+        """The place of another option next to it."""
+        return self._replace(name=name)
 
-class InDict(Place):
+
+class InDict(_Named):
     """An item of a dictionary: ``{"packing": True}``."""
 
     owner: ast.Dict
@@ -106,8 +95,12 @@ class InDict(Place):
     def removed(self) -> Edits | None:
         return (RemoveItem(self.script.span(self.owner), self.name),)
 
+    def beside(self, name: str) -> Self:
+        """The place of another option next to it."""
+        return self._replace(name=name)
 
-class InAssignment(Place):
+
+class InAssignment(_Named):
     """A statement of its own: ``args.packing = True``, ``options["packing"] = True``."""
 
     owner: ast.Assign
@@ -133,8 +126,11 @@ class InAssignment(Place):
         alone = len(self.owner.targets) == 1
         return (RemoveStatement(self.script.span(self.owner)),) if alone else None
 
-    def beside(self, name: str) -> Self | None:
-        return None
+    def beside(self, name: str) -> None:
+        """There is room for one option only."""
+
+
+Place = InCall | InDict | InAssignment
 
 
 def place_of(script: Script, setting: Setting) -> Place | None:
