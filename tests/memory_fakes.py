@@ -13,64 +13,30 @@ from a GPU's in its workspace.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import statistics
 import sys
 import time
 import warnings
-import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from memlint.memory import estimate
 from memlint.memory.checkpoints import find_config
+from tests.fake_steps import (
+    LiveBytes,
+    give_storage,
+    optimizer_of,
+    shape_of,
+    shared_prompts,
+    train_step,
+    use_kernels,
+    with_adapters,
+)
 
 GIB = 2**30
-
-
-class LiveBytes(TorchDispatchMode):
-    """Counts the bytes of live storages, as they are made and die."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.current = 0
-        self.peak = 0
-        self.largest: list[tuple[int, str]] = []
-        self._live: dict[int, tuple[int, str]] = {}
-
-    def watch(self, value: object, name: str) -> None:
-        """Count a tensor's storage from now on."""
-        if not isinstance(value, torch.Tensor):
-            return
-        storage = value.untyped_storage()
-        key = storage._cdata
-        if key in self._live:
-            return
-        size = -(-storage.nbytes() // 512) * 512
-        self._live[key] = (size, name)
-        self.current += size
-        weakref.finalize(storage, self._gone, key)
-        if self.current > self.peak:
-            self.peak = self.current
-            self.largest = sorted(self._live.values(), reverse=True)[:16]
-
-    def _gone(self, key: int) -> None:
-        size, _ = self._live.pop(key, (0, ""))
-        self.current -= size
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            self.watch(leaf, str(func))
-        return result
 
 
 # Short convolutions and attention in turn, in the shape of LFM2-1.2B.
@@ -180,9 +146,9 @@ class Cell:
 
             shared = bool(settings.get("shared_prompt"))
             add_fused_lm_head(model, **({"outputs": ("log_probs", "entropy")} if shared else {}))
-            _use_kernels()
+            use_kernels()
         if settings.get("method") == "lora":
-            model = _with_adapters(model, settings["lora"], settings.get("checkpointing"))
+            model = with_adapters(model, settings["lora"], settings.get("checkpointing"))
         return model
 
     def measured(self) -> LiveBytes:
@@ -190,19 +156,19 @@ class Cell:
         settings = self.settings
         model = self.built()
         with FakeTensorMode(allow_non_fake_inputs=True):
-            _place(model)
+            give_storage(model)
             counter = LiveBytes()
             for parameter in model.parameters():
                 counter.watch(parameter, "parameter")
-            optimizer = _optimizer(str(settings.get("optimizer", "adamw_torch")), model)
+            optimizer = optimizer_of(str(settings.get("optimizer", "adamw_torch")), model)
             for state in optimizer.state.values():
                 for value in state.values():
                     counter.watch(value, "state")
-            ids = torch.randint(0, 100, _shape(settings))
+            ids = torch.randint(0, 100, shape_of(settings))
             name: list[Any] = []
-            with _shared_prompts(model, settings), counter:
+            with shared_prompts(model, settings), counter:
                 for _ in range(2):
-                    _step(model, ids, optimizer, settings, name)
+                    train_step(model, ids, optimizer, settings, name)
         return counter
 
 
@@ -213,153 +179,16 @@ def on_gpu(cell: Cell) -> tuple[int, int]:
     settings = cell.settings
     with torch.device("cuda"):
         model = cell.built()
-        _place(model)
+        give_storage(model)
         for parameter in model.parameters():
             parameter.data.normal_(std=0.02)
-        optimizer = _optimizer(str(settings.get("optimizer", "adamw_torch")), model)
-        ids = torch.randint(0, 100, _shape(settings))
+        optimizer = optimizer_of(str(settings.get("optimizer", "adamw_torch")), model)
+        ids = torch.randint(0, 100, shape_of(settings))
         name: list[Any] = []
         for _ in range(2):
-            _step(model, ids, optimizer, settings, name)
+            train_step(model, ids, optimizer, settings, name)
         name.clear()
     return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
-
-
-@contextlib.contextmanager
-def _shared_prompts(model: Any, settings: Mapping[str, Any]) -> Iterator[None]:
-    """The runtime's shared prompts, where the cell has them.
-
-    Which rows begin alike is read from the tokens' values, which fakes do not have: the tree is
-    made of real tokens, and given to the runtime in the place where it would make its own.
-    """
-    if not settings.get("shared_prompt"):
-        yield
-        return
-    from memlint_runtime.shared_prompt import Sharing
-    from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
-    from memlint_runtime.shared_prompt.models import causal_lm_inside
-    from memlint_runtime.trl.forward import TokenCount, share_prompts
-
-    fakes = torch._guards.detect_fake_mode()
-    assert isinstance(fakes, FakeTensorMode)
-    prompt, group = int(settings["prompt_len"]), int(settings["group_size"])
-    rows, length = _shape(settings)
-    with unset_fake_temporarily():
-        starts = torch.randint(0, 100, (rows // group, prompt)).repeat_interleave(group, 0)
-        ids = torch.cat([starts, torch.randint(0, 100, (rows, length - prompt))], 1)
-        scored = torch.ones_like(ids, dtype=torch.bool)
-        scored[:, :prompt] = False
-        tree = build_tree(ids, torch.ones_like(ids), scored)
-    share_prompts(causal_lm_inside(model), Sharing(), TokenCount())
-    made = PrefixTree(
-        **{
-            key: fakes.from_tensor(value) if isinstance(value, torch.Tensor) else value
-            for key, value in vars(tree).items()
-        }
-    )
-    with mock.patch("memlint_runtime.shared_prompt.runs.build_tree", return_value=made):
-        yield
-
-
-def _use_kernels() -> None:
-    """TRL's tiles as on a GPU: kernels that work in place, where the CPU copies whole tiles."""
-    from trl.kernels import chunked_logprob
-
-    for name in ("_forward_tile", "_backward_tile", "_addmm_fp32"):
-        setattr(chunked_logprob, name, lambda *_, **__: None)
-
-
-def _shape(settings: Mapping[str, Any]) -> tuple[int, int]:
-    """Rows and tokens of a batch: pairs for DPO, prompt and completion for GRPO."""
-    rows, length = int(settings["micro_batch"]), int(settings["seq_len"])
-    if settings.get("trainer") == "trl.DPOTrainer":
-        return 2 * rows, length
-    return rows, length
-
-
-def _place(model: Any) -> None:
-    """Give every parameter and buffer on the meta device a (fake) storage; ties stay ties."""
-    placed: dict[int, Any] = {}
-    for module in model.modules():
-        for table in (module._parameters, module._buffers):
-            for name, value in table.items():
-                if value is None:
-                    continue
-                if id(value) not in placed:
-                    fresh = torch.empty(value.shape, dtype=value.dtype)
-                    if isinstance(value, torch.nn.Parameter):
-                        fresh = torch.nn.Parameter(fresh, requires_grad=value.requires_grad)
-                    placed[id(value)] = fresh
-                table[name] = placed[id(value)]
-
-
-def _with_adapters(model: Any, lora: Mapping[str, Any], checkpointing: object) -> Any:
-    from peft import LoraConfig, get_peft_model
-
-    made = LoraConfig(
-        r=lora["r"],
-        target_modules=list(lora["target_modules"]),
-        lora_dropout=lora.get("dropout", 0.0),
-    )
-    model = get_peft_model(model, made, autocast_adapter_dtype=lora.get("dtype") != "bfloat16")
-    if checkpointing == "full":
-        model.enable_input_require_grads()
-    return model
-
-
-def _optimizer(name: str, model: Any) -> Any:
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    if name == "sgd":
-        return torch.optim.SGD(trained, lr=1e-3)
-    if name == "adagrad":
-        return torch.optim.Adagrad(trained, lr=1e-3, foreach=True)
-    if name == "rmsprop":
-        return torch.optim.RMSprop(trained, lr=1e-3, foreach=True)
-    return torch.optim.AdamW(
-        trained, lr=1e-3, fused=name.endswith("fused"), foreach=not name.endswith("fused")
-    )
-
-
-def _step(
-    model: Any,
-    ids: torch.Tensor,
-    optimizer: Any,
-    settings: Mapping[str, Any],
-    name: list[Any],
-) -> None:
-    """One step. ``name`` holds what a loop's name would: the output, until the next is there."""
-    held = settings.get("trainer", "loop") == "loop"
-    mixed = settings.get("weights_dtype") == "float32"
-    trainer = str(settings.get("trainer", "loop"))
-    with torch.autocast(ids.device.type, torch.bfloat16, enabled=mixed):
-        if trainer in ("trl.DPOTrainer", "trl.GRPOTrainer"):
-            outputs = None
-            loss = _preference(model, ids, settings)
-        elif settings.get("loss") == "chunked":
-            outputs = None
-            loss = -model(input_ids=ids, labels=ids, fused_lm_head=True).log_probs.mean()
-        else:
-            outputs = model(input_ids=ids, labels=ids)
-            loss = outputs.loss
-    name[:] = [outputs] if held else []
-    del outputs
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-
-
-def _preference(model: Any, ids: torch.Tensor, settings: Mapping[str, Any]) -> torch.Tensor:
-    """Mean log-probability of the completions, as TRL's preference trainers take it."""
-    from trl.trainer.utils import selective_log_softmax
-
-    kept = int(settings.get("completion_len", ids.shape[1] - 1))
-    if settings.get("loss") == "chunked":
-        labels = ids.clone()
-        labels[:, : ids.shape[1] - kept] = -100
-        return -model(input_ids=ids, labels=labels, fused_lm_head=True).log_probs.mean()
-    logits = model(input_ids=ids, logits_to_keep=kept + 1).logits[:, :-1]
-    chances: torch.Tensor = selective_log_softmax(logits, ids[:, -kept:])
-    return -chances.mean()
 
 
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
