@@ -1,4 +1,5 @@
-"""Copies at their laziest and at their quickest, and memory that shows when it is read too late."""
+"""Copies at their laziest and at their quickest, locks that keep a log, memory that shows when it is
+read too late."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from memlint_runtime.device_copies import SynchronousCopies
 from memlint_runtime.streaming import blocks
+from memlint_runtime.streaming.page_lock import PageLock
 from torch import Tensor
 
 
@@ -72,3 +74,20 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
             torch.Tensor.fill_(flat, 0xFF)
 
     monkeypatch.setattr(blocks, "_resize", poison)
+
+
+class RecordingLock(PageLock):
+    """Locks without a device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: dict[int, int] = {}
+
+    def lock(self, tensor: Tensor, device: torch.device) -> None:
+        self.log[tensor.data_ptr()] = tensor.numel()
+
+    def unlock(self, tensor: Tensor) -> None:
+        self.log.pop(tensor.data_ptr(), None)
+
+    def release(self) -> None:
+        self.log.clear()

@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 import copy
-import gc
 import io
-import threading
-import weakref
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from memlint_runtime import (
-    checkpoint_activations,
-    fake_memory,
     fuse_causal_lm_loss,
     stream_frozen_weights,
-    undo,
     use_variable_length_attention,
 )
 from memlint_runtime.streaming import streamed_weights_of
-from memlint_runtime.streaming.page_lock import PageLock
-from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_outputs import CausalLMOutput
 
-from tests.runtime.streaming.schedulers import DelayedCopies
 from tests.runtime.streaming.training import (
     VOCABULARY,
     Case,
     adapted,
     assert_same,
     base,
-    batch,
+    one_batch,
+    stream,
     train,
 )
 
@@ -42,14 +33,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning"),
     pytest.mark.usefixtures("poisoned"),
 ]
-
-
-def stream(model: nn.Module, **options: Any) -> Any:
-    return stream_frozen_weights(model, **{"copies": DelayedCopies(), "min_bytes": 256, **options})
-
-
-def one_batch() -> dict[str, Tensor]:
-    return batch(torch.Generator().manual_seed(5))
 
 
 def test_what_streams_and_what_stays() -> None:
@@ -62,124 +45,6 @@ def test_what_streams_and_what_stays() -> None:
     assert all(slot.home.dim() == 2 for block in streamed.blocks for slot in block.slots)
     trained = {id(p) for p in model.parameters() if p.requires_grad}
     assert not any(id(s.parameter) in trained for b in streamed.blocks for s in b.slots)
-
-
-def test_state_dict_and_saved_adapters_are_those_of_a_resident_run(tmp_path: Path) -> None:
-    case = Case()
-    resident, model = adapted(case), adapted(case)
-    streamed = stream(model)
-    expected = train(resident, case, steps=2)
-    assert_same(expected, train(model, case, steps=2))
-    for when in ("streamed", "undone"):
-        found = model.state_dict()
-        wanted = resident.state_dict()
-        assert list(found) == list(wanted)
-        assert all(torch.equal(found[name], wanted[name]) for name in wanted)
-        model.save_pretrained(tmp_path / when)
-        again = PeftModel.from_pretrained(base(case), tmp_path / when)
-        ids = one_batch()["input_ids"]
-        assert torch.equal(again.eval()(ids).logits, resident.eval()(ids).logits)
-        resident.train()
-        streamed.undo()
-
-
-def test_a_state_dict_stays_right_while_training_goes_on() -> None:
-    model = adapted(Case())
-    stream(model)
-    saved: dict[str, Tensor] = {}
-
-    def hook(*ignored: Any) -> None:
-        saved.update(model.state_dict())
-
-    handle = model.get_base_model().model.layers[2].mlp.register_forward_hook(hook)
-    wanted = copy.deepcopy(adapted(Case()).state_dict())
-    model(**one_batch()).loss.backward()
-    handle.remove()
-    for name, tensor in saved.items():
-        assert torch.equal(tensor, wanted[name])
-
-
-def test_the_base_saves_and_merges(tmp_path: Path) -> None:
-    case = Case()
-    resident, model = adapted(case), adapted(case)
-    stream(model)
-    model(**one_batch()).loss.backward()
-    merged, expected = model.merge_and_unload(), resident.merge_and_unload()
-    merged.save_pretrained(tmp_path)
-    again = type(merged).from_pretrained(tmp_path)
-    ids = one_batch()["input_ids"]
-    for candidate in (merged.eval(), again.eval()):
-        assert torch.equal(candidate(ids).logits, expected.eval()(ids).logits)
-
-
-def test_adapters_merged_between_steps_count() -> None:
-    """PEFT changes the weights through `data`, which no version counter shows."""
-    case = Case()
-    resident, model = adapted(case), adapted(case)
-    stream(model, buffers=100)
-    for candidate in (resident, model):
-        train(candidate, case, steps=1)
-        candidate.merge_adapter()
-        candidate.unmerge_adapter()
-        candidate.get_base_model().model.layers[1].mlp.up_proj.base_layer.weight.data.mul_(2)
-    assert_same(train(resident, case, steps=2), train(model, case, steps=2))
-
-
-@pytest.mark.parametrize("way", ["in place", "data", "on the device", "data on the device"])
-def test_a_changed_weight_counts(way: str) -> None:
-    case = Case()
-    models = [adapted(case), adapted(case)]
-    streamed = stream(models[1])
-    streamed.store.pages = locked = RecordingLock()
-
-    @torch.no_grad()
-    def change(module: Any, *ignored: Any) -> None:
-        if "data" in way:
-            module.weight.data = module.weight.data * 2
-        else:
-            module.weight.mul_(2)
-
-    for model in models:
-        target = model.get_base_model().model.layers[1].mlp.up_proj.base_layer
-        if "device" in way:
-            handle = target.register_forward_pre_hook(change)
-            with torch.no_grad():
-                model(**one_batch())
-            handle.remove()
-        else:
-            change(target)
-    assert_same(train(models[0], case, steps=2), train(models[1], case, steps=2))
-    # What former weights had locked is unlocked.
-    assert set(locked.log) == {piece.data_ptr() for piece in streamed.store.pieces.values()}
-
-
-def test_a_type_is_changed_as_in_a_resident_model() -> None:
-    case = Case()
-    resident, model = adapted(case).to(torch.bfloat16), adapted(case)
-    stream(model)
-    train(model, case, steps=1)
-    fresh = adapted(case)
-    streamed = stream(fresh)
-    fresh.to(torch.bfloat16)
-    assert_same(train(resident, case, steps=2), train(fresh, case, steps=2))
-    assert all(slot.home.dtype == torch.bfloat16 for b in streamed.blocks for slot in b.slots)
-
-
-def test_moving_the_model_moves_only_the_rest() -> None:
-    model = adapted(Case())
-    streamed = stream(model)
-    seen: list[Tensor] = []
-
-    def move(tensor: Tensor) -> Tensor:
-        seen.append(tensor)
-        return tensor
-
-    names = list(model.state_dict())
-    model._apply(move)
-    assert list(model.state_dict()) == names
-    addresses = {s.home.data_ptr() for b in streamed.blocks for s in b.slots}
-    assert addresses.isdisjoint(tensor.data_ptr() for tensor in seen)
-    assert len(seen) > 10
 
 
 def test_refusals_name_the_reason() -> None:
@@ -208,185 +73,6 @@ def test_refusals_name_the_reason() -> None:
     assert streamed_weights_of(model) is streamed
 
 
-def test_undo_leaves_nothing_behind() -> None:
-    case = Case()
-    model = adapted(case)
-    hooks = sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
-    threads = threading.active_count()
-    streamed = stream(model)
-    locked = RecordingLock()
-    streamed.store.pages = locked
-    train(model, case, steps=1)
-    assert locked.log
-    undo(model.get_base_model())
-    assert locked.log == {}
-    assert threading.active_count() == threads
-    assert streamed_weights_of(model) is None
-    left = sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
-    assert left == hooks
-    assert_same(train(adapted(case), case, steps=2), _restarted(model, case))
-    with stream(model):
-        train(model, case, steps=1)
-    assert streamed_weights_of(model) is None
-
-
-def _restarted(model: Any, case: Case) -> Any:
-    model.load_state_dict(adapted(case).state_dict())
-    return train(model, case, steps=2)
-
-
-class RecordingLock(PageLock):
-    """Locks without a device."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.log: dict[int, int] = {}
-
-    def lock(self, tensor: Tensor, device: torch.device) -> None:
-        self.log[tensor.data_ptr()] = tensor.numel()
-
-    def unlock(self, tensor: Tensor) -> None:
-        self.log.pop(tensor.data_ptr(), None)
-
-    def release(self) -> None:
-        self.log.clear()
-
-
-def test_a_graph_made_before_undo_can_be_differentiated_after_it() -> None:
-    resident, model = adapted(Case()), adapted(Case())
-    streamed = stream(model)
-    loss, expected = model(**one_batch()).loss, resident(**one_batch()).loss
-    streamed.undo()
-    loss.backward()
-    expected.backward()
-    for one, other in zip(model.parameters(), resident.parameters(), strict=True):
-        assert (one.grad is None) == (other.grad is None)
-        assert one.grad is None or torch.equal(one.grad, other.grad)
-
-
-@pytest.mark.parametrize("place", ["forward", "backward"])
-def test_an_exception_in_a_step_leaves_a_model_that_goes_on(place: str) -> None:
-    case = Case(checkpointing="non-reentrant")
-    resident, model = adapted(case), adapted(case)
-    streamed = stream(model)
-    failing = True
-
-    def fail(*ignored: Any) -> None:
-        if failing:
-            raise KeyError
-
-    layer = model.get_base_model().model.layers[1].mlp
-    if place == "forward":
-        layer.register_forward_hook(fail)
-    else:
-        layer.register_forward_hook(lambda m, i, o: o.register_hook(fail) and None)
-    with pytest.raises(KeyError):
-        train(model, case, steps=1)
-    assert streamed.ring.resident_bytes <= streamed.ring.capacity_bytes
-    failing = False
-    model.zero_grad()
-    state = model.state_dict()
-    wanted = resident.state_dict()
-    assert all(torch.equal(state[name], wanted[name]) for name in wanted)
-    assert_same(train(resident, case, steps=2), train(model, case, steps=2))
-    assert streamed.ring.resident_bytes == 0
-
-
-def test_two_hundred_steps_do_not_grow() -> None:
-    """Each tenth step fails, forward and backward in turn."""
-    # The tracker watches each operation: few of them, and the test is quick.
-    lora = LoraConfig(r=2, target_modules=["down_proj"], init_lora_weights=False)
-    model: Any = get_peft_model(base(Case(changes={"num_hidden_layers": 2})), lora)
-    checkpoint_activations(model)
-    fuse_causal_lm_loss(model)
-    streamed = stream(model)
-    streamed.store.pages = locked = RecordingLock()
-    threads = threading.active_count()
-    fails = ""
-
-    def fail(*ignored: Any) -> None:
-        if fails == "forward":
-            raise KeyError
-
-    def fail_later(module: Any, inputs: Any, output: Tensor) -> None:
-        if fails == "backward":
-            output.register_hook(lambda gradient: {}["none"])
-
-    layer = model.get_base_model().model.layers[0].mlp
-    layer.register_forward_hook(fail)
-    layer.register_forward_hook(fail_later)
-    alive: list[int] = []
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-3)
-    generator = torch.Generator().manual_seed(0)
-    with fake_memory.track_memory(model) as tracker:
-        for step in range(200):
-            fails = {9: "forward", 19: "backward"}.get(step % 20, "")
-            try:
-                model(**batch(generator, rows=1, length=4), use_cache=False).loss.backward()
-            except KeyError:
-                assert fails
-            optimizer.step()
-            optimizer.zero_grad()
-            if not fails:
-                assert streamed.ring.resident_bytes == 0
-                alive.append(tracker.current.total)
-    assert len(alive) == 180
-    assert max(alive[90:]) <= max(alive[5:90])
-    streamed.undo()
-    assert locked.log == {}
-    assert threading.active_count() == threads
-
-
-def test_an_interrupt_leaves_a_model_that_goes_on() -> None:
-    """Ctrl-C ends a forward without its hooks."""
-    case = Case(checkpointing="non-reentrant")
-    resident, model = adapted(case), adapted(case)
-    streamed = stream(model, buffers=100)
-    failing = True
-
-    def interrupt(*ignored: Any) -> None:
-        if failing:
-            raise KeyboardInterrupt
-
-    model.get_base_model().model.layers[2].register_forward_hook(interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        model(**one_batch())
-    failing = False
-    for candidate in (resident, model):
-        candidate.get_base_model().model.layers[0].mlp.up_proj.base_layer.weight.data.mul_(2)
-    with torch.no_grad():
-        assert torch.equal(model(**one_batch()).logits, resident(**one_batch()).logits)
-    assert streamed.ring.resident_bytes == 0
-    assert_same(train(resident, case, steps=2), train(model, case, steps=2))
-    assert streamed.ring.resident_bytes == 0
-
-
-def test_a_failed_sweep_of_the_head_leaves_no_tile(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = Case(changes={"vocab_size": 300})
-    model = adapted(case)
-    fuse_causal_lm_loss(model, workspace_bytes=40_000)
-    streamed = stream(model)
-    tiles = streamed.head_tiles
-    assert tiles is not None
-    own, calls = tiles.tile, []
-    made: list[weakref.ref[Any]] = []
-
-    def tile(vocabulary: slice, device: torch.device) -> Tensor:
-        calls.append(vocabulary)
-        if len(calls) == 2:
-            raise KeyError
-        found = own(vocabulary, device)
-        assert tiles._ahead is not None
-        made.append(weakref.ref(tiles._ahead[2].untyped_storage()))
-        return found
-
-    monkeypatch.setattr(tiles, "tile", tile)
-    with pytest.raises(KeyError):
-        train(model, case, steps=1, length=200)
-    gc.collect()
-    assert [storage() for storage in made] == [None]
-
-
 def test_evaluation_in_inference_mode_between_steps() -> None:
     case = Case(fused=True)
     resident, model = adapted(case), adapted(case)
@@ -397,68 +83,6 @@ def test_evaluation_in_inference_mode_between_steps() -> None:
         with torch.inference_mode():
             assert torch.equal(resident(**one_batch()).loss, model(**one_batch()).loss)
         assert_same(train(resident, case, steps=1), train(model, case, steps=1))
-
-
-def test_a_second_thread_is_refused() -> None:
-    """Silently wrong values otherwise: each would empty the other's buffers."""
-    model, resident = adapted(Case()).eval(), adapted(Case()).eval()
-    stream(model)
-    ids = one_batch()["input_ids"]
-    refused: list[BaseException] = []
-
-    def other() -> None:
-        try:
-            model(ids)
-        except RuntimeError as error:
-            refused.append(error)
-
-    def meanwhile(*ignored: Any) -> None:
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
-
-    handle = model.get_base_model().model.layers[1].register_forward_hook(meanwhile)
-    with torch.no_grad():
-        assert torch.equal(model(ids).logits, resident(ids).logits)
-    handle.remove()
-    assert "one thread at a time" in str(refused[0])
-    meanwhile()
-    assert len(refused) == 1
-
-
-def test_adapters_made_later_count_for_where_a_block_computes() -> None:
-    """A block is asked where its parameters are now; those of a deleted adapter do not count."""
-    model = adapted(Case())
-    streamed = stream(model)
-    block = streamed.blocks[0]
-    layer = model.get_base_model().model.layers[0]
-    layer.input_layernorm.weight = nn.Parameter(torch.ones(32, device="meta"))
-    assert block.device(torch.device("meta")) == torch.device("cpu")
-    model = model.unload()
-    for name, parameter in list(layer.named_parameters()):
-        if not streamed.is_streamed(parameter):
-            path, _, last = name.rpartition(".")
-            layer.get_submodule(path)._parameters[last] = None
-    assert block.device(torch.device("cuda", 3)) == torch.device("cuda", 3)
-
-
-@pytest.mark.parametrize("tied", [False, True])
-def test_a_resized_vocabulary_counts(tied: bool) -> None:
-    case = Case(changes={"tie_word_embeddings": tied})
-    runs = []
-    for streams in (False, True):
-        model = adapted(case)
-        if streams:
-            stream(model)
-        train(model, case, steps=1)
-        inner = model.get_base_model()
-        inner.resize_token_embeddings(VOCABULARY + 7, mean_resizing=False)
-        with torch.no_grad():
-            for end in (inner.get_input_embeddings(), inner.get_output_embeddings()):
-                end.weight.requires_grad_(False)
-                end.weight[VOCABULARY:] = 0.01
-        runs.append(train(model, case, steps=2))
-    assert_same(*runs)
 
 
 @pytest.mark.parametrize("checkpointing", ["none", "non-reentrant", "reentrant"])

@@ -17,11 +17,20 @@ from memlint_runtime.streaming import streamed_weights_of
 from memlint_runtime.streaming.slots import Slot
 from memlint_runtime.streaming.streamed import _expect_on_host
 from peft import LoraConfig, get_peft_model
-from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from tests.runtime.streaming.schedulers import SCHEDULERS, DelayedCopies
-from tests.runtime.streaming.training import Case, adapted, assert_same, base, batch, mapped, train
+from tests.runtime.streaming.training import (
+    Case,
+    adapted,
+    assert_same,
+    base,
+    change_a_weight,
+    mapped,
+    one_batch,
+    train,
+)
+from tests.runtime.streaming.training import stream as stream_copied
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning"),
@@ -31,16 +40,11 @@ ROOT = Path(__file__).parents[3]
 
 
 def stream(model: Any, **options: Any) -> Any:
-    options = {"copies": DelayedCopies(), "min_bytes": 256, **options}
-    return stream_frozen_weights(model, store="files", **options)
+    return stream_copied(model, store="files", **options)
 
 
 def readers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == stores.READER]
-
-
-def one_batch() -> dict[str, Tensor]:
-    return batch(torch.Generator().manual_seed(5))
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
@@ -118,22 +122,7 @@ def test_a_changed_weight_counts_and_leaves_the_file(way: str, tmp_path: Path) -
     content = path.read_bytes()
     stream(models[1])
 
-    @torch.no_grad()
-    def change(module: Any, *ignored: Any) -> None:
-        if "data" in way:
-            module.weight.data = module.weight.data * 2
-        else:
-            module.weight.mul_(2)
-
-    for model in models:
-        target = model.get_base_model().model.layers[1].mlp.up_proj.base_layer
-        if "device" in way:
-            handle = target.register_forward_pre_hook(change)
-            with torch.no_grad():
-                model(**one_batch())
-            handle.remove()
-        else:
-            change(target)
+    change_a_weight(models, way)
     assert_same(train(models[0], case, steps=2), train(models[1], case, steps=2))
     assert path.read_bytes() == content
 

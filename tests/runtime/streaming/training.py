@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM
+
+from tests.runtime.streaming.schedulers import DelayedCopies
 
 VOCABULARY = 97
 LAYERS = 4
@@ -133,6 +136,36 @@ class Run:
 
     losses: list[Tensor]
     gradients: list[list[Tensor]]
+
+
+def one_batch() -> dict[str, Tensor]:
+    return batch(torch.Generator().manual_seed(5))
+
+
+def stream(model: nn.Module, **options: Any) -> Any:
+    """Small weights stream too, and copies come late."""
+    return stream_frozen_weights(model, **{"copies": DelayedCopies(), "min_bytes": 256, **options})
+
+
+def change_a_weight(models: Sequence[Any], way: str) -> None:
+    """Double a frozen weight of each: between steps, or from a hook while it is on the device."""
+
+    @torch.no_grad()
+    def change(module: Any, *ignored: Any) -> None:
+        if "data" in way:
+            module.weight.data = module.weight.data * 2
+        else:
+            module.weight.mul_(2)
+
+    for model in models:
+        target = model.get_base_model().model.layers[1].mlp.up_proj.base_layer
+        if "device" in way:
+            handle = target.register_forward_pre_hook(change)
+            with torch.no_grad():
+                model(**one_batch())
+            handle.remove()
+        else:
+            change(target)
 
 
 def train(model: nn.Module, case: Case, *, steps: int = 10, **sizes: int) -> Run:
