@@ -38,7 +38,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 from memlint_runtime.device_copies import Copies
 from memlint_runtime.integrations import Patch, unwrap
@@ -47,6 +47,7 @@ from memlint_runtime.streaming.blocks import Block, resident_parameters
 from memlint_runtime.streaming.embedding import stream_embedding
 from memlint_runtime.streaming.finding import LISTS, Ends, blocks_of, shared_parameters
 from memlint_runtime.streaming.head import HeadTiles, is_tiled_now
+from memlint_runtime.streaming.moves import convert, expect_on_host, expect_unplaced, on_device
 from memlint_runtime.streaming.order import Phase
 from memlint_runtime.streaming.page_lock import PageLock
 from memlint_runtime.streaming.passes import Passes
@@ -107,7 +108,7 @@ def stream_frozen_weights(
     inner = unwrap(model)
     if streamed_weights_of(inner) is not None:
         raise ValueError("the model's weights are streamed already: undo() that first")
-    _expect_unplaced(inner)
+    expect_unplaced(inner)
     modules = blocks_of(inner) if blocks is None else list(blocks)
     left_out = adapter_parameters(inner) | shared_parameters(inner, modules)
     ends = Ends(inner, left_out, embedding=embedding, head=head)
@@ -117,7 +118,7 @@ def stream_frozen_weights(
         for module in modules:
             slots = slots_of(module, left_out | ends.parameters, min_bytes)
             if store == "files":
-                _expect_on_host(slots)
+                expect_on_host(slots)
             if slots:
                 label = labels.get(id(module), "")
                 streamed.add(label, module, slots)
@@ -320,7 +321,7 @@ class StreamedWeights(Patch):
         self._backwards.clear()
         self._release_all()
         self.ring.fetch_ahead()
-        return _moved((args, kwargs), self.device())
+        return on_device((args, kwargs), self.device())
 
     def _end_pass(self, module: Any, args: Any, outputs: Any) -> None:
         if torch._C._current_graph_task_id() != -1:
@@ -389,14 +390,14 @@ class StreamedWeights(Patch):
         """What `module._apply(function)` means for the streamed weights of `module`: a new type."""
         rows = None if self.ends is None else self.ends.rows
         if rows is not None and rows.module is module:
-            _convert(rows, function)
+            convert(rows, function)
         for block in self.blocks:
             changed = False
             for slot in block.slots:
                 if slot.module is not module or slot.parameter is None:
                     continue
                 block.go_home()
-                changed |= _convert(slot, function)
+                changed |= convert(slot, function)
             if changed:
                 block.release()
                 block.pack()
@@ -426,26 +427,6 @@ class StreamedWeights(Patch):
             "With adapters the base itself is the reference (ref_model=None); else undo() before "
             "copying"
         )
-
-
-def _expect_unplaced(model: nn.Module) -> None:
-    """Raises ValueError where accelerate moves weights itself."""
-    for module in model.modules():
-        if getattr(getattr(module, "_hf_hook", None), "offload", False):
-            raise ValueError(
-                "accelerate offloads this model's weights (device_map): load it without, or on "
-                "one device, then stream"
-            )
-
-
-def _expect_on_host(slots: Sequence[Slot]) -> None:
-    for slot in slots:
-        if slot.home.device.type != "cpu":
-            raise ValueError(
-                f"store='files' leaves weights in memory-mapped files, but {slot.name!r} of a "
-                f"{type(slot.module).__name__} is on {slot.home.device}: load the model with "
-                "load_streamed(path, store='files'), or take store='host'"
-            )
 
 
 def _home_of_block(block: Block) -> Tensor:
@@ -494,30 +475,8 @@ def _moving_the_rest(own: Callable[..., Any]) -> Callable[..., Any]:
     return _apply
 
 
-def _convert(slot: Slot, function: Callable[[Tensor], Tensor]) -> bool:
-    """Give a slot the type that `function` gives; returns whether that is another."""
-    probe = function(torch.empty(0, dtype=slot.home.dtype))
-    if probe.device.type == "meta":
-        raise RuntimeError("streamed weights cannot be emptied: undo() the streaming before")
-    if probe.dtype == slot.home.dtype:
-        return False
-    slot.put(slot.home.to(probe.dtype))
-    return True
-
-
 def _names_under_peft(name: str) -> list[str]:
     """A parameter's name, and those that PEFT's wrappers around it would give it."""
     prefix, _, last = name.rpartition(".")
     wrapped = f"{prefix}.base_layer.{last}"
     return [outer + inner for outer in ("", "base_model.model.") for inner in (name, wrapped)]
-
-
-def _moved(inputs: Any, device: torch.device) -> Any:
-    """The inputs on `device`, or None where they are."""
-
-    def move(leaf: Any) -> Any:
-        return leaf.to(device) if isinstance(leaf, Tensor) else leaf
-
-    if all(leaf.device == device for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)):
-        return None
-    return tree_map(move, inputs)

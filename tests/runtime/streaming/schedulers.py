@@ -1,5 +1,4 @@
-"""Copies at their laziest and at their quickest, locks that keep a log, memory that shows when it is
-read too late."""
+"""Copies at their laziest and at their quickest, locks that keep a log, and poisoned memory."""
 
 from __future__ import annotations
 

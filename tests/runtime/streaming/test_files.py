@@ -14,8 +14,8 @@ import torch
 from memlint_runtime import load_streamed, stream_frozen_weights
 from memlint_runtime.streaming import store as stores
 from memlint_runtime.streaming import streamed_weights_of
+from memlint_runtime.streaming.moves import expect_on_host
 from memlint_runtime.streaming.slots import Slot
-from memlint_runtime.streaming.streamed import _expect_on_host
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
@@ -219,7 +219,7 @@ def test_refusals_name_the_reason(tmp_path: Path) -> None:
         load_streamed(tmp_path / "wide", store="files")
     layer = torch.nn.Linear(8, 8, device="meta")
     with pytest.raises(ValueError, match="'weight' of a Linear is on meta: load the model with"):
-        _expect_on_host([Slot(layer, "weight", layer.weight)])
+        expect_on_host([Slot(layer, "weight", layer.weight)])
 
 
 MEASURE = """
