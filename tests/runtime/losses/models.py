@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 import transformers
 from transformers import PreTrainedModel
@@ -56,7 +57,7 @@ def tiny_model(family: str = "llama", *, seed: int = 0, **options: Any) -> PreTr
     model: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config)
     for parameter in model.parameters():
         if parameter.dim() == 2:
-            torch.nn.init.normal_(parameter, std=0.3)
+            torch.torch.nn.init.normal_(parameter, std=0.3)
     return model.train()
 
 
@@ -69,3 +70,14 @@ def tiny_batch(rows: int = 3, length: int = 11, *, seed: int = 0) -> dict[str, t
     labels = ids.masked_fill(mask == 0, -100)
     labels[:, :3] = -100
     return {"input_ids": ids, "attention_mask": mask, "labels": labels}
+
+
+def lora(model: PreTrainedModel, **options: Any) -> Any:
+    peft = pytest.importorskip("peft")
+    torch.manual_seed(1)
+    config = peft.LoraConfig(r=3, lora_alpha=7, task_type="CAUSAL_LM", **options)
+    wrapped = peft.get_peft_model(model, config)
+    for name, parameter in wrapped.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.3)
+    return wrapped.train()

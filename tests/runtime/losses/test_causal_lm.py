@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import pickle
 import warnings
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +12,10 @@ import transformers
 from memlint_runtime import fuse_causal_lm_loss, undo
 from memlint_runtime.fake_memory import track_memory
 from memlint_runtime.integrations import unwrap
-from memlint_runtime.losses import defer_logits, liger
+from memlint_runtime.losses import defer_logits
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
-from tests.runtime.losses.models import FAMILIES, SIZES, tiny_batch, tiny_model
+from tests.runtime.losses.models import FAMILIES, SIZES, lora, tiny_batch, tiny_model
 from tests.runtime.losses.plain import worst
 
 TOLERANCE = 1e-5
@@ -153,21 +150,6 @@ def test_a_copy_of_a_model_with_deferred_logits_uses_its_own_weights() -> None:
     torch.testing.assert_close(model(**batch).logits.materialize(), plain)
 
 
-@pytest.mark.parametrize("install", [fuse_causal_lm_loss, defer_logits])
-def test_copies_of_the_head_and_pickles_are_refused(install: Any, tmp_path: Path) -> None:
-    model = tiny_model()
-    before = model.state_dict().keys()
-    with install(model):
-        with pytest.raises(ValueError, match="a copy of a part would still use the whole model"):
-            copy.deepcopy(model.get_output_embeddings())
-        with pytest.raises(ValueError, match=r"cannot be pickled: save its state_dict"):
-            pickle.dumps(model)
-        model.save_pretrained(tmp_path)
-        assert model.state_dict().keys() == before
-    again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
-    assert torch.equal(again(**tiny_batch()).logits, model.eval()(**tiny_batch()).logits)
-
-
 def test_what_is_put_over_the_patch_stays_when_it_is_undone() -> None:
     accelerate = pytest.importorskip("accelerate")
     model, batch = tiny_model(), tiny_batch()
@@ -216,17 +198,6 @@ def test_resized_embeddings_and_a_later_adapter_bring_another_head() -> None:
     fused.undo()
     expected, _ = step(adapted, batch)
     assert worst(loss, expected) < TOLERANCE
-
-
-def lora(model: PreTrainedModel, **options: Any) -> Any:
-    peft = pytest.importorskip("peft")
-    torch.manual_seed(1)
-    config = peft.LoraConfig(r=3, lora_alpha=7, task_type="CAUSAL_LM", **options)
-    wrapped = peft.get_peft_model(model, config)
-    for name, parameter in wrapped.named_parameters():
-        if "lora_B" in name:
-            nn.init.normal_(parameter, std=0.3)
-    return wrapped.train()
 
 
 @pytest.mark.parametrize(
@@ -354,27 +325,6 @@ def test_weights_that_exist_only_around_the_heads_call(fuse_first: bool) -> None
     fused.undo()
 
 
-class _Odd(nn.Module):
-    """A head module that is not a matmul."""
-
-
-def test_says_what_it_cannot_fuse() -> None:
-    with pytest.raises(ValueError, match="wants a transformers causal LM"):
-        fuse_causal_lm_loss(nn.Linear(2, 2))
-    model = tiny_model()
-    model.lm_head = _Odd()
-    with pytest.raises(ValueError, match="got _Odd"):
-        fuse_causal_lm_loss(model)
-    model = tiny_model()
-    with pytest.raises(ValueError, match="backend is"):
-        fuse_causal_lm_loss(model, backend="cut")  # type: ignore[arg-type]
-    with fuse_causal_lm_loss(model), pytest.raises(ValueError, match="logits_to_keep"):
-        model(**tiny_batch(), logits_to_keep=2)
-    dora = lora(tiny_model(), target_modules=["lm_head"], use_dora=True)
-    with pytest.raises(ValueError, match="DoRA"):
-        fuse_causal_lm_loss(dora)
-
-
 VISION = {
     "hidden_size": 8,
     "intermediate_size": 16,
@@ -409,45 +359,6 @@ def test_text_batches_of_conditional_generation_models(kind: str) -> None:
     model = tiny_vision_model(kind)
     assert model.loss_type == "ForConditionalGeneration"
     assert_same_training(model)
-
-
-class _Scaled(nn.Linear):
-    def forward(self, hidden: Tensor) -> Tensor:
-        return super().forward(hidden * 0.5)
-
-
-def test_a_head_that_is_more_than_a_matmul_is_refused() -> None:
-    model = tiny_model()
-    model.lm_head = _Scaled(16, 97, bias=False)
-    with pytest.raises(ValueError, match=r"a _Scaled whose forward is not nn.Linear's"):
-        fuse_causal_lm_loss(model)
-    model = tiny_model()
-    model.lm_head.forward = lambda hidden: 2 * nn.Linear.forward(model.lm_head, hidden)
-    for install in (fuse_causal_lm_loss, defer_logits):
-        with pytest.raises(ValueError, match=r"forward is not nn.Linear's"):
-            install(model)
-    biased = lora(tiny_model("phi_bias"), target_modules=["lm_head"], lora_bias=True)
-    with pytest.raises(ValueError, match="bias in its lora_B"):
-        fuse_causal_lm_loss(biased)
-
-
-def test_hooks_that_expect_logits_are_refused() -> None:
-    def mask_vocabulary(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
-        return output.masked_fill(torch.arange(97) > 90, -1e9)
-
-    model = tiny_model()
-    handle = model.lm_head.register_forward_hook(mask_vocabulary)
-    with pytest.raises(ValueError, match=r"a hook of tests.runtime.losses.test_causal_lm"):
-        fuse_causal_lm_loss(model)
-    handle.remove()
-    with fuse_causal_lm_loss(model):
-        model.lm_head.register_forward_hook(mask_vocabulary)
-        with pytest.raises(ValueError, match="expects logits"):
-            model(**tiny_batch())
-    model = lora(tiny_model(), target_modules=["lm_head"])
-    model.get_output_embeddings().base_layer.register_forward_hook(mask_vocabulary)
-    with pytest.raises(ValueError, match="expects logits"):
-        fuse_causal_lm_loss(model)
 
 
 def test_hooks_before_the_head_run_as_ever() -> None:
@@ -512,57 +423,3 @@ def test_steps_that_go_past_the_fused_loss_warn_once() -> None:
             with torch.no_grad():
                 model(**batch)
         assert not model.model._forward_pre_hooks
-
-
-def test_gradients_of_gradients_raise() -> None:
-    model, batch = tiny_model(), tiny_batch()
-    with fuse_causal_lm_loss(model):
-        loss = model(**batch).loss
-        with pytest.raises(RuntimeError, match="no second derivative"):
-            torch.autograd.grad(loss, [model.lm_head.weight], create_graph=True)
-
-
-def test_unknown_change_of_the_logits_is_noticed() -> None:
-    model = tiny_model("granite_scaled")
-    with fuse_causal_lm_loss(model):
-        model.config.logits_scaling = 5.0
-        with pytest.raises(ValueError, match="changes its logits in a way"):
-            model(**tiny_batch())
-
-
-def test_liger_backend_is_refused_under_saved_tensor_hooks() -> None:
-    pytest.importorskip("liger_kernel")
-    model = tiny_model()
-    hooks = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
-    with (
-        fuse_causal_lm_loss(model, backend="liger"),
-        hooks,
-        pytest.raises(ValueError, match="activation offloading"),
-    ):
-        model(**tiny_batch())
-    # Ours is not in the way of such hooks.
-    with fuse_causal_lm_loss(model), hooks:
-        model(**tiny_batch()).loss.backward()
-
-
-def test_liger_cross_entropy_is_refused_before_offloading(monkeypatch: pytest.MonkeyPatch) -> None:
-    functional = pytest.importorskip("liger_kernel.transformers.functional")
-    liger.refuse_in_place_loss()
-    monkeypatch.setattr(nn.functional, "cross_entropy", functional.liger_cross_entropy)
-    with pytest.raises(ValueError, match="overwrites the logits in place"):
-        liger.refuse_in_place_loss()
-
-
-def test_ligers_own_forward_is_refused() -> None:
-    patches = pytest.importorskip("liger_kernel.transformers.monkey_patch")
-    model = tiny_model()
-    patches.apply_liger_kernel_to_llama(
-        rope=False,
-        cross_entropy=False,
-        fused_linear_cross_entropy=True,
-        rms_norm=False,
-        swiglu=False,
-        model=model,
-    )
-    with pytest.raises(ValueError, match="liger-kernel has replaced the model's forward"):
-        fuse_causal_lm_loss(model)
