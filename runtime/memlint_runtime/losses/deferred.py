@@ -258,7 +258,7 @@ class DeferredLogits:
         if name.startswith("__"):
             raise AttributeError(name)
         if name.endswith("_"):
-            raise NotImplementedError(
+            raise AttributeError(
                 f"deferred logits cannot be changed in place by {name}: use the form that returns "
                 "a new tensor"
             )
