@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from memlint.fix.draft import Addition, Draft, Removal
-from memlint.fix.expressions import check_f_string, fitted, reindented, required, substituted
+from memlint.fix.expressions import check_f_string, fitted, reindented, substituted
 from memlint.fix.notes import notes_of
 from memlint.fix.outcome import FixError
 from memlint.fix.sequences import Item, Sequence
@@ -206,8 +206,3 @@ def rename_keyword(draft: Draft, edit: RenameKeyword) -> None:
         exclusive=False,
     )
     draft.regions.append(span)
-
-
-def callee_source(tree: Tree, node: cst.Call, source: str) -> str:
-    """``source`` as it may stand before the parentheses of ``node``."""
-    return fitted(source, required(tree, node.func), callee=True)

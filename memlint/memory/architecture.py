@@ -135,7 +135,6 @@ class Architecture(Record):
     embedding_dim: int = 0
     other_parameters: int = 0
     head_bias: bool = False
-    embedding_norm: bool = False
     towers: tuple[Tower, ...] = ()
     logit_softcap: bool = False
     logit_scale: bool = False

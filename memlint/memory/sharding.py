@@ -47,7 +47,6 @@ class Sharding(Record):
     experts: int = 1
     optimizer_offload: bool = False
     parameter_offload: bool = False
-    reduce_width: int = 0
 
 
 _GPUS_OF_A_NODE = 8  # what hybrid strategies divide over, where nobody says

@@ -7,8 +7,6 @@ is at hand, and unknown otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from memlint.recipes.document import (
     Document,
     DocumentError,
@@ -152,9 +150,3 @@ def _moved(node: Node, offset: int) -> Node:
         case Scalar():
             return node._replace(span=span)
     return node._replace(span=span)
-
-
-def flags_of(command: Command) -> Iterator[tuple[Span, Flag]]:
-    """The flags by the place of their name, as edits speak of them."""
-    for flag in command.settings:
-        yield flag.option_span, flag

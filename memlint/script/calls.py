@@ -28,7 +28,6 @@ from memlint.script.values import (
     How,
     Object,
     Provenance,
-    Symbol,
     Value,
     merge,
     merge_bindings,
@@ -445,9 +444,3 @@ def skips_preparation(call: Call) -> bool | None:
         return None
     skip = call.script.item(given.value, "skip_prepare_dataset")
     return False if skip is MISSING else skip if isinstance(skip, bool) else None
-
-
-def symbol_name(value: Value) -> str | None:
-    """The qualified name, if the value is certainly one."""
-    found = options(value)
-    return found[0].name if len(found) == 1 and isinstance(found[0], Symbol) else None

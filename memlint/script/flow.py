@@ -164,12 +164,6 @@ class Flow:
             return True
         return not effect.kills and self._is_read_from(loop, name)
 
-    def is_live_after(self, statement: ast.stmt, name: str) -> bool:
-        """Whether what a name holds after a statement may be read: later, or in a next turn."""
-        return self._is_read_elsewhere(self.scope(statement), name) or self._is_read_from(
-            statement, name
-        )
-
     def is_bound_each_turn(self, loop: ast.AST, name: str, until: ast.stmt | None = None) -> bool:
         """Whether every turn of a loop binds a name, before ``until`` has been left."""
         assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)

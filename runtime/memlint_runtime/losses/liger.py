@@ -36,26 +36,6 @@ def refuse_saved_tensor_hooks() -> None:
         )
 
 
-def unfused_liger_is_active() -> bool:
-    """Whether transformers' own cross entropy was replaced by Liger's in-place one."""
-    # Liger sets it on torch's own module, which transformers' loss looks it up in.
-    return "liger" in getattr(torch.nn.functional.cross_entropy, "__module__", "")
-
-
-def refuse_in_place_loss() -> None:
-    """Raise ValueError where Liger's in-place cross entropy is active: call it before offloading.
-
-    The logits that it overwrites are saved for backward, so an offloading hook may copy what the
-    loss has written over them.
-    """
-    if unfused_liger_is_active():
-        raise ValueError(
-            "Liger's cross entropy overwrites the logits in place while activation offloading "
-            "copies them: load the model with liger_kernel_config={'cross_entropy': False}, or "
-            "call fuse_causal_lm_loss(model), whose loss offloading does not touch"
-        )
-
-
 def summed_cross_entropy(
     hidden: Tensor,
     head: HeadTensors,

@@ -11,7 +11,7 @@ import pytest
 import torch
 import transformers
 from memlint_runtime import fuse_causal_lm_loss
-from memlint_runtime.losses import defer_logits, liger
+from memlint_runtime.losses import defer_logits
 from torch import Tensor, nn
 
 from tests.runtime.losses.models import lora, tiny_batch, tiny_model
@@ -124,14 +124,6 @@ def test_liger_backend_is_refused_under_saved_tensor_hooks() -> None:
     # Ours is not in the way of such hooks.
     with fuse_causal_lm_loss(model), hooks:
         model(**tiny_batch()).loss.backward()
-
-
-def test_liger_cross_entropy_is_refused_before_offloading(monkeypatch: pytest.MonkeyPatch) -> None:
-    functional = pytest.importorskip("liger_kernel.transformers.functional")
-    liger.refuse_in_place_loss()
-    monkeypatch.setattr(nn.functional, "cross_entropy", functional.liger_cross_entropy)
-    with pytest.raises(ValueError, match="overwrites the logits in place"):
-        liger.refuse_in_place_loss()
 
 
 def test_ligers_own_forward_is_refused() -> None:
