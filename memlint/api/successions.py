@@ -167,4 +167,4 @@ def _is_another(api: Api, gone: str, found: str) -> bool:
 
 
 def _required(signature: Signature) -> list[str]:
-    return [one.name for one in signature.parameters.values() if one.required]
+    return [parameter.name for parameter in signature.parameters.values() if parameter.required]

@@ -236,7 +236,7 @@ class Draft:
             if not removal.comments:
                 continue
             if self.additions:
-                texts = [one.text for one in self.additions]
+                texts = [addition.text for addition in self.additions]
                 source = _without_blanks(removal.source)
                 fitting = [at for at, text in enumerate(texts) if source in _without_blanks(text)]
                 at = fitting[0] if source and fitting else 0

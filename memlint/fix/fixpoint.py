@@ -60,7 +60,7 @@ def fix_source(
     rewriter = _Rewriter(apply)
     first = findings = check(source)
     for passes in range(PASSES + 1):
-        wanted = [one for one in findings if _wanted(one, unsafe)]
+        wanted = [finding for finding in findings if _wanted(finding, unsafe)]
         if not wanted:
             return Fixed(source, tuple(fixed), tuple(findings), (), passes)
         try:

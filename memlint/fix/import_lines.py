@@ -73,21 +73,23 @@ def _used(tree: Tree, name: str, gone: list[Span], texts: list[str]) -> bool:
 
 def _unimport(work: Pass, used: Callable[[str], bool]) -> None:
     for draft in work.drafts:
-        for one in draft.unimports:
+        for unimport in draft.unimports:
             # A name that the same fix imports from elsewhere is no use of the old import.
-            replaced = one.bound in draft.names.values()
-            if one.unless_used and not replaced and used(one.bound):
+            replaced = unimport.bound in draft.names.values()
+            if unimport.unless_used and not replaced and used(unimport.bound):
                 continue
-            assert not isinstance(one.statement.names, cst.ImportStar)
-            index = next(at for at, alias in enumerate(one.statement.names) if alias is one.alias)
-            work.removals[one.statement, index] = 0
+            assert not isinstance(unimport.statement.names, cst.ImportStar)
+            index = next(
+                at for at, alias in enumerate(unimport.statement.names) if alias is unimport.alias
+            )
+            work.removals[unimport.statement, index] = 0
 
 
 def _reimport(work: Pass, used: Callable[[str], bool]) -> list[Splice]:
     """Names that come from another module now: in their statement where they can, else apart."""
     tree = work.tree
     splices: list[Splice] = []
-    requests = unique(one for draft in work.drafts for one in draft.reimports)
+    requests = unique(reimport for draft in work.drafts for reimport in draft.reimports)
     for one in requests:
         statement, clause = one.statement, _clause(one, one.explicit or used(one.bound))
         assert not isinstance(statement.names, cst.ImportStar)
@@ -154,8 +156,8 @@ def _module_span(tree: Tree, statement: cst.ImportFrom) -> Span:
 def _new_lines(tree: Tree, lines: list[NewImport]) -> list[Splice]:
     """One splice for each place at which import lines are inserted."""
     result: list[Splice] = []
-    for offset in sorted({one.offset for one in lines}):
-        here = [one for one in lines if one.offset == offset]
+    for offset in sorted({line.offset for line in lines}):
+        here = [line for line in lines if line.offset == offset]
         text = _statements(here, tree.newline)
         if any(one.blank_before for one in here):
             following = tree.slice(Span(offset, tree.line_end(offset)))
@@ -172,9 +174,9 @@ def _new_lines(tree: Tree, lines: list[NewImport]) -> list[Splice]:
 def _statements(lines: list[NewImport], newline: str) -> str:
     """The import statements of one place, sorted; the names of one module in one of them."""
     indent = lines[0].indent
-    plain = sorted({one.module for one in lines if one.clause is None})
+    plain = sorted({line.module for line in lines if line.clause is None})
     text = "".join(f"{indent}import {module}{newline}" for module in plain)
-    for module in sorted({one.module for one in lines if one.clause is not None}):
-        clauses = sorted({one.clause for one in lines if one.module == module and one.clause})
+    for module in sorted({line.module for line in lines if line.clause is not None}):
+        clauses = sorted({line.clause for line in lines if line.module == module and line.clause})
         text += f"{indent}from {module} import {', '.join(clauses)}{newline}"
     return text

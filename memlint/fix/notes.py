@@ -53,7 +53,7 @@ def notes_of(
 def _behind(tree: Tree, offset: int) -> list[tuple[str, Span]]:
     """The comments behind ``offset`` on its line."""
     line_end = tree.line_end(offset)
-    return [one for one in tree.comments() if offset <= one[1].start < line_end]
+    return [comment for comment in tree.comments() if offset <= comment[1].start < line_end]
 
 
 def _mention(comments: list[tuple[str, Span]], name: str) -> bool:

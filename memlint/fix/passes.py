@@ -31,23 +31,25 @@ class Pass:
     def __init__(self, tree: Tree, drafts: list[Draft]) -> None:
         self.tree = tree
         self.drafts = drafts
-        self.splices = unique(one for draft in drafts for one in draft.splices)
+        self.splices = unique(splice for draft in drafts for splice in draft.splices)
         self.drops = unique(one for draft in drafts for one in draft.drops)
-        self.additions = unique(one for draft in drafts for one in draft.additions)
+        self.additions = unique(addition for draft in drafts for addition in draft.additions)
         self.wraps = unique(one for draft in drafts for one in draft.wraps)
         self.new_imports = unique(one for draft in drafts for one in draft.new_imports)
         self.removals = {
-            (one.node, one.index): one.above for draft in drafts for one in draft.removals
+            (removal.node, removal.index): removal.above
+            for draft in drafts
+            for removal in draft.removals
         }
 
     def touched(self) -> list[cst.CSTNode]:
         """The nodes whose sequences get or lose an item."""
-        nodes = [one.node for one in self.additions] + [node for node, _ in self.removals]
+        nodes = [addition.node for addition in self.additions] + [node for node, _ in self.removals]
         return unique(nodes)
 
     def added_to(self, node: cst.CSTNode) -> list[Addition]:
         """The items that the sequence of ``node`` gets."""
-        return [one for one in self.additions if one.node is node]
+        return [addition for addition in self.additions if addition.node is node]
 
     def removed_from(self, node: cst.CSTNode) -> dict[int, int]:
         """The items that it loses, by index, with how many lines of comments above them."""
@@ -76,7 +78,7 @@ def arranged(
     sequence = _sequence(tree, node)
     if sequence is None:
         assert isinstance(node, cst.ClassDef)
-        items = ", ".join(one.text for one in additions)
+        items = ", ".join(addition.text for addition in additions)
         return [Splice(opening(tree, node), f"({items})")]
     result: list[Splice] = []
     layout = Layout(
@@ -91,8 +93,8 @@ def arranged(
         if isinstance(value, cst.GeneratorExp) and not value.lpar:
             start, end = tree.span(value)
             result += [Splice(Span(start, start), "("), Splice(Span(end, end), ")")]
-    for one in additions:
-        layout.insert(_place(node, layout, one), one.text)
+    for addition in additions:
+        layout.insert(_place(node, layout, addition), addition.text)
     for index in sorted(removals):
         layout.remove(layout.position(index), removals[index])
     return result + [Splice(span, text) for span, text in layout.changes()]

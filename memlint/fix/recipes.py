@@ -274,10 +274,10 @@ def _first_of_each_place(
     accepted: list[int] = []
     postponed: list[int] = []
     for number, splices in wanted.items():
-        if any(_touch(one, other) for one in splices for other in taken if one != other):
+        if any(_touch(splice, other) for splice in splices for other in taken if splice != other):
             postponed.append(number)
             continue
-        taken += [one for one in splices if one not in taken]
+        taken += [splice for splice in splices if splice not in taken]
         accepted.append(number)
     return taken, accepted, postponed
 

@@ -201,7 +201,7 @@ def add_decorator(draft: Draft, edit: AddDecorator) -> None:
     if not isinstance(node, cst.FunctionDef | cst.ClassDef):
         raise FixError("there is no function or class at the place of the fix")
     source = fitted(substituted(edit.source, draft.names), 0)
-    if any(tree.slice(tree.span(one.decorator)) == source for one in node.decorators):
+    if any(tree.slice(tree.span(decorator.decorator)) == source for decorator in node.decorators):
         return
     begin = _begin(tree, node)
     indent = line_indentation(tree, begin)

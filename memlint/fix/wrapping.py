@@ -19,7 +19,7 @@ def wrapped(tree: Tree, wrap: Wrap, splices: list[Splice]) -> list[Splice]:
     there."""
     header = f"{wrap.indent}{wrap.header}{tree.newline}"
     return [
-        *(_deeper(tree, one) if _is_inside(wrap, one) else one for one in splices),
+        *(_deeper(tree, splice) if _is_inside(wrap, splice) else splice for splice in splices),
         Splice(Span(wrap.span.start, wrap.span.start), header, rank=1, lines=True),
         *(
             Splice(Span(start, start), tree.indent, rank=2)

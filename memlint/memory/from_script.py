@@ -140,9 +140,9 @@ def _tokens(script: Script) -> dict[str, Any]:
     ]
     if not limits:
         given = [
-            one.call.setting("max_length").value
-            for one in script.tokenizations
-            if one.prepares_training or one.collates_training
+            tokenization.call.setting("max_length").value
+            for tokenization in script.tokenizations
+            if tokenization.prepares_training or tokenization.collates_training
         ]
         limits = [value for value in given if isinstance(value, int) and _is_number(value)]
     return {"seq_len": max(limits)} if limits else {}

@@ -338,8 +338,8 @@ def _trl(words: Sequence[Word], own: _Context) -> Launch | None:
     if not words or words[0].text is None or not _COMMAND.fullmatch(words[0].text):
         return None
     parsed = _script_arguments(words[1:])
-    passed = [one for one in parsed.arguments if _TRL_LAUNCHER.fullmatch(one.name)]
-    settings = tuple(one for one in parsed.arguments if one not in passed)
+    passed = [argument for argument in parsed.arguments if _TRL_LAUNCHER.fullmatch(argument.name)]
+    settings = tuple(argument for argument in parsed.arguments if argument not in passed)
     own = own._replace(launcher=(*own.launcher, *passed))
     return own._launch("trl", "name", words[0], parsed._replace(arguments=settings))
 

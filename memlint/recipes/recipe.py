@@ -77,7 +77,7 @@ class Option(NamedTuple):
 
     def is_value(self, *values: object) -> bool:
         """Whether the value is definitely one of ``values`` (``True`` and ``1`` differ)."""
-        return any(type(self.value) is type(one) and self.value == one for one in values)
+        return any(type(self.value) is type(value) and self.value == value for value in values)
 
 
 class Recipe:

@@ -93,8 +93,8 @@ def full_precision_loops(script: Script) -> Iterator[Finding]:
     if not _is_on_gpu(script) or script.imports_package("lightning", "pytorch_lightning"):
         return
     accelerators = script.calls_to("accelerate.Accelerator")
-    settings = [one.setting("mixed_precision") for one in accelerators]
-    if any(one.value not in ("no", "NO") for one in settings):
+    settings = [accelerator.setting("mixed_precision") for accelerator in accelerators]
+    if any(setting.value not in ("no", "NO") for setting in settings):
         # What ``accelerate config`` says decides where nothing is written.
         return
     for model in script.loop_models:
@@ -143,7 +143,7 @@ def larger_evaluation_loops(script: Script) -> Iterator[Finding]:
     """Evaluation loaders with larger batches than training's, over full logits (MEM207)."""
     if not any(_evaluates_logits(script, model) for model in script.loop_models):
         return
-    loaders = [one for one in script.datasets if one.loader is not None]
+    loaders = [dataset for dataset in script.datasets if dataset.loader is not None]
     most = _most_rows_trained(loaders)
     for data in loaders if most is not None else ():
         rows = _rows(data)
@@ -155,7 +155,7 @@ def larger_evaluation_loops(script: Script) -> Iterator[Finding]:
 
 def _most_rows_trained(loaders: list[Dataset]) -> int | None:
     """The most rows that training takes at a time; None where that is not known."""
-    training = [_rows(one) for one in loaders if one.purpose is Purpose.TRAINING]
+    training = [_rows(loader) for loader in loaders if loader.purpose is Purpose.TRAINING]
     known = [rows for rows in training if rows is not None]
     return max(known) if known and len(known) == len(training) else None
 
@@ -245,7 +245,7 @@ def frozen_models_with_autograd(script: Script) -> Iterator[Finding]:
 
 def _first_here(*nodes: ast.AST | None) -> ast.AST | None:
     """The first node that is of this file: those of other files have no place in it."""
-    return next((one for one in nodes if one is not None and not is_elsewhere(one)), None)
+    return next((node for node in nodes if node is not None and not is_elsewhere(node)), None)
 
 
 def _is_on_gpu(script: Script) -> bool:

@@ -52,7 +52,9 @@ class InCall(_Named):
 
     @property
     def value(self) -> ast.expr | None:
-        return next((one.value for one in self.owner.keywords if one.arg == self.name), None)
+        return next(
+            (keyword.value for keyword in self.owner.keywords if keyword.arg == self.name), None
+        )
 
     def changed(self, source: str) -> Edits:
         return (SetKeyword(self.script.span(self.owner), self.name, source),)

@@ -82,7 +82,9 @@ def _swapping(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
 def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
     if script.api.behaviour("shared-prompt-trainers") != "drop-in":
         yield Obstacle("it builds on a newer TRL than the target's")
-    if any(trainer.kind.rpartition(".")[2] in one for one in _inspected_signatures(script)):
+    if any(
+        trainer.kind.rpartition(".")[2] in signature for signature in _inspected_signatures(script)
+    ):
         yield Obstacle("the script inspects its parameters, and it takes them as `**kwargs`")
     if trainer.subclass is not None:
         yield Obstacle("what the script's own subclass overrides has to agree with it")

@@ -174,7 +174,7 @@ def _edit_at_command(edit: Edit, launched: Launched) -> Edit | None:
 
 
 def _flag(launched: Launched, name: str) -> Flag | None:
-    return next((one.flag for one in launched.places.values() if one.flag.name == name), None)
+    return next((place.flag for place in launched.places.values() if place.flag.name == name), None)
 
 
 def _value_edit(flag: Flag, source: str) -> Edit | None:

@@ -103,7 +103,7 @@ def _region(lowered: Lowered, edit: Edit) -> Region | None:
             span = edit.span
         case _:
             return None
-    return next((one for one in lowered.regions if one.span == span), None)
+    return next((region for region in lowered.regions if region.span == span), None)
 
 
 def _key(region: Region, name: str) -> str | None:

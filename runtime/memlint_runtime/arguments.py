@@ -28,7 +28,7 @@ def extend_arguments(args: Any, kind: type[Kind], /, **options: Any) -> Kind:
 
     ValueError for an option that ``kind`` does not have, and for arguments of another class.
     """
-    fields = {one.name for one in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    fields = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     unknown = sorted(set(options) - fields)
     if unknown:
         raise ValueError(f"{kind.__name__} has no {', '.join(unknown)}: set its own options.")
@@ -40,7 +40,9 @@ def extend_arguments(args: Any, kind: type[Kind], /, **options: Any) -> Kind:
             setattr(args, name, value)
         return args
     given = (
-        {one.name for one in dataclasses.fields(args)} if dataclasses.is_dataclass(args) else set()
+        {field.name for field in dataclasses.fields(args)}
+        if dataclasses.is_dataclass(args)
+        else set()
     )
     foreign = sorted(given - fields)
     if not given or foreign or not hasattr(args, "to_dict"):

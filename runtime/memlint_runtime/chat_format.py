@@ -59,11 +59,11 @@ def setup_chat_format(
     _make_room(model, len(tokenizer), resize_to_multiple_of)
     configurations = [model.config, getattr(model.config, "text_config", None)]
     configurations.append(getattr(model, "generation_config", None))
-    for one in configurations:
-        if one is not None:
-            one.bos_token_id = tokenizer.bos_token_id
-            one.eos_token_id = tokenizer.eos_token_id
-            one.pad_token_id = tokenizer.pad_token_id
+    for configuration in configurations:
+        if configuration is not None:
+            configuration.bos_token_id = tokenizer.bos_token_id
+            configuration.eos_token_id = tokenizer.eos_token_id
+            configuration.pad_token_id = tokenizer.pad_token_id
     return model, tokenizer
 
 

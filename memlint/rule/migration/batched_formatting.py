@@ -31,7 +31,7 @@ def batched_formatting(script: Script) -> Iterator[Finding]:
         if trainer.kind != "trl.SFTTrainer" or trainer.subclass is not None or given is None:
             continue
         functions = _functions(script, given.value)
-        if not functions or not all(_returns_lists(one) for one in functions):
+        if not functions or not all(_returns_lists(function) for function in functions):
             continue
         yield Finding(
             script.span(given.value),
@@ -46,7 +46,7 @@ def _functions(script: Script, value: ast.expr) -> list[ast.FunctionDef | ast.La
     found = script.value(value)
     may_be = (found,) if isinstance(found, Function) else getattr(found, "options", ())
     nodes = [getattr(one, "node", None) for one in may_be]
-    functions = [one for one in nodes if isinstance(one, ast.FunctionDef | ast.Lambda)]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.Lambda)]
     return functions if len(functions) == len(nodes) else []
 
 
@@ -55,10 +55,10 @@ def _fix(script: Script, value: ast.expr, functions: list[ast.FunctionDef | ast.
         return Fix("Return the text of one row", (), Applicability.DISPLAY)
     text = script.text(value)
     batch = "{name: [value] for name, value in row.items()}"
-    if all(_goes_through_rows(one) for one in functions):
+    if all(_goes_through_rows(function) for function in functions):
         edit = ReplaceExpression(script.span(value), f"lambda row: {text}({batch})[0]")
         return Fix(f"Give `{text}` a batch of one row", (edit,))
-    indexed = all(_takes_first_row(one) for one in functions)
+    indexed = all(_takes_first_row(function) for function in functions)
     given = batch if indexed else "row"
     edit = ReplaceExpression(script.span(value), f"lambda row: {text}({given})[0]")
     return Fix(

@@ -115,9 +115,11 @@ def _condition(options: list[Option]) -> str:
     A configuration that asks for neither width would quantize all the same.
     """
     flags = [one for one in options if one.name in _QUANTIZE]
-    if any(one.setting.value is True and not one.setting.is_overridable_default for one in flags):
+    if any(
+        flag.setting.value is True and not flag.setting.is_overridable_default for flag in flags
+    ):
         return ""
-    return " or ".join(_operand(one.text) for one in flags)
+    return " or ".join(_operand(flag.text) for flag in flags)
 
 
 def _operand(source: str) -> str:

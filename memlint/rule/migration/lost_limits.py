@@ -73,4 +73,4 @@ def _bound_names(statement: ast.stmt) -> Iterator[ast.Name]:
     targets = statement.targets if isinstance(statement, ast.Assign) else ()
     if isinstance(statement, ast.AnnAssign):
         targets = [statement.target]
-    yield from (one for one in targets if isinstance(one, ast.Name))
+    yield from (target for target in targets if isinstance(target, ast.Name))

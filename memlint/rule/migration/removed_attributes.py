@@ -224,7 +224,7 @@ def _target_mode(script: Script, node: ast.Attribute, call: Call | None) -> Fix 
         return None
     first, last = script.span(around.body[0]), script.span(around.body[-1])
     written = script.source.data[first.start : last.end]
-    for at in sorted((script.span(one).start - first.start for one in texts), reverse=True):
+    for at in sorted((script.span(text).start - first.start for text in texts), reverse=True):
         written = written[:at] + b"text_target=" + written[at:]
     import textwrap
 

@@ -63,7 +63,7 @@ def _of_several(
     script: Script, calls: tuple[Call, ...], looked_up: frozenset[str]
 ) -> Iterator[Finding]:
     """A call of one of several things: what none of them takes, with the fix that suits all."""
-    found = [list(_of_call(script, _as_at_target(script, one), looked_up)) for one in calls]
+    found = [list(_of_call(script, _as_at_target(script, call), looked_up)) for call in calls]
     first, others = found[0], found[1:]
     for finding in first:
         same = [next((one for one in more if one.span == finding.span), None) for more in others]

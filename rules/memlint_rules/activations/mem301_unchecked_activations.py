@@ -58,7 +58,7 @@ def _waits_for_its_class(script: Script, config: Config, trainers: tuple[Trainer
     """Plain arguments for a TRL trainer: MEM905 gives them the class whose default is on."""
     if config.kind.startswith("trl."):
         return False
-    kinds = [one.kind for one in trainers if one.kind.startswith("trl.")]
+    kinds = [trainer.kind for trainer in trainers if trainer.kind.startswith("trl.")]
     signatures = [script.api.signature(kind.removesuffix("Trainer") + "Config") for kind in kinds]
     return any(
         name in signature.parameters and signature.parameters[name].default is True

@@ -68,9 +68,11 @@ def _large(script: Script, hoard: Hoard) -> str | None:
     tensors = script.tensors(hoard.value)
     if not tensors or not script.says("cuda", "device_map", "ccelerator"):
         return None
-    names = {_LARGE.get(one.role) for one in tensors if _is_large(script, one)}
+    names = {_LARGE.get(tensor.role) for tensor in tensors if _is_large(script, tensor)}
     return (
-        names.pop() if len(names) == 1 and all(_is_large(script, one) for one in tensors) else None
+        names.pop()
+        if len(names) == 1 and all(_is_large(script, tensor) for tensor in tensors)
+        else None
     )
 
 

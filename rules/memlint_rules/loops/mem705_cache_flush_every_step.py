@@ -58,8 +58,8 @@ def _does_more(script: Script, body: ast.AST) -> bool:
 
 def _finding(script: Script, calls: list[Call]) -> Finding:
     """One finding for all that a step empties."""
-    names = " and ".join(dict.fromkeys(f"`{script.text(one.node.func)}()`" for one in calls))
-    first = next((one for one in calls if one.method == "empty_cache"), calls[0])
+    names = " and ".join(dict.fromkeys(f"`{script.text(call.node.func)}()`" for call in calls))
+    first = next((call for call in calls if call.method == "empty_cache"), calls[0])
     return Finding(
         first.span,
         f"{names} in every step: cached memory is free for the next step anyway, which now waits "
@@ -73,9 +73,9 @@ def _remove(script: Script, calls: list[Call], names: str) -> Fix:
     message = f"Remove {names} from the step"
     statements = [script.statement(call.node) for call in calls]
     bare = {script.text(call.node) for call in calls}
-    if any(script.text(one) not in bare for one in statements):
+    if any(script.text(statement) not in bare for statement in statements):
         return advise(message)
-    edits = tuple(RemoveStatement(script.span(one)) for one in statements)
+    edits = tuple(RemoveStatement(script.span(statement)) for statement in statements)
     return fix(message, edits, unsafe=True)
 
 

@@ -60,7 +60,7 @@ def _fix(script: Script, config: Config) -> Fix:
     """vLLM refuses to sleep over expandable segments, and cannot put quantized weights back."""
     message = f"Set `{_OPTION}=True`"
     trainers = script.training_with(config)
-    plain = all(one.model.quantized is False or one.model.by_name for one in trainers)
+    plain = all(trainer.model.quantized is False or trainer.model.by_name for trainer in trainers)
     if script.says("expandable_segments") or not plain:
         return advise(f"{message} (not with expandable segments, nor for quantized weights)")
     return fix(message, set_option(script, config, _OPTION, "True"))

@@ -100,7 +100,7 @@ def _loads_by_name(script: Script, trainer: Trainer) -> bool:
     # The option was the trainer's in older versions.
     holders = (trainer,) if config is None else (trainer, config)
     settings = [one.setting("model_init_kwargs") for one in holders]
-    return all(one.given is False or one.value is None for one in settings)
+    return all(setting.given is False or setting.value is None for setting in settings)
 
 
 def _by_name(script: Script, trainer: Trainer) -> Finding:

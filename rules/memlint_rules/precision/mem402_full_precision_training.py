@@ -33,9 +33,13 @@ _OPTIONS = ("bf16", "fp16")
 def check(script: Script) -> Iterator[Finding]:
     for config in script.configs:
         trainers = script.training_with(config)
-        if not trainers or any(one.model.is_toy for one in trainers) or not _neither(config):
+        if (
+            not trainers
+            or any(trainer.model.is_toy for trainer in trainers)
+            or not _neither(config)
+        ):
             continue
-        if all(script.loads_float32(one) for one in trainers):
+        if all(script.loads_float32(trainer) for trainer in trainers):
             yield _finding(script, config)
     yield from full_precision_loops(script)
 

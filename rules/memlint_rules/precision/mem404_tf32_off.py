@@ -36,7 +36,7 @@ def check(script: Script) -> Iterator[Finding]:
         trainers = script.training_with(config)
         if not trainers or not config.has_option("tf32") or not _computes_float32(config):
             continue
-        if all(script.loads_float32(one) for one in trainers):
+        if all(script.loads_float32(trainer) for trainer in trainers):
             yield Finding(
                 script.span(config.node.func),
                 "matrix products in float32 with TF32 off: the tensor cores of Ampere GPUs and "

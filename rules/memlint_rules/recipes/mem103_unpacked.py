@@ -119,7 +119,9 @@ def _pads(script: Script) -> bool:
     """Whether batches of several samples are padded by torchtune's collator."""
     if script.says("PackedDataset", "padded_collate_packed"):
         return False
-    sizes = [one.batch_size.value for one in script.datasets if one.batch_size is not None]
+    sizes = [
+        dataset.batch_size.value for dataset in script.datasets if dataset.batch_size is not None
+    ]
     several = any(type(size) is int and size > 1 for size in sizes)
     return several and script.says("padded_collate_sft")
 

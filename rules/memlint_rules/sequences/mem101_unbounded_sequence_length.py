@@ -36,9 +36,13 @@ def check(script: Script) -> Iterator[Finding]:
             yield from _in_config(script, config)
     own = any(trainer.kind.startswith("trl.") for trainer in script.training)
     if not own and script.trains_language_models and not script.may_shorten_rows:
-        for one in script.tokenizations:
-            if one.from_text and one.prepares_training and not one.may_be_cut:
-                yield from _in_tokenization(one)
+        for tokenization in script.tokenizations:
+            if (
+                tokenization.from_text
+                and tokenization.prepares_training
+                and not tokenization.may_be_cut
+            ):
+                yield from _in_tokenization(tokenization)
 
 
 def _in_config(script: Script, config: Config) -> Iterator[Finding]:
@@ -48,7 +52,7 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
     if config.kind != "trl.SFTConfig" or not config.skips_preparation or script.may_truncate:
         return
     collators = [one.setting("data_collator") for one in script.trainers_with(config)]
-    if all(one.given is False for one in collators):
+    if all(collator.given is False for collator in collators):
         yield Finding(
             script.span(config.setting("dataset_kwargs").node or config.node.func),
             "`skip_prepare_dataset` skips truncation too: examples come as long as they are, "

@@ -43,8 +43,12 @@ def check(script: Script) -> Iterator[Finding]:
         if collator.setting("padding").is_value(_FIXED) and script.trains:
             yield _in_collator(script, collator)
     # TRL's other trainers tokenize by themselves: what is padded here does not reach them.
-    own = any(one.prepares_rows for one in script.trainers)
-    padded = [one for one in script.tokenizations if _pads_to_fixed_length(one.call)]
+    own = any(trainer.prepares_rows for trainer in script.trainers)
+    padded = [
+        tokenization
+        for tokenization in script.tokenizations
+        if _pads_to_fixed_length(tokenization.call)
+    ]
     for one in padded:
         if one.collates_training:
             yield _in_collator(script, one.call)

@@ -57,7 +57,7 @@ def _cuts_long_rows(script: Script) -> bool:
         padding = call.setting("padding")
         fixed |= padding.given is not False and padding.value not in (False, True, "longest")
         lengths += [call.setting(name).value for name in ("max_length", "max_source_length")]
-    return not fixed and any(type(one) is int and one >= _LONG for one in lengths)
+    return not fixed and any(type(length) is int and length >= _LONG for length in lengths)
 
 
 def _pads_pairs(trainer: Trainer) -> bool:

@@ -29,7 +29,7 @@ def hidden_states_alone(model: Any) -> Tensor | None:
         return None
     documents = _documents(model)
     try:
-        return torch.cat([_run(model, input_ids=one[None]) for one in documents])
+        return torch.cat([_run(model, input_ids=document[None]) for document in documents])
     except (RuntimeError, ValueError, TypeError, AttributeError):
         # A model that wants more than tokens, or a device that is full: nothing is known.
         return None
@@ -40,7 +40,9 @@ def reason_by_numbers(model: Any, alone: Tensor | None) -> str | None:
     if alone is None:
         return None
     documents = _documents(model)
-    positions = torch.cat([torch.arange(len(one), device=one.device) for one in documents])
+    positions = torch.cat(
+        [torch.arange(len(document), device=document.device) for document in documents]
+    )
     try:
         packed = _run(model, input_ids=torch.cat(documents)[None], position_ids=positions[None])
     except (torch.OutOfMemoryError, getattr(torch, "AcceleratorError", torch.OutOfMemoryError)):
