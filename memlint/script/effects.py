@@ -2,7 +2,7 @@
 
 Only what carries settings or models from one place of a script to another: containers and attribute
 helpers here, argument parsers in ``parsers``, wrappers around models in ``wrappers``, data sets in
-``rows``. A handler returns the call's value, or None to leave it at "a new object made by this
+``rows``. An effect returns the call's value, or None to leave it at "a new object made by this
 call".
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ast
 
-from memlint.script.interpreter import Handler, Interpreter
+from memlint.script.interpreter import CallEffect, Interpreter
 from memlint.script.invocations import Invocation
 from memlint.script.parsers import PARSERS
-from memlint.script.rows import row_handlers
+from memlint.script.rows import row_effects
 from memlint.script.values import (
     UNKNOWN,
     Absent,
@@ -204,7 +204,7 @@ def _exit(run: Interpreter, record: Invocation) -> Value:
     return UNKNOWN
 
 
-_HANDLERS: dict[str, Handler] = {
+_EFFECTS: dict[str, CallEffect] = {
     "dict": _dict,
     "collections.OrderedDict": _dict,
     "vars": _vars,
@@ -241,6 +241,6 @@ _HANDLERS: dict[str, Handler] = {
 }
 
 
-def handlers() -> dict[str, Handler]:
-    """Every handler by the name it answers to."""
-    return _HANDLERS | PARSERS | WRAPPERS | row_handlers()
+def known_effects() -> dict[str, CallEffect]:
+    """Every effect by the name it answers to."""
+    return _EFFECTS | PARSERS | WRAPPERS | row_effects()

@@ -156,13 +156,13 @@ def apply(run: Interpreter, callee: Value, record: Invocation) -> Value:
 def _call_symbol(run: Interpreter, callee: Symbol, record: Invocation) -> Value:
     """Call something of a library, or of another file of the project."""
     record.name = callee.name
-    handler = run.handlers.get(callee.name)
-    if run.project is not None and handler is None:
+    effect = run.effects.get(callee.name)
+    if run.project is not None and effect is None:
         known = project_value(run, callee.name)
         if known is not None and _is_followed(known):
             return _call_elsewhere(run, known, record)
     run.records.append(record)
-    value = handler(run, record) if handler is not None else None
+    value = effect(run, record) if effect is not None else None
     if value is None and run.has_tensors:
         value = operations.called(run, record, callee.name)
     if value is not None:
@@ -181,8 +181,8 @@ def _call_unknown(run: Interpreter, callee: Value, record: Invocation) -> Value:
     run.records.append(record)
     value = operations.method(run, record, method) if run.has_tensors and method else None
     if value is None:
-        handler = run.handlers.get(f".{method}")
-        value = handler(run, record) if handler is not None else None
+        effect = run.effects.get(f".{method}")
+        value = effect(run, record) if effect is not None else None
     if value is not None:
         return value
     return _run_forward(run, callee, record) or _unfollowed(run, record)

@@ -44,24 +44,24 @@ from memlint.script.values import (
     merge_bindings,
 )
 
-# handler(interpreter, record) -> the call's value, or None where the handler has nothing to say
-Handler = Callable[["Interpreter", Invocation], Value | None]
+# effect(interpreter, invocation) -> the call's value, or None where it has nothing to say
+CallEffect = Callable[["Interpreter", Invocation], Value | None]
 
 
 class Interpreter:
     """One abstract run over one module.
 
-    handlers: what known callables do, by qualified name, or by ``.method`` for methods of objects.
+    effects: what known callables do, by qualified name, or by ``.method`` for methods of objects.
     command_line: what a launch command gives to the script's parsers.
     """
 
     def __init__(
         self,
-        handlers: dict[str, Handler],
+        effects: dict[str, CallEffect],
         project: Project | None = None,
         command_line: CommandLine | None = None,
     ) -> None:
-        self.handlers = handlers
+        self.effects = effects
         self.project = project
         self.command_line = command_line
         # The scopes of the project's modules, None while one runs; and the file of each scope.

@@ -46,7 +46,7 @@ from memlint.script.checkpoints import (
 )
 from memlint.script.command_line import CommandLine
 from memlint.script.datasets import datasets_of, lengths_may_differ, may_shorten_rows, streams_data
-from memlint.script.effects import handlers
+from memlint.script.effects import known_effects
 from memlint.script.evaluation import evaluations_of, frozen_modules_of
 from memlint.script.events import events_of, kept_of
 from memlint.script.facts import (
@@ -162,7 +162,7 @@ from memlint.source import Source
 if TYPE_CHECKING:
     from memlint.api import Api
 
-_HANDLERS = handlers()
+_EFFECTS = known_effects()
 
 
 class Script(Tree):
@@ -467,6 +467,6 @@ def build_script(
         command_line = CommandLine(
             given.value, lambda name, option: api.history(api.canonical(name), option) is not None
         )
-    run = Interpreter(_HANDLERS, project, command_line)
+    run = Interpreter(_EFFECTS, project, command_line)
     run.run(tree)
     return Script(source, tree, api, run)

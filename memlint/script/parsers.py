@@ -12,7 +12,7 @@ from memlint.script.arguments import defaults_of
 from memlint.script.command_line import CommandLine, kind_of_annotation
 from memlint.script.command_options import given_by_look
 from memlint.script.functions import call_function
-from memlint.script.interpreter import Handler, Interpreter
+from memlint.script.interpreter import CallEffect, Interpreter
 from memlint.script.invocations import Invocation
 from memlint.script.values import (
     UNKNOWN,
@@ -263,7 +263,7 @@ def _fire(run: Interpreter, record: Invocation) -> Value | None:
     return UNKNOWN
 
 
-PARSERS: dict[str, Handler] = {
+PARSERS: dict[str, CallEffect] = {
     "fire.Fire": _fire,
     ".add_argument": _add_argument,
     ".add_argument_group": _argument_group,

@@ -25,7 +25,7 @@ from memlint.script.values import (
 )
 
 if TYPE_CHECKING:
-    from memlint.script.interpreter import Handler, Interpreter
+    from memlint.script.interpreter import CallEffect, Interpreter
 
 
 class Rows(Object):
@@ -191,9 +191,9 @@ def _split(run: Interpreter, record: Invocation) -> Value | None:
     return Sequence(tuple(rows), "list")
 
 
-def row_handlers() -> dict[str, Handler]:
-    """Every handler by the name it answers to."""
-    table: dict[str, Handler] = dict.fromkeys(LOADERS, _load)
+def row_effects() -> dict[str, CallEffect]:
+    """Every effect by the name it answers to."""
+    table: dict[str, CallEffect] = dict.fromkeys(LOADERS, _load)
     table |= {f".{name}": _apply for name in _APPLY}
     table |= {f".{name}": _keep for name in KEEPS_ROWS}
     table[".filter"] = _filter

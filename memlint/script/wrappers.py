@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memlint.script.interpreter import Handler, Interpreter
+from memlint.script.interpreter import CallEffect, Interpreter
 from memlint.script.invocations import Invocation
 from memlint.script.modes import flag_of, set_gradients, set_training
 from memlint.script.values import (
@@ -99,7 +99,7 @@ _WRAPPING = (
     "torch.nn.parallel.DistributedDataParallel",
     "torch.distributed.fsdp.FullyShardedDataParallel",
 )
-WRAPPERS: dict[str, Handler] = {
+WRAPPERS: dict[str, CallEffect] = {
     "memlint_runtime.limit_prompts": _limited,
     "torch.set_grad_enabled": _set_grad_enabled,
     "torch.autograd.set_grad_enabled": _set_grad_enabled,
