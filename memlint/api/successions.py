@@ -48,15 +48,15 @@ def successor(api: Api, qualname: str, parameter: str | None, value: object) -> 
     name = api.canonical(qualname)
     if parameter is None and _is_reached_otherwise(api, qualname, name):
         return Replace(name, origin="the tables")
-    ways = _ways(api, name, parameter, value)
-    if ways and not isinstance(ways[0], Advice):
-        return ways[0]
+    replacements = _replacements(api, name, parameter, value)
+    if replacements and not isinstance(replacements[0], Advice):
+        return replacements[0]
     if parameter is None:
         moved = _moved_name(api, name)
     else:
         moved = _moved_to_config(api, name, parameter, value)
     # What can be done goes before what can only be said.
-    return moved or next(iter(ways), None)
+    return moved or next(iter(replacements), None)
 
 
 def _is_reached_otherwise(api: Api, qualname: str, name: str) -> bool:
@@ -64,15 +64,21 @@ def _is_reached_otherwise(api: Api, qualname: str, name: str) -> bool:
     return name != qualname and api.exists(qualname) is False and bool(api.exists(name))
 
 
-def _ways(api: Api, name: str, parameter: str | None, value: object) -> list[Successor]:
+def _replacements(api: Api, name: str, parameter: str | None, value: object) -> list[Successor]:
     """What the hand-written lines know that the target can take."""
-    known = [way for line in _matching(api, name, parameter, value) for way in line.ways]
-    ways = [way for way in known if _possible(api, name, way)]
-    if ways or parameter is None or api.accepts(name, parameter) is not False:
-        return ways
+    known = [
+        replacement
+        for line in _matching(api, name, parameter, value)
+        for replacement in line.replacements
+    ]
+    replacements = [replacement for replacement in known if _possible(api, name, replacement)]
+    if replacements or parameter is None or api.accepts(name, parameter) is not False:
+        return replacements
     # What warns is better than what is refused.
     return [
-        way for way in known if isinstance(way, Rename) and api.accepts(name, way.parameter) is True
+        replacement
+        for replacement in known
+        if isinstance(replacement, Rename) and api.accepts(name, replacement.parameter) is True
     ]
 
 
@@ -97,9 +103,9 @@ def _within(api: Api, line: Migration) -> bool:
     return is_between(api.version(line.owner.partition(".")[0]), line.since, line.until)
 
 
-def _possible(api: Api, name: str, way: Successor) -> bool:
-    """Whether the target can take ``way``."""
-    match way:
+def _possible(api: Api, name: str, replacement: Successor) -> bool:
+    """Whether the target can take ``replacement``."""
+    match replacement:
         case Rename(parameter=new):
             return api.accepts(name, new) is not False and not _warns(api, name, new)
         case Build(parameter=new, imports=imports):
@@ -135,8 +141,8 @@ def _moved_to_config(api: Api, name: str, parameter: str, value: object) -> Succ
     match successor(api, config, parameter, value):
         case Rename(parameter=new, source=source, note=note, origin=origin, safe=safe):
             return Move(new, source, note=note, origin=origin, safe=safe)
-        case Remove() | Runtime() | Advice() as way:
-            return way
+        case Remove() | Runtime() | Advice() as replacement:
+            return replacement
         case _:
             return None
 

@@ -47,9 +47,9 @@ def layer(
     middle = tape.add("after attention", x, mixed)
     tape.touch(x)
     if spec.cross is not None and memory is not None:
-        asked = norm(tape, middle, norm_kind, work, "cross norm")
+        query_input = norm(tape, middle, norm_kind, work, "cross norm")
         crossed = attention(
-            tape, asked, spec.cross, weights, work, memory=memory, memory_length=memory_length
+            tape, query_input, spec.cross, weights, work, memory=memory, memory_length=memory_length
         )
         crossed = _dropout(tape, crossed, spec, work)
         middle = tape.add("after cross attention", middle, crossed)

@@ -143,9 +143,9 @@ def _query_norm(kind: str, traits: Traits, heads: int, keys: int, head: int) -> 
 
 def _attention_biases(config: Config, kind: str, traits: Traits) -> tuple[bool, bool]:
     """Whether the maps into attention have biases, and whether the one out of it has."""
-    asked = bool(config.get("attention_bias"))
+    requested = bool(config.get("attention_bias"))
     out_bias = traits.out_bias or bool(config.get("attention_out_bias"))
-    out_bias = out_bias or (asked and kind in ("llama", "granite"))
+    out_bias = out_bias or (requested and kind in ("llama", "granite"))
     if kind in ("qwen", "gpt2", "phi", "gpt_bigcode", "qwen2", "qwen2_moe"):
         return traits.qkv_bias, out_bias
     if kind in ("stablelm", "stablelm_epoch"):

@@ -126,8 +126,8 @@ def _quantized_base(
     tape: Tape, x: Value, layer: Linear, weight: Weight, work: Work, out: int
 ) -> Value:
     """A matmul whose weight comes out of its codes while it runs, forward and backward."""
-    asked = weight.computes or work.compute
-    source = cast(tape, x, asked, f"{layer.name} input")
+    requested = weight.computes or work.compute
+    source = cast(tape, x, requested, f"{layer.name} input")
     scratch = backward_scratch = layer.inputs * layer.outputs * weight.dequantized
     if weight.eight_bit:
         # Forward: 16-bit and 8-bit inputs, the integer product. Backward: the weight in 16
@@ -138,7 +138,7 @@ def _quantized_base(
         layer.name,
         (source,),
         out,
-        work.compute if work.autocast else asked,
+        work.compute if work.autocast else requested,
         scratch=scratch,
         saves=(source,) if weight.keeps_input else (),
         keeps=source.elements if weight.keeps_codes else 0,

@@ -152,8 +152,8 @@ class Holding:
         """Bytes of the dtype that 4-bit matmuls ask for, where it is wider than the run's; 0."""
         if self.quantization is None or self.quantization.type not in ("nf4", "fp4"):
             return 0
-        asked = dtype_width(self.quantization.compute_dtype or "bfloat16")
-        return asked if asked > self.compute else 0
+        requested = dtype_width(self.quantization.compute_dtype or "bfloat16")
+        return requested if requested > self.compute else 0
 
     def _dequantized_width(self) -> int:
         """Bytes of one number of the weight that comes out of 4-bit codes, its copies included."""

@@ -55,10 +55,10 @@ def _agreed(
     if fix is None:
         return each.finding
     for splice, readers in splices:
-        asked = wanted[splice]
-        if not readers - {each.command} <= asked.keys():
+        wanting = wanted[splice]
+        if not readers - {each.command} <= wanting.keys():
             fix = fix._replace(edits=(), applicability=Applicability.DISPLAY)
-        elif any(asked[one] is Applicability.UNSAFE for one in readers & asked.keys()):
+        elif any(wanting[one] is Applicability.UNSAFE for one in readers & wanting.keys()):
             fix = fix._replace(applicability=Applicability.UNSAFE)
     return each.finding._replace(fix=fix)
 

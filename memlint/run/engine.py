@@ -88,9 +88,9 @@ def examine(
     failed; without it the exception goes through.
     """
     by_code, pricing = options.get("by_code"), options.get("pricing")
-    asked = (options.get("prefilter") or Prefilter(rules)).asked(source.data)
-    waiting = [rule for rule in asked if is_unrequested(rule, by_code)]
-    chosen = [rule for rule in asked if rule not in waiting]
+    selected = (options.get("prefilter") or Prefilter(rules)).selected(source.data)
+    waiting = [rule for rule in selected if is_unrequested(rule, by_code)]
+    chosen = [rule for rule in selected if rule not in waiting]
     # What nobody asked for is advice where the run does not fit the GPU that the user names.
     woken = waiting if pricing is not None and pricing.gpu else []
     findings: list[Finding] = []
@@ -310,9 +310,9 @@ def _of_old_targets(findings: list[Finding], versions: Sequence[str]) -> list[Fi
 
 def once(findings: list[Finding]) -> list[Finding]:
     """In order of place, each thing said once: calls may share a dict of options, and its keys."""
-    said: dict[tuple[Span, str, str], Finding] = {}
+    first: dict[tuple[Span, str, str], Finding] = {}
     for finding in findings:
         key = (finding.span, finding.code, finding.message)
-        if key not in said or (said[key].fix is None and finding.fix is not None):
-            said[key] = finding
-    return sorted(said.values(), key=lambda finding: (finding.span, finding.code))
+        if key not in first or (first[key].fix is None and finding.fix is not None):
+            first[key] = finding
+    return sorted(first.values(), key=lambda finding: (finding.span, finding.code))

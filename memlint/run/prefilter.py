@@ -29,7 +29,7 @@ class Prefilter:
         every = sorted({word for words in self._words.values() for word in words}, key=len)
         self._within = {word: [o for o in every if o in word and o != word] for word in every}
 
-    def asked(self, data: bytes) -> list[Rule]:
+    def selected(self, data: bytes) -> list[Rule]:
         """The rules of whose trigger words ``data`` has one of each set."""
         return list(self._asked(data))
 

@@ -47,10 +47,12 @@ class _Suppression:
         return bool(hits) or not self.codes
 
 
-def apply(source: Source, findings: Sequence[Finding], asked: Iterable[str] = ()) -> list[Finding]:
+def apply(
+    source: Source, findings: Sequence[Finding], selected: Iterable[str] = ()
+) -> list[Finding]:
     """The findings that no comment suppresses, and MEM001 for every suppression without use.
 
-    asked: the codes of the rules that were asked; a suppression of others is not called unused.
+    selected: the codes of the rules that were asked; a suppression of others is not called unused.
     MEM001 is reported only if it is among them.
     """
     if "memlint:" not in source.text:
@@ -64,7 +66,7 @@ def apply(source: Source, findings: Sequence[Finding], asked: Iterable[str] = ()
         covering = [each for each in suppressions if each.covers(finding.code, first, last)]
         if not covering:
             kept.append(finding)
-    codes = frozenset(asked)
+    codes = frozenset(selected)
     if UNUSED_SUPPRESSION in codes:
         unused = [_unused(each, codes) for each in suppressions]
         kept += [finding for finding in unused if finding is not None]
@@ -72,7 +74,7 @@ def apply(source: Source, findings: Sequence[Finding], asked: Iterable[str] = ()
     return kept
 
 
-def _unused(suppression: _Suppression, asked: frozenset[str]) -> Finding | None:
+def _unused(suppression: _Suppression, selected: frozenset[str]) -> Finding | None:
     """MEM001 for what of this suppression had no effect."""
     if UNUSED_SUPPRESSION in suppression.codes:
         return None
@@ -83,7 +85,7 @@ def _unused(suppression: _Suppression, asked: frozenset[str]) -> Finding | None:
         except ValueError:
             unknown.append(code)
             continue
-        if code not in suppression.used and any(matches(code, each) for each in asked):
+        if code not in suppression.used and any(matches(code, each) for each in selected):
             idle.append(code)
     if unknown:
         message = f"suppresses {', '.join(unknown)}, which is no rule"

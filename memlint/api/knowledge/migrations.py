@@ -15,14 +15,14 @@ class Migration(NamedTuple):
 
     owner: canonical name of a class, a function, or a class's method or attribute.
     parameter: None where ``owner`` itself is gone.
-    ways: successors in order of preference; the first that the target can take is the answer.
+    replacements: in order of preference; the first that the target can take is the answer.
     values: where not empty, only for these literal values.
     since, until: minor versions of ``owner``'s package between which the line holds.
     """
 
     owner: str
     parameter: str | None
-    ways: tuple[Successor, ...]
+    replacements: tuple[Successor, ...]
     values: tuple[object, ...] = ()
     since: str = ""
     until: str = ""

@@ -16,16 +16,16 @@ _QUANTIZATION = "quantization_config"
 _QUANTIZE = ("load_in_4bit", "load_in_8bit")
 
 
-def built(option: Option, way: Build) -> Edits | None:
+def built(option: Option, replacement: Build) -> Edits | None:
     """Edits that build the new option of the old ones; None where they would be a guess."""
-    present = option.call.setting(way.parameter)
-    if way.parameter == option.name or present.given is False:
-        return _written(option, way)
+    present = option.call.setting(replacement.parameter)
+    if replacement.parameter == option.name or present.given is False:
+        return _written(option, replacement)
     if present.given and present.known and not _may_be_none(present.value):
         # What it would build is there already: the old option has nothing left to say.
         return option.place.removed()
-    there = _quantization_there(option, way, present)
-    return _written(option, way, there) if there is not None else None
+    there = _quantization_there(option, replacement, present)
+    return _written(option, replacement, there) if there is not None else None
 
 
 def _may_be_none(value: object) -> bool:
@@ -34,14 +34,14 @@ def _may_be_none(value: object) -> bool:
     return value is None or (isinstance(value, Object) and value.type is None)
 
 
-def _written(option: Option, way: Build, there: str = "") -> Edits | None:
+def _written(option: Option, replacement: Build, there: str = "") -> Edits | None:
     """The new option in the place of the old ones; ``there`` counts where it is not None."""
-    place = option.place.beside(way.parameter)
-    merged = _merged(option, way)
-    references = _references(option, way)
+    place = option.place.beside(replacement.parameter)
+    merged = _merged(option, replacement)
+    references = _references(option, replacement)
     if place is None or merged is None or references is None:
         return None
-    source = _expression(option, way, merged)
+    source = _expression(option, replacement, merged)
     condition = _condition([option, *(one for one in merged if not _is_off(one.setting))])
     if condition:
         source = f"{source} if {condition} else None"
@@ -50,20 +50,20 @@ def _written(option: Option, way: Build, there: str = "") -> Edits | None:
     for qualname, reference in references.items():
         source = source.replace(qualname.rpartition(".")[2], reference.text)
         imports += reference.edits
-    old = [one.place for one in (option, *merged) if one.name != way.parameter]
+    old = [one.place for one in (option, *merged) if one.name != replacement.parameter]
     gone = [edit for one in old for edit in one.removed() or ()]
     return (*gone, *place.changed(f"{there} or {source}" if there else source), *imports)
 
 
-def _quantization_there(option: Option, way: Build, present: Setting) -> str | None:
+def _quantization_there(option: Option, replacement: Build, present: Setting) -> str | None:
     """The name of a quantization that may be None, given beside the old option."""
-    beside = present.owner is option.setting.owner and way.parameter == _QUANTIZATION
+    beside = present.owner is option.setting.owner and replacement.parameter == _QUANTIZATION
     there = option_of(option.script, option.call, present) if beside else None
     named = there is not None and isinstance(there.value, ast.Name | ast.Attribute)
     return there.text if there is not None and named else None
 
 
-def _merged(option: Option, way: Build) -> list[Option] | None:
+def _merged(option: Option, replacement: Build) -> list[Option] | None:
     """The other options that go into the same expression, the same place.
 
     None where one stands elsewhere. None too where another is the first of them: that one speaks
@@ -72,7 +72,7 @@ def _merged(option: Option, way: Build) -> list[Option] | None:
     call = option.call
     given = [
         one
-        for one in map(call.setting, way.merge)
+        for one in map(call.setting, replacement.merge)
         if one.name == option.name or one.given is not False
     ]
     if given and given[0].name != option.name:
@@ -86,10 +86,10 @@ def _merged(option: Option, way: Build) -> list[Option] | None:
     return merged
 
 
-def _references(option: Option, way: Build) -> dict[str, Reference] | None:
+def _references(option: Option, replacement: Build) -> dict[str, Reference] | None:
     """How the script can name what the expression uses; None where a name is taken."""
     found = {}
-    for qualname in way.imports:
+    for qualname in replacement.imports:
         reference = reference_to(option.script, qualname, option.setting.owner or option.call.node)
         if reference is None:
             return None
@@ -97,8 +97,8 @@ def _references(option: Option, way: Build) -> dict[str, Reference] | None:
     return found
 
 
-def _expression(option: Option, way: Build, merged: list[Option]) -> str:
-    source = way.source.format(value=option.text)
+def _expression(option: Option, replacement: Build, merged: list[Option]) -> str:
+    source = replacement.source.format(value=option.text)
     for other in merged:
         if not _is_off(other.setting):
             source = f"{source[:-1]}, {other.name}={other.text})"

@@ -129,9 +129,13 @@ def assigned(source: str) -> str:
 
 def renamed_options(script: Script, call: Call) -> frozenset[str]:
     """The options that the call gives by names which the target no longer knows."""
-    ways = (
+    replacements = (
         script.api.successor(call.name, name)
         for name in call.keywords
         if script.api.accepts(call.name, name) is False
     )
-    return frozenset(way.parameter for way in ways if isinstance(way, Rename | Build))
+    return frozenset(
+        replacement.parameter
+        for replacement in replacements
+        if isinstance(replacement, Rename | Build)
+    )

@@ -29,7 +29,7 @@ _TWO_LIMITS = "trl.DPOTrainer"
 _OWN_PROMPTS = ("rollout_func", "environment_factory", "tools")
 
 
-def kept_limit(option: Option, way: Runtime) -> tuple[Edits, Applicability] | None:
+def kept_limit(option: Option, replacement: Runtime) -> tuple[Edits, Applicability] | None:
     """Edits that let the runtime keep the limit, and whether they certainly do what TRL did."""
     script, call, gone = option.script, option.call, option.place.removed()
     if gone is None or option.says_nothing:
@@ -41,7 +41,7 @@ def kept_limit(option: Option, way: Runtime) -> tuple[Edits, Applicability] | No
             return _for_their_trainer(option, call, gone)
     if len(trainers) != 1 or not isinstance(trainers[0], Trainer):
         return None
-    limited = _limited(option, trainers[0], way)
+    limited = _limited(option, trainers[0], replacement)
     if limited is None:
         return None
     own = trainers[0].subclass is not None
@@ -84,7 +84,7 @@ def _for_their_trainer(
     return (*gone, kept), Applicability.UNSAFE
 
 
-def _limited(option: Option, trainer: Trainer, way: Runtime) -> Edits | None:
+def _limited(option: Option, trainer: Trainer, replacement: Runtime) -> Edits | None:
     """``limit_prompts(DPOTrainer, 512)`` in the place of ``DPOTrainer``."""
     script, call = option.script, option.call
     callee = trainer.node.func
@@ -94,7 +94,7 @@ def _limited(option: Option, trainer: Trainer, way: Runtime) -> Edits | None:
         return None
     if script.api.behaviour("prompt-limits") != "tested":
         return None
-    reference = reference_to(script, way.function, trainer.node)
+    reference = reference_to(script, replacement.function, trainer.node)
     text = _readable(script, option.value, trainer)
     kept = _kept_end(call, trainer)
     if reference is None or text is None or kept is None:

@@ -29,7 +29,7 @@ from memlint.rule.migration.option_places import (
 from memlint.rule.references import reference_to
 
 
-def moved_to_config(option: Option, way: Move) -> Edits | None:
+def moved_to_config(option: Option, replacement: Move) -> Edits | None:
     """A trainer's keyword becomes an option of its configuration."""
     script, trainer, gone = option.script, option.call, option.place.removed()
     if not isinstance(trainer, Trainer) or gone is None or option.setting.how is not How.KEYWORD:
@@ -37,35 +37,41 @@ def moved_to_config(option: Option, way: Move) -> Edits | None:
     kind, config = script.api.config_of(trainer.kind), trainer.config
     if config is None:
         if kind is not None and trainer.args.given is False and not trainer.has_unknown_keywords:
-            return _with_configuration(option, way, kind)
+            return _with_configuration(option, replacement, kind)
         return _extended(script, trainer, kind)
     if config.from_command_line:
-        return _over_command_line(option, way, trainer, config, kind) if kind is not None else None
+        return (
+            _over_command_line(option, replacement, trainer, config, kind)
+            if kind is not None
+            else None
+        )
     if needs_own_arguments(script, config):
         return _extended(script, trainer, kind)
-    if not config.has_option(way.parameter):
+    if not config.has_option(replacement.parameter):
         return None
-    return _in_configuration(option, way, trainer, config)
+    return _in_configuration(option, replacement, trainer, config)
 
 
-def _in_configuration(option: Option, way: Move, trainer: Trainer, config: Config) -> Edits | None:
+def _in_configuration(
+    option: Option, replacement: Move, trainer: Trainer, config: Config
+) -> Edits | None:
     """The option in the call that makes the configuration, or in an assignment after it."""
     script, gone = option.script, option.place.removed()
-    present = config.setting(way.parameter)
+    present = config.setting(replacement.parameter)
     if present.given is not False:
         return gone if present.given and _adds_nothing(option, present) else None
     if option.says_nothing is not False:
         return option.where_unsaid()
     readable = _readable_at(script, option.value, config)
     if readable is not None:
-        source = way.source.format(value=readable)
-        return _both(gone, set_option(script, config, way.parameter, source))
+        source = replacement.source.format(value=readable)
+        return _both(gone, set_option(script, config, replacement.parameter, source))
     given = trainer.keyword_node("args")
     kind = script.api.config_of(trainer.kind)
     if given is not None and kind is not None and script.takes_parameter(given.value):
         # Another caller may give arguments of another class, which cannot hold it.
         return _extended(script, trainer, kind)
-    return _both(gone, _assigned(option, way, trainer, config))
+    return _both(gone, _assigned(option, replacement, trainer, config))
 
 
 def _both(gone: Edits | None, more: Edits | None) -> Edits | None:
@@ -80,7 +86,7 @@ def _adds_nothing(option: Option, present: Setting) -> bool:
     return same or option.says_nothing is True
 
 
-def _with_configuration(option: Option, way: Move, kind: str) -> Edits | None:
+def _with_configuration(option: Option, replacement: Move, kind: str) -> Edits | None:
     """A configuration for a trainer that had none."""
     if option.says_nothing is not False:
         return option.where_unsaid()
@@ -88,36 +94,38 @@ def _with_configuration(option: Option, way: Move, kind: str) -> Edits | None:
     gone = option.place.removed()
     if reference is None or gone is None:
         return None
-    source = f"{reference.text}({way.parameter}={way.source.format(value=option.text)})"
+    source = (
+        f"{reference.text}({replacement.parameter}={replacement.source.format(value=option.text)})"
+    )
     return (*gone, SetKeyword(option.call.span, "args", source), *reference.edits)
 
 
 def _over_command_line(
-    option: Option, way: Move, trainer: Trainer, config: Config, kind: str
+    option: Option, replacement: Move, trainer: Trainer, config: Config, kind: str
 ) -> Edits | None:
     """What the trainer was told counted for more than the command line."""
     if not option.script.api.is_a(config.kind, kind):
         return _converted(option.script, trainer, config, kind)
     if option.says_nothing is not False:
         return option.where_unsaid()
-    return _both(option.place.removed(), _assigned(option, way, trainer, config))
+    return _both(option.place.removed(), _assigned(option, replacement, trainer, config))
 
 
 def needs_own_arguments(script: Script, config: Config) -> bool:
     """Whether trainers that share their arguments were told different things beside them."""
-    told = [
-        {one.name: _told(one.value) for one in _moved(script, trainer)}
+    given = [
+        {one.name: _given_value(one.value) for one in _moved(script, trainer)}
         for trainer in script.trainers_with(config)
     ]
-    return any(one != told[0] for one in told)
+    return any(one != given[0] for one in given)
 
 
-def _told(value: object) -> object:
+def _given_value(value: object) -> object:
     """A value for comparison: what is not known differs from everything."""
     return object() if value is UNSURE else value
 
 
-def _assigned(option: Option, way: Move, trainer: Trainer, config: Config) -> Edits | None:
+def _assigned(option: Option, replacement: Move, trainer: Trainer, config: Config) -> Edits | None:
     """``args.max_length = ...`` before the trainer, where the configuration is made too early.
 
     What moves from a trainer is read by the trainer, so that it is not too late there.
@@ -130,8 +138,8 @@ def _assigned(option: Option, way: Move, trainer: Trainer, config: Config) -> Ed
         return None
     if len(script.trainers_with(config)) != 1 or trainer.in_loop:
         return None
-    source = way.source.format(value=option.text)
-    line = f"{made.value.id}.{way.parameter} = {assigned(source)}"
+    source = replacement.source.format(value=option.text)
+    line = f"{made.value.id}.{replacement.parameter} = {assigned(source)}"
     return (InsertStatement(script.span(statement), line),)
 
 
@@ -203,13 +211,13 @@ def _moving(script: Script, trainer: Trainer) -> tuple[Edits, dict[str, str]] | 
     options: dict[str, str] = {}
     edits: list[Edit] = []
     for setting in _moved(script, trainer):
-        way = successor_of(script, trainer, setting)
+        replacement = successor_of(script, trainer, setting)
         option = option_of(script, trainer, setting)
         if option is None or setting.how is not How.KEYWORD or setting.owner is not trainer.node:
             return None
         edits += option.place.removed() or ()
-        if isinstance(way, Move) and not option.says_nothing:
-            options[way.parameter] = way.source.format(value=option.text)
+        if isinstance(replacement, Move) and not option.says_nothing:
+            options[replacement.parameter] = replacement.source.format(value=option.text)
     return tuple(edits), options
 
 

@@ -95,9 +95,9 @@ def _attribute(
     attributes = script.api.attributes(owner)
     if attributes is not None and node.attr in attributes:
         return
-    way = script.api.successor(f"{owner}.{node.attr}")
-    if way is not None:
-        fix = _member_fix(script, node, way)
+    replacement = script.api.successor(f"{owner}.{node.attr}")
+    if replacement is not None:
+        fix = _member_fix(script, node, replacement)
     elif attributes is not None and value is not None:
         fix = _option_fix(script, node, value, owner, attributes)
     else:
@@ -111,9 +111,9 @@ def _attribute(
     yield _finding(script, node, owner, fix)
 
 
-def _member_fix(script: Script, node: ast.Attribute, way: Successor) -> Fix | None:
+def _member_fix(script: Script, node: ast.Attribute, replacement: Successor) -> Fix | None:
     """What takes the place of a method or an attribute; None where the class may have it."""
-    if isinstance(way, Replace) and way.qualname.rpartition(".")[2] == node.attr:
+    if isinstance(replacement, Replace) and replacement.qualname.rpartition(".")[2] == node.attr:
         # A function of the library by that name: the class may well have taken it over.
         return None
     calls = script.method_calls(node.attr)
@@ -121,8 +121,8 @@ def _member_fix(script: Script, node: ast.Attribute, way: Successor) -> Fix | No
     if node.attr == "as_target_tokenizer":
         fix = _target_mode(script, node, call)
     else:
-        fix = _attribute_fix(script, node, way, call)
-    return fix or _without(node, way.note)
+        fix = _attribute_fix(script, node, replacement, call)
+    return fix or _without(node, replacement.note)
 
 
 def _option_fix(
@@ -139,8 +139,8 @@ def _option_fix(
         edit = RenameAttribute(script.span(node), option.parameter)
         return Fix(f"Read `{option.parameter}`", (edit,))
     note = option.note if option is not None else ""
-    asked = _asked_of_value(script, node, owner)
-    return asked or _told(script, node, value) or _without(node, note)
+    answer = _asked_of_value(script, node, owner)
+    return answer or _told(script, node, value) or _without(node, note)
 
 
 def _without(node: ast.Attribute, note: str) -> Fix:
@@ -167,37 +167,41 @@ def _instance_of(script: Script, kind: str) -> str:
 
 
 def _attribute_fix(
-    script: Script, node: ast.Attribute, way: object, call: Call | None
+    script: Script, node: ast.Attribute, replacement: object, call: Call | None
 ) -> Fix | None:
-    if not isinstance(way, Replace):
+    if not isinstance(replacement, Replace):
         return None
-    new = way.qualname.rpartition(".")[2]
+    new = replacement.qualname.rpartition(".")[2]
     if new == "__call__":
         if call is None:
             return None
         base = script.text(node.value)
         renamed = tuple(
             RenameKeyword(call.span, old, to)
-            for old, to in way.arguments
+            for old, to in replacement.arguments
             if to is not None and call.keyword_node(old) is not None
         )
         return Fix(
             f"Call `{base}(...)`",
             (ReplaceCallee(call.span, base), *renamed),
-            fitness(way.safe),
+            fitness(replacement.safe),
         )
     edit = RenameAttribute(script.span(node), new)
-    return Fix(f"Use `{new}`", (edit,), fitness(way.safe))
+    return Fix(f"Use `{new}`", (edit,), fitness(replacement.safe))
 
 
 def _asked_of_value(script: Script, node: ast.Attribute, owner: str) -> Fix | None:
     """``args.group_by_length`` is ``args.train_sampling_strategy == "group_by_length"``."""
-    way = script.api.successor(owner, node.attr, True)
-    if not isinstance(way, Build) or way.source[:1] != '"' or way.source.count('"') != 2:
+    replacement = script.api.successor(owner, node.attr, True)
+    if (
+        not isinstance(replacement, Build)
+        or replacement.source[:1] != '"'
+        or replacement.source.count('"') != 2
+    ):
         return None
-    source = f"{script.text(node.value)}.{way.parameter} == {way.source}"
+    source = f"{script.text(node.value)}.{replacement.parameter} == {replacement.source}"
     edit = ReplaceExpression(script.span(node), source)
-    return Fix(f"Ask for `{way.parameter} == {way.source}`", (edit,))
+    return Fix(f"Ask for `{replacement.parameter} == {replacement.source}`", (edit,))
 
 
 def _told(script: Script, node: ast.Attribute, value: Object) -> Fix | None:

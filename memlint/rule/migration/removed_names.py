@@ -38,8 +38,8 @@ def removed_imports(script: Script) -> Iterator[Finding]:
             continue
         if script.api.exists(qualname) is not False or is_guarded(script, statement):
             continue
-        way = script.api.successor(qualname)
-        if way is None and script.api.history(qualname) is None:
+        replacement = script.api.successor(qualname)
+        if replacement is None and script.api.history(qualname) is None:
             yield from _never_there(script, alias, qualname)
             continue
         version = script.api.target.version(package).version
@@ -47,7 +47,7 @@ def removed_imports(script: Script) -> Iterator[Finding]:
             script.span(alias),
             f"{package} {version} has no `{qualname}`{since(script, script.api.history(qualname))}",
             _unused(script, statement, alias, qualname)
-            or _import_fix(script, statement, alias, qualname, way)
+            or _import_fix(script, statement, alias, qualname, replacement)
             or _of_pytorch(script, qualname)
             or without(script, f"`{alias.name}`", script.api.history(qualname)),
         )
@@ -116,9 +116,9 @@ def _import_fix(
     statement: ast.Import | ast.ImportFrom,
     alias: ast.alias,
     qualname: str,
-    way: object,
+    replacement: object,
 ) -> Fix | None:
-    match way:
+    match replacement:
         case Replace(qualname=new, arguments=(), written=()) if isinstance(
             statement, ast.ImportFrom
         ):
@@ -126,19 +126,19 @@ def _import_fix(
             edit = RenameImport(
                 script.span(statement), statement.module or "", alias.name, module, name
             )
-            return Fix(f"Import `{name}` from `{module}`", (edit,), fitness(way.safe))
+            return Fix(f"Import `{name}` from `{module}`", (edit,), fitness(replacement.safe))
         case Replace(qualname=new) if isinstance(statement, ast.ImportFrom):
-            edits = _replaced_calls(script, statement, alias, qualname, way)
-            how = fitness(way.safe) if edits else Applicability.DISPLAY
+            edits = _replaced_calls(script, statement, alias, qualname, replacement)
+            how = fitness(replacement.safe) if edits else Applicability.DISPLAY
             return Fix(f"Use `{new}`", edits or (), how)
         case Replace(qualname=new):
             return Fix(f"Use `{new}`", (), Applicability.DISPLAY)
         case Remove(note=note):
             edits = _removed_calls(script, statement, alias, qualname)
-            how = fitness(way.safe) if edits else Applicability.DISPLAY
+            how = fitness(replacement.safe) if edits else Applicability.DISPLAY
             return Fix(f"Remove `{alias.name}`: {note}", edits or (), how)
         case Inline(source=source):
-            return _inline(script, alias, qualname, source, way.imports, way.safe)
+            return _inline(script, alias, qualname, source, replacement.imports, replacement.safe)
         case Advice(note=note):
             return Fix(note[:1].upper() + note[1:], (), Applicability.DISPLAY)
     return None
@@ -168,31 +168,31 @@ def _exported(script: Script) -> Iterator[ast.expr]:
 
 
 def _replaced_calls(
-    script: Script, statement: ast.ImportFrom, alias: ast.alias, qualname: str, way: Replace
+    script: Script, statement: ast.ImportFrom, alias: ast.alias, qualname: str, replacement: Replace
 ) -> tuple[Edit, ...] | None:
     """Every call of a function or class becomes one of what took its place, as it worked before."""
     calls = _uses(script, alias, qualname)
     if calls is None or statement.module is None:
         return None
-    module, _, name = way.qualname.rpartition(".")
+    module, _, name = replacement.qualname.rpartition(".")
     edits: list[Edit] = [
         RenameImport(script.span(statement), statement.module, alias.name, module, name)
     ]
     for call in calls:
         if call.has_unknown_keywords or call.subclass is not None:
             return None
-        for old, new in way.arguments:
+        for old, new in replacement.arguments:
             if call.keyword_node(old) is not None:
                 edits.append(
                     RemoveKeyword(call.span, old)
                     if new is None
                     else RenameKeyword(call.span, old, new)
                 )
-        positions = script.api.signature(way.qualname)
+        positions = script.api.signature(replacement.qualname)
         given = positions.positional[: len(call.node.args)] if positions is not None else ()
         if any(isinstance(one, ast.Starred) for one in call.node.args):
             return None
-        for name, source in way.written:
+        for name, source in replacement.written:
             if call.keyword_node(name) is None and name not in given:
                 edits.append(SetKeyword(call.span, name, source))
     return tuple(edits)
@@ -246,18 +246,18 @@ def removed_member(script: Script, node: ast.Attribute, value: Symbol) -> Iterat
         return
     if script.api.exists(value.name) is False:
         return
-    way = script.api.successor(qualname)
+    replacement = script.api.successor(qualname)
     history = script.api.history(qualname)
-    if way is None and history is None:
+    if replacement is None and history is None:
         return
     package = qualname.partition(".")[0]
     fix = None
-    match way:
+    match replacement:
         case Replace(qualname=new, arguments=(), written=()):
             reference = reference_to(script, new, node)
             if reference is not None:
                 edits = (ReplaceExpression(script.span(node), reference.text), *reference.edits)
-                fix = Fix(f"Use `{new}`", edits, fitness(way.safe))
+                fix = Fix(f"Use `{new}`", edits, fitness(replacement.safe))
         case Advice(note=note):
             fix = Fix(note[:1].upper() + note[1:], (), Applicability.DISPLAY)
         case _:

@@ -44,11 +44,13 @@ def _as_at_target(script: Script, call: Call) -> Call:
         name, _, method = name.rpartition(".")
     if script.api.exists(name) is not False:
         return call
-    way = script.api.successor(name)
-    if not isinstance(way, Replace) or way.arguments or way.written:
+    replacement = script.api.successor(name)
+    if not isinstance(replacement, Replace) or replacement.arguments or replacement.written:
         # Keywords that change with the callee are changed together with it.
         return call
-    if way.qualname.partition(".")[0] not in COMPARED or not script.api.exists(way.qualname):
+    if replacement.qualname.partition(".")[0] not in COMPARED or not script.api.exists(
+        replacement.qualname
+    ):
         return call
     if any(
         script.api.canonical(imported) == name and is_guarded(script, statement)
@@ -56,7 +58,7 @@ def _as_at_target(script: Script, call: Call) -> Call:
     ):
         # The script does without it.
         return call
-    return call.as_call_of(f"{way.qualname}.{method}" if method else way.qualname)
+    return call.as_call_of(f"{replacement.qualname}.{method}" if method else replacement.qualname)
 
 
 def _of_several(
@@ -117,21 +119,21 @@ def _is_version_switch(script: Script, call: Call, setting: Setting) -> bool:
         return False
     if is_guarded(script, setting.owner):
         return True
-    way = script.api.successor(call.name, setting.name)
-    new = getattr(way, "parameter", None)
+    replacement = script.api.successor(call.name, setting.name)
+    new = getattr(replacement, "parameter", None)
     # The new name is given on the other paths.
     return new is not None and call.setting(new).given is None and new in call.keywords
 
 
 def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
-    way = successor_of(script, call, setting)
+    replacement = successor_of(script, call, setting)
     history = script.api.history(call.name, setting.name)
     signature = script.api.signature(call.name)
     has_unknown_keywords = signature is not None and signature.accepts_any
-    if way is None and (has_unknown_keywords or call.name in _TAKE_ANY):
+    if replacement is None and (has_unknown_keywords or call.name in _TAKE_ANY):
         # What it does not name is taken all the same, among ``**kwargs``.
         return
-    if way is None and history is None:
+    if replacement is None and history is None:
         yield from unknown_option(script, call, setting)
         return
     if setting.how is How.ATTRIBUTE and setting.name.startswith("_"):
@@ -139,7 +141,7 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
         return
     if (
         setting.how is How.ATTRIBUTE
-        and isinstance(way, Runtime)
+        and isinstance(replacement, Runtime)
         and isinstance(call, Config)
         and not script.trainers_with(call)
         and takers(script, call)
@@ -152,7 +154,7 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
         f"`{owner}` of {_target(script, call)} does not take `{setting.name}`"
         f"{since(script, history)}"
     )
-    fix = option_fix(script, call, setting, way)
+    fix = option_fix(script, call, setting, replacement)
     yield Finding(span, message, fix or without(script, f"`{setting.name}`", history))
 
 
@@ -166,16 +168,16 @@ def _removed_value(script: Script, call: Call, setting: Setting) -> Iterator[Fin
         call.name, setting.name, setting.value
     ):
         return
-    way = script.api.successor(call.name, setting.name, setting.value)
-    if way is None or way == script.api.successor(call.name, setting.name):
+    replacement = script.api.successor(call.name, setting.name, setting.value)
+    if replacement is None or replacement == script.api.successor(call.name, setting.name):
         return
-    replaced = isinstance(way, Build) and way.parameter == setting.name
-    if not (replaced or isinstance(way, Advice)):
+    replaced = isinstance(replacement, Build) and replacement.parameter == setting.name
+    if not (replaced or isinstance(replacement, Advice)):
         return
     yield Finding(
         option_span(script, call, setting),
         f"`{setting.name}` of {_target(script, call)} does not take {setting.value!r}",
-        option_fix(script, call, setting, way),
+        option_fix(script, call, setting, replacement),
     )
 
 

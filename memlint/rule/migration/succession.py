@@ -38,28 +38,34 @@ from memlint.rule.places import InAssignment, place_of
 from memlint.rule.references import reference_to
 
 
-def option_fix(script: Script, call: Call, setting: Setting, way: Successor | None) -> Fix | None:
+def option_fix(
+    script: Script, call: Call, setting: Setting, replacement: Successor | None
+) -> Fix | None:
     """What to do about an option of a call, as edits where they are certain, else as advice."""
-    if way is None:
+    if replacement is None:
         return None
-    message = _message(setting.name, way)
-    answer = None if _is_read_back(script, call, setting) else _answer(script, call, setting, way)
+    message = _message(setting.name, replacement)
+    answer = (
+        None
+        if _is_read_back(script, call, setting)
+        else _answer(script, call, setting, replacement)
+    )
     return Fix(message, *answer) if answer is not None else Fix(message, (), Applicability.DISPLAY)
 
 
 def _answer(
-    script: Script, call: Call, setting: Setting, way: Successor
+    script: Script, call: Call, setting: Setting, replacement: Successor
 ) -> tuple[Edits, Applicability] | None:
     """Edits that are certain, and whether they change training; None where advice is all."""
-    if isinstance(way, Runtime):
+    if isinstance(replacement, Runtime):
         option = option_of(script, call, setting)
-        return kept_limit(option, way) if option is not None else None
-    edits = _option_edits(script, call, setting, way)
-    return (edits, fitness(way.safe)) if edits is not None else None
+        return kept_limit(option, replacement) if option is not None else None
+    edits = _option_edits(script, call, setting, replacement)
+    return (edits, fitness(replacement.safe)) if edits is not None else None
 
 
-def _message(name: str, way: Successor) -> str:
-    match way:
+def _message(name: str, replacement: Successor) -> str:
+    match replacement:
         case Rename(parameter=new):
             text = f"Write `{new}` instead of `{name}`"
         case Move(parameter=new):
@@ -74,8 +80,8 @@ def _message(name: str, way: Successor) -> str:
         case Remove():
             text = f"Remove `{name}`"
         case _:
-            return way.note[:1].upper() + way.note[1:]
-    return f"{text}: {way.note}" if way.note else text
+            return replacement.note[:1].upper() + replacement.note[1:]
+    return f"{text}: {replacement.note}" if replacement.note else text
 
 
 def _is_read_back(script: Script, call: Call, setting: Setting) -> bool:
@@ -102,34 +108,36 @@ def _is_read_back(script: Script, call: Call, setting: Setting) -> bool:
     )
 
 
-def _option_edits(script: Script, call: Call, setting: Setting, way: Successor) -> Edits | None:
-    if isinstance(way, Remove):
+def _option_edits(
+    script: Script, call: Call, setting: Setting, replacement: Successor
+) -> Edits | None:
+    if isinstance(replacement, Remove):
         place = place_of(script, setting)
         return place.removed() if place is not None else None
     option = option_of(script, call, setting)
     if option is None:
         return None
-    match way:
+    match replacement:
         case Rename():
-            return _renamed(option, way)
+            return _renamed(option, replacement)
         case Build():
-            return built(option, way)
+            return built(option, replacement)
         case Move():
-            return moved_to_config(option, way)
+            return moved_to_config(option, replacement)
         case Environment():
-            return _in_environment(option, way.variable)
+            return _in_environment(option, replacement.variable)
         case _:
             return None
 
 
-def _renamed(option: Option, way: Rename) -> Edits | None:
-    present = option.call.setting(way.parameter)
-    if present.given is not False and not _is_apart(option, way.parameter):
-        return _beside_new_name(option, way, present)
-    renamed = option.place.renamed(way.parameter)
-    if renamed is None or way.source == "{value}":
+def _renamed(option: Option, replacement: Rename) -> Edits | None:
+    present = option.call.setting(replacement.parameter)
+    if present.given is not False and not _is_apart(option, replacement.parameter):
+        return _beside_new_name(option, replacement, present)
+    renamed = option.place.renamed(replacement.parameter)
+    if renamed is None or replacement.source == "{value}":
         return renamed
-    filled = way.source.format(value=option.text)
+    filled = replacement.source.format(value=option.text)
     return (*renamed, ReplaceExpression(option.script.span(option.value), filled))
 
 
@@ -144,7 +152,7 @@ def _is_apart(option: Option, new: str) -> bool:
     return unseen and (setting.how in (How.KEYWORD, How.ATTRIBUTE) or setting.from_launch)
 
 
-def _beside_new_name(option: Option, way: Rename, present: Setting) -> Edits | None:
+def _beside_new_name(option: Option, replacement: Rename, present: Setting) -> Edits | None:
     """The call gives the old name and, as ``present``, the new one."""
     gone = option.place.removed()
     if gone is None or not present.given:
@@ -155,8 +163,8 @@ def _beside_new_name(option: Option, way: Rename, present: Setting) -> Edits | N
         # A flag may make it count.
         return None
     # ``warmup_steps=0, warmup_ratio=0.1``: the one that says something counts.
-    source = way.source.format(value=option.text)
-    moved = set_option(option.script, option.call, way.parameter, source)
+    source = replacement.source.format(value=option.text)
+    moved = set_option(option.script, option.call, replacement.parameter, source)
     return (*gone, *moved) if moved is not None else None
 
 
@@ -183,8 +191,8 @@ def _environment_line(option: Option, target: str) -> str:
     if isinstance(option.setting.value, str) or _is_string(option.script, value):
         return target + text
     if option.setting.value is UNSURE and isinstance(value, ast.Name | ast.Attribute | ast.IfExp):
-        asked = f"({text})" if isinstance(value, ast.IfExp) else text
-        return f"if {asked} is not None:\n    {target}str({text})"
+        condition = f"({text})" if isinstance(value, ast.IfExp) else text
+        return f"if {condition} is not None:\n    {target}str({text})"
     return f"{target}str({text})"
 
 

@@ -73,9 +73,9 @@ def _option_of(script: Script, config: Config, name: str) -> str | None:
     """What the target's class of a configuration calls the option; None where it has none."""
     if config.has_option(name) and not script.api.warns(config.kind, name):
         return name
-    way = script.api.successor(config.kind, name)
-    if isinstance(way, Rename) and config.has_option(way.parameter):
-        return way.parameter
+    replacement = script.api.successor(config.kind, name)
+    if isinstance(replacement, Rename) and config.has_option(replacement.parameter):
+        return replacement.parameter
     return name if config.has_option(name) else None
 
 

@@ -138,8 +138,8 @@ def _describe_documents(
         # Another attention was selected since, which finds documents, or does not, by itself.
         return args, kwargs
     inputs = dict(zip(names, args, strict=False)) | kwargs
-    told = inputs.get("cu_seq_lens_q") is not None or "document_lengths" in inputs
-    _refuse_unreadable(inputs, told=told)
+    given = inputs.get("cu_seq_lens_q") is not None or "document_lengths" in inputs
+    _refuse_unreadable(inputs, given=given)
     if _attends_to_whole_rows(inputs):
         return (), inputs | {"whole_rows": True}
     tokens = inputs.get("input_ids")
@@ -150,7 +150,7 @@ def _describe_documents(
     shape = None
     if documents.token_indices is not None:
         shape = PaddedShape(documents.token_indices, rows, slots)
-    if told and inputs.get("position_ids") is None:
+    if given and inputs.get("position_ids") is None:
         inputs["position_ids"] = positions_of(documents, rows * slots).view(rows, slots)
     if documents.lengths is None or (len(documents.lengths) > rows and shape is None):
         # A cache would keep the row as one document.
@@ -180,14 +180,14 @@ def _attends_to_whole_rows(inputs: dict[str, Any]) -> bool:
     return _has_own_mask(inputs) or inputs.get("past_key_values") is not None
 
 
-def _refuse_unreadable(inputs: dict[str, Any], *, told: bool) -> None:
+def _refuse_unreadable(inputs: dict[str, Any], *, given: bool) -> None:
     """Raises ValueError for images and audio, and for packed documents before a cache."""
     if seen := [name for name in inputs if _SEEN.match(name) and inputs[name] is not None]:
         raise ValueError(
             f"variable-length attention is for batches of text, got {', '.join(seen)}: images and "
             f"audio attend both ways. Train on them in padded batches with sdpa."
         )
-    if told and inputs.get("past_key_values") is not None and not _has_own_mask(inputs):
+    if given and inputs.get("past_key_values") is not None and not _has_own_mask(inputs):
         raise ValueError(
             "packed documents cannot be read into a cache: each would continue the one before. "
             "Leave out past_key_values, or the packing."

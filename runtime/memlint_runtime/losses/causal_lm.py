@@ -120,10 +120,10 @@ def fuse_causal_lm_loss(
     Raises ValueError if the model is fused with other options, or of a kind that cannot be.
     """
     causal = unwrap(model)
-    asked = (label_smoothing, z_loss, dynamic, workspace_bytes, backend)
+    chosen = (label_smoothing, z_loss, dynamic, workspace_bytes, backend)
     earlier = fused_loss_of(causal)
     if earlier is not None:
-        return _again(earlier, asked, fuse_evaluation)
+        return _again(earlier, chosen, fuse_evaluation)
     head = find_head(causal)
     forward = inspect.unwrap(causal.forward)
     if "liger" in forward.__module__:
@@ -156,7 +156,7 @@ def fuse_causal_lm_loss(
     return fused
 
 
-def _again(earlier: FusedLoss, asked: tuple[Any, ...], fuse_evaluation: bool) -> FusedLoss:
+def _again(earlier: FusedLoss, chosen: tuple[Any, ...], fuse_evaluation: bool) -> FusedLoss:
     """The handle of a model that is fused already. Raises ValueError where options differ."""
     options = earlier.options
     given = (
@@ -166,7 +166,7 @@ def _again(earlier: FusedLoss, asked: tuple[Any, ...], fuse_evaluation: bool) ->
         options.workspace_bytes,
         options.backend,
     )
-    if given != asked:
+    if given != chosen:
         raise ValueError("the model's loss is fused already, with other options: undo() that first")
     earlier.options = replace(options, fuse_evaluation=options.fuse_evaluation and fuse_evaluation)
     return earlier

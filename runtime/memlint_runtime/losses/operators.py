@@ -207,7 +207,7 @@ def _(
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
     target, bias, hiddens, weights, *constants = inputs
     ctx.constants, ctx.pairs, ctx.has_bias = constants, len(hiddens), bias is not None
-    ctx.asked = (True, *constants[5:8])
+    ctx.wanted = (True, *constants[5:8])
     logsumexp, entropy, kept = output[1], output[2], output[5:]
     ctx.wants = [one is not None and one.requires_grad for one in (bias, *hiddens, *weights)]
     ctx.save_for_backward(target, bias, *hiddens, *weights, logsumexp, entropy, *kept)
@@ -219,8 +219,8 @@ def _backward(ctx: Any, upstream: list[Tensor | None]) -> tuple[Any, ...]:
     hiddens, weights, saved = tensors[:pairs], tensors[pairs : 2 * pairs], tensors[2 * pairs :]
     gradients = _backward_op(
         [
-            saved[0].new_empty(0) if by is None or not asked else by
-            for by, asked in zip(upstream, ctx.asked, strict=False)
+            saved[0].new_empty(0) if by is None or not wanted else by
+            for by, wanted in zip(upstream, ctx.wanted, strict=False)
         ],
         target,
         bias,

@@ -86,8 +86,8 @@ def pack_dataset(
     batches = _packed_batches(source, plan, with_positions=position_ids)
     with _progress_bar(plan.num_tokens, progress) as advance:
         if output is None:
-            asked = (capacity, strategy, overflow, sorted(source), position_ids)
-            return _in_memory(batches, advance, f"{dataset._fingerprint} packed {asked}")
+            settings = (capacity, strategy, overflow, sorted(source), position_ids)
+            return _in_memory(batches, advance, f"{dataset._fingerprint} packed {settings}")
         return _to_file(Path(output), batches, advance)
 
 

@@ -47,8 +47,8 @@ __all__ = [
     "can_go_in_phases",
     "graph_kept",
     "reason_against",
+    "report_paths",
     "shared_prompt_logprobs",
-    "tell",
 ]
 
 logger = logging.getLogger("memlint_runtime.shared_prompt")
@@ -187,7 +187,7 @@ def shared_prompt_logprobs(
             return scores[0]
 
         scored = score_rows(rows, sharing, run, keep_every_token=aux_loss, trained=phases)
-        tell(inside, scored, sharing, in_phases=phases is not None)
+        report_paths(inside, scored, sharing, in_phases=phases is not None)
         width = completion_ids.shape[1]
         logprobs, entropies = (value[:, -width:] for value in scored.values)
         if not aux_loss:
@@ -260,7 +260,9 @@ def can_go_in_phases(model: PreTrainedModel) -> bool:
     return has_whole_parameters(model) and not reduces_in_order(model)
 
 
-def tell(model: PreTrainedModel, scored: Scored, sharing: Sharing, *, in_phases: bool) -> None:
+def report_paths(
+    model: PreTrainedModel, scored: Scored, sharing: Sharing, *, in_phases: bool
+) -> None:
     """Log the choice of attention and rho: at level INFO when the choice is new, else DEBUG.
 
     Once, as a warning, that a token budget was not kept.
@@ -268,8 +270,8 @@ def tell(model: PreTrainedModel, scored: Scored, sharing: Sharing, *, in_phases:
     switch = switch_of(model)
     largest = max((tree.num_tokens for tree in scored.trees), default=0)
     over = sharing.token_budget is not None and largest > sharing.token_budget
-    if over and not in_phases and _OVER_BUDGET not in switch.told:
-        switch.told.add(_OVER_BUDGET)
+    if over and not in_phases and _OVER_BUDGET not in switch.reported:
+        switch.reported.add(_OVER_BUDGET)
         logger.warning(
             "a group of %d tokens is forwarded whole, over token_budget=%d: it cannot be parted "
             "where parameters are sharded over processes, DeepSpeed's ZeRO reduces gradients, or a "
@@ -277,8 +279,8 @@ def tell(model: PreTrainedModel, scored: Scored, sharing: Sharing, *, in_phases:
             largest,
             sharing.token_budget,
         )
-    new = scored.paths - switch.told
-    switch.told |= new
+    new = scored.paths - switch.reported
+    switch.reported |= new
     logger.log(
         logging.INFO if new else logging.DEBUG,
         "shared prompts: %d tokens forwarded for %d, rho %.2f, attention %s",

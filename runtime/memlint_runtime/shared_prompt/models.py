@@ -224,7 +224,7 @@ class AttentionSwitch:
         self.config = config
         self.mask_window = mask_window
         self.displaced: list[str | None] = []
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
         self.probed = False
         self.drawn = False
         self.scored = False

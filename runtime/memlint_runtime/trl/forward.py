@@ -28,7 +28,7 @@ from trl.trainer.utils import FusedCausalLMOutput
 from memlint_runtime.integrations import Patch
 from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.shared_prompt import Sharing
-from memlint_runtime.shared_prompt.logprobs import can_go_in_phases, graph_kept, tell
+from memlint_runtime.shared_prompt.logprobs import can_go_in_phases, graph_kept, report_paths
 from memlint_runtime.shared_prompt.models import through_backbone
 from memlint_runtime.shared_prompt.router import load_balancing_loss
 from memlint_runtime.shared_prompt.runs import PaddedRows, TreeRun
@@ -62,7 +62,7 @@ class _SharedScoring:
 
     sharing: Sharing
     count: TokenCount
-    told: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
 def share_prompts(model: PreTrainedModel, sharing: Sharing, count: TokenCount) -> None:
@@ -85,8 +85,8 @@ def _sharing(own: Callable[..., Any]) -> Callable[..., Any]:
             return own(self, *args, **kwargs)
         if not given.keys() <= _UNDERSTOOD:
             others = given.keys() - _UNDERSTOOD
-            if not others <= scoring.told:
-                scoring.told.update(others)
+            if not others <= scoring.reported:
+                scoring.reported.update(others)
                 logger.warning(
                     "prompts are repeated in forward passes that have inputs beside the tokens: %s",
                     ", ".join(sorted(others)),
@@ -145,7 +145,7 @@ def _score(
         keep_every_token=balanced,
         trained=list(model.parameters()) if in_phases else None,
     )
-    tell(model, scored, sharing, in_phases=in_phases)
+    report_paths(model, scored, sharing, in_phases=in_phases)
     count.forwarded += scored.packed_tokens
     count.repeated += scored.repeated_tokens
 

@@ -206,8 +206,8 @@ def test_every_line_is_about_something_that_was(line: Migration) -> None:
 
 @pytest.mark.parametrize("line", MIGRATIONS, ids=lambda line: f"{line.owner}:{line.parameter}")
 def test_every_successor_was_there_in_some_release(line: Migration) -> None:
-    for way in line.ways:
-        match way:
+    for replacement in line.replacements:
+        match replacement:
             case Rename(parameter=new) | Build(parameter=new):
                 assert _ever(line.owner, new) or Api().accepts(line.owner, new) is None
             case Replace(qualname=new) if new.startswith("memlint_runtime."):
@@ -215,7 +215,7 @@ def test_every_successor_was_there_in_some_release(line: Migration) -> None:
             case Replace(qualname=new) if not new.endswith(".__call__"):
                 assert _ever(new, None) or new.partition(".")[0] not in PACKAGES
             case _:
-                assert way.note or isinstance(way, Remove | Inline | Replace)
+                assert replacement.note or isinstance(replacement, Remove | Inline | Replace)
 
 
 def test_warnings_and_leftovers_are_about_something_that_was() -> None:
