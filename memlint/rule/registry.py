@@ -234,4 +234,7 @@ def _unknown(word: str) -> str:
 
     known = [part for pair in _codes() for part in pair]
     upper = word.upper() if word.upper().startswith("MEM") else word.lower()
+    # Letters that look like digits: MEM4O1.
+    alike = upper[:3] + upper[3:].translate(str.maketrans("OILSB", "01158"))
+    upper = alike if alike in known else upper
     return f"no rule is called '{word}'{suggestion(upper, known)} (`memlint rules` lists them)"

@@ -63,7 +63,14 @@ def test_command_line_narrows_the_configuration() -> None:
 
 @pytest.mark.parametrize(
     ("word", "hint"),
-    [("MEM303", "MEM30"), ("fp23-weights", "fp32-weights"), ("XYZ", ""), ("ME", ""), ("", "")],
+    [
+        ("MEM303", "MEM30"),
+        ("MEM4O1", "MEM401"),
+        ("fp23-weights", "fp32-weights"),
+        ("XYZ", ""),
+        ("ME", ""),
+        ("", ""),
+    ],
 )
 def test_unknown_specifiers(word: str, hint: str) -> None:
     with pytest.raises(ValueError, match=f"no rule is called '{word}'.*{hint}"):
