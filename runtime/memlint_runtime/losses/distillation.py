@@ -13,7 +13,7 @@ Shapes: T tokens (any leading shape), D hidden size (E the teacher's), V vocabul
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -247,7 +247,10 @@ class _Distillation(torch.autograd.Function):
         by_T = upstream if rows is None else upstream[rows]
         head = pair.student
 
-        def gradient(raw_tv: Tensor, tokens: slice, vocabulary: slice) -> Tensor:
+        def gradient(
+            hiddens: Sequence[Tensor], weights: Sequence[Tensor], tokens: slice, vocabulary: slice
+        ) -> Tensor:
+            raw_tv = raw_logits(head, hiddens, weights)
             by, excess = by_T[tokens, None], excess_T[tokens, None]
             logits, log_p, log_q, against = pair.log_ratios(raw_tv, tokens, vocabulary)
             if pair.options.divergence == "forward_kl":

@@ -152,7 +152,7 @@ def _backward_op(
 ) -> list[Tensor]:
     """Gradients by bias, hiddens and weights, empty where not wanted; empty `upstream` is zero."""
     rows = counted_rows(target)
-    logsumexp, entropy, *kept = (
+    logprob, logsumexp, entropy, *kept = (
         values[rows] if rows is not None and values.numel() else values for values in saved
     )
     options = PassOptions(
@@ -171,6 +171,7 @@ def _backward_op(
         target if rows is None else target[rows],
         bias,
         [*hiddens, *weights],
+        logprob,
         logsumexp,
         logsumexp - entropy if entropy.numel() else None,
         [gradient if gradient.numel() else None for gradient in kept],
@@ -208,9 +209,9 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> N
     target, bias, hiddens, weights, *constants = inputs
     ctx.constants, ctx.pairs, ctx.has_bias = constants, len(hiddens), bias is not None
     ctx.wanted = (True, *constants[5:8])
-    logsumexp, entropy, kept = output[1], output[2], output[5:]
+    logprob, logsumexp, entropy, kept = output[0], output[1], output[2], output[5:]
     ctx.wants = [one is not None and one.requires_grad for one in (bias, *hiddens, *weights)]
-    ctx.save_for_backward(target, bias, *hiddens, *weights, logsumexp, entropy, *kept)
+    ctx.save_for_backward(target, bias, *hiddens, *weights, logprob, logsumexp, entropy, *kept)
 
 
 def _backward(ctx: Any, upstream: list[Tensor | None]) -> tuple[Any, ...]:

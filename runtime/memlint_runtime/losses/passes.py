@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from memlint_runtime.losses.planning import plan_tiling
+from memlint_runtime.losses.planning import joint_fits, plan_joint, plan_reduction, plan_tiling
 from memlint_runtime.losses.statistics import (
     gather_statistics,
     has_triton,
+    multiplies_in_kernel,
     scale_kept,
     statistics_gradient,
 )
@@ -29,6 +30,7 @@ from memlint_runtime.losses.tiles import (
     Head,
     Tiling,
     hidden_gradients,
+    joint_gradients,
     weight_gradients,
 )
 
@@ -109,6 +111,7 @@ def backward_pass(
     target: Tensor,
     bias: Tensor | None,
     tensors: Sequence[Tensor],
+    logprob: Tensor,
     logsumexp: Tensor,
     expected_logit: Tensor | None,
     kept: Sequence[Tensor | None],
@@ -117,7 +120,8 @@ def backward_pass(
 ) -> list[Tensor | None]:
     """Gradients by `(bias, *hiddens, *weights)` where wanted.
 
-    `upstream`: gradients `[T]` by logprob, logsumexp, entropy and mean logit, or None for zero.
+    `logprob`, `logsumexp` and `expected_logit` are of the tokens that count. `upstream`: gradients
+    `[T]` by logprob, logsumexp, entropy and mean logit, or None for zero.
     """
     head = make_head(tensors, bias, options, rows)
     pairs = len(tensors) // 2
@@ -129,18 +133,27 @@ def backward_pass(
         return [None] * len(wants)
     simple = by_logsumexp is None and by_entropy is None and by_mean is None
     held = sum(_bytes(gradient) for gradient in kept)
-    gradient = statistics_gradient(head, target, logsumexp, coefficients)
-
-    def tiling(outer: Axis) -> Tiling:
-        scratch = _scratch(head, slope=coefficients.slope is not None)
-        return plan_tiling(head, options.workspace_bytes - held, outer, scratch=scratch)
+    gradient = statistics_gradient(head, target, logprob, logsumexp, coefficients)
+    scratch = _scratch(head, slope=coefficients.slope is not None, keeping=False)
+    workspace = options.workspace_bytes - held
 
     # The hidden states' gradients come last: until then their room is free.
     want_bias, want_hiddens, want_weights = wants[0], wants[1 : 1 + pairs], wants[1 + pairs :]
     by_bias = blank_gradient(bias, head) if bias is not None and want_bias else None
     by_weights = _blanks(head.weights, want_weights, head)
     by_hiddens: list[Tensor | None] = [None] * pairs
+    joint = None
+    if not held and any(want_hiddens) and any(want_weights):
+        joint = plan_joint(head, workspace, scratch=scratch)
+
+    def tiling(outer: Axis) -> Tiling:
+        return plan_tiling(head, workspace, outer, scratch=scratch)
+
     with torch.autocast(head.device.type, enabled=False):
+        if joint is not None:
+            by_hiddens = _blanks(head.hiddens, want_hiddens, head)
+            joint_gradients(head, joint, gradient, by_hiddens, by_weights, by_bias)
+            return [by_bias, *by_hiddens, *by_weights]
         if by_bias is not None or any(want_weights):
             weight_gradients(head, tiling("vocabulary"), gradient, by_weights, by_bias)
         if any(want_hiddens):
@@ -176,9 +189,27 @@ def _at_rows(upstream: Sequence[Tensor | None], rows: Tensor | None) -> list[Ten
     return [None if by is None else by[rows] for by in upstream]
 
 
-def _scratch(head: Head, *, slope: bool) -> int:
-    """Buffers of a tile in the accumulation type: Triton's kernels need only the logits."""
+def _scratch(head: Head, *, slope: bool, keeping: bool) -> int:
+    """Buffers of a tile in the accumulation type: none where one kernel multiplies and goes on, and
+    Triton's other kernels need only the logits."""
+    if not keeping and multiplies_in_kernel(head):
+        return 0
     return 1 if has_triton(head) else 3 if slope else 2
+
+
+def recomputes(
+    hiddens: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    compute_dtype: torch.dtype,
+    workspace_bytes: int,
+) -> bool:
+    """Whether the gradient of a trained head's hidden states is best left to the backward pass.
+
+    So it is where the tiles' products are made by kernels that go on with them, and where backward
+    has room to make both gradients from one tile.
+    """
+    head = Head(tuple(hiddens), tuple(weights), None, LogitTransform(), compute_dtype)
+    return multiplies_in_kernel(head) and joint_fits(head, workspace_bytes, scratch=0)
 
 
 def _blanks(tensors: Sequence[Tensor], wants: Sequence[bool], head: Head) -> list[Tensor | None]:
@@ -247,7 +278,10 @@ def _plan_forward(head: Head, options: PassOptions) -> tuple[tuple[bool, ...], T
         for width, hidden, keep in zip(head.widths, head.hiddens, keeps, strict=True)
         if keep
     )
-    scratch = _scratch(head, slope=False)
+    keeping = any(keeps)
+    scratch = _scratch(head, slope=False, keeping=keeping)
+    if scratch == 0:
+        return keeps, plan_reduction(head, workspace)
     return keeps, plan_tiling(head, workspace - held, "tokens", scratch=scratch)
 
 

@@ -6,7 +6,10 @@ depend on the loss that is made of it (`W[target] - E[W]`), so the forward pass 
 the softmax, as attention gathers its values: two matmuls for a frozen head, four for a trained
 one, whatever the loss. It takes T x D of the workspace; where that does not fit, or where
 log-sum-exp, entropy or mean logit are differentiated, backward recomputes the tiles (three matmuls
-frozen, five trained).
+frozen; trained four where a T x D in fp32 fits, else five).
+On a GPU a trained head gathers nothing: the forward pass is one kernel that multiplies and reduces,
+backward another that multiplies and writes the tile's gradient, for both matmuls that follow. Four
+matmuls as well, but the logits never reach memory.
 The target's own entry never enters the sums: `1 - p` of a confident token would cancel.
 Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
 
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,7 +31,7 @@ from memlint_runtime.losses.remote_weights import is_remote
 from memlint_runtime.losses.tile_ops import GradientCoefficients, SoftmaxState
 from memlint_runtime.losses.tiles import (
     Head,
-    RawGradient,
+    TileGradient,
     Tiling,
     contract_,
     open_totals,
@@ -36,6 +39,8 @@ from memlint_runtime.losses.tiles import (
     sweep,
     write_rows,
 )
+
+_HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 # (raw_tv, bias_v, transform, column_t, ...), as the functions of these names in `tile_ops`.
 TileOperation = Callable[..., Any]
@@ -57,7 +62,7 @@ class Statistics:
 def has_triton(head: Head) -> bool:
     """Whether tiles of this head go through the Triton kernels."""
     on_gpu = head.device.type == "cuda" and head.accumulate_dtype == torch.float32
-    return on_gpu and importlib.util.find_spec("triton") is not None
+    return on_gpu and _HAS_TRITON
 
 
 def tile_operations(head: Head) -> tuple[TileOperation, TileOperation]:
@@ -67,6 +72,25 @@ def tile_operations(head: Head) -> tuple[TileOperation, TileOperation]:
 
         return triton_ops.absorb_tile, triton_ops.tile_gradient
     return tile_ops.absorb_tile, tile_ops.tile_gradient
+
+
+def multiplies_in_kernel(head: Head) -> bool:
+    """Whether a tile's matmul and what follows are one Triton kernel: on tensor cores, for one pair,
+    weights on the device, entries of a row side by side."""
+    if not (has_triton(head) and head.has_half_matmul and len(head.weights) == 1):
+        return False
+    if is_remote(head.weights[0]):
+        return False
+    return all(tensor.stride(-1) == 1 for tensor in (*head.hiddens, *head.weights))
+
+
+def product_operations(head: Head) -> tuple[TileOperation, TileOperation] | None:
+    """`absorb_product` and `product_gradient` where `multiplies_in_kernel`, else None."""
+    if not multiplies_in_kernel(head):
+        return None
+    from memlint_runtime.losses import product_ops
+
+    return product_ops.absorb_product, product_ops.product_gradient
 
 
 def gather_statistics(
@@ -86,6 +110,7 @@ def gather_statistics(
     """
     T = head.token_count
     absorb_tile, _ = tile_operations(head)
+    products = product_operations(head)
     blank = torch.empty(T, dtype=head.accumulate_dtype, device=head.device)
     found = Statistics(
         blank,
@@ -117,15 +142,22 @@ def gather_statistics(
         if not banded or visit.tokens.start == 0:
             weights = []
             weights = head.weight_tiles(visit.vocabulary)
-        numerators, rescale = absorb_tile(
-            raw_logits(head, hiddens, weights),
+        inputs = (
             head.bias_tile(visit.vocabulary),
             head.transform,
             target_T[visit.tokens] - visit.vocabulary.start,
             state,
-            numerators=keeping,
-            dtype=head.matmul_dtype,
         )
+        if products is not None and not keeping:
+            products[0](hiddens[0], weights[0], *inputs)
+            numerators = rescale = None
+        else:
+            numerators, rescale = absorb_tile(
+                raw_logits(head, hiddens, weights),
+                *inputs,
+                numerators=keeping,
+                dtype=head.matmul_dtype,
+            )
         if numerators is not None:
             _shrink_(totals, rescale)
             contract_(totals, numerators, weights)
@@ -202,15 +234,63 @@ def scale_kept(
         write_rows(head, result_TD, visit.tokens, tile)
 
 
+def _at_target(
+    coefficients: GradientCoefficients, logprob_T: Tensor, logsumexp_T: Tensor
+) -> GradientCoefficients:
+    """With the whole gradient by the target's logit in place of what is added to the softmax's.
+
+    Made of `1 - p` as the log-probability has it, which keeps what a confident token leaves.
+    """
+    target = coefficients.target
+    if target is None:
+        return coefficients
+    probability = logprob_T.exp()
+    # `share` holds minus the target's own coefficient, which takes part in `1 - p` alone.
+    rest = coefficients.share + target
+    if coefficients.slope is not None:
+        finite = torch.where(probability > 0.0, logprob_T + logsumexp_T, 0.0)
+        rest = rest + coefficients.slope * finite
+    whole = probability * rest - target * torch.expm1(logprob_T)
+    if coefficients.everywhere is not None:
+        whole = whole + coefficients.everywhere
+    return replace(coefficients, target=whole)
+
+
 def statistics_gradient(
-    head: Head, target_T: Tensor, logsumexp_T: Tensor, coefficients: GradientCoefficients
-) -> RawGradient:
+    head: Head,
+    target_T: Tensor,
+    logprob_T: Tensor,
+    logsumexp_T: Tensor,
+    coefficients: GradientCoefficients,
+) -> TileGradient:
     """The gradient of what `coefficients` describe by a tile of raw logits, for a sweep."""
+    operations = product_operations(head)
+    if operations is not None:
+        _, product_gradient = operations
+        whole = _at_target(coefficients, logprob_T, logsumexp_T)
+
+        def fused(
+            hiddens: Sequence[Tensor], weights: Sequence[Tensor], tokens: slice, vocabulary: slice
+        ) -> Any:
+            return product_gradient(
+                hiddens[0],
+                weights[0],
+                head.bias_tile(vocabulary),
+                head.transform,
+                target_T[tokens] - vocabulary.start,
+                logsumexp_T[tokens],
+                whole.part(tokens),
+                dtype=head.matmul_dtype,
+            )
+
+        return fused
     _, tile_gradient = tile_operations(head)
 
-    def gradient(raw_tv: Tensor, tokens: slice, vocabulary: slice) -> Any:
+    def gradient(
+        hiddens: Sequence[Tensor], weights: Sequence[Tensor], tokens: slice, vocabulary: slice
+    ) -> Any:
         return tile_gradient(
-            raw_tv,
+            raw_logits(head, hiddens, weights),
             head.bias_tile(vocabulary),
             head.transform,
             target_T[tokens] - vocabulary.start,

@@ -5,11 +5,11 @@ LoRA head is the pair (hidden, weight) and the pair (hidden @ A.T, B). `sweep` w
 `raw_logits` computes a tile; `hidden_gradients` and `weight_gradients` contract a tile's gradient
 with the other factor. Tiles multiply in the head's own precision and accumulate in fp32 (fp64 for
 fp64): a hidden gradient is complete after a row of tiles, a weight gradient after a column, and
-each is rounded once. So the two directions are separate sweeps and no T x D or V x D buffer in
-fp32 is ever needed.
-Cost: a sweep that serves both gradients at once would save one matmul, and would need such a
-buffer. Source: Wijmans et al., "Cut Your Losses in Large-Vocabulary Language Models" (2024), for
-the idea of never storing the logits.
+each is rounded once. `joint_gradients` serves both from one tile, so that logits are multiplied once
+instead of twice; it walks by columns and keeps the hidden states' sums open, a T x D buffer in fp32.
+No V x D buffer in fp32 is ever needed.
+Source: Wijmans et al., "Cut Your Losses in Large-Vocabulary Language Models" (2024), for the idea of
+never storing the logits.
 
 Shapes: T tokens, V vocabulary, D hidden size (R for a low-rank pair), t and v their tiles.
 """
@@ -30,8 +30,12 @@ from memlint_runtime.losses.tile_ops import LogitTransform
 
 Axis = Literal["tokens", "vocabulary"]
 
-# (raw_tv, tokens, vocabulary) -> the loss's gradient by these raw logits, [t, v]. May spoil them.
-RawGradient = Callable[[Tensor, slice, slice], Tensor]
+# Rows of a product that waits to be added, where the matmul does not add it itself.
+PRODUCT_ROWS = 1024
+
+# (hiddens, weights, tokens, vocabulary) -> the loss's gradient by the raw logits of these ready
+# tiles, [t, v].
+TileGradient = Callable[[Sequence[Tensor], Sequence[Tensor], slice, slice], Tensor]
 
 
 @dataclass(frozen=True)
@@ -174,8 +178,10 @@ def _add_matmul_(total: Tensor, left: Tensor, right: Tensor) -> None:
     fake = isinstance(total, FakeTensor)
     if _adds_in_place(total.device.type, left.dtype, total.dtype, fake):
         torch.ops.aten.addmm.dtype_out(total, left, right, total.dtype, out=total)
-    else:
-        total += torch.mm(left, right, out_dtype=total.dtype)
+        return
+    for start in range(0, total.shape[0], PRODUCT_ROWS):
+        rows = slice(start, start + PRODUCT_ROWS)
+        total[rows] += torch.mm(left[rows], right, out_dtype=total.dtype)
 
 
 @functools.cache
@@ -218,7 +224,7 @@ def open_totals(
 def hidden_gradients(
     head: Head,
     tiling: Tiling,
-    gradient: RawGradient,
+    gradient: TileGradient,
     results: Sequence[Tensor | None],
 ) -> None:
     """Write the gradients `[T, D]` by the hidden states of the head's rows; tokens outermost, or
@@ -233,9 +239,7 @@ def hidden_gradients(
         if not banded or visit.tokens.start == 0:
             weights = []
             weights = head.weight_tiles(visit.vocabulary)
-        raw = raw_logits(head, hiddens, weights)
-        raw_gradient = gradient(raw, visit.tokens, visit.vocabulary)
-        del raw
+        raw_gradient = gradient(hiddens, weights, visit.tokens, visit.vocabulary)
         contract_(open_rows[visit.tokens.start], raw_gradient, weights)
         del raw_gradient, hiddens
         if not banded:
@@ -263,39 +267,114 @@ def write_rows(head: Head, result_TD: Tensor, tokens: slice, values_tD: Tensor) 
 def weight_gradients(
     head: Head,
     tiling: Tiling,
-    gradient: RawGradient,
+    gradient: TileGradient,
     results: Sequence[Tensor | None],
     bias_result: Tensor | None,
 ) -> None:
     """Write the gradients `[V, D]` by the weights and `[V]` by the bias, where there is a result
     to write to; vocabulary outermost."""
-    totals: list[Tensor | None] = []
-    weights: list[Tensor] = []
-    bias_total: Tensor | None = None
+    columns = _Columns(head, results, bias_result)
     for visit in sweep(head.token_count, head.vocabulary, tiling):
-        if visit.first:
-            totals, weights = [], []
-            weights = head.weight_tiles(visit.vocabulary)
-            totals = open_totals(head, weights, results)
-            if bias_result is not None:
-                bias_total = weights[0].new_zeros(weights[0].shape[0], dtype=head.accumulate_dtype)
-        hiddens = head.hidden_tiles(visit.tokens)
-        raw = raw_logits(head, hiddens, weights)
-        raw_gradient = gradient(raw, visit.tokens, visit.vocabulary)
-        del raw
-        if bias_total is not None:
-            bias_total += raw_gradient.sum(0, dtype=bias_total.dtype)
-        contract_(totals, raw_gradient.T, hiddens)
-        del raw_gradient, hiddens
-        if visit.last:
-            _close_columns(totals, results, visit.vocabulary)
-            if bias_total is not None and bias_result is not None:
-                bias_result[visit.vocabulary] = bias_total
+        hiddens, weights = columns.enter(visit)
+        tile = gradient(hiddens, weights, visit.tokens, visit.vocabulary)
+        columns.add(visit, tile)
+        del tile, hiddens, weights
 
 
-def _close_columns(
-    totals: Sequence[Tensor | None], results: Sequence[Tensor | None], vocabulary: slice
+def joint_gradients(
+    head: Head,
+    tiling: Tiling,
+    gradient: TileGradient,
+    hidden_results: Sequence[Tensor | None],
+    results: Sequence[Tensor | None],
+    bias_result: Tensor | None,
 ) -> None:
-    for total, result in zip(totals, results, strict=True):
-        if total is not None and result is not None:
-            result[vocabulary] = total
+    """Both `hidden_gradients` and `weight_gradients` from the same tiles; vocabulary outermost."""
+    sums: list[Tensor | None] = [
+        None
+        if result is None
+        else result.new_empty(head.token_count, width, dtype=head.accumulate_dtype)
+        for width, result in zip(head.widths, hidden_results, strict=True)
+    ]
+    columns = _Columns(head, results, bias_result)
+    for visit in sweep(head.token_count, head.vocabulary, tiling):
+        hiddens, weights = columns.enter(visit)
+        tile = gradient(hiddens, weights, visit.tokens, visit.vocabulary)
+        parts = [None if one is None else one[visit.tokens] for one in sums]
+        if visit.vocabulary.start:
+            contract_(parts, tile, weights)
+        else:
+            for part, weight in zip(parts, weights, strict=True):
+                if part is not None:
+                    _write_product(part, tile, weight)
+        columns.add(visit, tile)
+        del tile, hiddens, weights
+    del columns
+    for start in range(0, head.token_count, PRODUCT_ROWS):
+        tokens = slice(start, start + PRODUCT_ROWS)
+        parts = [None if one is None else one[tokens] for one in sums]
+        _close_rows(head, parts, hidden_results, tokens)
+
+
+class _Columns:
+    """The gradients by weights and bias, a column of tiles at a time, and the ready tiles of inputs
+    that go from one visit to the next."""
+
+    def __init__(
+        self, head: Head, results: Sequence[Tensor | None], bias_result: Tensor | None
+    ) -> None:
+        self.head, self.results, self.bias_result = head, results, bias_result
+        self.totals: list[Tensor | None] = []
+        self.bias_total: Tensor | None = None
+        self.weights: list[Tensor] = []
+        self.hiddens: list[Tensor] = []
+        self.tokens: slice | None = None
+
+    def enter(self, visit: Visit) -> tuple[list[Tensor], list[Tensor]]:
+        """Ready tiles of hidden states and weights."""
+        head = self.head
+        if visit.first:
+            self.totals, self.weights = [], []
+            self.weights = head.weight_tiles(visit.vocabulary)
+            if not visit.last:
+                self.totals = open_totals(head, self.weights, self.results)
+            if self.bias_result is not None:
+                self.bias_total = self.bias_result.new_zeros(
+                    self.weights[0].shape[0], dtype=head.accumulate_dtype
+                )
+        if visit.tokens != self.tokens:
+            self.hiddens = []
+            self.hiddens, self.tokens = head.hidden_tiles(visit.tokens), visit.tokens
+        return self.hiddens, self.weights
+
+    def add(self, visit: Visit, gradient_tv: Tensor) -> None:
+        """One tile's share; the column's last writes the results."""
+        if self.bias_total is not None:
+            self.bias_total += gradient_tv.sum(0, dtype=self.bias_total.dtype)
+        if self.totals:
+            contract_(self.totals, gradient_tv.T, self.hiddens)
+        if not visit.last:
+            return
+        for pair, result in enumerate(self.results):
+            if result is None:
+                continue
+            if self.totals:
+                result[visit.vocabulary] = self.totals[pair]
+            else:
+                # All tokens in one tile: nothing to add up.
+                _write_product(result[visit.vocabulary], gradient_tv.T, self.hiddens[pair])
+        if self.bias_total is not None and self.bias_result is not None:
+            self.bias_result[visit.vocabulary] = self.bias_total
+
+
+def _write_product(result: Tensor, left: Tensor, right: Tensor) -> None:
+    """Put `left @ right`, summed in the precision of their type's matmul and rounded once."""
+    left = left.to(right.dtype)
+    if right.dtype == result.dtype:
+        torch.mm(left, right, out=result)
+        return
+    half = right.dtype in (torch.bfloat16, torch.float16)
+    if half and result.dtype == torch.float32:
+        torch.ops.aten.mm.dtype_out(left, right, result.dtype, out=result)
+    else:
+        result.copy_(_matmul(left, right, torch.float32 if half else right.dtype))

@@ -26,6 +26,7 @@ from memlint_runtime.losses.passes import (
     default_workspace_bytes,
     forward_pass,
     multiply_dtype,
+    recomputes,
     spread_rows,
 )
 from memlint_runtime.losses.tile_ops import LogitTransform
@@ -168,6 +169,10 @@ def token_statistics(
             device=hidden_TD.device,
         )
     differentiable = torch.is_grad_enabled()
+    # With losses of these the kept gradient would go unused; entropies are mostly metrics.
+    unused = extras_differentiable and (logsumexp or mean_logit)
+    if differentiable and weight_VD.requires_grad and not unused:
+        unused = recomputes(hiddens, weights, compute_dtype, workspace_bytes)
     options = PassOptions(
         transform=LogitTransform(logit_scale, softcap, temperature),
         compute_dtype=compute_dtype,
@@ -176,12 +181,8 @@ def token_statistics(
         entropy=entropy,
         mean_logit=mean_logit,
         extras_differentiable=extras_differentiable,
-        # With losses of these the kept gradient would go unused; entropies are mostly metrics.
         keeps=tuple(
-            differentiable
-            and hidden.requires_grad
-            and not (extras_differentiable and (logsumexp or mean_logit))
-            for hidden in hiddens
+            differentiable and hidden.requires_grad and not unused for hidden in hiddens
         ),
     )
     if torch.compiler.is_compiling():
@@ -211,7 +212,14 @@ class _TokenStatistics(torch.autograd.Function):
         ctx.kept = found.kept
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(
-            found.rows, found.target, bias, found.logsumexp, found.expected_logit, *tensors
+            found.rows,
+            found.target,
+            bias,
+            # The caller may change its own in place.
+            found.logprob.clone(),
+            found.logsumexp,
+            found.expected_logit,
+            *tensors,
         )
         entropy = None
         if found.expected_logit is not None:
@@ -230,13 +238,14 @@ class _TokenStatistics(torch.autograd.Function):
     def backward(
         ctx: Any, by_logprob: Tensor | None, _: None, *by_extras: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        rows, target, bias, logsumexp, expected_logit, *tensors = ctx.saved_tensors
+        rows, target, bias, logprob, logsumexp, expected_logit, *tensors = ctx.saved_tensors
         gradients = backward_pass(
             ctx.options,
             rows,
             target,
             bias,
             tensors,
+            logprob,
             logsumexp,
             expected_logit,
             ctx.kept,

@@ -180,7 +180,7 @@ def absorb_tile(
             v,
             raw_tv.stride(0),
             0 if out is None else out.stride(0),
-            *_constants(transform),
+            *constants(transform),
             HAS_BIAS=bias_v is not None,
             HAS_CAP=transform.softcap is not None,
             HAS_WEIGHTED=state.weighted is not None,
@@ -218,7 +218,7 @@ def tile_gradient(
             v,
             raw_tv.stride(0),
             out.stride(0),
-            *_constants(transform),
+            *constants(transform),
             HAS_BIAS=bias_v is not None,
             HAS_CAP=transform.softcap is not None,
             HAS_TARGET=coefficients.target is not None,
@@ -229,7 +229,7 @@ def tile_gradient(
     return out
 
 
-def _constants(transform: LogitTransform) -> tuple[float, float, float]:
+def constants(transform: LogitTransform) -> tuple[float, float, float]:
     softcap = 1.0 if transform.softcap is None else transform.softcap
     return float(transform.scale), float(softcap), float(transform.temperature)
 

@@ -22,6 +22,7 @@ T packed tokens, P tokens of the outside prefix, H query heads, K key heads, D h
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
@@ -34,6 +35,8 @@ from memlint_runtime.shared_prompt.layout import PrefixTree
 __all__ = ["JoinPlan", "joined_attention", "plan_join"]
 
 Where = slice | Tensor
+
+_TRITON = find_spec("triton") is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +175,11 @@ def _merge_(
     out_THD: Tensor, lse_HT: Tensor, where: Where, part_THD: Tensor, part_lse_HT: Tensor
 ) -> None:
     """Fold a part over other keys into output and log-sum-exp, in place, in the latter's type."""
+    if _has_triton(out_THD, lse_HT):
+        from memlint_runtime.shared_prompt import triton_merge
+
+        triton_merge.merge_(out_THD, lse_HT, where, part_THD, part_lse_HT)
+        return
     before_HT = lse_HT[:, where]
     after_HT = torch.logaddexp(before_HT, part_lse_HT)
     keep = (before_HT - after_HT).exp_().T.unsqueeze(-1)
@@ -180,6 +188,13 @@ def _merge_(
         (out_THD[where] * keep).addcmul_(part_THD.to(take.dtype), take).to(out_THD.dtype)
     )
     lse_HT[:, where] = after_HT
+
+
+def _has_triton(out_THD: Tensor, lse_HT: Tensor) -> bool:
+    """Whether parts merge in one kernel: it reads neighbours, and sums in float32."""
+    if out_THD.device.type != "cuda" or not _TRITON:
+        return False
+    return lse_HT.dtype == torch.float32 and out_THD.stride(-1) == lse_HT.stride(-1) == 1
 
 
 def _shrink_(out_THD: Tensor, lse_HT: Tensor, sinks_H: Tensor) -> None:

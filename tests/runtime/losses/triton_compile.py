@@ -4,7 +4,8 @@
 
 Every combination of the constants that the code can launch: each of a kernel's flags, the types of
 half precision, each width of a tile. Entries for each thread grow with the width up to 1,024, so
-that without `--all` only the widest, with bf16, is compiled. Compiled are sm_80
+that without `--all` only the widest, with bf16, is compiled, and of the kernels that multiply only
+the fullest combinations of flags. Compiled are sm_80
 (A100), sm_90 (H100), sm_100 (B200) and sm_120 (RTX 50). Registers and bytes of spilled registers
 are the assembler's; occupancy is the share of a processor's warps that its registers and shared
 memory leave room for; bytes are those that a kernel must move for each entry of a tile.
@@ -24,12 +25,33 @@ from pathlib import Path
 from typing import Any
 
 import triton
-from memlint_runtime.losses import planning, triton_ops
+from memlint_runtime.losses import planning, product_ops, triton_ops
+from memlint_runtime.shared_prompt import triton_merge
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-KERNELS = {"absorb": triton_ops._absorb_kernel, "gradient": triton_ops._gradient_kernel}
-_INTEGERS = ("width", "raw_stride", "numerator_stride", "out_stride")
+KERNELS = {
+    "absorb": triton_ops._absorb_kernel,
+    "gradient": triton_ops._gradient_kernel,
+    "product absorb": product_ops._absorb_product_kernel,
+    "product gradient": product_ops._product_gradient_kernel,
+    "merge": product_ops._merge_kernel,
+    "attention merge": triton_merge._merge_kernel,
+}
+_INTEGERS = ("width", "t", "v", "n", "depth", "first", "dimension")
+_ALIGNED = ("depth", "hidden_stride", "weight_stride", "out_stride", "raw_stride", "numerator_stride")
+# Of the kernels that multiply, the combinations of most registers in a block of each size.
+_FULLEST = {
+    "product absorb": (
+        ("HAS_BIAS", "HAS_CAP"),
+        ("HAS_BIAS", "HAS_CAP", "HAS_WEIGHTED", "HAS_SUM"),
+    ),
+    "product gradient": (
+        ("HAS_CAP", "HAS_TARGET", "HAS_EVERYWHERE"),
+        ("HAS_BIAS", "HAS_TARGET", "HAS_SLOPE", "HAS_EVERYWHERE"),
+        ("HAS_BIAS", "HAS_CAP", "HAS_TARGET", "HAS_SLOPE", "HAS_EVERYWHERE"),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -62,6 +84,12 @@ class Variant:
         """Moved for each entry of a tile whose accumulation type is float32; the row's own few
         numbers are left out."""
         half = 4 if self.half == "fp32" else 2
+        if self.kernel in ("product absorb", "merge"):
+            return 0
+        if self.kernel == "product gradient":
+            return half
+        if self.kernel == "attention merge":
+            return 3 * half
         written = half if self.kernel == "gradient" or "HAS_NUMERATORS" in self.flags else 0
         return 4 + written
 
@@ -88,36 +116,76 @@ def variants(*, every_width: bool = False) -> Iterator[Variant]:
     halves = ("bf16", "fp16", "fp32") if every_width else ("bf16",)
     for name, kernel in KERNELS.items():
         flags = [flag for flag in kernel.arg_names if flag.startswith("HAS_")]
+        if kernel.arg_names[0] == "hidden_ptr":
+            combinations = _FULLEST[name]
+            if every_width:
+                combinations = tuple(
+                    tuple(flag for flag, on in zip(flags, chosen, strict=True) if on)
+                    for chosen in itertools.product((False, True), repeat=len(flags))
+                )
+            yield from (Variant(name, given, "bf16", 0) for given in combinations)
+            continue
+        if name == "merge":
+            yield Variant(name, ("HAS_WEIGHTED", "HAS_SUM"), "fp32", 0)
+            continue
+        if name == "attention merge":
+            yield from (Variant(name, given, "bf16", 256) for given in ((), ("HAS_INDEX",)))
+            continue
         for chosen in itertools.product((False, True), repeat=len(flags)):
             given = tuple(flag for flag, on in zip(flags, chosen, strict=True) if on)
             for half, width in itertools.product(halves, widths):
                 yield Variant(name, given, half, width)
 
 
+def launch_of(variant: Variant, device: Device) -> dict[str, Any]:
+    """Constants, warps and stages with which the code launches a variant."""
+    flags = variant.flags
+    if variant.kernel == "product absorb":
+        many = product_ops.absorb_holds_many("HAS_WEIGHTED" in flags, "HAS_SUM" in flags)
+    elif variant.kernel == "product gradient":
+        beside = [flag in flags for flag in ("HAS_CAP", "HAS_BIAS", "HAS_SLOPE")]
+        many = product_ops.gradient_holds_many(*beside)
+    elif variant.kernel == "merge":
+        return {"BLOCK_T": product_ops._MERGED_ROWS, "BLOCK_N": 32, "num_warps": 4}
+    elif variant.kernel == "attention merge":
+        rows, warps = triton_merge.TOKENS, triton_merge.WARPS
+        return {"TOKENS": rows, "BLOCK_D": variant.width, "num_warps": warps}
+    else:
+        return triton_ops._launch(variant.width)
+    return product_ops.launch_constants(device.capability, 4096, many_values=many)
+
+
 def compiled(variant: Variant, device: Device) -> Cost:
     """What the assembler for the device makes of a variant."""
     kernel = KERNELS[variant.kernel]
-    launch = triton_ops._launch(variant.width)
+    launch = launch_of(variant, device)
     constants: dict[str, Any] = {
         name: name in variant.flags for name in kernel.arg_names if name.startswith("HAS_")
-    } | {"BLOCK": launch["BLOCK"]}
+    } | {name: value for name, value in launch.items() if name in kernel.arg_names}
     signature: dict[str, str] = {}
     for name in kernel.arg_names:
         if name in constants:
             signature[name] = "constexpr"
-        elif name.startswith("column"):
+        elif name.startswith(("column", "index")):
             signature[name] = "*i64"
-        elif name in ("numerator_ptr", "out_ptr"):
+        elif name in ("numerator_ptr", "out_ptr", "hidden_ptr", "weight_ptr", "part_ptr"):
             signature[name] = f"*{variant.half}"
         elif name.endswith("_ptr"):
             signature[name] = "*fp32"
         else:
-            signature[name] = "i32" if name in _INTEGERS else "fp32"
+            signature[name] = "i32" if name in _INTEGERS or name.endswith("_stride") else "fp32"
     places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
-    source = ASTSource(fn=kernel, signature=signature, constexprs=places)
+    # Of tensors that the caching allocator makes, and of sizes as models have them.
+    aligned = {
+        (place,): [["tt.divisibility", 16]]
+        for place, name in enumerate(kernel.arg_names)
+        if signature[name] != "constexpr" and (name.endswith("_ptr") or name in _ALIGNED)
+    }
+    source = ASTSource(fn=kernel, signature=signature, constexprs=places, attrs=aligned)
     target = GPUTarget("cuda", device.capability, 32)
     warps = launch["num_warps"]
-    made = triton.compile(source, target=target, options={"num_warps": warps})
+    options = {name: value for name, value in launch.items() if name.startswith("num_")}
+    made = triton.compile(source, target=target, options=options)
     registers, spilled = resources(made.asm["cubin"])
     return Cost(registers, spilled, made.metadata.shared, warps)
 
