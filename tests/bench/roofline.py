@@ -8,8 +8,8 @@ gradients, the head trained. Tiles and workspace are those that the runtime plan
 
 Two tables, by what matmuls and memory reach (`Gpu`):
 
-at the peak   every matmul at the dense bf16 peak, every byte at the memory's rate, whoever wrote the
-              kernel. What is left is the number of matmuls and the bytes between them.
+at the peak   every matmul at the dense bf16 peak, every byte at the memory's rate, whoever wrote
+              the kernel. What is left is the number of matmuls and the bytes between them.
 as measured   shares of the peak that published runs reached, the same for all ways: matmuls of
               cuBLAS, matmuls within Triton kernels that go on with their result, memory.
 
@@ -34,7 +34,7 @@ import argparse
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
@@ -46,55 +46,14 @@ from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.losses.tiles import Head, Tiling
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-LAUNCH_SECONDS, HOST_SECONDS = 4e-6, 45e-6
+from tests.bench import shared_prompt_roofline
+from tests.bench.roofline_gpus import GPUS, MEASURED_GPUS, MEMORY, Gpu
+
+HOST_SECONDS = 45e-6
 MODELS = {"Llama-3 8B": (128_256, 4096), "Gemma-2 2B": (256_000, 2304)}
 TOKENS = (8192, 32_768)
 
 
-@dataclass(frozen=True)
-class Gpu:
-    """Dense bf16 peak, the memory's rate, and the shares of them that a launch is given."""
-
-    name: str
-    capability: int
-    flops: float
-    bytes_per_second: float
-    library: float = 1.0
-    kernel: float = 1.0
-    memory: float = 1.0
-
-    def seconds(self, flops: float, moved: float, *, in_kernel: bool = False) -> float:
-        """One launch; `in_kernel`: its matmul is part of a Triton kernel."""
-        share = self.kernel if in_kernel else self.library
-        arithmetic = flops / (self.flops * share)
-        return max(arithmetic, moved / (self.bytes_per_second * self.memory), LAUNCH_SECONDS)
-
-
-GPUS = (
-    Gpu("A100", 80, 312e12, 2.04e12), Gpu("H100", 90, 989e12, 3.35e12),
-    Gpu("B200", 100, 2250e12, 8e12),
-)  # fmt: skip
-# cuBLAS: an MLP's three matmuls over 32,768 tokens (4,096 x 11,008; Liger's benchmark, plain, A100:
-# 36.3 ms with 10 bytes an entry in between) and over 8,192 (4,096 x 14,336, B200: 2.15 ms). Of the
-# H100 none is known without other work in it: the A100's. Triton: cut-cross-entropy's forward,
-# Gemma-2 2B, A100: 46.4 ms. On the others in proportion to cuBLAS. Memory: Liger's cross entropy
-# over 16,384 x 131,072 in place, three passes, A100: 15.0 ms.
-TRITON = 9.66e12 / 46.4e-3 / 312e12
-CUBLAS = {
-    "A100": 8.866e12 / (36.3e-3 - 3.61e9 / (0.86 * 2.04e12)) / 312e12,
-    "B200": 2.886e12 / (2.147e-3 - 1.17e9 / (0.86 * 8e12)) / 2250e12,
-}
-CUBLAS["H100"] = CUBLAS["A100"]
-MEMORY = 0.86
-MEASURED_GPUS = tuple(
-    replace(
-        gpu,
-        library=CUBLAS[gpu.name],
-        kernel=CUBLAS[gpu.name] * TRITON / CUBLAS["A100"],
-        memory=MEMORY,
-    )
-    for gpu in GPUS
-)
 # cut-cross-entropy, Gemma-2 2B, A100: backward 89.3 ms, of which the logits take as long as the
 # forward's 46.4; two matmuls without a filter would take twice that.
 FILTERED = (89.3 - 46.4) / (2 * 46.4)
@@ -141,7 +100,7 @@ def ours(gpu: Gpu, vocabulary: int, width: int, tokens: int) -> float:
 
     entries, flops, t, v = tile(made.forward, made.forward_tiles)
     # A maximum and a sum for each half block, written, and read by the kernel that merges them.
-    launch = product_ops.launch_constants(gpu.capability, width, many_values=False)
+    launch = product_ops.launch_constants(gpu.capability, width, extras=0)
     values = 8 * entries / (launch["BLOCK_V"] / 2)
     one = gpu.seconds(flops, 2 * width * (t + v) + values, in_kernel=True) + gpu.seconds(0, values)
     total = made.forward_tiles * max(one, HOST_SECONDS)
@@ -253,6 +212,15 @@ def main() -> None:
     )
     print(f"\nas measured, shares of the peak: {shares}; memory {MEMORY}\n")
     write_table(MEASURED_GPUS, times)
+    group = shared_prompt_roofline
+    print(f"\nshared prompt, P={group.P} C={group.C} G={group.G}, Qwen2.5-7B, rho {group.RHO:.3f}:")
+    print("milliseconds of forward and backward\n\nat the peak\n")
+    group.write_table(GPUS)
+    shares = "; ".join(
+        f"{gpu.name} {gpu.attention:.2f} and {gpu.attention_backward:.2f}" for gpu in MEASURED_GPUS
+    )
+    print(f"\nas measured, flash attention's shares forward and backward: {shares}\n")
+    group.write_table(MEASURED_GPUS)
 
 
 if __name__ == "__main__":

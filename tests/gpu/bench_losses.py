@@ -9,10 +9,13 @@ Liger's memory at no more time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import torch
+from memlint_runtime.losses import passes, statistics
 from torch import Tensor
 
 from tests.bench import losses as ways
@@ -103,6 +106,26 @@ def _cut_cross_entropy(inputs: Inputs) -> Tensor:
     return result
 
 
+def _cut_cross_entropy_exact(inputs: Inputs) -> Tensor:
+    """Without its filter, and with sums in float32, as ours are."""
+    from cut_cross_entropy import linear_cross_entropy
+
+    result: Tensor = linear_cross_entropy(
+        inputs.hidden.flatten(0, 1), inputs.weight, inputs.target.flatten(), impl="cce_exact"
+    )
+    return result
+
+
+@contextlib.contextmanager
+def _logits_in_memory() -> Iterator[None]:
+    """cuBLAS makes the logits, and other kernels read them."""
+    with (
+        mock.patch.object(statistics, "multiplies_in_kernel", return_value=False),
+        mock.patch.object(passes, "multiplies_in_kernel", return_value=False),
+    ):
+        yield
+
+
 def _liger_cross_entropy(inputs: Inputs) -> Tensor:
     from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
 
@@ -122,6 +145,7 @@ def _cross_entropy(*, head_trained: bool) -> Result:
         {
             "ours": _over(ways.ours, ways.mean_loss),
             "cut_cross_entropy": _cut_cross_entropy,
+            "cut_cross_entropy_exact": _cut_cross_entropy_exact,
             "liger": _liger_cross_entropy,
             "torch": ways.torch_linear,
             "trl": _over(ways.trl, ways.mean_loss),
@@ -130,7 +154,17 @@ def _cross_entropy(*, head_trained: bool) -> Result:
         },
         head_trained=head_trained,
     )
-    for peer in ("cut_cross_entropy", "liger", "torch", "trl", "torch_compile"):
+    with _logits_in_memory():
+        way = _over(ways.ours, ways.mean_loss)
+        found["ours_logits_in_memory"] = _measure(way, _inputs(head_trained=head_trained))
+    for peer in (
+        "cut_cross_entropy",
+        "cut_cross_entropy_exact",
+        "liger",
+        "torch",
+        "trl",
+        "torch_compile",
+    ):
         _ratios(found, peer)
     return found
 

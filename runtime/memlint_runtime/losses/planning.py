@@ -137,10 +137,14 @@ def _joint_bytes(head: Head, t: int, v: int, scratch: int) -> int:
     sums = (head.token_count + v) * sum(head.widths) * accumulate
     if t >= head.token_count and head.has_half_matmul:
         # The column's gradient is written by its matmul, where that has the weight's own type.
-        sums -= v * accumulate * sum(
-            width
-            for width, weight in zip(head.widths, head.weights, strict=True)
-            if weight.dtype == head.matmul_dtype
+        sums -= (
+            v
+            * accumulate
+            * sum(
+                width
+                for width, weight in zip(head.widths, head.weights, strict=True)
+                if weight.dtype == head.matmul_dtype
+            )
         )
     grid = t * v * accumulate * scratch
     if head.has_half_matmul:

@@ -360,7 +360,7 @@ def absorb_product(
     has_weighted, has_sum = state.weighted is not None, state.logit_sum is not None
     if not t:
         return
-    launch = _launch(hidden_tD, many_values=absorb_holds_many(has_weighted, has_sum))
+    launch = _launch(hidden_tD, absorb_extras(has_weighted, has_sum))
     n = 2 * triton.cdiv(v, launch["BLOCK_V"])
     highest_nt, others_nt, weighted_nt, sum_nt = (
         torch.empty(n, t, dtype=state.maximum.dtype, device=hidden_tD.device) if present else None
@@ -426,10 +426,8 @@ def product_gradient(
     out = torch.empty(t, v, dtype=dtype, device=hidden_tD.device)
     if not t:
         return out
-    many = gradient_holds_many(
-        transform.softcap is not None, bias_v is not None, coefficients.slope is not None
-    )
-    launch = _launch(hidden_tD, many_values=many)
+    extras = (transform.softcap, bias_v, coefficients.slope, coefficients.everywhere)
+    launch = _launch(hidden_tD, gradient_extras(*(extra is not None for extra in extras)))
     _product_gradient_kernel[_grid(t, v, launch)](
         hidden_tD,
         weight_vD,
@@ -462,38 +460,39 @@ def _grid(t: int, v: int, launch: dict[str, Any]) -> tuple[int]:
     return (triton.cdiv(t, launch["BLOCK_T"]) * triton.cdiv(v, launch["BLOCK_V"]),)
 
 
-def _launch(hidden_tD: Tensor, *, many_values: bool) -> dict[str, Any]:
+def _launch(hidden_tD: Tensor, extras: int) -> dict[str, Any]:
     capability = (8, 0)
     if hidden_tD.device.type == "cuda":
         capability = torch.cuda.get_device_capability(hidden_tD.device)
     return launch_constants(
-        10 * capability[0] + capability[1], int(hidden_tD.shape[1]), many_values=many_values
+        10 * capability[0] + capability[1], int(hidden_tD.shape[1]), extras=extras
     )
 
 
-def absorb_holds_many(has_weighted: bool, has_sum: bool) -> bool:
-    """`many_values` of `launch_constants` for the kernel that reduces."""
-    return has_weighted or has_sum
+def absorb_extras(has_weighted: bool, has_sum: bool) -> int:
+    """`extras` of `launch_constants` for the kernel that reduces."""
+    return 2 if has_weighted or has_sum else 0
 
 
-def gradient_holds_many(has_cap: bool, has_bias: bool, has_slope: bool) -> bool:
-    """`many_values` of `launch_constants` for the kernel that writes gradients."""
-    return has_cap and (has_bias or has_slope)
+def gradient_extras(has_cap: bool, has_bias: bool, has_slope: bool, has_everywhere: bool) -> int:
+    """`extras` of `launch_constants` for the kernel that writes gradients."""
+    return has_cap + has_bias + has_slope + has_everywhere
 
 
-def launch_constants(capability: int, depth: int, *, many_values: bool) -> dict[str, Any]:
+def launch_constants(capability: int, depth: int, *, extras: int) -> dict[str, Any]:
     """Blocks, warps and stages for a compute capability such as 90.
 
-    many_values: half as many entries in a block, where what follows the matmul holds so many values
-    of each that registers would spill.
+    extras: what is held of each entry beside its logit. With more than there are registers for,
+    which on sm_80 hold the product too, half as many entries make a block.
     """
     # Data centre GPUs have shared memory for three blocks of 48 KiB, others for three of 16.
     large = capability in (80, 90, 100, 103)
     deep = 64 if large and capability != 80 else 32
+    room = 0 if capability == 80 else 1
     return {
         "EVEN": depth % deep == 0,
         "BLOCK_T": 128,
-        "BLOCK_V": 256 if large and not many_values else SMALLEST_BLOCK,
+        "BLOCK_V": 256 if large and extras <= room else SMALLEST_BLOCK,
         "BLOCK_D": deep,
         "GROUP": _GROUP,
         "num_warps": 8,

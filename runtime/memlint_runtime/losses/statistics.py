@@ -75,13 +75,22 @@ def tile_operations(head: Head) -> tuple[TileOperation, TileOperation]:
 
 
 def multiplies_in_kernel(head: Head) -> bool:
-    """Whether a tile's matmul and what follows are one Triton kernel: on tensor cores, for one pair,
-    weights on the device, entries of a row side by side."""
+    """Whether a tile's matmul and what follows are one Triton kernel.
+
+    So it is on tensor cores, for one pair, weights on the device, entries of a row side by side.
+    """
     if not (has_triton(head) and head.has_half_matmul and len(head.weights) == 1):
         return False
-    if is_remote(head.weights[0]):
+    if is_remote(head.weights[0]) or not _has_blocks_for(head.device):
         return False
     return all(tensor.stride(-1) == 1 for tensor in (*head.hiddens, *head.weights))
+
+
+def _has_blocks_for(device: torch.device) -> bool:
+    """Whether the kernels' blocks are made for that GPU: NVIDIA's from Ampere on."""
+    if device.type != "cuda" or not torch.cuda.is_available():
+        return True  # fakes of a plan, and tests
+    return torch.version.hip is None and torch.cuda.get_device_properties(device).major >= 8
 
 
 def product_operations(head: Head) -> tuple[TileOperation, TileOperation] | None:
@@ -150,7 +159,7 @@ def gather_statistics(
         )
         if products is not None and not keeping:
             products[0](hiddens[0], weights[0], *inputs)
-            numerators = rescale = None
+            numerators, rescale = None, state.others
         else:
             numerators, rescale = absorb_tile(
                 raw_logits(head, hiddens, weights),

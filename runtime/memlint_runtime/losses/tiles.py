@@ -5,11 +5,11 @@ LoRA head is the pair (hidden, weight) and the pair (hidden @ A.T, B). `sweep` w
 `raw_logits` computes a tile; `hidden_gradients` and `weight_gradients` contract a tile's gradient
 with the other factor. Tiles multiply in the head's own precision and accumulate in fp32 (fp64 for
 fp64): a hidden gradient is complete after a row of tiles, a weight gradient after a column, and
-each is rounded once. `joint_gradients` serves both from one tile, so that logits are multiplied once
-instead of twice; it walks by columns and keeps the hidden states' sums open, a T x D buffer in fp32.
-No V x D buffer in fp32 is ever needed.
-Source: Wijmans et al., "Cut Your Losses in Large-Vocabulary Language Models" (2024), for the idea of
-never storing the logits.
+each is rounded once. `joint_gradients` serves both from one tile, so that logits are multiplied
+once instead of twice; it walks by columns and keeps the hidden states' sums open, a T x D buffer in
+fp32. No V x D buffer in fp32 is ever needed.
+Source: Wijmans et al., "Cut Your Losses in Large-Vocabulary Language Models" (2024), for the idea
+of never storing the logits.
 
 Shapes: T tokens, V vocabulary, D hidden size (R for a low-rank pair), t and v their tiles.
 """
@@ -359,7 +359,9 @@ class _Columns:
             if result is None:
                 continue
             if self.totals:
-                result[visit.vocabulary] = self.totals[pair]
+                total = self.totals[pair]
+                assert total is not None
+                result[visit.vocabulary] = total
             else:
                 # All tokens in one tile: nothing to add up.
                 _write_product(result[visit.vocabulary], gradient_tv.T, self.hiddens[pair])

@@ -181,9 +181,7 @@ def token_statistics(
         entropy=entropy,
         mean_logit=mean_logit,
         extras_differentiable=extras_differentiable,
-        keeps=tuple(
-            differentiable and hidden.requires_grad and not unused for hidden in hiddens
-        ),
+        keeps=tuple(differentiable and hidden.requires_grad and not unused for hidden in hiddens),
     )
     if torch.compiler.is_compiling():
         from memlint_runtime.losses.operators import compiled_statistics as apply

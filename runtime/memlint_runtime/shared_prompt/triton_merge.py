@@ -74,15 +74,15 @@ def merge_(
     n, heads, dimension = part_nHD.shape
     if not n:
         return
-    indexed = not isinstance(where, slice)
+    index, first = (None, where.start or 0) if isinstance(where, slice) else (where, 0)
     _merge_kernel[(triton.cdiv(n, TOKENS), heads)](
         out_THD,
         lse_HT,
         part_nHD,
         part_lse_Hn,
-        where if indexed else None,
+        index,
         n,
-        0 if indexed else where.start or 0,
+        first,
         dimension,
         out_THD.stride(0),
         out_THD.stride(1),
@@ -90,7 +90,7 @@ def merge_(
         part_nHD.stride(0),
         part_nHD.stride(1),
         part_lse_Hn.stride(0),
-        HAS_INDEX=indexed,
+        HAS_INDEX=index is not None,
         TOKENS=TOKENS,
         BLOCK_D=triton.next_power_of_2(dimension),
         num_warps=WARPS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -320,6 +321,71 @@ def test_tiles_fill_a_gpu_by_default(sizes: tuple[int, int, int]) -> None:
             assert tiling.vocabulary <= 8192
             # Of a matmul's blocks of 128 x 256 there are more than an H100 has multiprocessors.
             assert tiling.tokens * tiling.vocabulary >= 132 * 128 * 256
+
+
+class _NoKernel:
+    """In the place of a Triton kernel: launches nothing."""
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "low_rank"),
+    [
+        ((128_256, 4096, 8192), False),
+        ((256_000, 2304, 8192), False),
+        ((128_256, 4096, 32_768), False),
+        ((128_256, 4096, 8192), True),
+    ],
+)
+def test_memory_of_a_gpu_stays_in_the_default_workspace(
+    sizes: tuple[int, int, int], low_rank: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    triton_ops = pytest.importorskip("memlint_runtime.losses.triton_ops")
+    from memlint_runtime.losses import passes, product_ops, statistics
+
+    for module in (triton_ops, product_ops):
+        for name in vars(module):
+            if name.endswith("_kernel"):
+                monkeypatch.setattr(module, name, _NoKernel())
+    # Fakes that are said to be on a GPU can be neither sliced nor multiplied without one.
+    monkeypatch.setattr(Head, "has_half_matmul", True)
+    for module in (statistics, passes):
+        monkeypatch.setattr(module, "has_triton", lambda _: True)
+    monkeypatch.setattr(tiles, "_adds_in_place", lambda *_: False)
+    monkeypatch.setattr(
+        product_ops,
+        "_launch",
+        lambda tile, extras: product_ops.launch_constants(90, int(tile.shape[1]), extras=extras),
+    )
+    vocabulary, width, tokens = sizes
+    widths = (width, 16) if low_rank else (width,)
+    with FakeTensorMode(), torch.no_grad():
+        make = functools.partial(torch.empty, dtype=torch.bfloat16)
+        hiddens = [make(tokens, each) for each in widths]
+        weights = [make(vocabulary, each) for each in widths]
+        target = torch.empty(tokens, dtype=torch.long)
+        declared = default_workspace_bytes(
+            tokens, sum(widths), torch.bfloat16, vocabulary=vocabulary, device="cuda"
+        )
+        fused = passes.recomputes(hiddens, weights, torch.bfloat16, declared)
+        # Two pairs go through logits in memory, one through none.
+        assert fused != low_rank
+        keeps = (not fused,) * len(widths)
+        options = passes.PassOptions(
+            LogitTransform(), torch.bfloat16, declared, False, False, False, True, keeps
+        )
+        with track_memory() as tracker:
+            found = passes.forward_pass(options, target, None, [*hiddens, *weights])
+            upstream = (found.logprob, None, None, None)
+            gradients = passes.backward_pass(
+                options, found.rows, target, None, [*hiddens, *weights], found.logprob,
+                found.logsumexp, None, found.kept, upstream, (False, *[True] * 2 * len(widths)),
+            )  # fmt: skip
+        given = [*hiddens, *weights, target, *gradients]
+        held = sum(one.numel() * one.element_size() for one in given if one is not None)
+    assert tracker.peak.total - held <= declared
 
 
 def test_an_error_of_the_device_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,9 +72,7 @@ def _check_products(
         bias[5::7] = -torch.inf  # entries that the vocabulary does not use
     raw = hidden.float() @ weight.float().T
     blank = torch.empty(t, device=device)
-    mine, theirs = (
-        SoftmaxState.empty(blank, weighted=extras, logit_sum=extras) for _ in range(2)
-    )
+    mine, theirs = (SoftmaxState.empty(blank, weighted=extras, logit_sum=extras) for _ in range(2))
     for step in range(3):  # the state goes on from tile to tile
         column = _columns(t, v, device) + step
         product_ops.absorb_product(hidden * 2**step, weight, bias, transform, column, mine)

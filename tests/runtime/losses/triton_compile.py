@@ -38,8 +38,16 @@ KERNELS = {
     "merge": product_ops._merge_kernel,
     "attention merge": triton_merge._merge_kernel,
 }
+_GRADIENT_EXTRAS = ("HAS_CAP", "HAS_BIAS", "HAS_SLOPE", "HAS_EVERYWHERE")
 _INTEGERS = ("width", "t", "v", "n", "depth", "first", "dimension")
-_ALIGNED = ("depth", "hidden_stride", "weight_stride", "out_stride", "raw_stride", "numerator_stride")
+_ALIGNED = (
+    "depth",
+    "hidden_stride",
+    "weight_stride",
+    "out_stride",
+    "raw_stride",
+    "numerator_stride",
+)
 # Of the kernels that multiply, the combinations of most registers in a block of each size.
 _FULLEST = {
     "product absorb": (
@@ -47,8 +55,9 @@ _FULLEST = {
         ("HAS_BIAS", "HAS_CAP", "HAS_WEIGHTED", "HAS_SUM"),
     ),
     "product gradient": (
-        ("HAS_CAP", "HAS_TARGET", "HAS_EVERYWHERE"),
-        ("HAS_BIAS", "HAS_TARGET", "HAS_SLOPE", "HAS_EVERYWHERE"),
+        ("HAS_TARGET",),
+        ("HAS_CAP", "HAS_TARGET"),
+        ("HAS_TARGET", "HAS_SLOPE"),
         ("HAS_BIAS", "HAS_CAP", "HAS_TARGET", "HAS_SLOPE", "HAS_EVERYWHERE"),
     ),
 }
@@ -141,10 +150,10 @@ def launch_of(variant: Variant, device: Device) -> dict[str, Any]:
     """Constants, warps and stages with which the code launches a variant."""
     flags = variant.flags
     if variant.kernel == "product absorb":
-        many = product_ops.absorb_holds_many("HAS_WEIGHTED" in flags, "HAS_SUM" in flags)
+        extras = product_ops.absorb_extras("HAS_WEIGHTED" in flags, "HAS_SUM" in flags)
     elif variant.kernel == "product gradient":
-        beside = [flag in flags for flag in ("HAS_CAP", "HAS_BIAS", "HAS_SLOPE")]
-        many = product_ops.gradient_holds_many(*beside)
+        beside = [flag in flags for flag in _GRADIENT_EXTRAS]
+        extras = product_ops.gradient_extras(*beside)
     elif variant.kernel == "merge":
         return {"BLOCK_T": product_ops._MERGED_ROWS, "BLOCK_N": 32, "num_warps": 4}
     elif variant.kernel == "attention merge":
@@ -152,7 +161,7 @@ def launch_of(variant: Variant, device: Device) -> dict[str, Any]:
         return {"TOKENS": rows, "BLOCK_D": variant.width, "num_warps": warps}
     else:
         return triton_ops._launch(variant.width)
-    return product_ops.launch_constants(device.capability, 4096, many_values=many)
+    return product_ops.launch_constants(device.capability, 4096, extras=extras)
 
 
 def compiled(variant: Variant, device: Device) -> Cost:
