@@ -9,7 +9,7 @@ from memlint_runtime.shared_prompt.attention import AttentionPath
 from memlint_runtime.shared_prompt.self_test import TOLERATED, errors_of_path
 from torch import Tensor, nn
 
-from tests.gpu.harness import Result, Step
+from tests.gpu.harness import Result, Step, require
 from tests.runtime.shared_prompt.models import CONFIGS, batch, gradients, repeated, tiny
 
 SIZES = {"llama": (32, 8, 128), "qwen": (28, 4, 128), "gemma": (8, 4, 256), "small": (4, 4, 64)}
@@ -67,6 +67,14 @@ def model(name: str) -> Result:
     if max(float32) > 1e-4:
         raise AssertionError(f"not exact in float32: {errors}")
     return errors
+
+
+def merges() -> Result:
+    """The merge kernel beside PyTorch's steps."""
+    require("triton")
+    from tests.runtime.shared_prompt.triton_merge_check import check_merges
+
+    return {"comparisons": check_merges("cuda")}
 
 
 def models() -> Result:
@@ -133,6 +141,7 @@ STEPS = (
     Step("shared_prompt_flex_bfloat16", lambda: attention("flex", torch.bfloat16), 6.0),
     Step("shared_prompt_flex_float32", lambda: attention("flex", torch.float32), 6.0),
     Step("shared_prompt_chunked_bfloat16", lambda: attention("chunked", torch.bfloat16)),
+    Step("shared_prompt_merge_kernel", merges),
     Step("shared_prompt_models", models, 8.0),
     Step("shared_prompt_ratio_at_step_0", ratio_at_step_0, 4.0),
 )

@@ -81,7 +81,7 @@ def _product(
             within = deep < depth - start
             hidden = tl.load(hidden_at, mask=within[None, :], other=0.0)
             weight = tl.load(weight_at, mask=within[:, None], other=0.0)
-        total = tl.dot(hidden, weight, total)
+        total = tl.dot(hidden, weight, total, input_precision="ieee")
         hidden_at += BLOCK_D
         weight_at += BLOCK_D
     return total
@@ -367,43 +367,18 @@ def absorb_product(
         for present in (True, True, has_weighted, has_sum)
     )
     _absorb_product_kernel[_grid(t, v, launch)](
-        hidden_tD,
-        weight_vD,
-        bias_v,
-        column_t,
-        state.target,
-        highest_nt,
-        others_nt,
-        weighted_nt,
-        sum_nt,
-        t,
-        v,
-        hidden_tD.shape[1],
-        hidden_tD.stride(0),
-        weight_vD.stride(0),
+        hidden_tD, weight_vD, bias_v, column_t,
+        state.target, highest_nt, others_nt, weighted_nt, sum_nt,
+        t, v, hidden_tD.shape[1], hidden_tD.stride(0), weight_vD.stride(0),
         *constants(transform),
-        HAS_BIAS=bias_v is not None,
-        HAS_CAP=transform.softcap is not None,
-        HAS_WEIGHTED=has_weighted,
-        HAS_SUM=has_sum,
-        **launch,
-    )
+        HAS_BIAS=bias_v is not None, HAS_CAP=transform.softcap is not None,
+        HAS_WEIGHTED=has_weighted, HAS_SUM=has_sum, **launch,
+    )  # fmt: skip
     _merge_kernel[(triton.cdiv(t, _MERGED_ROWS),)](
-        highest_nt,
-        others_nt,
-        weighted_nt,
-        sum_nt,
-        state.maximum,
-        state.others,
-        state.weighted,
-        state.logit_sum,
-        t,
-        n,
-        HAS_WEIGHTED=has_weighted,
-        HAS_SUM=has_sum,
-        BLOCK_T=_MERGED_ROWS,
-        BLOCK_N=32,
-    )
+        highest_nt, others_nt, weighted_nt, sum_nt,
+        state.maximum, state.others, state.weighted, state.logit_sum, t, n,
+        HAS_WEIGHTED=has_weighted, HAS_SUM=has_sum, BLOCK_T=_MERGED_ROWS, BLOCK_N=32,
+    )  # fmt: skip
 
 
 def product_gradient(

@@ -39,15 +39,17 @@ def check_all(device: str) -> int:
             _check_absorb(t, v, transform, bias, extras, dtype, tolerance, device)
             _check_gradient(t, v, transform, bias, extras, dtype, tolerance, device)
             count += 2
-    # The interpreter multiplies bfloat16 by its bits.
-    half = torch.float16 if device == "cpu" else torch.bfloat16
+    # The interpreter multiplies bfloat16 by its bits; a GPU's blocks are made for half precision.
+    types = ((torch.float32, 4e-6), (torch.float16, 2e-3))
+    if device != "cpu":
+        types = ((torch.bfloat16, 1e-2), (torch.float16, 2e-3))
     for shape, transform, biased, extras in (
         *itertools.product([(5, 33, 8)], TRANSFORMS, (False, True), (False, True)),
         # Several blocks, and more than one group of them.
         ((1100, 300, 40), TRANSFORMS[2], True, True),
         ((130, 520, 64), TRANSFORMS[0], False, False),
     ):
-        for dtype, tolerance in ((torch.float32, 4e-6), (half, 2e-3)):
+        for dtype, tolerance in types:
             torch.manual_seed(count)
             _check_products(shape, transform, biased, extras, dtype, tolerance, device)
             count += 2
@@ -177,7 +179,8 @@ def check_whole(device: str) -> None:
     tile_kernels = {"tile_operations": lambda _: (triton_ops.absorb_tile, triton_ops.tile_gradient)}
     products = (product_ops.absorb_product, product_ops.product_gradient)
     _check_pass(device, tile_kernels)
-    _check_pass(device, {"product_operations": lambda _: products})
+    if device == "cpu":
+        _check_pass(device, {"product_operations": lambda _: products})
 
 
 def _check_pass(device: str, kernels: dict[str, Any]) -> None:
