@@ -143,8 +143,8 @@ def backward_pass(
     by_weights = _blanks(head.weights, want_weights, head)
     by_hiddens: list[Tensor | None] = [None] * pairs
     joint = None
-    if not held and any(want_hiddens) and any(want_weights):
-        joint = plan_joint(head, workspace, scratch=scratch)
+    if not held:
+        joint = _plan_joint(head, workspace, scratch, (want_hiddens, want_weights))
 
     def tiling(outer: Axis) -> Tiling:
         return plan_tiling(head, workspace, outer, scratch=scratch)
@@ -158,25 +158,33 @@ def backward_pass(
             weight_gradients(head, tiling("vocabulary"), gradient, by_weights, by_bias)
         if any(want_hiddens):
             by_hiddens = _blanks(head.hiddens, want_hiddens, head)
-            todo = by_hiddens
-            if simple and by_logprob is not None:
-                todo = _take_kept(head, kept, by_logprob, tiling("tokens"), by_hiddens)
+            usable = kept if simple else [None] * pairs
+            todo = _take_kept(head, usable, by_logprob, tiling("tokens"), by_hiddens)
             if any(result is not None for result in todo):
                 hidden_gradients(head, tiling("tokens"), gradient, todo)
     return [by_bias, *by_hiddens, *by_weights]
 
 
+def _plan_joint(
+    head: Head, workspace_bytes: int, scratch: int, wants: Sequence[Sequence[bool]]
+) -> Tiling | None:
+    """A plan for both gradients at once, where both are wanted and there is room."""
+    if not all(any(each) for each in wants):
+        return None
+    return plan_joint(head, workspace_bytes, scratch=scratch)
+
+
 def _take_kept(
     head: Head,
     kept: Sequence[Tensor | None],
-    by_logprob: Tensor,
+    by_logprob: Tensor | None,
     tiling: Tiling,
     results: Sequence[Tensor | None],
 ) -> list[Tensor | None]:
     """Write the gradients that the forward pass kept. Returns the results still to be written."""
     todo = list(results)
     for pair, (known, result) in enumerate(zip(kept, results, strict=True)):
-        if known is not None and result is not None:
+        if known is not None and result is not None and by_logprob is not None:
             scale_kept(head, known, by_logprob, tiling, result)
             todo[pair] = None
     return todo

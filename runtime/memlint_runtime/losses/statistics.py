@@ -33,6 +33,7 @@ from memlint_runtime.losses.tiles import (
     Head,
     TileGradient,
     Tiling,
+    Visit,
     contract_,
     open_totals,
     raw_logits,
@@ -118,8 +119,6 @@ def gather_statistics(
     are then open together, `[T, D]` in the accumulation type beside the workspace.
     """
     T = head.token_count
-    absorb_tile, _ = tile_operations(head)
-    products = product_operations(head)
     blank = torch.empty(T, dtype=head.accumulate_dtype, device=head.device)
     found = Statistics(
         blank,
@@ -151,26 +150,8 @@ def gather_statistics(
         if not banded or visit.tokens.start == 0:
             weights = []
             weights = head.weight_tiles(visit.vocabulary)
-        inputs = (
-            head.bias_tile(visit.vocabulary),
-            head.transform,
-            target_T[visit.tokens] - visit.vocabulary.start,
-            state,
-        )
-        if products is not None and not keeping:
-            products[0](hiddens[0], weights[0], *inputs)
-            numerators, rescale = None, state.others
-        else:
-            numerators, rescale = absorb_tile(
-                raw_logits(head, hiddens, weights),
-                *inputs,
-                numerators=keeping,
-                dtype=head.matmul_dtype,
-            )
-        if numerators is not None:
-            _shrink_(totals, rescale)
-            contract_(totals, numerators, weights)
-        del numerators, hiddens
+        _absorb(head, visit, hiddens, weights, target_T, state, totals if keeping else None)
+        del hiddens
         if not banded:
             weights = []
         if visit.last:
@@ -180,6 +161,38 @@ def gather_statistics(
             del open_rows[visit.tokens.start]
         totals = []
     return found, kept
+
+
+def _absorb(
+    head: Head,
+    visit: Visit,
+    hiddens: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    target_T: Tensor,
+    state: SoftmaxState,
+    totals: Sequence[Tensor | None] | None,
+) -> None:
+    """Fold one tile into `state`, and what it adds to the kept gradients into `totals`."""
+    inputs = (
+        head.bias_tile(visit.vocabulary),
+        head.transform,
+        target_T[visit.tokens] - visit.vocabulary.start,
+        state,
+    )
+    products = product_operations(head)
+    if products is not None and totals is None:
+        products[0](hiddens[0], weights[0], *inputs)
+        return
+    absorb_tile, _ = tile_operations(head)
+    numerators, rescale = absorb_tile(
+        raw_logits(head, hiddens, weights),
+        *inputs,
+        numerators=totals is not None,
+        dtype=head.matmul_dtype,
+    )
+    if numerators is not None and totals is not None:
+        _shrink_(totals, rescale)
+        contract_(totals, numerators, weights)
 
 
 def _shrink_(totals: Sequence[Tensor | None], factor_t: Tensor) -> None:

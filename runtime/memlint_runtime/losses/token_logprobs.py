@@ -168,11 +168,10 @@ def token_statistics(
             vocabulary=int(weight_VD.shape[0]),
             device=hidden_TD.device,
         )
-    differentiable = torch.is_grad_enabled()
     # With losses of these the kept gradient would go unused; entropies are mostly metrics.
-    unused = extras_differentiable and (logsumexp or mean_logit)
-    if differentiable and weight_VD.requires_grad and not unused:
-        unused = recomputes(hiddens, weights, compute_dtype, workspace_bytes)
+    keeps: tuple[bool, ...] = (False,) * len(hiddens)
+    if not (extras_differentiable and (logsumexp or mean_logit)):
+        keeps = _keeps(hiddens, weights, compute_dtype, workspace_bytes)
     options = PassOptions(
         transform=LogitTransform(logit_scale, softcap, temperature),
         compute_dtype=compute_dtype,
@@ -181,7 +180,7 @@ def token_statistics(
         entropy=entropy,
         mean_logit=mean_logit,
         extras_differentiable=extras_differentiable,
-        keeps=tuple(differentiable and hidden.requires_grad and not unused for hidden in hiddens),
+        keeps=keeps,
     )
     if torch.compiler.is_compiling():
         from memlint_runtime.losses.operators import compiled_statistics as apply
@@ -195,6 +194,17 @@ def token_statistics(
         is_top.reshape(leading),
         *(None if o is None else o.reshape(leading) for o in others),
     )
+
+
+def _keeps(
+    hiddens: list[Tensor], weights: list[Tensor], compute_dtype: torch.dtype, workspace_bytes: int
+) -> tuple[bool, ...]:
+    """Which hidden states' gradients the forward pass makes: none that backward makes as well."""
+    if not torch.is_grad_enabled():
+        return (False,) * len(hiddens)
+    if weights[0].requires_grad and recomputes(hiddens, weights, compute_dtype, workspace_bytes):
+        return (False,) * len(hiddens)
+    return tuple(hidden.requires_grad for hidden in hiddens)
 
 
 class _TokenStatistics(torch.autograd.Function):
