@@ -76,7 +76,8 @@ def test_models_change_their_type_under_fakes(make: Any, dtype: torch.dtype) -> 
     # At the peak one gradient is complete, and the other one is not yet its parameter's.
     weight = 64 * 64 * dtype.itemsize
     assert (counted.parameters, counted.gradients) == (2 * weight, weight)
-    assert all(p.dtype == p.grad.dtype == dtype for p in model.parameters() if p.grad is not None)
+    assert {parameter.dtype for parameter in model.parameters()} == {dtype}
+    assert {getattr(parameter.grad, "dtype", None) for parameter in model.parameters()} == {dtype}
     assert torch.utils.swap_tensors is own
 
 

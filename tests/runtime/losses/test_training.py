@@ -98,6 +98,7 @@ def test_deferred_logits_are_the_logits() -> None:
             assert worst(ours, expected) < 5e-5
         with pytest.raises(AttributeError, match="in place by div_"):
             deferred.div_(2.0)
+        assert not hasattr(deferred, "div_")
         generated = model.generate(batch["input_ids"][:1, :4], max_new_tokens=2, do_sample=False)
         assert generated.shape[0] == 1
     assert isinstance(model(**batch).logits, torch.Tensor)
