@@ -56,7 +56,7 @@ def add_option(call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
     """Edits that write ``name=source`` into the call itself, which must not have it yet."""
     if call.has_unknown_keywords or call.subclass is not None:
         return None
-    if any(name in record.keywords for record in call.records):
+    if any(name in invocation.keywords for invocation in call.invocations):
         return None
     # What ``**`` brings in is known, and this is not among it.
     return (SetKeyword(call.span, name, source, beside_unpacking=True),)

@@ -39,8 +39,8 @@ def _generates_in_training(script: Script, engine: Call) -> bool:
     """Whether a loop that trains generates with the engine."""
     loops = {loop for step in script.steps for loop in (step.node, *step.epochs)}
     return any(
-        not loops.isdisjoint(record.loops)
+        not loops.isdisjoint(invocation.loops)
         for call in script.method_calls("generate", "chat")
         if isinstance(call.receiver, Object) and call.receiver.node is engine.node
-        for record in call.records
+        for invocation in call.invocations
     )

@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 # -- what a call gives -----------------------------------------------------------------------------
 
 
-def evaluate_arguments(run: Interpreter, record: Invocation) -> None:
-    """Evaluate what a call gives, in order, and note it in its record."""
+def evaluate_arguments(run: Interpreter, invocation: Invocation) -> None:
+    """Evaluate what a call gives, in order, and note it in its invocation."""
     arguments: list[Value] = []
-    for argument in record.node.args:
+    for argument in invocation.node.args:
         if isinstance(argument, ast.Starred):
             inner = run.eval(argument.value)
             if isinstance(inner, Sequence) and not inner.open:
                 arguments.extend(inner.items)
             else:
-                record.open_arguments = True
+                invocation.open_arguments = True
         else:
             arguments.append(run.eval(argument))
-    record.arguments = tuple(arguments)
+    invocation.arguments = tuple(arguments)
     splatted = None
-    for keyword in record.node.keywords:
+    for keyword in invocation.node.keywords:
         value = run.eval(keyword.value)
         if keyword.arg is not None:
-            record.keywords[keyword.arg] = Binding(value, How.KEYWORD, record.node)
+            invocation.keywords[keyword.arg] = Binding(value, How.KEYWORD, invocation.node)
             continue
         splatted = splatted or run.new_dict(None)
         run.update_dict(splatted, value)
@@ -54,33 +54,33 @@ def evaluate_arguments(run: Interpreter, record: Invocation) -> None:
         for name, binding in splatted.names.items():
             current = run.get_binding(splatted, name) or binding[-1]
             if current.value is not ABSENT:
-                record.keywords.setdefault(name, current)
-        record.open_keywords = splatted.open
+                invocation.keywords.setdefault(name, current)
+        invocation.open_keywords = splatted.open
     for value in arguments:
-        _remember(run, record, value)
-    for given in record.keywords.values():
-        _remember(run, record, given.value)
+        _remember(run, invocation, value)
+    for given in invocation.keywords.values():
+        _remember(run, invocation, given.value)
 
 
-def _remember(run: Interpreter, record: Invocation, value: Value) -> None:
+def _remember(run: Interpreter, invocation: Invocation, value: Value) -> None:
     """Keep the bindings of an argument as they are now."""
     if isinstance(value, Object):
-        record.snapshots[id(value)] = run.bindings(value)
+        invocation.snapshots[id(value)] = run.bindings(value)
     elif isinstance(value, OneOf):
         for one in value.options:
             if isinstance(one, Object):
-                record.snapshots[id(one)] = run.bindings(one)
+                invocation.snapshots[id(one)] = run.bindings(one)
 
 
 # -- what the parameters hold ----------------------------------------------------------------------
 
 
-def bind_parameters(run: Interpreter, function: Function, record: Invocation | None) -> None:
+def bind_parameters(run: Interpreter, function: Function, invocation: Invocation | None) -> None:
     """Bind a function's parameters to what a call gives, or (None) to what nobody knows."""
     arguments = function.node.args
     parameters = [*arguments.posonlyargs, *arguments.args]
-    given = list(record.arguments) if record else []
-    keywords = dict(record.keywords) if record else {}
+    given = list(invocation.arguments) if invocation else []
+    keywords = dict(invocation.keywords) if invocation else {}
     instance = _instance(run, function) if parameters else None
     if instance is not None:
         given.insert(0, instance)
@@ -93,9 +93,9 @@ def bind_parameters(run: Interpreter, function: Function, record: Invocation | N
         elif name in keywords:
             value = keywords.pop(name).value
         else:
-            value = _not_given(run, function, name, defaults.get(name), record)
+            value = _not_given(run, function, name, defaults.get(name), invocation)
         if "logits" in name:
-            graph = modes.gradients(run) if record else None
+            graph = modes.gradients(run) if invocation else None
             value = fields.parameter(run, name, value, graph)
         run.bind(name, value)
     if arguments.vararg:
@@ -104,7 +104,7 @@ def bind_parameters(run: Interpreter, function: Function, record: Invocation | N
         rest = run.new_dict(None)
         for name, binding in keywords.items():
             run.set_binding(rest, name, binding)
-        rest.open = record is None or record.open_keywords
+        rest.open = invocation is None or invocation.open_keywords
         run.bind(arguments.kwarg.arg, rest)
 
 
@@ -125,13 +125,13 @@ def _not_given(
     function: Function,
     name: str,
     default: ast.expr | None,
-    record: Invocation | None,
+    invocation: Invocation | None,
 ) -> Value:
     """What a parameter is that the call does not name: its default, where that is certain."""
-    if record is not None and (record.open_arguments or record.open_keywords):
+    if invocation is not None and (invocation.open_arguments or invocation.open_keywords):
         return UNKNOWN
     value = run.values.get(default, UNKNOWN) if default is not None else None
-    if record is None or any(is_click(made, "option", "command") for made in function.options):
+    if invocation is None or any(is_click(made, "option", "command") for made in function.options):
         # ``main()`` of a click command: the command line gives the arguments.
         default_value = command_line_default(function, name, value)
         return given_to_parameter(run.command_line, function, name, default_value)

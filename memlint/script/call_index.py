@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from memlint.script.model import Script
 
 
-def records_by_node(script: Script) -> dict[ast.Call, list[Invocation]]:
+def invocations_by_node(script: Script) -> dict[ast.Call, list[Invocation]]:
     grouped: dict[ast.Call, list[Invocation]] = defaultdict(list)
-    for record in script._run.records:
-        if isinstance(record.node, ast.Call) and record.name != "fire":
-            grouped[record.node].append(record)
+    for invocation in script._run.invocations:
+        if isinstance(invocation.node, ast.Call) and invocation.name != "fire":
+            grouped[invocation.node].append(invocation)
     return grouped
 
 
@@ -27,10 +27,10 @@ def nodes_by_name(script: Script) -> dict[str, list[ast.Call]]:
     """The call nodes of each canonical name: few names are asked for, of many calls."""
     canonical = script.api.canonical
     grouped: dict[str, list[ast.Call]] = defaultdict(list)
-    for node, records in script._by_node.items():
+    for node, invocations in script._by_node.items():
         if is_elsewhere(node):
             continue
-        grouped[canonical(records[0].name)].append(node)
+        grouped[canonical(invocations[0].name)].append(node)
     return grouped
 
 
@@ -94,10 +94,10 @@ def calls_of_several(script: Script, *packages: str) -> tuple[tuple[Call, ...], 
     beginnings = tuple(f"{package}." for package in packages)
     found = []
     for node in script._by_name.get("?", ()):
-        records = script._by_node[node]
-        names = list(dict.fromkeys(name for one in records for name in one.candidates))
+        invocations = script._by_node[node]
+        names = list(dict.fromkeys(name for one in invocations for name in one.candidates))
         if names and all(name.startswith(beginnings) for name in names):
-            call = Call(script, records)
+            call = Call(script, invocations)
             found.append(tuple(call.as_call_of(script.api.canonical(name)) for name in names))
     return tuple(found)
 
@@ -112,39 +112,41 @@ def call_anywhere(script: Script, node: ast.AST | None) -> Call | None:
     return call_of(script, node) if isinstance(node, ast.Call) and node in script._by_node else None
 
 
-def calls_of(script: Script, records: list[Invocation]) -> tuple[Call, ...]:
+def calls_of(script: Script, invocations: list[Invocation]) -> tuple[Call, ...]:
     """The places where evaluations of calls took place, in source order, each once."""
-    nodes = dict.fromkeys(record.node for record in records if record.node in script._by_node)
+    nodes = dict.fromkeys(
+        invocation.node for invocation in invocations if invocation.node in script._by_node
+    )
     return tuple(in_order(script, [node for node in nodes if not is_elsewhere(node)]))
 
 
 # -- in the order of the run -----------------------------------------------------------------------
 
 
-def records_between(script: Script, first: int, last: int) -> list[Invocation]:
+def invocations_between(script: Script, first: int, last: int) -> list[Invocation]:
     """The calls that were evaluated in a stretch of the run, in order."""
-    found = [one for one in script._run.records if first < one.order <= last]
-    return sorted(found, key=lambda record: record.order)
+    found = [one for one in script._run.invocations if first < one.order <= last]
+    return sorted(found, key=lambda invocation: invocation.order)
 
 
-def records_in(script: Script, function: ast.AST) -> list[Invocation]:
+def invocations_in(script: Script, function: ast.AST) -> list[Invocation]:
     """The calls that the runs of a function made, those of what it calls included."""
     extents = script._run.extents.get(function, [])
-    return [one for first, last in extents for one in script.records_between(first, last)]
+    return [one for first, last in extents for one in script.invocations_between(first, last)]
 
 
-def end_of_run(script: Script, record: Invocation) -> int:
+def end_of_run(script: Script, invocation: Invocation) -> int:
     """The number of the last evaluation of the run that a call belongs to: from the top of the
     script, or of the function that runs by itself as nothing calls it."""
-    if record.order <= script._run.end_of_top:
+    if invocation.order <= script._run.end_of_top:
         return script._run.end_of_top
     around = [
         last
         for extents in script._run.extents.values()
         for first, last in extents
-        if first < record.order <= last
+        if first < invocation.order <= last
     ]
-    return max(around, default=record.order)
+    return max(around, default=invocation.order)
 
 
 def call_leading_to(script: Script, run: ForwardRun) -> Call | None:
@@ -156,7 +158,7 @@ def call_leading_to(script: Script, run: ForwardRun) -> Call | None:
         for first, last in extents:
             if not first <= run.order <= last:
                 continue
-            for record in reversed(script.records_between(0, first)):
-                if record.name.rpartition(".")[2] == name and not is_elsewhere(record.node):
-                    return script.call_at(record.node)
+            for invocation in reversed(script.invocations_between(0, first)):
+                if invocation.name.rpartition(".")[2] == name and not is_elsewhere(invocation.node):
+                    return script.call_at(invocation.node)
     return None

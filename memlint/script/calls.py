@@ -48,11 +48,11 @@ class Call:
         defines, the library class; ``?.method`` for a method of something unknown.
     """
 
-    def __init__(self, script: Script, records: list[Invocation]) -> None:
+    def __init__(self, script: Script, invocations: list[Invocation]) -> None:
         self.script = script
-        self.records = records
-        self.node = records[0].node
-        self.name = script.api.canonical(records[0].name)
+        self.invocations = invocations
+        self.node = invocations[0].node
+        self.name = script.api.canonical(invocations[0].name)
         self._settings: dict[str, Setting] = {}
 
     def __repr__(self) -> str:
@@ -78,21 +78,23 @@ class Call:
     @property
     def conditional(self) -> bool:
         """Whether an undecided condition guards it."""
-        return any(record.conditional for record in self.records)
+        return any(invocation.conditional for invocation in self.invocations)
 
     @property
     def in_loop(self) -> bool:
         """Whether a loop repeats it (in this function or one that calls it)."""
-        return any(record.in_loop for record in self.records)
+        return any(invocation.in_loop for invocation in self.invocations)
 
     @property
     def contexts(self) -> tuple[str, ...]:
         """Canonical names of the context managers and decorators that it always runs under."""
-        common = set(self.records[0].contexts)
-        for record in self.records[1:]:
-            common &= set(record.contexts)
+        common = set(self.invocations[0].contexts)
+        for invocation in self.invocations[1:]:
+            common &= set(invocation.contexts)
         return tuple(
-            self.script.api.canonical(name) for name in self.records[0].contexts if name in common
+            self.script.api.canonical(name)
+            for name in self.invocations[0].contexts
+            if name in common
         )
 
     @property
@@ -100,34 +102,40 @@ class Call:
         """Whether no backward pass definitely follows wherever it is evaluated: autograd is off, or
         a library evaluates."""
         return all(
-            record.gradients is False or in_evaluation_hook(record.function)
-            for record in self.records
+            invocation.gradients is False or in_evaluation_hook(invocation.function)
+            for invocation in self.invocations
         )
 
     @property
     def subclass(self) -> ast.ClassDef | None:
         """The script's own class that is instantiated here, if it is one."""
-        return self.records[0].subclass
+        return self.invocations[0].subclass
 
     @property
     def order(self) -> int:
-        return self.records[0].order
+        return self.invocations[0].order
 
     @cached_property
     def receiver(self) -> Value | None:
         """The value whose method is called."""
-        values = [record.receiver for record in self.records if record.receiver is not None]
+        values = [
+            invocation.receiver
+            for invocation in self.invocations
+            if invocation.receiver is not None
+        ]
         return unified(merge(values)) if values else None
 
     @property
     def is_partial(self) -> bool:
         """Whether what it calls brings arguments along, as ``functools.partial`` makes it."""
-        return any(record.is_partial for record in self.records)
+        return any(invocation.is_partial for invocation in self.invocations)
 
     @property
     def has_unknown_keywords(self) -> bool:
         """Whether keywords may be given that the model cannot see."""
-        return any(record.open_keywords or record.open_arguments for record in self.records)
+        return any(
+            invocation.open_keywords or invocation.open_arguments for invocation in self.invocations
+        )
 
     @cached_property
     def positions(self) -> tuple[str, ...]:
@@ -138,18 +146,18 @@ class Call:
     def argument(self, index: int) -> Value:
         """The positional argument at ``index``; ABSENT where there is none."""
         return merge(
-            record.arguments[index] if index < len(record.arguments) else ABSENT
-            for record in self.records
+            invocation.arguments[index] if index < len(invocation.arguments) else ABSENT
+            for invocation in self.invocations
         )
 
-    def _binding(self, record: Invocation, name: str) -> Binding | None:
-        binding = record.keywords.get(name)
+    def _binding(self, invocation: Invocation, name: str) -> Binding | None:
+        binding = invocation.keywords.get(name)
         if binding is not None:
             return binding
         if name in self.positions:
             index = self.positions.index(name)
-            if index < len(record.arguments):
-                return Binding(record.arguments[index], How.POSITIONAL, record.node)
+            if index < len(invocation.arguments):
+                return Binding(invocation.arguments[index], How.POSITIONAL, invocation.node)
         return None
 
     def setting(self, name: str) -> Setting:
@@ -162,12 +170,14 @@ class Call:
         return known
 
     def _merged(self, name: str) -> Binding:
-        return merge_bindings([self._binding(record, name) for record in self.records])
+        return merge_bindings([self._binding(invocation, name) for invocation in self.invocations])
 
     @property
     def keywords(self) -> tuple[str, ...]:
         """Names of all keywords that the call may get, in order of appearance."""
-        return tuple(dict.fromkeys(name for record in self.records for name in record.keywords))
+        return tuple(
+            dict.fromkeys(name for invocation in self.invocations for name in invocation.keywords)
+        )
 
     def settings(self) -> Iterator[Setting]:
         """All settings that the call gets by keyword."""
@@ -209,11 +219,11 @@ class Config(Call):
     assigned after construction count, with ``how`` ATTRIBUTE.
     """
 
-    def __init__(self, script: Script, records: list[Invocation], made: list[Object]) -> None:
-        super().__init__(script, records)
+    def __init__(self, script: Script, invocations: list[Invocation], made: list[Object]) -> None:
+        super().__init__(script, invocations)
         self.made = made
         kinds = [one.type for one in made if one.type]
-        self.name = script.api.canonical(kinds[0] if kinds else records[0].name)
+        self.name = script.api.canonical(kinds[0] if kinds else invocations[0].name)
         self.from_command_line = any(one.from_command_line for one in made)
 
     @property
@@ -231,10 +241,10 @@ class Config(Call):
     def _snapshots(self) -> list[dict[str, Binding]]:
         """Its bindings, by run: when a trainer got it, else at the end."""
         taken = [
-            record.snapshots[id(one)]
+            invocation.snapshots[id(one)]
             for one in self.made
-            for record in self.script.trainer_records
-            if id(one) in record.snapshots
+            for invocation in self.script.trainer_invocations
+            if id(one) in invocation.snapshots
         ]
         return taken or [self.script.final_bindings(one) for one in self.made]
 
@@ -273,7 +283,7 @@ class Config(Call):
         ).given
 
     def _positional(self, name: str) -> Binding | None:
-        return merge_bindings([self._binding(record, name) for record in self.records])
+        return merge_bindings([self._binding(invocation, name) for invocation in self.invocations])
 
     @property
     def keywords(self) -> tuple[str, ...]:
@@ -293,8 +303,8 @@ def _declared(cls: Class) -> set[str]:
 class Trainer(Call):
     """A trainer of transformers or TRL, with the configuration and the model that it gets."""
 
-    def __init__(self, script: Script, records: list[Invocation], kind: str) -> None:
-        super().__init__(script, records)
+    def __init__(self, script: Script, invocations: list[Invocation], kind: str) -> None:
+        super().__init__(script, invocations)
         self.name = kind
 
     @property
@@ -305,7 +315,7 @@ class Trainer(Call):
     @property
     def shares_prompts(self) -> bool:
         """Whether it is the runtime's, which forwards every prompt once."""
-        return any(stands_in(record.name) for record in self.records)
+        return any(stands_in(invocation.name) for invocation in self.invocations)
 
     @property
     def skips_preparation(self) -> bool | None:

@@ -237,10 +237,10 @@ def _is_made_here(value: Value) -> bool:
 
 
 def _preparation(script: Script, rows: Rows) -> Preparation | None:
-    record = rows.made_by
-    if record is None or rows.operation == "load":
+    invocation = rows.made_by
+    if invocation is None or rows.operation == "load":
         return None
-    call = script.call_at(record.node)
+    call = script.call_at(invocation.node)
     function = rows.function
     if rows.operation in ("map", "with_transform", "set_transform"):
         node = function.node if isinstance(function, Function) else None
@@ -248,13 +248,15 @@ def _preparation(script: Script, rows: Rows) -> Preparation | None:
             # It was never run.
             known = _is_tokenizer_value(function)
             kind = Lengths.TOKENIZED if known else Lengths.UNKNOWN
-            return Preparation(rows.operation, call, node, (Effect(kind, None, record.node),))
-        records = script.records_between(rows.first, rows.last)
-        effects = tuple(_here(effect, record.node) for effect in effects_of(script, node, records))
+            return Preparation(rows.operation, call, node, (Effect(kind, None, invocation.node),))
+        invocations = script.invocations_between(rows.first, rows.last)
+        effects = tuple(
+            _here(effect, invocation.node) for effect in effects_of(script, node, invocations)
+        )
         return Preparation(rows.operation, call, node, effects)
     if rows.operation == "filter":
         node = function.node if isinstance(function, Function) else None
-        effects = (Effect(Lengths.FILTERED, None, record.node),) if _measures(node) else ()
+        effects = (Effect(Lengths.FILTERED, None, invocation.node),) if _measures(node) else ()
         return Preparation("filter", call, node, effects)
     return Preparation(rows.operation, call, None, ())
 
@@ -291,7 +293,7 @@ def _own_items(script: Script, value: Value) -> Iterator[Preparation]:
             continue
         for method in _methods(one.cls):
             if method.name in ("__init__", "__getitem__", "__iter__"):
-                effects = tuple(effects_of(script, method, script.records_in(method)))
+                effects = tuple(effects_of(script, method, script.invocations_in(method)))
                 if is_named_for_blocks(one.cls.node):
                     effects += (Effect(Lengths.CUT, None, one.cls.node),)
                 yield Preparation("items", None, method, effects)
@@ -324,7 +326,7 @@ def _collation(script: Script, collator: Value) -> Iterator[Preparation]:
             unknown = Effect(Lengths.UNKNOWN, None, script.tree)
             yield Preparation("collate", None, None, () if known else (unknown,))
         if node is not None:
-            effects = tuple(effects_of(script, node, script.records_in(node)))
+            effects = tuple(effects_of(script, node, script.invocations_in(node)))
             yield Preparation("collate", None, node, effects)
 
 

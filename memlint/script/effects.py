@@ -32,117 +32,123 @@ from memlint.script.wrappers import WRAPPERS
 # -- containers ------------------------------------------------------------------------------------
 
 
-def _dict(run: Interpreter, record: Invocation) -> Value:
-    made = run.new_dict(record.node)
-    for value in record.arguments:
+def _dict(run: Interpreter, invocation: Invocation) -> Value:
+    made = run.new_dict(invocation.node)
+    for value in invocation.arguments:
         run.update_dict(made, value)
-    for name, binding in record.keywords.items():
+    for name, binding in invocation.keywords.items():
         run.set_binding(made, name, binding)
-    made.open |= record.open_keywords or record.open_arguments
+    made.open |= invocation.open_keywords or invocation.open_arguments
     return made
 
 
-def _update(run: Interpreter, record: Invocation) -> Value | None:
-    thing = record.receiver_object
+def _update(run: Interpreter, invocation: Invocation) -> Value | None:
+    thing = invocation.receiver_object
     if thing is None:
         return None
-    for value in record.arguments:
+    for value in invocation.arguments:
         run.update_dict(thing, value)
-    for name, binding in record.keywords.items():
+    for name, binding in invocation.keywords.items():
         run.set_binding(thing, name, binding)
-    thing.open |= record.open_keywords
+    thing.open |= invocation.open_keywords
     return Constant(None)
 
 
-def _key(record: Invocation) -> str | None:
-    if record.arguments and isinstance(record.arguments[0], Constant):
-        value = record.arguments[0].value
+def _key(invocation: Invocation) -> str | None:
+    if invocation.arguments and isinstance(invocation.arguments[0], Constant):
+        value = invocation.arguments[0].value
         return value if isinstance(value, str) else None
     return None
 
 
-def _get(run: Interpreter, record: Invocation) -> Value | None:
-    thing, key = record.receiver_object, _key(record)
+def _get(run: Interpreter, invocation: Invocation) -> Value | None:
+    thing, key = invocation.receiver_object, _key(invocation)
     if thing is None or thing.type != "dict" or key is None:
         return None
     binding = run.get_binding(thing, key)
     if binding is not None and not any(isinstance(one, Absent) for one in options(binding.value)):
         return binding.value
     if binding is None and not thing.open:
-        return record.arguments[1] if len(record.arguments) > 1 else Constant(None)
+        return invocation.arguments[1] if len(invocation.arguments) > 1 else Constant(None)
     return UNKNOWN
 
 
-def _pop(run: Interpreter, record: Invocation) -> Value | None:
-    if isinstance(record.receiver, Sequence):
-        return _change(run, record)
-    thing, key = record.receiver_object, _key(record)
+def _pop(run: Interpreter, invocation: Invocation) -> Value | None:
+    if isinstance(invocation.receiver, Sequence):
+        return _change(run, invocation)
+    thing, key = invocation.receiver_object, _key(invocation)
     if thing is None or thing.type != "dict" or key is None:
         return None
-    value = _get(run, record)
+    value = _get(run, invocation)
     run.set_binding(thing, key, Binding(Absent()))
     return value
 
 
-def _setdefault(run: Interpreter, record: Invocation) -> Value | None:
-    thing, key = record.receiver_object, _key(record)
-    if thing is None or key is None or len(record.arguments) < 2:
+def _setdefault(run: Interpreter, invocation: Invocation) -> Value | None:
+    thing, key = invocation.receiver_object, _key(invocation)
+    if thing is None or key is None or len(invocation.arguments) < 2:
         return None
     if run.get_binding(thing, key) is None:
-        run.set_binding(thing, key, Binding(record.arguments[1], How.OTHER, record.node))
-    return _get(run, record)
+        run.set_binding(thing, key, Binding(invocation.arguments[1], How.OTHER, invocation.node))
+    return _get(run, invocation)
 
 
-def _change(run: Interpreter, record: Invocation) -> Value | None:
+def _change(run: Interpreter, invocation: Invocation) -> Value | None:
     """``names.append("lm_head")`` and its like: the list has other items from here on."""
-    func = record.node.func
-    before = record.receiver
+    func = invocation.node.func
+    before = invocation.receiver
     if not isinstance(before, Sequence) or not isinstance(func, ast.Attribute):
         return None
-    adds = func.attr == "append" and len(record.arguments) == 1 and not record.open_arguments
+    adds = (
+        func.attr == "append" and len(invocation.arguments) == 1 and not invocation.open_arguments
+    )
     items, is_open = before.items, True
     if adds and not before.open and run.loops == 0:
-        items, is_open = (*items, record.arguments[0]), False
+        items, is_open = (*items, invocation.arguments[0]), False
     changed = Sequence(items, before.kind, before.node, is_open)
     if isinstance(func.value, ast.Name):
         run.rebind(func.value.id, changed)
     elif isinstance(func.value, ast.Attribute):
         holder = run.values.get(func.value.value)
         if isinstance(holder, Object):
-            run.set_binding(holder, func.value.attr, Binding(changed, How.OTHER, record.node))
+            run.set_binding(holder, func.value.attr, Binding(changed, How.OTHER, invocation.node))
     return UNKNOWN if func.attr == "pop" else Constant(None)
 
 
-def _copy(run: Interpreter, record: Invocation) -> Value | None:
+def _copy(run: Interpreter, invocation: Invocation) -> Value | None:
     """``copy.copy``, ``copy.deepcopy``, ``.copy()``: the same bindings, another object."""
-    thing = record.receiver_object if record.name.startswith("?") or not record.arguments else None
-    thing = thing or record.first_object
+    thing = (
+        invocation.receiver_object
+        if invocation.name.startswith("?") or not invocation.arguments
+        else None
+    )
+    thing = thing or invocation.first_object
     if thing is None:
         return None
     made = run.new_object(
-        type=thing.type, made_by=record, base=thing, cls=thing.cls, node=record.node
+        type=thing.type, made_by=invocation, base=thing, cls=thing.cls, node=invocation.node
     )
     run.copy_bindings(thing, made)
     return made
 
 
-def _vars(run: Interpreter, record: Invocation) -> Value | None:
-    thing = record.first_object
+def _vars(run: Interpreter, invocation: Invocation) -> Value | None:
+    thing = invocation.first_object
     if thing is None:
         return None
-    made = run.new_dict(record.node)
+    made = run.new_dict(invocation.node)
     run.copy_bindings(thing, made)
     made.open |= thing.type is not None and thing.cls is None and thing.type != "dict"
     return made
 
 
-def _getattr(run: Interpreter, record: Invocation) -> Value | None:
-    if len(record.arguments) < 2 or not isinstance(record.arguments[1], Constant):
+def _getattr(run: Interpreter, invocation: Invocation) -> Value | None:
+    if len(invocation.arguments) < 2 or not isinstance(invocation.arguments[1], Constant):
         return UNKNOWN
-    name = record.arguments[1].value
-    thing = record.arguments[0]
+    name = invocation.arguments[1].value
+    thing = invocation.arguments[0]
     if isinstance(thing, Symbol):
-        return Symbol(f"{thing.name}.{name}", record.node)
+        return Symbol(f"{thing.name}.{name}", invocation.node)
     if isinstance(thing, Object) and isinstance(name, str):
         binding = run.get_binding(thing, name)
         return (
@@ -151,55 +157,55 @@ def _getattr(run: Interpreter, record: Invocation) -> Value | None:
     return UNKNOWN
 
 
-def _setattr(run: Interpreter, record: Invocation) -> Value | None:
-    if len(record.arguments) == 3:
-        thing, name, value = record.arguments
+def _setattr(run: Interpreter, invocation: Invocation) -> Value | None:
+    if len(invocation.arguments) == 3:
+        thing, name, value = invocation.arguments
         for one in options(thing):
             if isinstance(one, Object) and isinstance(name, Constant):
-                run.set_binding(one, str(name.value), Binding(value, How.OTHER, record.node))
+                run.set_binding(one, str(name.value), Binding(value, How.OTHER, invocation.node))
             elif isinstance(one, Object):
                 one.open = True
     return Constant(None)
 
 
-def _replace(run: Interpreter, record: Invocation) -> Value | None:
+def _replace(run: Interpreter, invocation: Invocation) -> Value | None:
     """``dataclasses.replace(config, name=value)``."""
-    made = _copy(run, record)
+    made = _copy(run, invocation)
     if isinstance(made, Object):
-        for name, binding in record.keywords.items():
+        for name, binding in invocation.keywords.items():
             run.set_binding(made, name, binding)
     return made
 
 
-def _namespace(run: Interpreter, record: Invocation) -> Value:
-    made = run.new_object(type=record.name, made_by=record, node=record.node)
-    for name, binding in record.keywords.items():
+def _namespace(run: Interpreter, invocation: Invocation) -> Value:
+    made = run.new_object(type=invocation.name, made_by=invocation, node=invocation.node)
+    for name, binding in invocation.keywords.items():
         run.set_binding(made, name, binding)
-    made.open = record.open_keywords
+    made.open = invocation.open_keywords
     return made
 
 
-def _partial(run: Interpreter, record: Invocation) -> Value | None:
-    return Partial(record.arguments[0], record) if record.arguments else None
+def _partial(run: Interpreter, invocation: Invocation) -> Value | None:
+    return Partial(invocation.arguments[0], invocation) if invocation.arguments else None
 
 
-def _convert(run: Interpreter, record: Invocation) -> Value:
+def _convert(run: Interpreter, invocation: Invocation) -> Value:
     """``int("8")``, ``float(x)``, ``str(x)``, ``bool(x)`` of a constant."""
-    if len(record.arguments) == 1 and isinstance(record.arguments[0], Constant):
-        constant = record.arguments[0]
-        convert = {"int": int, "float": float, "str": str, "bool": bool}[record.name]
+    if len(invocation.arguments) == 1 and isinstance(invocation.arguments[0], Constant):
+        constant = invocation.arguments[0]
+        convert = {"int": int, "float": float, "str": str, "bool": bool}[invocation.name]
         try:
-            return Constant(convert(constant.value), record.node, constant.origin)
+            return Constant(convert(constant.value), invocation.node, constant.origin)
         except (TypeError, ValueError):
             return UNKNOWN
     return UNKNOWN
 
 
-def _nothing_known(run: Interpreter, record: Invocation) -> Value:
+def _nothing_known(run: Interpreter, invocation: Invocation) -> Value:
     return UNKNOWN
 
 
-def _exit(run: Interpreter, record: Invocation) -> Value:
+def _exit(run: Interpreter, invocation: Invocation) -> Value:
     run.state.unreachable = True
     return UNKNOWN
 

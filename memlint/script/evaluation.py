@@ -114,21 +114,21 @@ def _is_test(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 def _wants_gradients(script: Script, run: ForwardRun) -> bool:
     """Whether a derivative follows a pass, before anything is put in training mode."""
-    steps = {id(one.record) for one in script.events if one.kind is EventKind.OPTIMIZER_STEP}
-    for record in script.records_between(run.order, script.end_of_run(run.record)):
-        if record.name.rpartition(".")[2] == "train":
+    steps = {id(one.invocation) for one in script.events if one.kind is EventKind.OPTIMIZER_STEP}
+    for invocation in script.invocations_between(run.order, script.end_of_run(run.invocation)):
+        if invocation.name.rpartition(".")[2] == "train":
             return False
-        if id(record) in steps or _takes_derivative(record):
+        if id(invocation) in steps or _takes_derivative(invocation):
             return True
     return False
 
 
-def _takes_derivative(record: Invocation) -> bool:
-    name = record.name
+def _takes_derivative(invocation: Invocation) -> bool:
+    name = invocation.name
     return (
         name.rpartition(".")[2] in _DERIVATIVES
         or name.startswith(("torch.autograd.functional", "torch.func."))
-        or not _KEYWORDS.isdisjoint(record.keywords)
+        or not _KEYWORDS.isdisjoint(invocation.keywords)
     )
 
 

@@ -35,23 +35,23 @@ class EventKind(StrEnum):
 class Event(NamedTuple):
     """Something that happens in training. Events are in the order of the run.
 
-    record: the call, as it was evaluated this time. loops: those around it, outermost first.
+    invocation: the call, as it was evaluated this time. loops: those around it, outermost first.
     """
 
     kind: EventKind
-    record: Invocation
+    invocation: Invocation
 
     @property
     def node(self) -> ast.Call:
-        return self.record.node
+        return self.invocation.node
 
     @property
     def loops(self) -> tuple[ast.AST, ...]:
-        return self.record.loops
+        return self.invocation.loops
 
     @property
     def order(self) -> int:
-        return self.record.order
+        return self.invocation.order
 
 
 _BY_METHOD = {
@@ -76,37 +76,37 @@ _NOT_OPTIMIZERS = ("sched", "prof", "lr", "env", "progress", "pbar", "tracker", 
 
 def events_of(script: Script) -> tuple[Event, ...]:
     """What happens in training, in the order of the run."""
-    passes = {id(run.record) for run in script._run.forwards}
+    passes = {id(run.invocation) for run in script._run.forwards}
     found: list[Event] = []
-    for record in script.records:
-        kind = _kind(record, passes)
-        if kind is not None and isinstance(record.node, ast.Call):
-            found.append(Event(kind, record))
+    for invocation in script.invocations:
+        kind = _kind(invocation, passes)
+        if kind is not None and isinstance(invocation.node, ast.Call):
+            found.append(Event(kind, invocation))
     return tuple(sorted(found, key=lambda event: event.order))
 
 
-def _kind(record: Invocation, passes: set[int]) -> EventKind | None:
-    if id(record) in passes:
+def _kind(invocation: Invocation, passes: set[int]) -> EventKind | None:
+    if id(invocation) in passes:
         return EventKind.FORWARD
-    head, _, method = record.name.rpartition(".")
-    known = _BY_NAME.get(record.name)
+    head, _, method = invocation.name.rpartition(".")
+    known = _BY_NAME.get(invocation.name)
     if known is not None or not head:
         return known
     if method == "step":
-        return EventKind.OPTIMIZER_STEP if _steps_optimizer(record) else None
+        return EventKind.OPTIMIZER_STEP if _steps_optimizer(invocation) else None
     if method == "train":
         return EventKind.TRAIN if "Trainer" in head else None
     if method in _KEEPING:
-        given = [one for value in record.arguments for one in options(value)]
+        given = [one for value in invocation.arguments for one in options(value)]
         return EventKind.KEEP if any(isinstance(one, Output | Tensor) for one in given) else None
     return _BY_METHOD.get(method)
 
 
-def _steps_optimizer(record: Invocation) -> bool:
-    func = record.node.func
+def _steps_optimizer(invocation: Invocation) -> bool:
+    func = invocation.node.func
     if not isinstance(func, ast.Attribute):
         return False
-    kind = record.receiver.type if isinstance(record.receiver, Object) else None
+    kind = invocation.receiver.type if isinstance(invocation.receiver, Object) else None
     if kind is not None:
         return "lr_scheduler" not in kind and "profiler" not in kind
     name = func.value.attr if isinstance(func.value, ast.Attribute) else ""
@@ -134,7 +134,7 @@ def kept_of(script: Script) -> tuple[Kept, ...]:
     found: dict[ast.Call, Kept] = {}
     for event in script.events:
         func = event.node.func
-        loops = loops_of(event.record)
+        loops = loops_of(event.invocation)
         if event.kind is not EventKind.KEEP or not loops or not isinstance(func, ast.Attribute):
             continue
         if is_elsewhere(func):
@@ -143,7 +143,7 @@ def kept_of(script: Script) -> tuple[Kept, ...]:
         loop = loops[-1]
         if isinstance(func.value, ast.Name) and _bound_in(loop, func.value.id):
             continue
-        given = [one for value in event.record.arguments for one in options(value)]
+        given = [one for value in event.invocation.arguments for one in options(value)]
         call = script.call_at(event.node)
         if call is not None:
             tensors = tuple(one for one in given if isinstance(one, Tensor))
@@ -158,6 +158,8 @@ def _bound_in(loop: Loop, name: str) -> bool:
     )
 
 
-def loops_of(record: Invocation) -> tuple[Loop, ...]:
+def loops_of(invocation: Invocation) -> tuple[Loop, ...]:
     """The loops around a call that are statements, outermost first, those of callers included."""
-    return tuple(one for one in record.loops if isinstance(one, ast.For | ast.AsyncFor | ast.While))
+    return tuple(
+        one for one in invocation.loops if isinstance(one, ast.For | ast.AsyncFor | ast.While)
+    )

@@ -56,6 +56,7 @@ class ForwardRun:
         "function",
         "gradients",
         "guessed",
+        "invocation",
         "labels",
         "logits_kept",
         "loops",
@@ -63,27 +64,26 @@ class ForwardRun:
         "order",
         "output",
         "own",
-        "record",
         "training",
     )
 
     def __init__(
-        self, run: Interpreter, record: Invocation, module: Value, certainty: Certainty
+        self, run: Interpreter, invocation: Invocation, module: Value, certainty: Certainty
     ) -> None:
-        self.record = record
+        self.invocation = invocation
         self.module = module
         self.certainty = certainty
         self.own = False
         self.gradients = modes.gradients(run)
         self.training = modes.training(run, module)
         self.autocast = modes.autocast(run)
-        self.labels = _labels(record)
-        self.logits_kept = _logits_kept(record)
+        self.labels = _labels(invocation)
+        self.logits_kept = _logits_kept(invocation)
         self.loops = run.loop_nest
         self.function = run.function
         self.called = run.called
         self.guessed = run.guessed
-        self.order = record.order
+        self.order = invocation.order
         self.output: Output | None = None
 
 
@@ -142,13 +142,13 @@ def is_named_as_model(node: ast.expr) -> bool:
 
 
 def module_of(
-    run: Interpreter, record: Invocation, callee: Value
+    run: Interpreter, invocation: Invocation, callee: Value
 ) -> tuple[Value, Certainty] | None:
     """The module that a call runs forward, where it possibly is one."""
-    func = record.node.func
+    func = invocation.node.func
     module: Value | None = callee
     if isinstance(func, ast.Attribute) and func.attr in _FORWARDS:
-        module = record.receiver
+        module = invocation.receiver
         possible = module is not None and _may_have_forward(run, module, func.value)
     else:
         possible = _may_be_called(run, callee, func)
@@ -188,7 +188,7 @@ def _may_be_called(run: Interpreter, callee: Value, written: ast.expr) -> bool:
 
 
 def one_of_modules(
-    run: Interpreter, record: Invocation, callees: Sequence[Value]
+    run: Interpreter, invocation: Invocation, callees: Sequence[Value]
 ) -> tuple[Value, Certainty] | None:
     """The modules that a call runs forward, where it is one of several by the path."""
     modules = tuple(one for one in callees if isinstance(one, Object))
@@ -197,7 +197,7 @@ def one_of_modules(
     known = [is_module(one) or modes.is_known_module(run, one) for one in modules]
     if all(known):
         return OneOf(modules), Certainty.DEFINITE
-    named = any(known) or is_named_as_model(record.node.func)
+    named = any(known) or is_named_as_model(invocation.node.func)
     return (OneOf(modules), Certainty.POSSIBLE) if named else None
 
 
@@ -207,12 +207,14 @@ def _is_super(node: ast.expr) -> bool:
     )
 
 
-def forward(run: Interpreter, record: Invocation, module: Value, certainty: Certainty) -> Output:
+def forward(
+    run: Interpreter, invocation: Invocation, module: Value, certainty: Certainty
+) -> Output:
     """The output of a forward pass, which the run remembers."""
-    made = ForwardRun(run, record, module, certainty)
-    output = Output(made, record)
+    made = ForwardRun(run, invocation, module, certainty)
+    output = Output(made, invocation)
     made.output = output
-    for name, binding in record.keywords.items():
+    for name, binding in invocation.keywords.items():
         if (
             name == "return_dict"
             and isinstance(binding.value, Constant)
@@ -225,27 +227,27 @@ def forward(run: Interpreter, record: Invocation, module: Value, certainty: Cert
     return output
 
 
-def own_forward(run: Interpreter, record: Invocation, module: Object) -> ForwardRun:
+def own_forward(run: Interpreter, invocation: Invocation, module: Object) -> ForwardRun:
     """The call of a module that the script defines."""
-    made = ForwardRun(run, record, module, Certainty.DEFINITE)
+    made = ForwardRun(run, invocation, module, Certainty.DEFINITE)
     made.own = True
     run.forwards.append(made)
     return made
 
 
-def _labels(record: Invocation) -> bool | None:
-    binding = record.keywords.get("labels")
+def _labels(invocation: Invocation) -> bool | None:
+    binding = invocation.keywords.get("labels")
     if binding is not None:
         values = options(binding.value)
         none = [isinstance(one, Constant) and one.value is None for one in values]
         return True if not any(none) else False if all(none) else None
-    return None if record.open_keywords or record.open_arguments else False
+    return None if invocation.open_keywords or invocation.open_arguments else False
 
 
-def _logits_kept(record: Invocation) -> Positions:
+def _logits_kept(invocation: Invocation) -> Positions:
     """For which positions a language model computes logits."""
     for name in ("logits_to_keep", "num_logits_to_keep"):
-        binding = record.keywords.get(name)
+        binding = invocation.keywords.get(name)
         if binding is None:
             continue
         if isinstance(binding.value, Constant):

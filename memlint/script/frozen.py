@@ -81,8 +81,10 @@ def _is_frozen(run: ForwardRun, touched: set[int]) -> bool:
 
 def _is_plain(run: ForwardRun) -> bool:
     """Whether no gradient can pass through it to its inputs."""
-    given = tensors_in(run.record)
-    return "inputs_embeds" not in run.record.keywords and all(one.graph is False for one in given)
+    given = tensors_in(run.invocation)
+    return "inputs_embeds" not in run.invocation.keywords and all(
+        one.graph is False for one in given
+    )
 
 
 def _place(script: Script, forward: Forward, run: ForwardRun, touched: set[int]) -> ast.AST | None:

@@ -56,7 +56,7 @@ _CONSTRUCTORS = frozenset(
 def call(run: Interpreter, node: ast.Call) -> Value:
     callee, receiver = _callee(run, node.func)
     run._order += 1
-    record = Invocation(
+    invocation = Invocation(
         node,
         "",
         run._order,
@@ -68,16 +68,16 @@ def call(run: Interpreter, node: ast.Call) -> Value:
         function=run.function,
         loops=run.loop_nest,
     )
-    evaluate_arguments(run, record)
+    evaluate_arguments(run, invocation)
     if not isinstance(callee, OneOf):
-        return apply(run, callee, record)
+        return apply(run, callee, invocation)
     # A name that is bound in one arm and None in the other is still that name when called.
     callees = [one for one in callee.options if not isinstance(one, Unknown | Constant)]
     if len(callees) > 1:
         callees = _imported_twice(run, callees)
     if len(callees) > 1:
-        return _call_one_of(run, callees, record)
-    return apply(run, callees[0] if callees else callee, record)
+        return _call_one_of(run, callees, invocation)
+    return apply(run, callees[0] if callees else callee, invocation)
 
 
 def _imported_twice(run: Interpreter, callees: list[Value]) -> list[Value]:
@@ -106,92 +106,92 @@ def _callee(run: Interpreter, func: ast.expr) -> tuple[Value, Value | None]:
     return callee, receiver
 
 
-def _call_one_of(run: Interpreter, callees: list[Value], record: Invocation) -> Value:
+def _call_one_of(run: Interpreter, callees: list[Value], invocation: Invocation) -> Value:
     """Call one of several things, by the path."""
-    record.name = "?"
+    invocation.name = "?"
     names = [one.name for one in callees if isinstance(one, Symbol)]
     if len(names) == len(callees):
-        record.candidates = tuple(names)
-    run.records.append(record)
+        invocation.candidates = tuple(names)
+    run.invocations.append(invocation)
     results: list[Value] = []
     for one in callees[:3]:
         if isinstance(one, Function) and can_follow(run, one):
             run.branches += 1
-            results.append(call_function(run, one, record))
+            results.append(call_function(run, one, invocation))
             run.branches -= 1
         else:
             results.append(UNKNOWN)
-    module = one_of_modules(run, record, callees)
+    module = one_of_modules(run, invocation, callees)
     if module is not None:
-        return forward(run, record, *module)
+        return forward(run, invocation, *module)
     return merge([*results, UNKNOWN])
 
 
-def apply(run: Interpreter, callee: Value, record: Invocation) -> Value:
+def apply(run: Interpreter, callee: Value, invocation: Invocation) -> Value:
     """Call ``callee``: record it, and say what comes out."""
     match callee:
         case Symbol():
-            return _call_symbol(run, callee, record)
+            return _call_symbol(run, callee, invocation)
         case Class():
-            return _instantiate(run, callee, record)
+            return _instantiate(run, callee, invocation)
         case Function():
-            record.name = _function_name(callee)
-            run.records.append(record)
-            return _call_followed(run, callee, record)
+            invocation.name = _function_name(callee)
+            run.invocations.append(invocation)
+            return _call_followed(run, callee, invocation)
         case Partial(callee=inner, made_by=made):
-            record.arguments = made.arguments[1:] + record.arguments
-            record.keywords = {**made.keywords, **record.keywords}
-            record.open_keywords |= made.open_keywords
-            record.snapshots = {**made.snapshots, **record.snapshots}
-            record.is_partial = True
-            return apply(run, inner, record)
+            invocation.arguments = made.arguments[1:] + invocation.arguments
+            invocation.keywords = {**made.keywords, **invocation.keywords}
+            invocation.open_keywords |= made.open_keywords
+            invocation.snapshots = {**made.snapshots, **invocation.snapshots}
+            invocation.is_partial = True
+            return apply(run, inner, invocation)
         case Object():
-            record.name = f"{callee.type or '?'}.__call__"
-            record.receiver = callee
-            run.records.append(record)
-            return _call_object(run, callee, record)
-    return _call_unknown(run, callee, record)
+            invocation.name = f"{callee.type or '?'}.__call__"
+            invocation.receiver = callee
+            run.invocations.append(invocation)
+            return _call_object(run, callee, invocation)
+    return _call_unknown(run, callee, invocation)
 
 
-def _call_symbol(run: Interpreter, callee: Symbol, record: Invocation) -> Value:
+def _call_symbol(run: Interpreter, callee: Symbol, invocation: Invocation) -> Value:
     """Call something of a library, or of another file of the project."""
-    record.name = callee.name
+    invocation.name = callee.name
     effect = run.effects.get(callee.name)
     if run.project is not None and effect is None:
         known = project_value(run, callee.name)
         if known is not None and _is_followed(known):
-            return _call_elsewhere(run, known, record)
-    run.records.append(record)
-    value = effect(run, record) if effect is not None else None
+            return _call_elsewhere(run, known, invocation)
+    run.invocations.append(invocation)
+    value = effect(run, invocation) if effect is not None else None
     if value is None and run.has_tensors:
-        value = operations.called(run, record, callee.name)
+        value = operations.called(run, invocation, callee.name)
     if value is not None:
         return value
     if callee.name.endswith((".eval", ".train")):
-        modes.set_training_of(run, record, callee.name)
-    return _run_forward(run, callee, record) or made_by(run, record, callee.name)
+        modes.set_training_of(run, invocation, callee.name)
+    return _run_forward(run, callee, invocation) or made_by(run, invocation, callee.name)
 
 
-def _call_unknown(run: Interpreter, callee: Value, record: Invocation) -> Value:
+def _call_unknown(run: Interpreter, callee: Value, invocation: Invocation) -> Value:
     """Call something that is not followed: nearly always a method of what a library made."""
-    func, receiver = record.node.func, record.receiver
+    func, receiver = invocation.node.func, invocation.receiver
     method = func.attr if isinstance(func, ast.Attribute) else ""
     kind = receiver.type if isinstance(receiver, Object) else None
-    record.name = f"{kind or '?'}.{method}" if method else "?"
-    run.records.append(record)
-    value = operations.method(run, record, method) if run.has_tensors and method else None
+    invocation.name = f"{kind or '?'}.{method}" if method else "?"
+    run.invocations.append(invocation)
+    value = operations.method(run, invocation, method) if run.has_tensors and method else None
     if value is None:
         effect = run.effects.get(f".{method}")
-        value = effect(run, record) if effect is not None else None
+        value = effect(run, invocation) if effect is not None else None
     if value is not None:
         return value
-    return _run_forward(run, callee, record) or _unfollowed(run, record)
+    return _run_forward(run, callee, invocation) or _unfollowed(run, invocation)
 
 
-def _run_forward(run: Interpreter, callee: Value, record: Invocation) -> Output | None:
+def _run_forward(run: Interpreter, callee: Value, invocation: Invocation) -> Output | None:
     """What a module's forward pass returns; None where the call is of no module."""
-    module = module_of(run, record, callee)
-    return forward(run, record, *module) if module is not None else None
+    module = module_of(run, invocation, callee)
+    return forward(run, invocation, *module) if module is not None else None
 
 
 def _is_followed(value: Value) -> bool:
@@ -203,66 +203,68 @@ def _is_followed(value: Value) -> bool:
     return library is None or library.startswith(("torch.", "typing."))
 
 
-def _call_elsewhere(run: Interpreter, callee: Value, record: Invocation) -> Value:
+def _call_elsewhere(run: Interpreter, callee: Value, invocation: Invocation) -> Value:
     """A function or a class of another file, which keeps its qualified name."""
-    name = record.name
+    name = invocation.name
     if isinstance(callee, Class):
-        made = _instantiate(run, callee, record)
-        record.name, record.subclass = name, None
+        made = _instantiate(run, callee, invocation)
+        invocation.name, invocation.subclass = name, None
         return made
-    run.records.append(record)
-    return _call_followed(run, callee, record)
+    run.invocations.append(invocation)
+    return _call_followed(run, callee, invocation)
 
 
-def _call_followed(run: Interpreter, callee: Value, record: Invocation) -> Value:
+def _call_followed(run: Interpreter, callee: Value, invocation: Invocation) -> Value:
     """What a function of the project returns, which is run if the bounds let it."""
     if isinstance(callee, Function) and can_follow(run, callee):
-        return call_function(run, callee, record)
-    return _unfollowed(run, record)
+        return call_function(run, callee, invocation)
+    return _unfollowed(run, invocation)
 
 
-def _unfollowed(run: Interpreter, record: Invocation) -> Value:
+def _unfollowed(run: Interpreter, invocation: Invocation) -> Value:
     """What a function returns that is not followed: maybe something made of its tensors."""
-    given = tensors_in(record) if run.has_tensors else []
+    given = tensors_in(invocation) if run.has_tensors else []
     for tensor in given:
-        note(run, tensor, record.name, record.node)
+        note(run, tensor, invocation.name, invocation.node)
     if given:
-        return derived(given, record.name, record.node)
-    return made_by(run, record, None)
+        return derived(given, invocation.name, invocation.node)
+    return made_by(run, invocation, None)
 
 
-def _call_object(run: Interpreter, callee: Object, record: Invocation) -> Value:
+def _call_object(run: Interpreter, callee: Object, invocation: Invocation) -> Value:
     """``thing(...)``: a module's forward pass, a loss, an instance with ``__call__``."""
     if callee.cls is not None:
         for name in ("__call__", "forward"):
             binding = run.class_binding(callee.cls, name)
             if binding is not None and isinstance(binding.value, Function):
-                return _call_own(run, callee, binding.value, record)
+                return _call_own(run, callee, binding.value, invocation)
     if callee.type is not None and run.has_tensors:
-        value = operations.loss_module(run, record, callee.type)
+        value = operations.loss_module(run, invocation, callee.type)
         if value is not None:
             return value
-    output = _run_forward(run, callee, record)
+    output = _run_forward(run, callee, invocation)
     if output is not None:
         return output
-    given = tensors_in(record) if run.has_tensors else []
-    return _unfollowed(run, record) if given else UNKNOWN
+    given = tensors_in(invocation) if run.has_tensors else []
+    return _unfollowed(run, invocation) if given else UNKNOWN
 
 
-def _call_own(run: Interpreter, callee: Object, function: Function, record: Invocation) -> Value:
+def _call_own(
+    run: Interpreter, callee: Object, function: Function, invocation: Invocation
+) -> Value:
     """An instance of the script's own class is called: what its method returns."""
-    made = own_forward(run, record, callee) if is_module(callee) else None
+    made = own_forward(run, invocation, callee) if is_module(callee) else None
     if not can_follow(run, function):
         return UNKNOWN
     bound = Function(function.node, function.scope, callee, function.owner, function.options)
-    value = call_function(run, bound, record)
+    value = call_function(run, bound, invocation)
     if made is not None and value is UNKNOWN:
-        made.output = Output(made, record)
+        made.output = Output(made, invocation)
         return made.output
     return value
 
 
-def made_by(run: Interpreter, record: Invocation, kind: str | None) -> Object:
+def made_by(run: Interpreter, invocation: Invocation, kind: str | None) -> Object:
     """A new object that the call made; its bindings are the call's keywords.
 
     ``kind`` is the callee's qualified name: a class, or a class's own constructor.
@@ -273,36 +275,38 @@ def made_by(run: Interpreter, record: Invocation, kind: str | None) -> Object:
             kind = head
         elif not last[:1].isupper():
             kind = None
-    made = run.new_object(kind, record, node=record.node)
-    for name, binding in record.keywords.items():
+    made = run.new_object(kind, invocation, node=invocation.node)
+    for name, binding in invocation.keywords.items():
         run.set_binding(made, name, binding)
-    made.open = record.open_keywords
+    made.open = invocation.open_keywords
     return made
 
 
-def _instantiate(run: Interpreter, cls: Class, record: Invocation) -> Value:
+def _instantiate(run: Interpreter, cls: Class, invocation: Invocation) -> Value:
     library = library_base(cls)
-    record.name = library or cls.node.name
-    record.subclass = cls.node
-    run.records.append(record)
-    made = run.new_object(type=library, made_by=record, cls=cls, node=record.node)
-    made.open = record.open_keywords
+    invocation.name = library or cls.node.name
+    invocation.subclass = cls.node
+    run.invocations.append(invocation)
+    made = run.new_object(type=library, made_by=invocation, cls=cls, node=invocation.node)
+    made.open = invocation.open_keywords
     run.selves[cls.node] = made
     is_tuple = library in ("typing.NamedTuple", "typing_extensions.NamedTuple")
     if cls.is_dataclass or is_tuple:
         run.set_fields(cls, made)
     if library is not None or cls.is_dataclass:
         names = [field for field, _ in run.fields(cls)] if not library or is_tuple else []
-        for name, value in zip(names, record.arguments, strict=False):
-            run.set_binding(made, name, Binding(value, How.POSITIONAL, record.node))
-        for name, binding in record.keywords.items():
+        for name, value in zip(names, invocation.arguments, strict=False):
+            run.set_binding(made, name, Binding(value, How.POSITIONAL, invocation.node))
+        for name, binding in invocation.keywords.items():
             run.set_binding(made, name, binding)
     init = run.class_binding(cls, "__init__")
     if init is not None and isinstance(init.value, Function) and can_follow(run, init.value):
         function = init.value
         # Its own constructor decides what becomes of the keywords.
-        made.open = record.open_keywords = record.open_keywords or library is not None
-        call_function(run, Function(function.node, function.scope, made, function.owner), record)
+        made.open = invocation.open_keywords = invocation.open_keywords or library is not None
+        call_function(
+            run, Function(function.node, function.scope, made, function.owner), invocation
+        )
     return made
 
 
@@ -315,22 +319,22 @@ def can_follow(run: Interpreter, function: Function) -> bool:
     )
 
 
-def call_function(run: Interpreter, function: Function, record: Invocation | None) -> Value:
+def call_function(run: Interpreter, function: Function, invocation: Invocation | None) -> Value:
     """Run a function of the script, with a call's arguments or (None) with unknown ones."""
     node = function.node
     # A run with unknown arguments does not use up those of callers.
-    run.runs[node] = run.runs.get(node, 0) + (record is not None)
+    run.runs[node] = run.runs.get(node, 0) + (invocation is not None)
     first, start = run._order, len(run.defined)
     frame, mode = frame_of(run), modes.saved(run)
-    run.guessed = record is None
+    run.guessed = invocation is None
     run.scope = run.new_scope(function.scope)
     run.returns = []
     run.function = node
     run.depth += 1
     run.active.add(node)
-    if record is None:
+    if invocation is None:
         _enter_uncalled(run, function)
-    bind_parameters(run, function, record)
+    bind_parameters(run, function, invocation)
     unreachable = run.state.unreachable
     run.state.unreachable = False
     _run_body(run, node)
@@ -341,7 +345,7 @@ def call_function(run: Interpreter, function: Function, record: Invocation | Non
     run.active.discard(node)
     run.depth -= 1
     return_to(run, frame)
-    if record is None or getattr(node, "decorator_list", None):
+    if invocation is None or getattr(node, "decorator_list", None):
         modes.restore(run, mode)
     return value
 

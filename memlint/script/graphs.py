@@ -264,7 +264,7 @@ def _is_spent(script: Script, tensors: list[Tensor], loop: Loop) -> bool:
     if not tensors or not all(one.graph for one in tensors):
         return False
     wanted = set(map(id, tensors))
-    starts = [start for record in _backwards(script, loop) for start in _starts(record)]
+    starts = [start for invocation in _backwards(script, loop) for start in _starts(invocation)]
     if any(not wanted.isdisjoint(map(id, _before_sums(start))) for start in starts):
         return True
     # A model's own loss is computed from the logits that stand beside it.
@@ -276,23 +276,23 @@ def _is_spent(script: Script, tensors: list[Tensor], loop: Loop) -> bool:
 
 def _backwards(script: Script, loop: Loop) -> list[Invocation]:
     """The backward passes that the turns of a loop run, in functions that it calls too."""
-    return [record for record in script._backward_records if loop in record.loops]
+    return [invocation for invocation in script._backward_invocations if loop in invocation.loops]
 
 
-def backward_records(script: Script) -> list[Invocation]:
+def backward_invocations(script: Script) -> list[Invocation]:
     """The calls that run a backward pass, in the order of the run."""
     return [
-        record
-        for record in script.records
-        if record.name.endswith("backward")
-        and record.name.rpartition(".")[2] in ("backward", "manual_backward")
+        invocation
+        for invocation in script.invocations
+        if invocation.name.endswith("backward")
+        and invocation.name.rpartition(".")[2] in ("backward", "manual_backward")
     ]
 
 
-def _starts(record: Invocation) -> list[Tensor]:
+def _starts(invocation: Invocation) -> list[Tensor]:
     """The tensors that a backward pass starts from."""
-    received = options(record.receiver) if record.receiver is not None else ()
-    return [one for one in received if isinstance(one, Tensor)] + tensors_in(record)
+    received = options(invocation.receiver) if invocation.receiver is not None else ()
+    return [one for one in received if isinstance(one, Tensor)] + tensors_in(invocation)
 
 
 def _before_sums(tensor: Tensor) -> Iterator[Tensor]:
@@ -327,8 +327,8 @@ def _shares_backward(script: Script, node: ast.expr, loop: Loop) -> bool:
     wanted = [one for one in wanted if one is not None]
     if not wanted:
         return False
-    for record in _backwards(script, loop):
-        call = record.node
+    for invocation in _backwards(script, loop):
+        call = invocation.node
         if is_elsewhere(call) or script.flow.scope(call) is not script.flow.scope(node):
             continue
         given = [call.func.value] if isinstance(call.func, ast.Attribute) else []

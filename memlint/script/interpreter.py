@@ -69,7 +69,7 @@ class Interpreter:
         self.homes: dict[int, str] = {}
         self.module_depth = 0
         self.state = State()
-        self.records: list[Invocation] = []
+        self.invocations: list[Invocation] = []
         self.values: dict[ast.expr, Value] = {}
         self.objects: list[Object] = []
         self.imports: list[tuple[ast.Import | ast.ImportFrom, ast.alias, str]] = []
@@ -397,10 +397,10 @@ class Interpreter:
                 value = Symbol(value.name, value.node, origin)
             self.set_binding(made, name, Binding(value, How.FIELD, statement))
 
-    def argument(self, record: Invocation, index: int, name: str) -> Binding | None:
+    def argument(self, invocation: Invocation, index: int, name: str) -> Binding | None:
         """An argument of a call, by position or keyword."""
-        if name in record.keywords:
-            return record.keywords[name]
-        if index < len(record.arguments):
-            return Binding(record.arguments[index], How.POSITIONAL, record.node)
+        if name in invocation.keywords:
+            return invocation.keywords[name]
+        if index < len(invocation.arguments):
+            return Binding(invocation.arguments[index], How.POSITIONAL, invocation.node)
         return None

@@ -62,15 +62,15 @@ _LENGTH_WORDS = ("ids", "input", "token", "label", "mask", "text_chunk", "seq")
 
 
 def effects_of(
-    script: Script, function: FunctionNode, records: Iterable[Invocation]
+    script: Script, function: FunctionNode, invocations: Iterable[Invocation]
 ) -> Iterator[Effect]:
-    """What a run of a function does to the lengths of rows. ``records``: the calls of that run."""
+    """What a run of a function does to the lengths of rows. invocations: that run's calls."""
     functions: dict[ast.AST, None] = {function: None}
-    for record in records:
-        if record.function is not None:
-            functions[record.function] = None
-        node = record.node
-        # A function that calls nothing has no record of its own.
+    for invocation in invocations:
+        if invocation.function is not None:
+            functions[invocation.function] = None
+        node = invocation.node
+        # A function that calls nothing has no invocation of its own.
         callees = options(script.value(node.func))
         functions |= dict.fromkeys(one.node for one in callees if isinstance(one, Function))
         call = script.call_anywhere(node)
@@ -78,20 +78,20 @@ def effects_of(
             continue
         if is_tokenizer_call(call):
             yield from tokenizer_effects(call)
-        elif _is_out_of_sight(call, record):
+        elif _is_out_of_sight(call, invocation):
             yield Effect(Lengths.UNKNOWN, None, node, call)
     for one in functions:
         yield from _written_effects(script, one)
 
 
-def _is_out_of_sight(call: Call, record: Invocation) -> bool:
+def _is_out_of_sight(call: Call, invocation: Invocation) -> bool:
     """Whether a function elsewhere is called, that may do anything to rows."""
     package = call.name.split(".")[0]
     if call.name.startswith("."):
         return True
     if "?" in call.name:
-        return call.name == "?" and not isinstance(record.node.func, ast.Attribute)
-    return "." in call.name and package not in _KNOWN_PACKAGES and record.receiver is None
+        return call.name == "?" and not isinstance(invocation.node.func, ast.Attribute)
+    return "." in call.name and package not in _KNOWN_PACKAGES and invocation.receiver is None
 
 
 def tokenizer_effects(call: Call) -> Iterator[Effect]:

@@ -22,13 +22,13 @@ from memlint.script.call_index import (
     calls_of_several,
     calls_to,
     end_of_run,
+    invocations_between,
+    invocations_by_node,
+    invocations_in,
     library_calls,
     method_calls,
     nodes_by_method,
     nodes_by_name,
-    records_between,
-    records_by_node,
-    records_in,
 )
 from memlint.script.calls import Call
 from memlint.script.checkpointing import deciding_call
@@ -69,7 +69,7 @@ from memlint.script.gradients import (
     without_gradients,
 )
 from memlint.script.graphs import (
-    backward_records,
+    backward_invocations,
     comes_from,
     graph_of,
     hoards_of,
@@ -118,9 +118,9 @@ from memlint.script.setups import (
     calls_on_trainer,
     config_of,
     configs_of,
+    invocations_of_trainers,
     may_train,
     may_train_with,
-    records_of_trainers,
     trainer_of,
     trainer_overrides,
     trainer_uses,
@@ -254,7 +254,7 @@ class Script(Tree):
 
     # -- calls -----------------------------------------------------------------------------------
 
-    _by_node = cached_property(records_by_node)
+    _by_node = cached_property(invocations_by_node)
     _by_name = cached_property(nodes_by_name)
     _by_method = cached_property(nodes_by_method)
     calls = cached_property(all_calls)
@@ -267,13 +267,13 @@ class Script(Tree):
     calls_of = calls_of
 
     @property
-    def records(self) -> list[Invocation]:
+    def invocations(self) -> list[Invocation]:
         """Every call as it was evaluated, in the order of the run."""
-        return self._run.records
+        return self._run.invocations
 
-    _backward_records = cached_property(backward_records)
-    records_between = records_between
-    records_in = records_in
+    _backward_invocations = cached_property(backward_invocations)
+    invocations_between = invocations_between
+    invocations_in = invocations_in
     end_of_run = end_of_run
     call_leading_to = call_leading_to
 
@@ -292,7 +292,7 @@ class Script(Tree):
     trainer_of = trainer_of
     overrides = trainer_overrides
     calls_on_trainer = calls_on_trainer
-    trainer_records = cached_property(records_of_trainers)
+    trainer_invocations = cached_property(invocations_of_trainers)
     trainer_uses = trainer_uses
     _uses_by_trainer = cached_property(uses_of_trainers)
     metric_of = metric_of

@@ -294,22 +294,22 @@ def is_known_module(run: Interpreter, value: Value) -> bool:
     return (root.name if isinstance(root, Symbol) else id(root)) in run.modules
 
 
-def set_training_of(run: Interpreter, record: Invocation, name: str) -> None:
+def set_training_of(run: Interpreter, invocation: Invocation, name: str) -> None:
     """``model.eval()`` for a model that is imported from elsewhere."""
     head, _, method = name.rpartition(".")
-    on = False if method == "eval" else flag_of(record)
+    on = False if method == "eval" else flag_of(invocation)
     run.modules[head] = UNKNOWN
     run.state.facts[0, f"{_TRAINING} {head}"] = Binding(UNKNOWN if on is None else Constant(on))
 
 
-def set_training(run: Interpreter, record: Invocation, on: bool | None) -> Value | None:
+def set_training(run: Interpreter, invocation: Invocation, on: bool | None) -> Value | None:
     """``model.eval()``, ``model.train(mode)``: the module's mode from here on."""
-    receiver = record.receiver
+    receiver = invocation.receiver
     if receiver is None or isinstance(receiver, Symbol | Function):
         return None
     binding = Binding(UNKNOWN if on is None else Constant(on))
     found = []
-    for known in _identities(run, record, options(receiver)):
+    for known in _identities(run, invocation, options(receiver)):
         root = module_root(known)
         key = _key(root)
         if key is not None:
@@ -320,7 +320,7 @@ def set_training(run: Interpreter, record: Invocation, on: bool | None) -> Value
 
 
 def _identities(
-    run: Interpreter, record: Invocation, values: tuple[Value, ...]
+    run: Interpreter, invocation: Invocation, values: tuple[Value, ...]
 ) -> tuple[Value, ...]:
     """The modules that a value may be; one new module where it may be something unknown."""
     found = tuple(one for one in values if one is not ABSENT)
@@ -328,15 +328,15 @@ def _identities(
         return values
     if any(isinstance(one, Object) for one in found):
         return found
-    known = _identified(run, record, UNKNOWN)
+    known = _identified(run, invocation, UNKNOWN)
     return (known,) if known is not UNKNOWN else found
 
 
-def _identified(run: Interpreter, record: Invocation, value: Value) -> Value:
+def _identified(run: Interpreter, invocation: Invocation, value: Value) -> Value:
     """A module of which nothing is known gets an identity, so that its mode can be followed."""
-    if type(value) is not Unknown or not isinstance(record.node.func, ast.Attribute):
+    if type(value) is not Unknown or not isinstance(invocation.node.func, ast.Attribute):
         return value
-    holder = record.node.func.value
+    holder = invocation.node.func.value
     known = Opaque()
     match holder:
         case ast.Name(id=name):
@@ -363,6 +363,6 @@ def _bind(run: Interpreter, name: str, value: Value) -> None:
     run.state.facts[0, name] = Binding(value)
 
 
-def flag_of(record: Invocation) -> bool | None:
+def flag_of(invocation: Invocation) -> bool | None:
     """The mode that ``train(mode)`` sets."""
-    return _flag(record, "mode")
+    return _flag(invocation, "mode")

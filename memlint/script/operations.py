@@ -88,56 +88,56 @@ _FUNCTION_PACKAGES = ("torch.", "torch.nn.functional.")
 _LAST_DIMENSIONS = (-1, 2)
 
 
-def method(run: Interpreter, record: Invocation, name: str) -> Value | None:
+def method(run: Interpreter, invocation: Invocation, name: str) -> Value | None:
     """``tensor.float()``: what a method of a tensor returns; None for all other receivers."""
-    receiver = record.receiver
+    receiver = invocation.receiver
     if isinstance(receiver, Tensor):
-        return _operation(record, name, receiver, record.arguments)
+        return _operation(invocation, name, receiver, invocation.arguments)
     if not isinstance(receiver, OneOf):
         return None
     given = [one for one in receiver.options if isinstance(one, Tensor)]
     if not given:
         return None
-    results = [_operation(record, name, one, record.arguments) for one in given]
+    results = [_operation(invocation, name, one, invocation.arguments) for one in given]
     return merge(results if len(given) == len(receiver.options) else [*results, UNKNOWN])
 
 
-def called(run: Interpreter, record: Invocation, name: str) -> Value | None:
+def called(run: Interpreter, invocation: Invocation, name: str) -> Value | None:
     """What a library's function returns for tensors; None where it gets none.
 
     What an unknown function makes of a tensor is unknown, and may be computed from it.
     """
-    given = tensors_in(record)
+    given = tensors_in(invocation)
     if not given:
         return None
     for tensor in given:
-        note(run, tensor, name, record.node)
+        note(run, tensor, name, invocation.node)
     package, _, short = name.rpartition(".")
-    if short in TOKEN_LOGPROBS and isinstance(first := _input(record, "logits"), Tensor):
+    if short in TOKEN_LOGPROBS and isinstance(first := _input(invocation, "logits"), Tensor):
         role = Role.LOG_PROBABILITIES
-        return tensor_from(first, short, record.node, role=role, width=Width.ONE, copy=True)
+        return tensor_from(first, short, invocation.node, role=role, width=Width.ONE, copy=True)
     if f"{package}." in _FUNCTION_PACKAGES:
         if short in _JOINS:
-            return _joined(given, short, record)
-        first = _input(record)
+            return _joined(given, short, invocation)
+        first = _input(invocation)
         if isinstance(first, OneOf):
-            return merge([_choice(record, short, one) for one in first.options])
+            return merge([_choice(invocation, short, one) for one in first.options])
         if isinstance(first, Tensor):
-            return _operation(record, short, first, record.arguments[1:])
+            return _operation(invocation, short, first, invocation.arguments[1:])
     if short[:1].isupper() or "." not in name:
         return None
-    return derived(given, name, record.node)
+    return derived(given, name, invocation.node)
 
 
-def loss_module(run: Interpreter, record: Invocation, kind: str) -> Value | None:
+def loss_module(run: Interpreter, invocation: Invocation, kind: str) -> Value | None:
     """``criterion(logits, labels)`` with a loss of ``torch.nn``."""
     name = LOSS_MODULES.get(kind.rpartition(".")[2])
-    given = tensors_in(record)
+    given = tensors_in(invocation)
     if name is None or not given:
         return None
     for tensor in given:
-        note(run, tensor, name, record.node)
-    return _operation(record, name, given[0], record.arguments[1:])
+        note(run, tensor, name, invocation.node)
+    return _operation(invocation, name, given[0], invocation.arguments[1:])
 
 
 def arithmetic(run: Interpreter, left: Value, right: Value, node: ast.expr | None) -> Value | None:
@@ -159,16 +159,16 @@ def arithmetic(run: Interpreter, left: Value, right: Value, node: ast.expr | Non
     return made
 
 
-def _choice(record: Invocation, name: str, value: Value) -> Value:
+def _choice(invocation: Invocation, name: str, value: Value) -> Value:
     if isinstance(value, Tensor):
-        return _operation(record, name, value, record.arguments[1:])
+        return _operation(invocation, name, value, invocation.arguments[1:])
     return UNKNOWN
 
 
-def _input(record: Invocation, name: str = "input") -> Value:
-    if record.arguments:
-        return record.arguments[0]
-    binding = record.keywords.get(name)
+def _input(invocation: Invocation, name: str = "input") -> Value:
+    if invocation.arguments:
+        return invocation.arguments[0]
+    binding = invocation.keywords.get(name)
     return binding.value if binding is not None else UNKNOWN
 
 
@@ -180,49 +180,51 @@ def _only(value: Value) -> Tensor | None:
 # -- the table -------------------------------------------------------------------------------------
 
 
-def _operation(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Value:
+def _operation(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Value:
     """What the operation ``name`` makes of ``tensor``. ``arguments``: those after the tensor."""
     operation = _OPERATIONS.get(name)
     if operation is None:
-        return derived((tensor,), name, record.node)
-    return operation(record, name, tensor, arguments)
+        return derived((tensor,), name, invocation.node)
+    return operation(invocation, name, tensor, arguments)
 
 
-def _number(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Value:
+def _number(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Value:
     return UNKNOWN
 
 
-def _nothing(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Value:
+def _nothing(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Value:
     return Constant(None)
 
 
-def _same_memory(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
-    return tensor_from(tensor, name, record.node)
+def _same_memory(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    return tensor_from(tensor, name, invocation.node)
 
 
-def _detach(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
-    return tensor_from(tensor, name, record.node, graph=False)
+def _detach(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    return tensor_from(tensor, name, invocation.node, graph=False)
 
 
-def _copy(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
-    return tensor_from(tensor, name, record.node, copy=True)
+def _copy(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    return tensor_from(tensor, name, invocation.node, copy=True)
 
 
-def _to_numpy(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
-    return tensor_from(tensor, name, record.node, copy=True, graph=False)
+def _to_numpy(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    return tensor_from(tensor, name, invocation.node, copy=True, graph=False)
 
 
-def _laid_out(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _laid_out(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
     """A copy where the memory is not laid out as wanted, which a shifted tensor's is not."""
     cut = tensor.positions not in (Positions.ALL, Positions.UNKNOWN) and tensor.copy is False
     return tensor_from(
-        tensor, name, record.node, copy=True if cut else None if tensor.sources else False
+        tensor, name, invocation.node, copy=True if cut else None if tensor.sources else False
     )
 
 
-def _cast_by_name(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _cast_by_name(
+    invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments
+) -> Tensor:
     dtype = _CASTS[name]
-    return tensor_from(tensor, name, record.node, dtype=dtype, copy=_copies(tensor, dtype))
+    return tensor_from(tensor, name, invocation.node, dtype=dtype, copy=_copies(tensor, dtype))
 
 
 def _copies(tensor: Tensor, dtype: str) -> bool | None:
@@ -230,18 +232,20 @@ def _copies(tensor: Tensor, dtype: str) -> bool | None:
     return None if tensor.dtype is None else tensor.dtype != dtype
 
 
-def _cast(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
-    values = [*arguments, *(binding.value for binding in record.keywords.values())]
+def _cast(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    values = [*arguments, *(binding.value for binding in invocation.keywords.values())]
     for value in values:
         if isinstance(value, Symbol) and value.name.startswith("torch."):
             dtype = "torch.float32" if value.name == "torch.float" else value.name
-            return tensor_from(tensor, name, record.node, dtype=dtype, copy=_copies(tensor, dtype))
-    return tensor_from(tensor, name, record.node, dtype=None, copy=None)
+            return tensor_from(
+                tensor, name, invocation.node, dtype=dtype, copy=_copies(tensor, dtype)
+            )
+    return tensor_from(tensor, name, invocation.node, dtype=None, copy=None)
 
 
-def _dimension(record: Invocation, arguments: tuple[Value, ...]) -> object:
+def _dimension(invocation: Invocation, arguments: tuple[Value, ...]) -> object:
     """The dimension that an operation works on: a number, None where not given, UNKNOWN."""
-    binding = record.keywords.get("dim") or record.keywords.get("axis")
+    binding = invocation.keywords.get("dim") or invocation.keywords.get("axis")
     value = binding.value if binding is not None else arguments[0] if arguments else None
     if value is None:
         return None
@@ -260,29 +264,31 @@ def _is_flat(tensor: Tensor) -> bool:
     return folded or tensor.positions is Positions.LAST
 
 
-def _softmax(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
-    dtype = record.keywords.get("dtype")
+def _softmax(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    dtype = invocation.keywords.get("dtype")
     given = dtype.value if dtype is not None else None
     cast = given.name if isinstance(given, Symbol) else tensor.dtype
-    over_words = _is_last(_dimension(record, arguments), tensor) and tensor.width is Width.LOGITS
+    over_words = (
+        _is_last(_dimension(invocation, arguments), tensor) and tensor.width is Width.LOGITS
+    )
     role = _SOFTMAX[name] if over_words else Role.UNKNOWN
-    return tensor_from(tensor, name, record.node, role=role, copy=True, dtype=cast)
+    return tensor_from(tensor, name, invocation.node, role=role, copy=True, dtype=cast)
 
 
-def _picked(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _picked(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
     """``gather``: one entry a position, where the index has one column."""
-    last = _is_last(_dimension(record, arguments), tensor)
-    one = last and _has_one_column(_index(record))
+    last = _is_last(_dimension(invocation, arguments), tensor)
+    one = last and _has_one_column(_index(invocation))
     width = Width.ONE if one else Width.UNKNOWN
-    return tensor_from(tensor, name, record.node, width=width, copy=True)
+    return tensor_from(tensor, name, invocation.node, width=width, copy=True)
 
 
-def _index(record: Invocation) -> ast.expr | None:
+def _index(invocation: Invocation) -> ast.expr | None:
     """The index of a ``gather``, as it is written."""
-    for keyword in record.node.keywords:
+    for keyword in invocation.node.keywords:
         if keyword.arg == "index":
             return keyword.value
-    return record.node.args[-1] if record.node.args else None
+    return invocation.node.args[-1] if invocation.node.args else None
 
 
 def _has_one_column(index: ast.expr | None) -> bool:
@@ -299,15 +305,15 @@ def _has_one_column(index: ast.expr | None) -> bool:
     return False
 
 
-def _loss(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
-    reduction = record.keywords.get("reduction")
+def _loss(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    reduction = invocation.keywords.get("reduction")
     unreduced = reduction is not None and not (
         isinstance(reduction.value, Constant) and reduction.value.value in ("mean", "sum")
     )
     return tensor_from(
         tensor,
         name,
-        record.node,
+        invocation.node,
         role=Role.LOSS,
         width=Width.ONE,
         positions=tensor.positions if unreduced else Positions.NONE,
@@ -315,13 +321,13 @@ def _loss(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -
     )
 
 
-def _reduced(record: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
-    dimension = _dimension(record, arguments)
+def _reduced(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+    dimension = _dimension(invocation, arguments)
     graph = False if name in _NO_GRADIENT else tensor.graph
     role = tensor.role if tensor.role is Role.LOSS else Role.UNKNOWN
     if dimension is None:
         return tensor_from(
-            tensor, name, record.node, role=role, width=Width.ONE, positions=Positions.NONE,
+            tensor, name, invocation.node, role=role, width=Width.ONE, positions=Positions.NONE,
             copy=True, graph=graph,
         )  # fmt: skip
     if tensor.width is Width.LOGITS:
@@ -329,18 +335,18 @@ def _reduced(record: Invocation, name: str, tensor: Tensor, arguments: Arguments
         width = Width.ONE if last else Width.LOGITS if last is False else Width.UNKNOWN
         positions = Positions.NONE if last is False else tensor.positions
         return tensor_from(
-            tensor, name, record.node, role=role, width=width, positions=positions,
+            tensor, name, invocation.node, role=role, width=width, positions=positions,
             copy=True, graph=graph,
         )  # fmt: skip
     positions = Positions.NONE if tensor.width is Width.ONE else Positions.UNKNOWN
     return tensor_from(
-        tensor, name, record.node, role=role, positions=positions, copy=True, graph=graph
+        tensor, name, invocation.node, role=role, positions=positions, copy=True, graph=graph
     )
 
 
-def _joined(given: list[Tensor], name: str, record: Invocation) -> Tensor:
+def _joined(given: list[Tensor], name: str, invocation: Invocation) -> Tensor:
     widest = max(given, key=lambda one: one.as_large_as_logits)
-    made = tensor_from(widest, name, record.node, copy=True)
+    made = tensor_from(widest, name, invocation.node, copy=True)
     made.sources = tuple(given)
     made.graph = any_of(one.graph for one in given)
     if any(one.forward is not widest.forward for one in given):

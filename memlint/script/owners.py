@@ -192,7 +192,7 @@ def _is_about(call: Call, facts: ModelFacts, trainer: Trainer | None) -> bool | 
 
 
 def _is_one_of(values: list[Object], trainer: Trainer) -> bool:
-    nodes = {record.node for record in trainer.records}
+    nodes = {invocation.node for invocation in trainer.invocations}
     return any(one.made_by is not None and one.made_by.node in nodes for one in values)
 
 

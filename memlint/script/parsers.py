@@ -31,30 +31,30 @@ from memlint.script.values import (
 )
 
 
-def _add_argument(run: Interpreter, record: Invocation) -> Value | None:
+def _add_argument(run: Interpreter, invocation: Invocation) -> Value | None:
     """``parser.add_argument("--name", default=...)``: the parser remembers a binding."""
-    parser = record.receiver_object
+    parser = invocation.receiver_object
     if parser is None:
         return None
     flags = [
         one.value
-        for one in record.arguments
+        for one in invocation.arguments
         if isinstance(one, Constant) and isinstance(one.value, str)
     ]
     if not flags:
         return None
-    explicit = record.keywords.get("dest")
+    explicit = invocation.keywords.get("dest")
     if explicit is not None and isinstance(explicit.value, Constant):
         name = str(explicit.value.value)
     else:
         long = [flag for flag in flags if flag.startswith("--")] or flags
         name = long[0].lstrip("-").replace("-", "_")
-    value = _launched(run, record, flags) or _parsed(record, flags)
-    run.set_binding(parser.root, name, Binding(value, How.ARGPARSE, record.node))
+    value = _launched(run, invocation, flags) or _parsed(invocation, flags)
+    run.set_binding(parser.root, name, Binding(value, How.ARGPARSE, invocation.node))
     return UNKNOWN
 
 
-def _launched(run: Interpreter, record: Invocation, flags: list[str]) -> Value | None:
+def _launched(run: Interpreter, invocation: Invocation, flags: list[str]) -> Value | None:
     """What the launch command gives for an argument; None where it does not."""
     given = run.command_line
     if given is None:
@@ -63,12 +63,12 @@ def _launched(run: Interpreter, record: Invocation, flags: list[str]) -> Value |
     name = next((one for one in names if one in given.names), None)
     if name is None:
         return None
-    if record.open_keywords or "nargs" in record.keywords:
+    if invocation.open_keywords or "nargs" in invocation.keywords:
         return UNKNOWN
-    action = record.keywords.get("action")
+    action = invocation.keywords.get("action")
     if action is not None:
         return _switched(given.value(name, "bool"), action.value)
-    kind = record.keywords.get("type")
+    kind = invocation.keywords.get("type")
     if kind is None:
         return given.value(name, "str")
     known = kind.value.name if isinstance(kind.value, Symbol) else ""
@@ -88,31 +88,31 @@ def _switched(value: Value | None, action: Value) -> Value | None:
     return UNKNOWN
 
 
-def _parsed(record: Invocation, flags: list[str]) -> Value:
+def _parsed(invocation: Invocation, flags: list[str]) -> Value:
     """What an argument is where the command line does not give it."""
-    required = record.keywords.get("required")
+    required = invocation.keywords.get("required")
     if not flags[0].startswith("-") or (
         required is not None and truth(required.value) is not False
     ):
         return UNKNOWN
-    default = record.keywords.get("default")
+    default = invocation.keywords.get("default")
     if default is not None:
         value = default.value
         if isinstance(value, Constant):
-            return Constant(_typed(record, value), value.node, Provenance.ARGPARSE)
+            return Constant(_typed(invocation, value), value.node, Provenance.ARGPARSE)
         return value if isinstance(value, Sequence) else UNKNOWN
-    action = record.keywords.get("action")
+    action = invocation.keywords.get("action")
     kind = action.value.value if action and isinstance(action.value, Constant) else None
     if kind in ("store_true", "store_false"):
-        return Constant(kind == "store_false", record.node, Provenance.ARGPARSE)
-    if record.open_keywords:
+        return Constant(kind == "store_false", invocation.node, Provenance.ARGPARSE)
+    if invocation.open_keywords:
         return UNKNOWN
-    return Constant(None, record.node, Provenance.ARGPARSE)
+    return Constant(None, invocation.node, Provenance.ARGPARSE)
 
 
-def _typed(record: Invocation, default: Constant) -> object:
+def _typed(invocation: Invocation, default: Constant) -> object:
     """argparse passes string defaults through ``type``."""
-    kind = record.keywords.get("type")
+    kind = invocation.keywords.get("type")
     if isinstance(default.value, str) and kind is not None and isinstance(kind.value, Symbol):
         convert = {"int": int, "float": float}.get(kind.value.name)
         if convert is not None:
@@ -123,52 +123,54 @@ def _typed(record: Invocation, default: Constant) -> object:
     return default.value
 
 
-def _argument_group(run: Interpreter, record: Invocation) -> Value | None:
-    parser = record.receiver_object
+def _argument_group(run: Interpreter, invocation: Invocation) -> Value | None:
+    parser = invocation.receiver_object
     if parser is None:
         return None
-    return run.new_object(type=parser.type, made_by=record, base=parser, node=record.node)
+    return run.new_object(type=parser.type, made_by=invocation, base=parser, node=invocation.node)
 
 
-def _set_defaults(run: Interpreter, record: Invocation) -> Value | None:
-    parser = record.receiver_object
+def _set_defaults(run: Interpreter, invocation: Invocation) -> Value | None:
+    parser = invocation.receiver_object
     if parser is None or parser.type is None or "ArgumentParser" not in parser.type:
         return None
-    for name, binding in record.keywords.items():
+    for name, binding in invocation.keywords.items():
         value = binding.value
         if isinstance(value, Constant):
             value = Constant(value.value, value.node, Provenance.ARGPARSE)
-        run.set_binding(parser.root, name, Binding(value, How.ARGPARSE, record.node))
+        run.set_binding(parser.root, name, Binding(value, How.ARGPARSE, invocation.node))
     return Constant(None)
 
 
 _PARSER_OWN = frozenset({"description", "prog", "usage", "epilog", "formatter_class", "add_help"})
 
 
-def _parse_args(run: Interpreter, record: Invocation) -> Value | None:
-    parser = record.receiver_object
+def _parse_args(run: Interpreter, invocation: Invocation) -> Value | None:
+    parser = invocation.receiver_object
     if parser is None:
         return None
     parser = parser.root
-    made = run.new_object(type="argparse.Namespace", made_by=record, node=record.node)
+    made = run.new_object(type="argparse.Namespace", made_by=invocation, node=invocation.node)
     for name, binding in run.bindings(parser).items():
         if binding.how is How.ARGPARSE and name not in _PARSER_OWN:
             run.set_binding(made, name, binding)
-    if record.node.func.attr == "parse_known_args":  # type: ignore[attr-defined]
+    if invocation.node.func.attr == "parse_known_args":  # type: ignore[attr-defined]
         return Sequence((made, UNKNOWN), "tuple")
     return made
 
 
-def _dataclass_parser(run: Interpreter, record: Invocation) -> Value:
+def _dataclass_parser(run: Interpreter, invocation: Invocation) -> Value:
     """``HfArgumentParser((A, B))``: keeps the classes for ``parse_args_into_dataclasses``."""
-    made = run.new_object(type="transformers.HfArgumentParser", made_by=record, node=record.node)
-    given = run.argument(record, 0, "dataclass_types")
+    made = run.new_object(
+        type="transformers.HfArgumentParser", made_by=invocation, node=invocation.node
+    )
+    given = run.argument(invocation, 0, "dataclass_types")
     run.set_binding(made, "dataclass_types", given or Binding(UNKNOWN))
     return made
 
 
-def _parse_dataclasses(run: Interpreter, record: Invocation) -> Value | None:
-    parser = record.receiver_object
+def _parse_dataclasses(run: Interpreter, invocation: Invocation) -> Value | None:
+    parser = invocation.receiver_object
     if parser is None:
         return None
     binding = run.get_binding(parser, "dataclass_types")
@@ -179,16 +181,16 @@ def _parse_dataclasses(run: Interpreter, record: Invocation) -> Value | None:
     if isinstance(given, Sequence) and given.open:
         return UNKNOWN
     declared = {name for cls in classes if isinstance(cls, Class) for name, _ in run.fields(cls)}
-    wants_rest = record.keywords.get("return_remaining_strings")
+    wants_rest = invocation.keywords.get("return_remaining_strings")
     strict = wants_rest is None
-    made = tuple(_parsed_class(run, record, cls, declared, strict) for cls in classes)
+    made = tuple(_parsed_class(run, invocation, cls, declared, strict) for cls in classes)
     if wants_rest is not None:
         return Sequence((*made, UNKNOWN), "tuple")
     return Sequence(made, "tuple")
 
 
 def _parsed_class(
-    run: Interpreter, record: Invocation, cls: Value, declared: set[str], strict: bool
+    run: Interpreter, invocation: Invocation, cls: Value, declared: set[str], strict: bool
 ) -> Value:
     """An instance whose fields a command line or a file may set; their defaults are a default.
 
@@ -198,15 +200,15 @@ def _parsed_class(
     if isinstance(cls, Class):
         made = run.new_object(
             type=library_base(cls),
-            made_by=record,
+            made_by=invocation,
             cls=cls,
-            node=record.node,
+            node=invocation.node,
             from_command_line=True,
         )
         run.set_fields(cls, made, Provenance.PARSED_FIELD)
     elif isinstance(cls, Symbol):
         made = run.new_object(
-            type=cls.name, made_by=record, node=record.node, from_command_line=True
+            type=cls.name, made_by=invocation, node=invocation.node, from_command_line=True
         )
     else:
         return UNKNOWN
@@ -245,11 +247,11 @@ def _launched_fields(
             run.set_binding(made, option, Binding(value, How.ITEM, given.node))
 
 
-def _fire(run: Interpreter, record: Invocation) -> Value | None:
+def _fire(run: Interpreter, invocation: Invocation) -> Value | None:
     """``fire.Fire(train)``: the parameters' defaults are what runs when no flag is given."""
-    function = record.arguments[0] if record.arguments else None
+    function = invocation.arguments[0] if invocation.arguments else None
     if isinstance(function, Function) and function.node not in run.active:
-        call = Invocation(record.node, "fire", record.order)
+        call = Invocation(invocation.node, "fire", invocation.order)
         arguments = function.node.args
         defaults = defaults_of(arguments)
         for parameter in (*arguments.posonlyargs, *arguments.args):

@@ -41,7 +41,7 @@ class Forward:
         self.script = script
         # What callers do is known where there are any.
         self.runs = [run for run in runs if not run.guessed] or runs
-        self.node = runs[0].record.node
+        self.node = runs[0].invocation.node
 
     def __repr__(self) -> str:
         return f"<forward line {self.node.lineno}>"
@@ -208,7 +208,7 @@ class Forward:
 
     def _returns(self, value: Output | Tensor) -> bool:
         run = value.forward if isinstance(value, Output) else None
-        return run is not None and run.record.node is self.node
+        return run is not None and run.invocation.node is self.node
 
     def option(self, name: str) -> object:
         """The Python value of an option of the call (``use_cache``), MISSING or UNSURE."""
@@ -230,7 +230,7 @@ def all_forwards_of(script: Script) -> tuple[Forward, ...]:
     """Forward passes, those in other files of the project too, which have no place here."""
     by_node: dict[ast.Call, list[ForwardRun]] = defaultdict(list)
     for run in script._run.forwards:
-        by_node[run.record.node].append(run)
+        by_node[run.invocation.node].append(run)
     found = [Forward(script, group) for group in by_node.values()]
     return tuple(sorted(found, key=lambda forward: (forward.node.lineno, forward.node.col_offset)))
 

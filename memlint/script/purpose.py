@@ -87,8 +87,10 @@ def _readers(script: Script, loader: Call) -> Iterator[ast.AST]:
             yield around
     for call in script.calls_to("next"):
         if _comes_from(call.argument(0), loader.node):
-            for record in call.records:
-                loops_around = [one for one in record.loops if isinstance(one, ast.For | ast.While)]
+            for invocation in call.invocations:
+                loops_around = [
+                    one for one in invocation.loops if isinstance(one, ast.For | ast.While)
+                ]
                 yield from loops_around[-1:]
 
 

@@ -171,7 +171,7 @@ def fillers_of_cache(script: Script, forward: Forward) -> tuple[Forward, ...]:
 
 
 def _cache_of(run: ForwardRun) -> Value | None:
-    binding = run.record.keywords.get(_CACHE)
+    binding = run.invocation.keywords.get(_CACHE)
     return binding.value if binding is not None else None
 
 
@@ -190,7 +190,7 @@ def _shares(other: Forward, cache: Object, run: ForwardRun) -> bool:
 def forward_of(script: Script, tensor: Tensor) -> Forward | None:
     """The forward pass that a tensor comes from."""
     run = tensor.forward
-    return script.forward_at(run.record.node) if run is not None else None
+    return script.forward_at(run.invocation.node) if run is not None else None
 
 
 def is_vocabulary_wide(script: Script, tensor: Tensor) -> bool | None:

@@ -39,8 +39,8 @@ class Rows(Object):
 
     __slots__ = ("applied", "first", "function", "last", "operation", "parts", "source")
 
-    def __init__(self, operation: str, record: Invocation, source: Value | None = None) -> None:
-        super().__init__(None, record, node=record.node)
+    def __init__(self, operation: str, invocation: Invocation, source: Value | None = None) -> None:
+        super().__init__(None, invocation, node=invocation.node)
         self.operation = operation
         self.source = source
         self.function: Value | None = None
@@ -77,15 +77,15 @@ def made(run: Interpreter, rows: Rows) -> Rows:
     return rows
 
 
-def _load(run: Interpreter, record: Invocation) -> Value:
-    joined = record.arguments[0] if record.name in _JOINS and record.arguments else None
+def _load(run: Interpreter, invocation: Invocation) -> Value:
+    joined = invocation.arguments[0] if invocation.name in _JOINS and invocation.arguments else None
     if isinstance(joined, Sequence):
         known = [one for one in joined.items if isinstance(one, Rows)]
         joined = known[0] if known else None
-    rows = made(run, Rows("load", record, joined))
-    for name, binding in record.keywords.items():
+    rows = made(run, Rows("load", invocation, joined))
+    for name, binding in invocation.keywords.items():
         run.set_binding(rows, name, binding)
-    split = record.keywords.get("split")
+    split = invocation.keywords.get("split")
     if split is not None and isinstance(split.value, Sequence) and not split.value.open:
         # ``train, test = load_dataset("a", split=["train", "test"])``
         return Sequence(
@@ -94,34 +94,36 @@ def _load(run: Interpreter, record: Invocation) -> Value:
     return rows
 
 
-def _apply(run: Interpreter, record: Invocation) -> Value | None:
+def _apply(run: Interpreter, invocation: Invocation) -> Value | None:
     """``data.map(function, fn_kwargs={...})``."""
-    source = _source(record)
-    if source is None or len(record.arguments) > 1:
+    source = _source(invocation)
+    if source is None or len(invocation.arguments) > 1:
         return None
-    rows = made(run, Rows(record.name.rpartition(".")[2], record, source))
-    given = run.argument(record, 0, "function") or run.argument(record, 0, "transform")
+    rows = made(run, Rows(invocation.name.rpartition(".")[2], invocation, source))
+    given = run.argument(invocation, 0, "function") or run.argument(invocation, 0, "transform")
     if given is not None and len(options(given.value)) == 1:
         rows.function = given.value
-        _run_mapped(run, record, rows, given.value)
+        _run_mapped(run, invocation, rows, given.value)
     if rows.operation == "set_transform" and isinstance(source, Rows):
         source.applied.append(rows)
         return Constant(None)
     return rows
 
 
-def _run_mapped(run: Interpreter, record: Invocation, rows: Rows, function: Value) -> None:
-    call = Invocation(record.node, "map", record.order, loops=run.loop_nest, function=run.function)
+def _run_mapped(run: Interpreter, invocation: Invocation, rows: Rows, function: Value) -> None:
+    call = Invocation(
+        invocation.node, "map", invocation.order, loops=run.loop_nest, function=run.function
+    )
     call.arguments = (UNKNOWN,)
     for name in ("with_indices", "with_rank"):
-        binding = record.keywords.get(name)
+        binding = invocation.keywords.get(name)
         if (
             binding is not None
             and isinstance(binding.value, Constant)
             and binding.value.value is True
         ):
             call.arguments = (*call.arguments, UNKNOWN)
-    given = record.keywords.get("fn_kwargs")
+    given = invocation.keywords.get("fn_kwargs")
     if given is not None:
         if isinstance(given.value, Object):
             call.keywords = dict(run.bindings(given.value))
@@ -143,26 +145,26 @@ def _run_mapped(run: Interpreter, record: Invocation, rows: Rows, function: Valu
     rows.last = run._order
 
 
-def _keep(run: Interpreter, record: Invocation) -> Value | None:
-    source = record.receiver if isinstance(record.receiver, Rows) else None
+def _keep(run: Interpreter, invocation: Invocation) -> Value | None:
+    source = invocation.receiver if isinstance(invocation.receiver, Rows) else None
     if source is None:
         return None
-    return made(run, Rows(record.name.rpartition(".")[2], record, source))
+    return made(run, Rows(invocation.name.rpartition(".")[2], invocation, source))
 
 
-def _filter(run: Interpreter, record: Invocation) -> Value | None:
-    if not isinstance(record.receiver, Rows):
+def _filter(run: Interpreter, invocation: Invocation) -> Value | None:
+    if not isinstance(invocation.receiver, Rows):
         return None
-    rows = made(run, Rows("filter", record, record.receiver))
-    given = run.argument(record, 0, "function")
+    rows = made(run, Rows("filter", invocation, invocation.receiver))
+    given = run.argument(invocation, 0, "function")
     if given is not None and len(options(given.value)) == 1:
         rows.function = given.value
     return rows
 
 
-def _source(record: Invocation) -> Value | None:
+def _source(invocation: Invocation) -> Value | None:
     """What a method is called on, where that may be a data set."""
-    receiver = record.receiver
+    receiver = invocation.receiver
     if receiver is None or isinstance(receiver, Symbol):
         return None
     if isinstance(receiver, Rows):
@@ -181,13 +183,13 @@ def split_of(run: Interpreter, rows: Rows, key: str) -> Rows:
     return known
 
 
-def _split(run: Interpreter, record: Invocation) -> Value | None:
+def _split(run: Interpreter, invocation: Invocation) -> Value | None:
     """``random_split(data, lengths)``."""
-    source = record.arguments[0] if record.arguments else None
-    lengths = record.arguments[1] if len(record.arguments) > 1 else None
+    source = invocation.arguments[0] if invocation.arguments else None
+    lengths = invocation.arguments[1] if len(invocation.arguments) > 1 else None
     if source is None or not isinstance(lengths, Sequence) or lengths.open:
         return None
-    rows = [made(run, Rows("random_split", record, source)) for _ in lengths.items]
+    rows = [made(run, Rows("random_split", invocation, source)) for _ in lengths.items]
     return Sequence(tuple(rows), "list")
 
 

@@ -35,9 +35,9 @@ def configs_of(script: Script) -> tuple[Config, ...]:
     for node, by_kind in made.items():
         if not isinstance(node, ast.Call) or is_elsewhere(node):
             continue
-        records = script._by_node.get(node)
-        if records:
-            found.extend(Config(script, records, objects) for objects in by_kind.values())
+        invocations = script._by_node.get(node)
+        if invocations:
+            found.extend(Config(script, invocations, objects) for objects in by_kind.values())
     return tuple(sorted(found, key=lambda config: config.span))
 
 
@@ -63,7 +63,7 @@ def trainers_of(script: Script) -> tuple[Trainer, ...]:
     names = [name for name in script._by_name if _is_trainer(script, name)]
     nodes = [node for name in names for node in script._by_name[name]]
     return tuple(
-        Trainer(script, call.records, call.name)
+        Trainer(script, call.invocations, call.name)
         for call in in_order(script, nodes)
         if call.receiver is None or isinstance(call.receiver, Symbol)
     )
@@ -160,7 +160,7 @@ def trainer_overrides(script: Script, trainer: Trainer, *methods: str) -> bool:
 
 def calls_on_trainer(script: Script, trainer: Trainer, *methods: str) -> tuple[Call, ...]:
     """Calls of ``methods`` on a trainer: ``trainer.evaluate()``."""
-    nodes = {record.node for record in trainer.records}
+    nodes = {invocation.node for invocation in trainer.invocations}
     return tuple(
         call
         for call in script.method_calls(*methods)
@@ -170,17 +170,17 @@ def calls_on_trainer(script: Script, trainer: Trainer, *methods: str) -> tuple[C
     )
 
 
-def records_of_trainers(script: Script) -> list[Invocation]:
-    return [record for trainer in script.trainers for record in trainer.records]
+def invocations_of_trainers(script: Script) -> list[Invocation]:
+    return [invocation for trainer in script.trainers for invocation in trainer.invocations]
 
 
 def trainer_uses(script: Script, trainer: Trainer) -> list[TrainerUse]:
     """The calls on a trainer, and those that are handed it."""
     uses = script._uses_by_trainer.get(trainer.node)
     if uses is None:
-        uses = uses_by_trainer([trainer], script._run.records)[trainer.node]
+        uses = uses_by_trainer([trainer], script._run.invocations)[trainer.node]
     return uses
 
 
 def uses_of_trainers(script: Script) -> dict[ast.AST, list[TrainerUse]]:
-    return uses_by_trainer(script.trainers, script._run.records)
+    return uses_by_trainer(script.trainers, script._run.invocations)

@@ -243,8 +243,8 @@ def _define_function(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunction
     contexts, mode = run.contexts, modes.saved(run)
     for decorator in node.decorator_list:
         run.eval(decorator)
-        if isinstance(decorator, ast.Call) and run.records:
-            made.append(run.records[-1])
+        if isinstance(decorator, ast.Call) and run.invocations:
+            made.append(run.invocations[-1])
     run.contexts = contexts
     modes.restore(run, mode)
     for default in [*node.args.defaults, *node.args.kw_defaults]:

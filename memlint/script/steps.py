@@ -32,17 +32,17 @@ class Step:
     epochs: the loops around it, outermost first, those of callers included.
     """
 
-    def __init__(self, script: Script, node: Loop, records: list[Invocation]) -> None:
+    def __init__(self, script: Script, node: Loop, invocations: list[Invocation]) -> None:
         self.script = script
         self.node = node
-        self._records = records
+        self._invocations = invocations
 
     def __repr__(self) -> str:
         return f"<step line {self.node.lineno}>"
 
     @cached_property
     def backwards(self) -> tuple[Call, ...]:
-        return self.script.calls_of(self._records)
+        return self.script.calls_of(self._invocations)
 
     @property
     def forwards(self) -> tuple[Forward, ...]:
@@ -60,14 +60,14 @@ class Step:
 
     def runs_it(self, run: ForwardRun) -> bool:
         """Whether a step runs it itself, or in an inner loop that is not evaluation."""
-        loops = loops_of(run.record)
+        loops = loops_of(run.invocation)
         if self.node not in loops:
             return False
         return loops[-1] is self.node or run.training is not False
 
     @cached_property
     def epochs(self) -> tuple[Loop, ...]:
-        return loops_of(self._records[0])[:-1]
+        return loops_of(self._invocations[0])[:-1]
 
     @property
     def function(self) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
@@ -86,9 +86,9 @@ class Step:
         loops = {self.node, *self.epochs}
         return self.script.calls_of(
             [
-                event.record
+                event.invocation
                 for event in self.script.events
-                if event.kind is kind and not loops.isdisjoint(loops_of(event.record))
+                if event.kind is kind and not loops.isdisjoint(loops_of(event.invocation))
             ]
         )
 
@@ -103,10 +103,10 @@ def steps_of(script: Script) -> tuple[Step, ...]:
     by_loop: dict[Loop, list[Invocation]] = defaultdict(list)
     for event in script.events:
         if event.kind is EventKind.BACKWARD:
-            loops = loops_of(event.record)
+            loops = loops_of(event.invocation)
             if loops and not is_elsewhere(loops[-1]):
-                by_loop[loops[-1]].append(event.record)
-    found = [Step(script, node, records) for node, records in by_loop.items()]
+                by_loop[loops[-1]].append(event.invocation)
+    found = [Step(script, node, invocations) for node, invocations in by_loop.items()]
     return tuple(sorted(found, key=lambda step: script.span(step.node)))
 
 
@@ -170,7 +170,7 @@ def _holds_logits(script: Script, value: Output | Tensor) -> bool | None:
         return False
     if value.forward is None:
         return None
-    forward = script.forward_at(value.forward.record.node)
+    forward = script.forward_at(value.forward.invocation.node)
     if forward is None:
         return None
     read = isinstance(value, Tensor) or bool(value.made)

@@ -155,8 +155,8 @@ class Output(Object):
 
     __slots__ = ("forward", "made")
 
-    def __init__(self, forward: ForwardRun, record: Invocation) -> None:
-        super().__init__(None, record, node=record.node)
+    def __init__(self, forward: ForwardRun, invocation: Invocation) -> None:
+        super().__init__(None, invocation, node=invocation.node)
         self.forward = forward
         self.made: dict[str, Tensor] = {}
 
@@ -212,10 +212,10 @@ def note(run: Interpreter, tensor: Tensor, operation: str, node: ast.expr) -> No
     run.tensor_uses.append(Use((tensor, operation, node)))
 
 
-def tensors_in(record: Invocation) -> list[Tensor]:
+def tensors_in(invocation: Invocation) -> list[Tensor]:
     """The tensors among the arguments of a call, those in a list or tuple included."""
     found: list[Tensor] = []
-    values = [*record.arguments, *(binding.value for binding in record.keywords.values())]
+    values = [*invocation.arguments, *(binding.value for binding in invocation.keywords.values())]
     for value in values:
         for one in options(value):
             if isinstance(one, Tensor):

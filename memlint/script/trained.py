@@ -124,7 +124,7 @@ def last_training(script: Script, one: Trained) -> Event | None:
     """The last call that trains a model, in the order of the run."""
     found = None
     for event in script.events:
-        made = event.record.receiver
+        made = event.invocation.receiver
         by = made.made_by if isinstance(made, Object) else None
         if one.trainer is None:
             fits = event.kind is EventKind.BACKWARD

@@ -50,24 +50,27 @@ _HARMLESS = frozenset({"print", "type", "repr", "str", "id", "isinstance", "hasa
 class TrainerUse(NamedTuple):
     """A call on a trainer (``on``), or one that is handed it."""
 
-    record: Invocation
+    invocation: Invocation
     on: bool
 
 
 def uses_by_trainer(
-    trainers: Iterable[Trainer], records: Iterable[Invocation]
+    trainers: Iterable[Trainer], invocations: Iterable[Invocation]
 ) -> dict[ast.AST, list[TrainerUse]]:
     """The uses of each trainer, by the call that makes it, in one pass over all calls."""
     found: dict[ast.AST, list[TrainerUse]] = {trainer.node: [] for trainer in trainers}
-    for record in records:
-        given = (*record.arguments, *(binding.value for binding in record.keywords.values()))
-        on = set(_made_by(record.receiver)) if record.receiver is not None else set()
-        for node in (on & found.keys()) - {record.node}:
-            found[node].append(TrainerUse(record, True))
-        if given and record.name not in _HARMLESS:
+    for invocation in invocations:
+        given = (
+            *invocation.arguments,
+            *(binding.value for binding in invocation.keywords.values()),
+        )
+        on = set(_made_by(invocation.receiver)) if invocation.receiver is not None else set()
+        for node in (on & found.keys()) - {invocation.node}:
+            found[node].append(TrainerUse(invocation, True))
+        if given and invocation.name not in _HARMLESS:
             nodes = {one for value in given for one in _made_by(value) if one in found}
-            for node in nodes - on - {record.node}:
-                found[node].append(TrainerUse(record, False))
+            for node in nodes - on - {invocation.node}:
+                found[node].append(TrainerUse(invocation, False))
     return found
 
 
@@ -79,10 +82,10 @@ def may_train(trainer: Trainer, uses: Iterable[TrainerUse], trains: tuple[Call, 
     if _may_be_on(trainer, trains):
         return True
     methods: set[str] = set()
-    for record, on in uses:
+    for invocation, on in uses:
         if not on:
             return True
-        methods.add(record.name.rpartition(".")[2])
+        methods.add(invocation.name.rpartition(".")[2])
     if not methods <= _WITHOUT_TRAINING:
         return True
     return not methods & _EVALUATES

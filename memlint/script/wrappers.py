@@ -14,74 +14,74 @@ from memlint.script.values import (
 )
 
 
-def _wraps(run: Interpreter, record: Invocation) -> Value | None:
+def _wraps(run: Interpreter, invocation: Invocation) -> Value | None:
     """A function that returns its model in another coat (PEFT, compile, k-bit preparation)."""
-    inner = record.first_object
+    inner = invocation.first_object
     if inner is None:
         return None
-    made = run.new_object(type=inner.type, made_by=record, base=inner, node=record.node)
+    made = run.new_object(type=inner.type, made_by=invocation, base=inner, node=invocation.node)
     run.copy_bindings(inner, made)
     return made
 
 
-def _same(run: Interpreter, record: Invocation) -> Value | None:
+def _same(run: Interpreter, invocation: Invocation) -> Value | None:
     """A method that returns its object: ``model.to(...)``, ``.cuda()``, ``.eval()``."""
-    return record.receiver if isinstance(record.receiver, Object) else None
+    return invocation.receiver if isinstance(invocation.receiver, Object) else None
 
 
-def _eval_mode(run: Interpreter, record: Invocation) -> Value | None:
+def _eval_mode(run: Interpreter, invocation: Invocation) -> Value | None:
     """``model.eval()``: the mode is followed, and the model comes back."""
-    return set_training(run, record, False) or _same(run, record)
+    return set_training(run, invocation, False) or _same(run, invocation)
 
 
-def _train_mode(run: Interpreter, record: Invocation) -> Value | None:
+def _train_mode(run: Interpreter, invocation: Invocation) -> Value | None:
     """``model.train()``, ``model.train(mode)``; a trainer's ``train`` as well."""
-    return set_training(run, record, flag_of(record)) or _same(run, record)
+    return set_training(run, invocation, flag_of(invocation)) or _same(run, invocation)
 
 
-def _set_grad_enabled(run: Interpreter, record: Invocation) -> Value | None:
+def _set_grad_enabled(run: Interpreter, invocation: Invocation) -> Value | None:
     """As a statement it holds from here on; ``with`` restores what was before."""
-    set_gradients(run, flag_of(record))
+    set_gradients(run, flag_of(invocation))
     return None
 
 
-def _first_argument(run: Interpreter, record: Invocation) -> Value | None:
+def _first_argument(run: Interpreter, invocation: Invocation) -> Value | None:
     """``accelerator.unwrap_model(model)`` returns what was wrapped."""
-    return record.arguments[0] if record.arguments else None
+    return invocation.arguments[0] if invocation.arguments else None
 
 
-def _deepspeed(run: Interpreter, record: Invocation) -> Value | None:
+def _deepspeed(run: Interpreter, invocation: Invocation) -> Value | None:
     """``deepspeed.initialize`` returns the wrapped model, an optimizer, a loader, a scheduler."""
-    given = record.keywords.get("model")
-    values = [given.value] if given is not None else list(record.arguments[1:2])
+    given = invocation.keywords.get("model")
+    values = [given.value] if given is not None else list(invocation.arguments[1:2])
     inner = first_object(values)
     if inner is None:
         return None
-    made = run.new_object(type=inner.type, made_by=record, base=inner, node=record.node)
+    made = run.new_object(type=inner.type, made_by=invocation, base=inner, node=invocation.node)
     run.copy_bindings(inner, made)
     return Sequence((made, UNKNOWN, UNKNOWN, UNKNOWN), "tuple")
 
 
-def _prepare(run: Interpreter, record: Invocation) -> Value | None:
+def _prepare(run: Interpreter, invocation: Invocation) -> Value | None:
     """``accelerator.prepare(a, b)`` returns what it was given, wrapped."""
-    if len(record.arguments) == 1 and not record.open_arguments:
-        return record.arguments[0]
-    if record.arguments and not record.open_arguments:
-        return Sequence(record.arguments, "tuple")
+    if len(invocation.arguments) == 1 and not invocation.open_arguments:
+        return invocation.arguments[0]
+    if invocation.arguments and not invocation.open_arguments:
+        return Sequence(invocation.arguments, "tuple")
     return None
 
 
-def _merge_adapter(run: Interpreter, record: Invocation) -> Value | None:
+def _merge_adapter(run: Interpreter, invocation: Invocation) -> Value | None:
     """``peft_model.merge_and_unload()``: a plain model again."""
-    inner = record.receiver_object
+    inner = invocation.receiver_object
     if inner is None:
         return None
-    return run.new_object(type=inner.type, made_by=record, base=inner, node=record.node)
+    return run.new_object(type=inner.type, made_by=invocation, base=inner, node=invocation.node)
 
 
-def _limited(run: Interpreter, record: Invocation) -> Value | None:
+def _limited(run: Interpreter, invocation: Invocation) -> Value | None:
     """``limit_prompts(DPOTrainer, 512)`` is a trainer's class as the one given."""
-    return record.arguments[0] if record.arguments else None
+    return invocation.arguments[0] if invocation.arguments else None
 
 
 _MOVING = (".to", ".cuda", ".cpu", ".half", ".bfloat16", ".float", ".requires_grad_")

@@ -47,7 +47,7 @@ def _is_of_step(script: Script, step: Step, held: Held) -> bool:
 
 def _made_in(script: Script, step: Step, value: Output | Tensor) -> bool:
     run = value.forward
-    return run is not None and script.forward_at(run.record.node) in step.all_forwards
+    return run is not None and script.forward_at(run.invocation.node) in step.all_forwards
 
 
 def _finding(script: Script, step: Step, held: list[Held]) -> Finding:

@@ -58,7 +58,9 @@ def _is_second(script: Script, one: Trained, load: Call) -> bool:
     if first is None or load.node is first.node or not _is_same(script, one, first, load):
         return False
     trains = script.last_training(one)
-    if trains is None or not any(record.order > trains.order for record in load.records):
+    if trains is None or not any(
+        invocation.order > trains.order for invocation in load.invocations
+    ):
         return False
     node = trains.node
     home = script.function(node)
