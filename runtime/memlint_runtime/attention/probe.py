@@ -7,11 +7,10 @@ Three forward passes of a few tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from memlint_runtime.integrations.modes import has_whole_parameters, in_mode
 
@@ -70,12 +69,24 @@ def _documents(model: Any) -> list[Tensor]:
 
 @torch.no_grad()
 def _run(model: Any, **inputs: Tensor) -> Tensor:
-    forward: Callable[..., Any] = model.base_model
+    """Hidden states of the trunk while the whole model runs, as it does in training.
+
+    Some models call the layers in their trunk by themselves (OPT), which a call of the trunk would
+    not show. Logits where the trunk is passed by, or has no hidden states to show.
+    """
+    seen: list[Tensor] = []
+
+    def keep(_: nn.Module, args: Any, output: Any) -> None:
+        hidden = getattr(output, "last_hidden_state", None)
+        if isinstance(hidden, Tensor):
+            seen.append(hidden[0])
+
     device = next(iter(inputs.values())).device.type
-    with in_mode(model, training=False), torch.autocast(device, enabled=False):
-        try:
-            hidden: Tensor = forward(**inputs, use_cache=False).last_hidden_state[0]
-        except (ValueError, TypeError, AttributeError):
-            # A trunk that wants images, where the whole model does without.
-            hidden = model(**inputs, use_cache=False).logits[0]
+    handle = model.base_model.register_forward_hook(keep)
+    try:
+        with in_mode(model, training=False), torch.autocast(device, enabled=False):
+            output = model(**inputs, use_cache=False)
+    finally:
+        handle.remove()
+    hidden: Tensor = seen[-1] if seen else output.logits[0]
     return hidden

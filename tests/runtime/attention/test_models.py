@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -282,12 +283,18 @@ def test_models_that_mix_documents_otherwise_are_refused(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["opt", "stablelm"])
-def test_models_that_bypass_the_hook_are_an_error_not_a_mixture(family: str) -> None:
-    FAMILIES[family] = {**FAMILIES["gpt_neox"], "word_embed_proj_dim": 32}
+def test_models_that_bypass_the_hook_are_refused_at_once(family: str) -> None:
+    FAMILIES[family] = {**FAMILIES["llama"], "word_embed_proj_dim": 32}
     try:
-        model = use_variable_length_attention(tiny_model(family)).eval()
+        model = tiny_model(family, attention_dropout=0.0)
     finally:
         del FAMILIES[family]
+    with pytest.raises(ValueError, match="was not told where documents begin"):
+        use_variable_length_attention(model)
+    assert model.config._attn_implementation == "sdpa"
+    # What could not be looked at (sharded, on the meta device) still cannot mix documents.
+    with patch.object(integration, "reason_by_numbers", lambda *_: None):
+        use_variable_length_attention(model.eval())
     with pytest.raises(ValueError, match="was not told where documents begin"):
         model(**flattened(documents(3, 4)))
 
