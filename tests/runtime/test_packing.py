@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memlint_runtime import pack_dataset, plan_packing
-from memlint_runtime.packing import PackingPlan, StreamingPacker
+from memlint_runtime.packing import PackedDataset, PackingPlan, StreamingPacker
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 datasets = pytest.importorskip("datasets")
 
 LENGTHS = st.lists(st.integers(0, 40), max_size=120)
-STRATEGIES = ("bfd", "first_fit", "wrapped")
+STRATEGIES = ("bfd", "first_fit", "next_fit", "wrapped")
 
 
 def rows_of(lengths: list[int]) -> dict[str, list[list[int]]]:
@@ -84,6 +84,17 @@ def test_first_fit_fills_the_earliest_bin_in_arrival_order(
     assert bins == first_fit_one_by_one(lengths, capacity)
 
 
+@given(lengths=st.lists(st.integers(1, 30), max_size=100), capacity=st.integers(30, 60))
+def test_next_fit_keeps_the_order_and_opens_a_bin_only_where_it_must(
+    lengths: list[int], capacity: int
+) -> None:
+    plan = plan_packing(lengths, capacity, "next_fit")
+    assert plan.bins.tolist() == list(range(len(lengths)))
+    filled = plan.bin_lengths()
+    firsts = [lengths[start] for start in plan.offsets[1:-1]]
+    assert all(was + first > capacity for was, first in zip(filled, firsts, strict=False))
+
+
 @given(lengths=LENGTHS, capacity=st.integers(1, 50))
 def test_wrapped_fills_every_bin_but_the_last(lengths: list[int], capacity: int) -> None:
     plan = plan_packing(lengths, capacity, "wrapped")
@@ -92,7 +103,7 @@ def test_wrapped_fills_every_bin_but_the_last(lengths: list[int], capacity: int)
     assert plan.bins.tolist() == sorted(plan.bins.tolist())
 
 
-@pytest.mark.parametrize("strategy", ["bfd", "first_fit"])
+@pytest.mark.parametrize("strategy", ["bfd", "first_fit", "next_fit"])
 @given(lengths=LENGTHS, capacity=st.integers(1, 39))
 def test_overflow_counts_what_it_loses(strategy: Any, lengths: list[int], capacity: int) -> None:
     cut = plan_packing(lengths, capacity, strategy)
@@ -341,3 +352,50 @@ def test_stream_refuses_what_it_cannot_pack() -> None:
         list(StreamingPacker([{"input_ids": [1, 2], "attention_mask": [1, 0]}], 8))
     with pytest.warns(UserWarning, match="loses the ends"):
         list(StreamingPacker([{"input_ids": [1, 2, 3]}], 2))
+
+
+def samples_of(lengths: list[int]) -> list[dict[str, list[int]]]:
+    rows = rows_of(lengths)["input_ids"]
+    return [{"tokens": row, "labels": [-100, *row[1:]][: len(row)]} for row in rows]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("split", [False, True])
+def test_padded_rows_hold_every_sample_once(strategy: Any, split: bool) -> None:
+    lengths = [5, 9, 3, 12, 1, 7, 8, 30 if split or strategy == "wrapped" else 16, 2]
+    samples = samples_of(lengths)
+    packed = PackedDataset(
+        samples, max_seq_len=16, padding_idx=77, split_across_pack=split, strategy=strategy
+    )
+    found: dict[int, int] = {}
+    for row in (packed[index] for index in range(len(packed))):
+        sizes = {name: len(row[name]) for name in ("tokens", "labels", "input_pos")}
+        assert set(sizes.values()) == {16}
+        assert int(row["seq_lens"].sum()) == 16
+        filled = int((row["tokens"] != 77).sum())
+        assert (row["tokens"][filled:] == 77).all()
+        assert (row["labels"][filled:] == -100).all()
+        for token, label, place in zip(
+            row["tokens"].tolist()[:filled], row["labels"].tolist(), row["input_pos"].tolist(),
+            strict=False,
+        ):  # fmt: skip
+            found[token] = label
+            assert place == token % 1000 % 16
+    expected = {t: n for one in samples for t, n in zip(one["tokens"], one["labels"], strict=True)}
+    assert found == expected
+    assert (packed[-1]["tokens"] == packed[len(packed) - 1]["tokens"]).all()
+
+
+def test_padded_rows_refuse_what_torchtune_would_not_yield() -> None:
+    few = PackedDataset(samples_of([5, 9, 3]), max_seq_len=9, max_packs=1)
+    assert len(list(few)) == len(few) == 1
+    with pytest.raises(ValueError, match="the first at index 1 with 9"):
+        PackedDataset(samples_of([5, 9]), max_seq_len=8)
+    with pytest.raises(ValueError, match="got a data set without one"):
+        PackedDataset([], max_seq_len=8)
+    with pytest.raises(ValueError, match="sample 0 has no lists 'tokens' and 'labels'"):
+        PackedDataset([{"input_ids": [1]}], max_seq_len=8)
+    with pytest.raises(ValueError, match="sample 0 has 2 tokens and 1 labels"):
+        PackedDataset([{"tokens": [1, 2], "labels": [1]}], max_seq_len=8)
+    with pytest.raises(ValueError, match="max_packs must not be negative"):
+        PackedDataset(samples_of([5]), max_seq_len=8, max_packs=-1)

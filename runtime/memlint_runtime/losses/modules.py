@@ -5,19 +5,25 @@
 
 What: `LinearCrossEntropyLoss` is called as `torch.nn.functional.linear_cross_entropy` is, and,
 after `set_model_output(model)`, as a training recipe of torchtune calls its loss: `loss(hidden,
-labels)`. Cost: see `statistics`.
+labels)`. torchtune's recipes since 0.7 make that call themselves; in a recipe of 0.6 it is one line
+after the loss is made. Cost: see `statistics`.
 
 Shapes: T tokens (any leading shape is accepted), D hidden size, V vocabulary.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
+from memlint_runtime.integrations import Patch
+from memlint_runtime.integrations.patching import bound_to, patches_of
 from memlint_runtime.losses.cross_entropy import cross_entropy
-from memlint_runtime.losses.output_head import check_head, read_head
+from memlint_runtime.losses.output_head import PATCH_MARK, check_head, read_head
 
 __all__ = ["LinearCrossEntropyLoss"]
 
@@ -66,24 +72,56 @@ class LinearCrossEntropyLoss(nn.Module):
         self.workspace_bytes = workspace_bytes
         # Not a submodule: it is the model's.
         self.__dict__["_head"] = None
+        # torchtune's recipes ask for its interface by isinstance; it is imported where they run.
+        interface = getattr(sys.modules.get("torchtune.modules.loss"), "SFTLoss", None)
+        if interface is not None:
+            interface.register(type(self))
 
     def set_model_output(self, model: Any) -> None:
         """Take the model's output layer, and let the model return hidden states.
 
-        model: has its head in `output`, and leaves it out with `skip_output_layer` (torchtune's).
+        model: one of torchtune's, which has its head in `output`. It leaves that out by
+            `skip_output_layer`, or, in versions without, by a head that returns what it is given,
+            until `memlint_runtime.undo(model)`.
         Raises ValueError for a model without, and for a head that cannot be tiled.
         """
         output = getattr(model, "output", None)
         head = getattr(output, "tied_module", output)
-        if not isinstance(head, nn.Module) or not hasattr(model, "skip_output_layer"):
+        # A tied head multiplies by the embedding, through a layer without a weight.
+        caller = output if head is output else getattr(output, "linear", None)
+        skips = hasattr(model, "skip_output_layer")
+        if not isinstance(head, nn.Module) or not (skips or _leaves_logits_as_they_are(model)):
             raise ValueError(
-                f"set_model_output takes a model with `output` and `skip_output_layer`, got "
-                f"{type(model).__name__}: pass linear_weight to the loss instead"
+                f"set_model_output takes a model of torchtune's, with `output` and "
+                f"`skip_output_layer` or `num_output_chunks`, got {type(model).__name__}: pass "
+                f"linear_weight to the loss instead"
             )
         if type(head) is not nn.Embedding:  # which a tied head multiplies by as it is
             check_head(head)
-        model.skip_output_layer = True
         self.__dict__["_head"] = head
+        if any(patch.what == _WITHOUT_OUTPUT for patch in patches_of(model)):
+            return
+        patch = Patch(model, _WITHOUT_OUTPUT)
+        if skips:
+            patch.replace(model, "skip_output_layer", True)
+            return
+        identity = bound_to(caller, "forward", _returning_its_input)
+        setattr(identity.__func__, PATCH_MARK, True)
+        patch.replace(caller, "forward", identity)
+        patch.replace(model, "num_output_chunks", 0)
+
+    # -- what torchtune asks of a loss beside its value ----------------------------------------
+
+    def apply_compile_strategy(self, *args: Any, **kwargs: Any) -> LinearCrossEntropyLoss:
+        """Itself: its tiles are kernels already."""
+        return self
+
+    @property
+    def tp_requires_loss_parallel_ctx_manager(self) -> bool:
+        return False
+
+    def patch_tp_plan(self, tp_plan: Any) -> Any:
+        return tp_plan
 
     def forward(
         self,
@@ -111,7 +149,11 @@ class LinearCrossEntropyLoss(nn.Module):
                 )
             target = linear_weight
             tensors = read_head(owner)
-            linear_weight, head = tensors.weight, tensors.options(input)
+            linear_weight = tensors.weight
+            # torchtune's models return float32, whatever they compute in: back without a loss.
+            if not torch.is_autocast_enabled(input.device.type):
+                input = input.to(linear_weight.dtype)  # noqa: A001
+            head = tensors.options(input)
         weights = None
         if self.weight is not None:
             weights = self.weight.float()[target.clamp(min=0)]
@@ -133,3 +175,19 @@ class LinearCrossEntropyLoss(nn.Module):
     def extra_repr(self) -> str:
         shown = ("ignore_index", "reduction", "label_smoothing", "z_loss", "softcap")
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+
+
+# What its patch says of a model.
+_WITHOUT_OUTPUT = "the model leaves its output layer to the loss"
+
+
+def _leaves_logits_as_they_are(model: Any) -> bool:
+    """Whether a model without `skip_output_layer` is one of torchtune's, up to 0.6."""
+    return hasattr(model, "num_output_chunks") and hasattr(model, "chunked_output")
+
+
+def _returning_its_input(own: Callable[..., Any]) -> Callable[..., Any]:
+    def forward(self: Any, hidden: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return hidden
+
+    return forward

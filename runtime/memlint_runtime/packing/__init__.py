@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memlint_runtime.packing.dataset import pack_dataset
+    from memlint_runtime.packing.padded import PackedDataset
     from memlint_runtime.packing.plan import PackingPlan, plan_packing
     from memlint_runtime.packing.stream import StreamingPacker
 
-__all__ = ["PackingPlan", "StreamingPacker", "pack_dataset", "plan_packing"]
+__all__ = ["PackedDataset", "PackingPlan", "StreamingPacker", "pack_dataset", "plan_packing"]
 
 # Imported when first used: a plan needs numpy alone, the stream is a dataset of torch's.
 _HOMES = {
+    "PackedDataset": "padded",
     "PackingPlan": "plan",
     "StreamingPacker": "stream",
     "pack_dataset": "dataset",

@@ -17,10 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from memlint_runtime.packing.best_fit import best_fit_decreasing
 from memlint_runtime.packing.first_fit import first_fit
+from memlint_runtime.packing.next_fit import next_fit
 from memlint_runtime.packing.wrapped import Pieces, wrap
 
-Strategy = Literal["bfd", "first_fit", "wrapped"]
+Strategy = Literal["bfd", "first_fit", "next_fit", "wrapped"]
 Overflow = Literal["truncate", "split", "drop", "error"]
+
+_ASSIGN = {"bfd": best_fit_decreasing, "first_fit": first_fit, "next_fit": next_fit}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,8 +75,9 @@ def plan_packing(
 ) -> PackingPlan:
     """Plan bins of at most ``capacity`` tokens for sequences of ``lengths`` ``[N]`` tokens.
 
-    strategy: "bfd" (best-fit decreasing: fewest bins), "first_fit" (arrival order kept within bins)
-        or "wrapped" (sequences cut wherever a bin ends; ``overflow`` does not apply).
+    strategy: "bfd" (best-fit decreasing: fewest bins), "first_fit" (arrival order kept within
+        bins), "next_fit" (kept altogether, a bin closed where the next does not fit) or "wrapped"
+        (sequences cut wherever a bin ends; ``overflow`` does not apply).
     overflow: sequences longer than a bin are cut at its end ("truncate"), cut into pieces that are
         packed like any other ("split"), left out ("drop"), or a ValueError ("error").
 
@@ -90,8 +94,7 @@ def plan_packing(
         pieces, offsets = wrap(given, capacity)
         return PackingPlan(capacity, *pieces, offsets, tokens_lost=0)
     pieces, lost = _pieces(given, capacity, overflow)
-    assign = best_fit_decreasing if strategy == "bfd" else first_fit
-    order, offsets = assign(pieces.lengths, capacity)
+    order, offsets = _ASSIGN[strategy](pieces.lengths, capacity)
     # Indexing by random order is a third of the time of planning: none of it that says nothing.
     cut = overflow == "split" and bool(pieces.starts.any())
     all_whole = not cut and len(order) == len(given)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import abc
+import copy
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from memlint_runtime import LinearCrossEntropyLoss, fuse
+from memlint_runtime import LinearCrossEntropyLoss, fuse, undo
 from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments
 
@@ -70,10 +74,81 @@ def test_as_a_recipe_s_loss() -> None:
     assert worst(found, plain) < 1e-5
     found.backward()
     assert model.output.weight.grad is not None
-    with pytest.raises(ValueError, match="`output` and `skip_output_layer`, got Linear"):
+    with pytest.raises(ValueError, match="`output` and .* got Linear"):
         loss.set_model_output(nn.Linear(2, 2))
     with pytest.raises(ValueError, match="do not go together"):
         LinearCrossEntropyLoss(weight=torch.ones(3), label_smoothing=0.1)
+
+
+class Tied:
+    """A tied head as torchtune has it: no module itself, with a layer that it calls."""
+
+    class Product(nn.Module):
+        def forward(self, hidden: Tensor, weight: Tensor) -> Tensor:
+            return nn.functional.linear(hidden, weight)
+
+    def __init__(self, embedding: nn.Embedding) -> None:
+        self.tied_module = embedding
+        self.linear = Tied.Product()
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        product: Tensor = self.linear(hidden, self.tied_module.weight)
+        return product
+
+
+class ChunkedRecipe(nn.Module):
+    """A decoder as torchtune had it up to 0.6: nothing but its head can be asked for less."""
+
+    def __init__(self, tied: bool) -> None:
+        super().__init__()
+        self.tok_embeddings = nn.Embedding(31, 8)
+        self.output: Any = Tied(self.tok_embeddings) if tied else nn.Linear(8, 31, bias=False)
+        self.num_output_chunks = 4
+
+    def chunked_output(self, hidden: Tensor) -> list[Tensor]:
+        return [self.output(part) for part in hidden.chunk(self.num_output_chunks, 1)]
+
+    def forward(self, tokens: Tensor) -> Any:
+        hidden: Tensor = self.tok_embeddings(tokens).tanh()
+        if self.num_output_chunks:
+            return self.chunked_output(hidden)
+        return self.output(hidden).float()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("tied", [False, True])
+def test_as_the_loss_of_a_recipe_without_an_option_for_it(tied: bool, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model = ChunkedRecipe(tied).to(dtype)
+    tokens = torch.randint(0, 31, (2, 9))
+    logits = torch.cat([part.float() for part in model(tokens)], 1)
+    loss, tolerance = LinearCrossEntropyLoss(), 1e-5 if dtype == torch.float32 else 2e-2
+    loss.set_model_output(model)
+    loss.set_model_output(model)  # as a notebook's cell that is run again
+    hidden = model(tokens)
+    assert hidden.shape == (2, 9, 8)
+    # The recipe flattens what it takes for logits.
+    found = loss(hidden.reshape(-1, 8), TARGET.reshape(-1))
+    assert worst(found, nn.functional.cross_entropy(logits.flatten(0, 1), TARGET.flatten())) < (
+        tolerance
+    )
+    found.backward()
+    assert model.tok_embeddings.weight.grad is not None
+    copied = copy.deepcopy(model)
+    undo(model)
+    assert [part.shape[-1] for part in model(tokens)] == [31] * 3
+    assert copied(tokens).shape == (2, 9, 8)
+
+
+def test_torchtune_s_recipes_know_it_for_a_loss_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = types.ModuleType("torchtune.modules.loss")
+    interface = abc.ABCMeta("SFTLoss", (abc.ABC,), {})
+    vars(theirs)["SFTLoss"] = interface
+    assert not isinstance(LinearCrossEntropyLoss(), interface)
+    monkeypatch.setitem(sys.modules, theirs.__name__, theirs)
+    loss = LinearCrossEntropyLoss()
+    assert isinstance(loss, interface)
+    assert loss.apply_compile_strategy(backend="inductor") is loss
 
 
 def trainer_of(folder: Path, **options: Any) -> Trainer:
