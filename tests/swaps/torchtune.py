@@ -10,6 +10,7 @@ and torchao (0.6.1 and 0.9.0; torchtune's source of 0.7 runs as well) beside mem
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import random
@@ -191,8 +192,10 @@ def _train(recipe: Any, config: Any) -> list[dict[str, float]]:
     running = recipe(cfg=config)
     running.setup(cfg=config)
     loss = running._loss_fn
-    # Recipes of torchtune 0.7 make this call; in a copy of one of 0.6 it is the line to add.
-    if type(loss).__module__.startswith("memlint_runtime"):
+    # Recipes of torchtune 0.7 make this call themselves; in a copy of one of 0.6 it is the line to
+    # add.
+    by_itself = hasattr(importlib.import_module("torchtune.modules.loss"), "SFTLoss")
+    if type(loss).__module__.startswith("memlint_runtime") and not by_itself:
         loss.set_model_output(running._model)
     running.train()
     steps: list[dict[str, float]] = running._metric_logger.steps

@@ -74,7 +74,7 @@ def test_as_a_recipe_s_loss() -> None:
     assert worst(found, plain) < 1e-5
     found.backward()
     assert model.output.weight.grad is not None
-    with pytest.raises(ValueError, match="`output` and .* got Linear"):
+    with pytest.raises(ValueError, match=r"`output` and .* got Linear"):
         loss.set_model_output(nn.Linear(2, 2))
     with pytest.raises(ValueError, match="do not go together"):
         LinearCrossEntropyLoss(weight=torch.ones(3), label_smoothing=0.1)
