@@ -230,6 +230,24 @@ class DeferredLogits:
     def __pow__(self, exponent: Any) -> Any:
         return self.materialize() ** _real(exponent)
 
+    def __floordiv__(self, other: Any) -> Any:
+        return self.materialize() // _real(other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _real(other) // self.materialize()
+
+    def __mod__(self, other: Any) -> Any:
+        return self.materialize() % _real(other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _real(other) % self.materialize()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise NotImplementedError(
+            "deferred logits cannot be assigned to: use the form that returns another tensor "
+            "(torch.where, masked_fill), or materialize() them first"
+        )
+
     def __rpow__(self, base: Any) -> Any:
         return _real(base) ** self.materialize()
 

@@ -50,9 +50,12 @@ def test_deferred_logits_are_computed_for_any_operation() -> None:
         lambda z: z.mean(-1), lambda z: z.mean(dim=(0, 1)), lambda z: z > 0, lambda z: z <= 0.5,
         lambda z: 1 - z, lambda z: z**2, lambda z: 2.0 / (z + 100), lambda z: 1.1**z, abs,
         lambda z: z / torch.tensor(2.0), lambda z: z * torch.ones(97), lambda z: z @ torch.ones(97),
-        lambda z: -z, lambda z: z.argmax(-1), lambda z: torch.where(plain > 0, z, 0.0),
+        lambda z: -z, lambda z: z // 0.5, lambda z: z % 0.5, lambda z: 1 // (z + 100),
+        lambda z: 7 % (z + 100), lambda z: z.argmax(-1), lambda z: torch.where(plain > 0, z, 0.0),
     ):  # fmt: skip
         torch.testing.assert_close(operation(deferred), operation(plain))
+    with pytest.raises(NotImplementedError, match="cannot be assigned to"):
+        deferred[0, 0, 0] = 1.0
 
 
 def test_deferred_logits_are_the_logits() -> None:
