@@ -3,7 +3,8 @@
     from memlint_runtime.trl import GRPOTrainer  # instead of: from trl import GRPOTrainer
 
 Subclasses of TRL's own, with the same arguments and the same losses, save where micro-batches show:
-`reasons_training_differs(args)` names what of a config does that. Tested with trl 1.16.
+`reasons_training_differs(args)` names what of a config does that. Subclasses, TRL's experimental
+ones among them, get it by `share_prompts_in(TheirTrainer)`. Tested with trl 1.16.
 """
 
 from __future__ import annotations
@@ -16,8 +17,15 @@ if TYPE_CHECKING:
     from memlint_runtime.trl.exactness import reasons_training_differs
     from memlint_runtime.trl.grpo import GRPOTrainer
     from memlint_runtime.trl.rloo import RLOOTrainer
+    from memlint_runtime.trl.subclasses import share_prompts_in
 
-__all__ = ["DPOTrainer", "GRPOTrainer", "RLOOTrainer", "reasons_training_differs"]
+__all__ = [
+    "DPOTrainer",
+    "GRPOTrainer",
+    "RLOOTrainer",
+    "reasons_training_differs",
+    "share_prompts_in",
+]
 
 # Each trainer of TRL takes a second or more to import.
 _HOMES = {
@@ -25,6 +33,7 @@ _HOMES = {
     "GRPOTrainer": "grpo",
     "RLOOTrainer": "rloo",
     "reasons_training_differs": "exactness",
+    "share_prompts_in": "subclasses",
 }
 
 
