@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +31,10 @@ class OutputHead:
         """
         model: Any = self.model
         layer = model.get_output_embeddings()
+        with _brought(layer, hidden_ND):
+            return self._score(layer, hidden_ND, target_N)
+
+    def _score(self, layer: Any, hidden_ND: Tensor, target_N: Tensor) -> tuple[Tensor, Tensor]:
         weight, bias = layer.weight, getattr(layer, "bias", None)
         if hasattr(layer, "lora_A"):
             raise ValueError(
@@ -65,3 +71,17 @@ class OutputHead:
             scaling = float(self.config.logits_scaling)
             return scaling if self.config.model_type == "hyperclovax" else 1 / scaling
         return 1.0
+
+
+@contextmanager
+def _brought(layer: Any, hidden: Tensor) -> Iterator[None]:
+    """Within, a head that accelerate keeps on the host or on disk has its weights."""
+    hook = getattr(layer, "_hf_hook", None)
+    if hook is None or not layer.weight.is_meta:
+        yield
+        return
+    hook.pre_forward(layer, hidden)
+    try:
+        yield
+    finally:
+        hook.post_forward(layer, hidden)
