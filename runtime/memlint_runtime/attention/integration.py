@@ -42,6 +42,7 @@ from memlint_runtime.attention.refusals import reason_to_refuse
 from memlint_runtime.attention.unpadding import PaddedShape, repad_output, unpad
 from memlint_runtime.attention.windows import require_within_window, window_in_mask_alone
 from memlint_runtime.integrations import Patch
+from memlint_runtime.integrations.modes import refuse_context_parallelism
 
 ATTENTION_NAME = "memlint_variable_length"
 
@@ -65,7 +66,8 @@ def use_variable_length_attention(model: _M, *, remove_padding: bool = False) ->
         the hidden states behind it, for trainers that only collate padded batches.
 
     ValueError for models whose layers mix documents by other means than attention; and, in the
-    forward pass, for documents longer than a sliding window that the model has in its mask alone.
+    forward pass, for documents longer than a sliding window that the model has in its mask alone,
+    and within torch's `context_parallel`.
     """
     transformer: Any = model
     if callable(unwrap := getattr(model, "get_base_model", None)):
@@ -137,6 +139,7 @@ def _describe_documents(
     if config.get_text_config()._attn_implementation != ATTENTION_NAME:
         # Another attention was selected since, which finds documents, or does not, by itself.
         return args, kwargs
+    refuse_context_parallelism("variable-length attention")
     inputs = dict(zip(names, args, strict=False)) | kwargs
     given = inputs.get("cu_seq_lens_q") is not None or "document_lengths" in inputs
     _refuse_unreadable(inputs, given=given)

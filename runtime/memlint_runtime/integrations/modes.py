@@ -9,7 +9,12 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 
-__all__ = ["has_whole_parameters", "in_mode", "reduces_in_order"]
+__all__ = [
+    "has_whole_parameters",
+    "in_mode",
+    "reduces_in_order",
+    "refuse_context_parallelism",
+]
 
 
 @contextmanager
@@ -48,3 +53,18 @@ def has_whole_parameters(model: nn.Module) -> bool:
         or hasattr(p, "_is_flat_param")
         for p in model.parameters()
     )
+
+
+def refuse_context_parallelism(what: str) -> None:
+    """Raise ValueError within torch's `context_parallel`, which cuts rows along their tokens.
+
+    what: what would then see one process's tokens alone, for the message. While it is on, torch
+    puts a function of its own in the place of `scaled_dot_product_attention`; attention that does
+    not go that way stays within a process, without a word.
+    """
+    home = getattr(nn.functional.scaled_dot_product_attention, "__module__", None) or ""
+    if home.startswith("torch.distributed.tensor.experimental"):
+        raise ValueError(
+            f"{what} attends within one process, and context parallelism has cut the rows among "
+            "several: set its size to 1 (cp_size=1), or leave this out"
+        )

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
 from memlint_runtime.attention.windows import require_within_window, window_in_mask_alone
+from memlint_runtime.integrations.modes import refuse_context_parallelism
 from memlint_runtime.shared_prompt.attention import TreeAttention
 from memlint_runtime.shared_prompt.self_test import verify_path
 
@@ -161,6 +162,7 @@ def through_backbone(
     at a model is what finds that window. Raises RuntimeError on leaving where some layer's
     attention never came by.
     """
+    refuse_context_parallelism("a shared prompt")
     backbone = model.base_model
     switch = switch_of(model)
     if trusted:
