@@ -19,9 +19,11 @@ from memlint.memory.training_run import TrainingRun
 from memlint.source.record import Record
 
 _NCCL = 600 * 2**20  # communicators' buffers, outside torch's allocator
-# Where nothing packs, each longer batch needs new segments: the records of a random sequence, as
-# shares of the longest.
-_VARYING = (0.3, 0.5, 0.65, 0.78, 0.87, 0.93, 0.97, 1.0)
+# Where nothing packs, each batch longer than all before it needs new segments. Among n random
+# lengths 1 + 1/2 + ... + 1/n are such records (7.5 of a thousand), and each halves, on average,
+# what is left to the longest.
+_RECORDS = 8
+_VARYING = (*(1 - 0.5**index for index in range(1, _RECORDS)), 1.0)
 
 
 class Interval(Record):
@@ -196,11 +198,21 @@ def _reserved(timeline: Timeline) -> float:
             gathered=layers,
             fixed=fixed,
             leak=bool(timeline.saved.reentrant_leak()),
-            accumulating=accumulating,
             capacity=gpu.bytes - gpu.context if gpu else 0,
             scales=(1.0, 1.0) if one_length else _VARYING,
+            windows=_windows(2 if accumulating else 1, settings, bool(one_length)),
         )
     )
+
+
+def _windows(least: int, settings: Settings, one_length: bool) -> tuple[int, ...]:
+    """How many micro-batches make a step, in each play.
+
+    Where lengths vary, gradients may come between the growing batches or stay from the first to
+    the longest: both happen, and either may reserve more.
+    """
+    most = min(settings.gradient_accumulation or 1, _RECORDS)
+    return (least,) if one_length or most <= least else (least, most)
 
 
 def _gathered(timeline: Timeline) -> tuple[int, int]:

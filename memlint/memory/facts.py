@@ -74,6 +74,12 @@ TRL_TILES = ("trl", (1, 15))
 # (torchtitan from mid 2025) compile it too. A Trainer compiles the model with its loss.
 COMPILED_LOSS = ("torch", (2, 8))
 
+# torchtitan between May and December 2025 (torch 2.8 to 2.10): on Blackwell attention is cuDNN's,
+# which its list of outputs to keep did not name, so that attention ran again in backward
+# (its commits 3b85aa3 and b39377f).
+CUDNN_ATTENTION = ("torch", (2, 8))
+KEEPS_CUDNN_ATTENTION = ("torch", (2, 11))
+
 # transformers 5.0 loads a checkpoint in its own dtype; before, in float32 unless told otherwise.
 DTYPE_AUTO = ("transformers", (5, 0))
 

@@ -12,12 +12,16 @@ from memlint.source.record import Record
 
 
 class Gpu(Record):
-    """A GPU. bytes: in all, as nvidia-smi shows; context: what CUDA takes before any tensor."""
+    """A GPU. bytes: in all, as nvidia-smi shows; context: what CUDA takes before any tensor.
+
+    hopper, blackwell: of compute capability 9, or of 10 and more.
+    """
 
     name: str
     bytes: int
     context: int
     hopper: bool = False
+    blackwell: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, "bytes": self.bytes}
@@ -31,7 +35,11 @@ def _table() -> dict[str, Gpu]:
     table: dict[str, Gpu] = {}
     for row in rows:
         gpu = Gpu(
-            row["name"], row["mib"] * 2**20, row["context_mib"] * 2**20, bool(row.get("hopper"))
+            row["name"],
+            row["mib"] * 2**20,
+            row["context_mib"] * 2**20,
+            bool(row.get("hopper")),
+            bool(row.get("blackwell")),
         )
         for name in (row["name"], *row.get("aliases", ())):
             table[_plain(name)] = gpu

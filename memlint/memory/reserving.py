@@ -1,4 +1,4 @@
-"""Reserved memory: two steps of the run played through the caching allocator.
+"""Reserved memory: a few steps of the run played through the caching allocator.
 
 Reserved exceeds allocated because freed blocks do not fit what is wanted next: saved tensors are
 carved from the holes that temporaries leave, so that the next layer's temporaries need new
@@ -30,10 +30,10 @@ class Play(Record):
     of each kind for each byte of the whole weight gradients. single: temporaries of a step that
     takes parameters one by one, for each byte of that one's gradient; single_most: bytes of the
     largest. embedding: bytes of the embedding's
-    gradient. accumulating: two micro-batches make a step. gathered: bytes of a layer's gathered
-    weights. fixed: bytes that live throughout,
-    without states. leak: whether input gradients stay until backward is over. scales: batch sizes
-    of the steps, as shares of the largest.
+    gradient. gathered: bytes of a layer's gathered weights. fixed: bytes that live throughout,
+    without states. leak: whether input gradients stay until backward is over. scales: sizes of
+    the micro-batches, as shares of the largest. windows: how many micro-batches make a step;
+    each number is a play of its own.
     """
 
     layer: Trace
@@ -52,27 +52,32 @@ class Play(Record):
     gathered: int
     fixed: int
     leak: bool
-    accumulating: bool
     capacity: int
     scales: tuple[float, ...] = (1.0, 1.0)
+    windows: tuple[int, ...] = (1,)
 
 
 def reserved_over_allocated(run: Play) -> float:
-    """Peak reserved over peak allocated bytes."""
-    allocator = CachingAllocator(run.capacity)
-    allocator.allocate("fixed", run.fixed)
-    player = _Player(allocator, run)
-    for scale in run.scales:
-        player.step(scale)
-    return allocator.peak_reserved / max(allocator.peak_allocated, 1)
+    """Peak reserved over peak allocated bytes, each the most of all plays."""
+    reserved = allocated = 1
+    for window in run.windows:
+        allocator = CachingAllocator(run.capacity)
+        allocator.allocate("fixed", run.fixed)
+        player = _Player(allocator, run, window)
+        for scale in run.scales:
+            player.step(scale)
+        reserved = max(reserved, allocator.peak_reserved)
+        allocated = max(allocated, allocator.peak_allocated)
+    return reserved / allocated
 
 
 class _Player:
     """Plays steps; what lives from step to step (states) stays with the allocator."""
 
-    def __init__(self, allocator: CachingAllocator, run: Play) -> None:
+    def __init__(self, allocator: CachingAllocator, run: Play, window: int) -> None:
         self.allocator = allocator
         self.run = run
+        self.window = window
         self.layers = min(run.depth, _PLAYED if len(run.scales) < 4 else _PLAYED_OFTEN)
         even, rest = divmod(run.depth, self.layers)
         self.times = [even + (index < rest) for index in range(self.layers)]
@@ -110,7 +115,7 @@ class _Player:
             for copy in range(self.times[index]):
                 allocator.release(("leak", index, copy))
         self.steps += 1
-        if not run.accumulating or self.steps % 2 == 0:
+        if self.steps % self.window == 0:
             self._optimize()
 
     def _forward(self, index: int, scale: float) -> None:

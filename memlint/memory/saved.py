@@ -41,7 +41,17 @@ class Saved:
         width = max(self.run.compute, 2)
         attention = layer.attention
         core = attention.heads * attention.value_dim * width + 4 * attention.heads
-        return stack.input + tokens * (kept * width + core)
+        return stack.input + tokens * (kept * width + (core if self._keeps_attention() else 0))
+
+    def _keeps_attention(self) -> bool:
+        """Whether selective checkpointing keeps what attention made."""
+        gpu, versions = self.run.gpu, self.settings.versions
+        return not (
+            gpu is not None
+            and gpu.blackwell
+            and facts.reaches(versions, facts.CUDNN_ATTENTION)
+            and not facts.reaches(versions, facts.KEEPS_CUDNN_ATTENTION)
+        )
 
     def upto(self, upto: int | None = None) -> list[Tensor]:
         """What all layers (or the first ``upto``) have saved when the next one runs."""

@@ -43,6 +43,34 @@ def test_the_longest_batch_first_has_no_gradients_beside_it() -> None:
     assert first.allocated.estimate >= half.allocated.estimate
 
 
+def test_lengths_may_grow_while_gradients_stay() -> None:
+    run = {**RUN, "model": "Qwen/Qwen2.5-7B", "packed": False, "optimizer": "galore_adamw"}
+    short = estimate({**run, "gradient_accumulation": 2})
+    long = estimate({**run, "gradient_accumulation": 16})
+    assert long.allocated == short.allocated
+    assert long.reserved.estimate > 1.05 * short.reserved.estimate
+    packed = [
+        estimate({**run, "packed": True, "gradient_accumulation": steps}) for steps in (2, 16)
+    ]
+    assert packed[0].reserved == packed[1].reserved
+
+
+def test_blackwell_ran_attention_again_under_selective_checkpointing() -> None:
+    run = {**RUN, "checkpointing": "selective", "attention": "sdpa", "gpu": "b200-180gb"}
+
+    def kept(**changed: Any) -> int:
+        return _phase(estimate({**run, **changed}), "forward")
+
+    at = [kept(versions={"torch": release}) for release in ("2.7", "2.8", "2.10", "2.11")]
+    assert at[0] == at[3]
+    assert at[1] == at[2]
+    # Output and log-sum-exp of 12 heads of 128, of the 27 layers before the last.
+    core = 2 * 1024 * (12 * 128 * 2 + 12 * 4)
+    assert 27 * core <= at[0] - at[1] <= 28 * core
+    elsewhere = {"gpu": "h200-141gb", "versions": {"torch": "2.9"}}
+    assert kept(**elsewhere) - at[0] == 33554432 - 8519680  # Hopper's workspace alone
+
+
 def test_softcapped_scores_are_kept() -> None:
     run = {**RUN, "model": "google/gemma-2-2b", "checkpointing": "none", "micro_batch": 1}
     eager = estimate({**run, "attention": "eager"})
