@@ -85,6 +85,9 @@ def _layer_type(config: Config, kind: str, index: int) -> str:
         return "full_attention" if (index + 1) % every == 0 else "sliding_attention"
     if kind == "gpt_oss":
         return "full_attention" if index % 2 else "sliding_attention"
+    attending = config.get("full_attn_idxs")
+    if isinstance(attending, list):
+        return "full_attention" if index in attending else "conv"
     if kind in ("mistral", "phi3", "starcoder2") and config.get("sliding_window"):
         return "sliding_attention"
     return "full_attention"
@@ -243,6 +246,8 @@ def _mlp(config: Config, kind: str, traits: Traits, index: int, hidden: int) -> 
     inner = number(
         config, "intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", default=4 * hidden
     )
+    if config.get("block_auto_adjust_ff_dim", kind == "lfm2"):
+        inner = _adjusted(config, inner)
     if kind == "qwen":
         inner //= 2
     if kind == "mpt":
@@ -268,6 +273,13 @@ def _mlp(config: Config, kind: str, traits: Traits, index: int, hidden: int) -> 
         projections=_feed_forward(traits, names, hidden, inner, bias),
         fused_gate=bool(traits.fused_gate),
     )
+
+
+def _adjusted(config: Config, inner: int) -> int:
+    """LFM2's inner width: two thirds, times a factor, rounded up (as in Llama's first code)."""
+    wide = int(2 * inner / 3 * float(config.get("block_ffn_dim_multiplier") or 1.0))
+    step = number(config, "block_multiple_of", default=256)
+    return -(-wide // step) * step
 
 
 def _feed_forward(

@@ -54,6 +54,9 @@ SOFTMAX_DROPS_INPUT = ("torch", (1, 11))
 # torch 2.0: ``zero_grad`` frees gradients; before, it filled them with zeros in place.
 FREES_GRADIENTS = ("torch", (2, 0))
 
+# torch 2.0: optimizers step over all parameters at once (foreach) unless told otherwise.
+FOREACH = ("torch", (2, 0))
+
 # torch 2.0 loads kernels lazily; before, a context held all of them.
 LAZY_KERNELS = ("torch", (2, 0))
 
@@ -79,6 +82,11 @@ COMPILED_LOSS = ("torch", (2, 8))
 # (its commits 3b85aa3 and b39377f).
 CUDNN_ATTENTION = ("torch", (2, 8))
 KEEPS_CUDNN_ATTENTION = ("torch", (2, 11))
+
+# accelerate before 1.11: ``no_sync`` did nothing under FSDP2, so that each micro-batch's gradients
+# were reduced (its pull request 3762). It came out with transformers 4.57.
+FSDP2_DEFERS = ("accelerate", (1, 11))
+FSDP2_DEFERS_SINCE = ("transformers", (4, 57))
 
 # transformers 5.0 loads a checkpoint in its own dtype; before, in float32 unless told otherwise.
 DTYPE_AUTO = ("transformers", (5, 0))
@@ -144,6 +152,14 @@ def holds_output(versions: Mapping[str, str], loss: str | None) -> bool:
     recipes); litgpt's scripts keep their list of pieces.
     """
     return loss != "chunked" or uses_litgpt(versions)
+
+
+def defers_reduction(versions: Mapping[str, str], trainer: str) -> bool:
+    """Whether gradients of FSDP2 stay whole between micro-batches."""
+    if trainer == "loop":
+        return True
+    known = FSDP2_DEFERS if "accelerate" in versions else FSDP2_DEFERS_SINCE
+    return reaches(versions, known)
 
 
 def widens_outputs(versions: Mapping[str, str], trainer: str) -> bool:

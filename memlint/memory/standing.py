@@ -275,10 +275,14 @@ class Standing:
         compute dtype. A loop that wraps adapters and frozen weights in one unit keeps gradients
         of both, for they are one flat parameter.
         """
-        sharding = self.sharding
+        sharding, settings = self.sharding, self.settings
         if not sharding.name.startswith("fsdp") or sharding.gradients == 1:
             return self.gradients()
-        if (self.settings.gradient_accumulation or 1) == 1:
+        if (settings.gradient_accumulation or 1) == 1:
+            return self.gradients()
+        if sharding.name == "fsdp2" and not facts.defers_reduction(
+            settings.versions, settings.trainer or "loop"
+        ):
             return self.gradients()
         base, adapter = self.trained()
         if not self.holding.full and self.run.own_loop:

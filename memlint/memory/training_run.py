@@ -35,6 +35,9 @@ class TrainingRun:
                 f"unknown optimizer {settings.optimizer!r}: use transformers' names, such as "
                 "adamw_torch, adamw_8bit, paged_adamw_8bit, adafactor"
             )
+        if found.foreach and not facts.reaches(settings.versions, facts.FOREACH):
+            # One parameter after the other: a root and a quotient.
+            found = found._replace(foreach=0.0, single=2.0)
         self.optimizer: Optimizer = found
         self.holding = Holding(architecture, settings)
         if self.sharding.placed:

@@ -188,3 +188,42 @@ def test_families_of_other_names_have_their_published_size(
     config: dict[str, Any], billions: float
 ) -> None:
     assert read_config(config).parameters / 1e9 == pytest.approx(billions, rel=0.01)
+
+
+def test_optimizers_stepped_one_by_one_before_torch_2() -> None:
+    run = {**RUN, "optimizer": "adamw_torch", "micro_batch": 1, "seq_len": 64}
+    old = estimate({**run, "versions": {"torch": "1.13"}})
+    new = estimate({**run, "versions": {"torch": "2.0"}})
+    table = 151936 * 1536
+    less = 2 * new.parameters - 2 * 4 * table
+    assert _phase(new, "optimizer step") - _phase(old, "optimizer step") == less
+
+
+def test_fsdp2_reduced_each_micro_batch_before_accelerate_1_11() -> None:
+    run = {**RUN, "sharding": "fsdp2", "world_size": 8, "gradient_accumulation": 4}
+
+    def backward(**versions: str) -> int:
+        return _phase(estimate({**run, "versions": versions}), "forward")
+
+    whole, sharded = backward(accelerate="1.11"), backward(accelerate="1.10")
+    parameters = estimate(RUN).parameters
+    assert whole - sharded == pytest.approx(2 * parameters - 4 * parameters / 8, rel=0.01)
+    assert backward(transformers="4.56") == sharded
+    assert backward(transformers="4.57") == whole
+
+
+def test_lfm2_attends_in_the_layers_named_and_narrows_its_maps() -> None:
+    lfm2 = {
+        "model_type": "lfm2",
+        "hidden_size": 1024,
+        "intermediate_size": 6656,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "vocab_size": 65536,
+        "full_attn_idxs": [2, 5, 8, 10, 12, 14],
+    }
+    architecture = read_config(lfm2)
+    kinds = [layer.attention.kind for layer, count in architecture.layers for _ in range(count)]
+    assert [index for index, kind in enumerate(kinds) if kind == "full"] == [2, 5, 8, 10, 12, 14]
+    assert architecture.parameters == pytest.approx(354_483_968, rel=0.001)
