@@ -134,8 +134,9 @@ EXPLANATIONS = {
     "titan2412": "releases of 2024: up to 30 % more than the same settings measured later",
     "rasbt-speed": "a helper function frees the logits before backward; loops are taken to hold"
     " them",
-    "openbuddy-zephyr-7b-chat-8192": "an order of lengths that is rare: of 60 random orders of 1,000"
-    " lengths none reserves more than 44 GiB; eager attention would allocate 36 and reserve 56 to 76",
+    "openbuddy-zephyr-7b-chat-8192": "an order of lengths that is rare: of 60 random orders of"
+    " 1,000 lengths none reserves more than 44 GiB; eager attention would allocate 36 and reserve"
+    " 56 to 76",
 }
 
 

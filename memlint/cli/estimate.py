@@ -75,6 +75,7 @@ def _fit(
     from memlint.reports import fit as report
     from memlint.rule.savings import Pricing
     from memlint.run.fitting import fit_source, run_of
+    from memlint.run.whole import options_around
 
     pricing = Pricing(gpu or "", assumptions)
     try:
@@ -88,7 +89,8 @@ def _fit(
             fitted = fit(run_of(with_pricing(values, pricing)), ())
         else:
             source, api = _source(script, target)
-            fitted = fit_source(source, api, values, pricing)
+            around = options_around(script, source.data)
+            fitted = fit_source(source, api, values, pricing, around=around)
     except SettingsError as error:
         raise click.ClickException(str(error)) from None
     if output_format == "json":
@@ -125,11 +127,11 @@ def _source(path: str, target: str | None) -> tuple[Source, Api]:
 
 def _from_script(path: str, target: str | None) -> dict[str, Any]:
     from memlint.memory.from_script import settings_of
-    from memlint.script import build_script
+    from memlint.run.whole import script_around
 
     source, api = _source(path, target)
     try:
-        script = build_script(source, api)
+        script = script_around(source, path, api)
     except SyntaxError as error:
         raise click.ClickException(f"{path} does not parse: {error}") from None
     values = settings_of(script)

@@ -12,9 +12,10 @@ from memlint.memory.from_script import settings_of
 from memlint.project.targets import Targets
 from memlint.reports import fit as report
 from memlint.rule.findings import Applicability
+from memlint.run.engine import read_script
 from memlint.run.fitting import fit_source
 from memlint.run.jobs import Job
-from memlint.script import build_script
+from memlint.run.whole import options_around
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
 
@@ -41,10 +42,13 @@ def _with_its_fixes(job: Job, targets: Targets) -> Job | None:
     try:
         source = read_source(job.path)
         api = targets.api(job.place, job.target, source)
-        values = settings_of(build_script(source, api))
+        around = options_around(job.place, source.data)
+        values = settings_of(read_script(source, api, around))
         if values is None:
             return None
-        fitted = fit_source(source, api, values, job.pricing, codes=job.codes, runtime=job.runtime)
+        fitted = fit_source(
+            source, api, values, job.pricing, around=around, codes=job.codes, runtime=job.runtime
+        )
     except SettingsError as error:
         click.echo(f"{job.path}: {error}", err=True)
         return None

@@ -47,9 +47,14 @@ def _lines(estimate: Estimate) -> Iterator[str]:
     yield from _largest(estimate)
     if estimate.gpu is not None:
         yield ""
-        share = estimate.nvidia_smi.estimate / estimate.gpu.bytes
+        gpu = estimate.gpu
+        needed = (estimate.allocated.estimate + gpu.context) / gpu.bytes
+        held = estimate.nvidia_smi.estimate / gpu.bytes
         verdict = "fits" if estimate.fits else "does not fit"
-        yield f"{verdict} {estimate.gpu.name} ({_gib(estimate.gpu.bytes)}): {share:.0%} in use"
+        yield (
+            f"{verdict} {gpu.name} ({_gib(gpu.bytes)}): {needed:.0%} needed, "
+            f"up to {held:.0%} with what the allocator keeps"
+        )
     if estimate.assumptions:
         yield ""
         yield "assumed (settle each with its flag):"

@@ -170,6 +170,14 @@ def _speaking(rules: Sequence[Rule], tree: ast.Module, own: bool) -> list[Rule]:
     ]
 
 
+def read_script(source: Source, api: Api, options: Options) -> Script:
+    """The script with what the options know of its project.
+
+    Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError.
+    """
+    return _script(_read(source, options), api, options)
+
+
 def _script(read: _Read, api: Api, options: Options) -> Script:
     from memlint.script import build_script
 

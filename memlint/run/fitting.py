@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from memlint.api import Api
     from memlint.rule.savings import Pricing
-    from memlint.script.project import Project
+    from memlint.run.engine import Options
     from memlint.source import Source
 
 _ALL = ("ALL",)
@@ -28,22 +28,21 @@ def fit_source(
     values: Mapping[str, Any],
     pricing: Pricing,
     *,
-    project: Project | None = None,
+    around: Options | None = None,
     codes: Iterable[str] | None = None,
     runtime: bool = True,
 ) -> Fitted:
     """The set of changes with which the run of a script fits.
 
-    values: the script's settings. codes: the rules whose fixes may be taken; None: all, hints too.
+    values: the script's settings. around: what its project decides (``whole.options_around``).
+    codes: the rules whose fixes may be taken; None: all, hints too.
 
     Raises:
         SettingsError: the model or a setting is not known.
     """
     rules = registry.load(registry.selected(_ALL) if codes is None else codes)
-    found = check_source(
-        source, rules, api, unused_suppressions=False, project=project, runtime=runtime,
-        on_error=lambda rule, error: None,
-    )  # fmt: skip
+    options: Options = {**(around or {}), "unused_suppressions": False, "runtime": runtime}
+    found = check_source(source, rules, api, on_error=lambda rule, error: None, **options)
     return fit(run_of(with_pricing(values, pricing)), found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,38 @@ def test_a_script_is_read_by_its_settings(
     assert result["trainable_parameters"] == 32 * 16 * ((4096 + 4096) + (4096 + 1024))
     named = {item["name"] for item in result["assumptions"]}
     assert named.isdisjoint({"micro_batch", "seq_len", "optimizer", "lora.r", "checkpointing"})
+
+
+def test_a_script_is_read_with_its_project(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path, "", "pyproject.toml")
+    loading = """\
+        from transformers import AutoModelForCausalLM
+        def load():
+            return AutoModelForCausalLM.from_pretrained("meta-llama/Llama-3.1-8B")
+    """
+    written(tmp_path, textwrap.dedent(loading), "loading.py")
+    text = """\
+        import argparse
+        from loading import load
+        from trl import SFTConfig, SFTTrainer
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--batch", type=int, default=1)
+        rows = parser.parse_args().batch
+        args = SFTConfig(per_device_train_batch_size=rows, max_length=512, packing=True)
+        SFTTrainer(model=load(), args=args, train_dataset=data).train()
+    """
+    path = written(tmp_path, textwrap.dedent(text))
+    written(tmp_path, "python train.py --batch 6\n", "run.sh")
+    assert run(["estimate", path, "--output-format", "json"]) == 0
+    result = as_json(capsys)
+    assert result["parameters"] == 8_030_261_248
+    assert {"micro_batch"}.isdisjoint(item["name"] for item in result["assumptions"])
+    written(tmp_path, "python train.py --batch 12\n", "run.sh")
+    assert run(["estimate", path, "--output-format", "json"]) == 0
+    twice = as_json(capsys)
+    assert twice["allocated"]["estimate"] > result["allocated"]["estimate"]
 
 
 def test_the_text_has_phases_bars_and_a_verdict(
