@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -47,11 +48,15 @@ def _read(log: str) -> str:
 
     try:
         if log == "-":
-            return sys.stdin.buffer.read().decode("utf-8", "replace")
-        with open(log, encoding="utf-8", errors="replace") as file:
-            return file.read()
+            data = sys.stdin.buffer.read()
+        else:
+            with open(log, "rb") as file:
+                data = file.read()
     except OSError as error:
         raise click.ClickException(f"{log} cannot be read: {error.strerror or error}") from None
+    # What Windows PowerShell redirects is UTF-16.
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.decode("utf-16" if wide else "utf-8", "replace")
 
 
 def _settings(

@@ -26,8 +26,14 @@ _UNITS = {
     "TiB": 2**40,
     "EiB": 2**60,
 }
-_SIZE = r"(\d[\d,]*(?:\.\d+)?)\s*(bytes?|[KMGTE]i?B|B)\b"
+_SIZE = r"(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.,]\d+)?)\s*(bytes?|[KMGTE]i?B|B)\b"
 _WANTED = re.compile(rf"[Tt]ried to allocate\s+{_SIZE}")
+_BROKEN = re.compile(r"[Tt]ried(?: to(?: allocate(?: [\d.,]+)?)?)?$")  # goes on in the next line
+_FIRST = re.compile(r"[Tt]ried\s+to\s+allocate")
+_OUT = re.compile(r"out of memory", re.IGNORECASE)
+_LONG = 8 * 2**20  # characters of a log that are read as they are
+_AROUND = 2**20  # of a longer one: from its beginning, and before its first message
+_THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 _GRAIN = 2 * 2**20
 _SMALL = 2**20
 _MIDDLE = 10 * 2**20
@@ -88,6 +94,7 @@ class Log(Record):
 
 def read_log(text: str) -> Log:
     """Messages, frames and hints of a log."""
+    text = _shortened(text)
     lines = [_ANSI.sub("", line.replace("\r", "")) for line in text.splitlines()]
     plain: list[str] = []
     ranks: list[int | None] = []
@@ -107,9 +114,24 @@ def read_log(text: str) -> Log:
     return Log(messages, frames, _hints(text), _words(text), world)
 
 
+def _shortened(text: str) -> str:
+    """Of a log of many megabytes its beginning, which has the settings, and what stands around the
+    first message. Lines between are empty, so that the others keep their numbers."""
+    if len(text) <= _LONG:
+        return text
+    found = _FIRST.search(text) or _OUT.search(text)
+    if found is None:
+        return text[:_LONG]
+    start, end = max(found.start() - _AROUND, _AROUND), found.end() + 4 * _AROUND
+    return text[:_AROUND] + "\n" * text.count("\n", _AROUND, start) + text[start:end]
+
+
 def _messages(lines: list[str], ranks: list[int | None]) -> list[Message]:
     messages: list[Message] = []
-    for index, line in enumerate(lines):
+    for index, broken in enumerate(lines):
+        line = broken
+        if _BROKEN.search(broken.rstrip()) and index + 1 < len(lines):
+            line = f"{broken.rstrip()} {lines[index + 1].strip()}"
         for found in _WANTED.finditer(line):
             # A terminal may break the message: its end is on the next lines.
             tail = line[found.start() :]
@@ -152,7 +174,7 @@ def possible_sizes(number: str, unit: str) -> tuple[int, int]:
 
 
 def _bytes(number: str, unit: str) -> int:
-    return round(float(number.replace(",", "")) * _UNITS[unit])
+    return round(float(_THOUSANDS.sub("", number).replace(",", ".")) * _UNITS[unit])
 
 
 def _frames(lines: list[str], ranks: list[int | None], message: Message) -> tuple[str, ...]:

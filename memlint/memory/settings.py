@@ -153,7 +153,9 @@ _NUMBERS = (
     "vllm_gpu_memory_utilization",
     "steps_per_generation",
 )
+_LONGEST = 100  # characters of a value in a message
 _MOST = 10**9  # tokens, rows or GPUs of no run
+_GENERATION = ("vllm", "vllm_gpu_memory_utilization", "steps_per_generation")
 _NESTED: dict[str, type[Record]] = {"lora": Lora, "quantization": Quantization}
 
 
@@ -164,7 +166,7 @@ def read_settings(data: Mapping[str, Any]) -> Settings:
         SettingsError: an unknown key (with the nearest known one) or an impossible value.
     """
     if not isinstance(data, Mapping):
-        raise SettingsError(f"settings are an object of keys and values, not {data!r}")
+        raise SettingsError(f"settings are an object of keys and values, not {_shown(data)}")
     values: dict[str, Any] = {}
     for key, value in data.items():
         _known(key, Settings._fields, "")
@@ -236,7 +238,13 @@ def _known(key: str, names: tuple[str, ...], prefix: str) -> None:
 
     near = difflib.get_close_matches(key, names, 1, 0.5)
     hint = f": do you mean {prefix + near[0]!r}?" if near else f"; known: {', '.join(names)}"
-    raise SettingsError(f"unknown setting {prefix + key!r}{hint}")
+    raise SettingsError(f"unknown setting {_shown(prefix + key)}{hint}")
+
+
+def _shown(value: object) -> str:
+    """A value in a message: the beginning of one that is long."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _value(key: str, value: Any) -> Any:
@@ -250,18 +258,30 @@ def _value(key: str, value: Any) -> Any:
         return _count(key, value)
     if key in _FLAGS:
         if not isinstance(value, bool):
-            raise SettingsError(f"{key} is true or false, not {value!r}")
+            raise SettingsError(f"{key} is true or false, not {_shown(value)}")
         return value
     if key in _MAPPINGS:
         if not isinstance(value, Mapping):
-            raise SettingsError(f"{key} is an object, not {value!r}")
+            raise SettingsError(f"{key} is an object, not {_shown(value)}")
         _plain_values(key, value)
+        if key == "generation":
+            _generation(value)
         return dict(value) if key != "versions" else {str(k): str(v) for k, v in value.items()}
     if key in _NESTED:
         return _nested(key, value)
     if not isinstance(value, str):
-        raise SettingsError(f"{key} is a string, not {value!r}")
+        raise SettingsError(f"{key} is a string, not {_shown(value)}")
     return value
+
+
+def _generation(value: Mapping[str, Any]) -> None:
+    """How completions are sampled: the names are known, vLLM's share is one."""
+    for name, inner in value.items():
+        _known(name, _GENERATION, "generation.")
+        if name == "vllm" and inner is not None:
+            _flag("generation.vllm", inner)
+        if name == "vllm_gpu_memory_utilization" and inner is not None:
+            _share(f"generation.{name}", inner)
 
 
 def _plain_values(key: str, value: Mapping[Any, Any]) -> None:
@@ -269,9 +289,9 @@ def _plain_values(key: str, value: Mapping[Any, Any]) -> None:
     for name, inner in value.items():
         wrong = isinstance(inner, (int, float)) and not isinstance(inner, bool)
         if wrong and not 0 <= inner < 2**63:
-            raise SettingsError(f"{key}.{name} is a number from 0, not {inner!r}")
+            raise SettingsError(f"{key}.{name} is a number from 0, not {_shown(inner)}")
         if name in _NUMBERS and not isinstance(inner, (int, float, type(None))) and inner != "auto":
-            raise SettingsError(f"{key}.{name} is a number, not {inner!r}")
+            raise SettingsError(f"{key}.{name} is a number, not {_shown(inner)}")
 
 
 def _model(value: Any) -> str | Mapping[str, Any]:
@@ -281,7 +301,9 @@ def _model(value: Any) -> str | Mapping[str, Any]:
         config = value.get("config", value)
         if isinstance(config, Mapping):
             return dict(config)
-    raise SettingsError(f'model is a hub name, a path, or {{"config": {{...}}}}, not {value!r}')
+    raise SettingsError(
+        f'model is a hub name, a path, or {{"config": {{...}}}}, not {_shown(value)}'
+    )
 
 
 def _choice(key: str, value: Any, choices: tuple[str, ...]) -> str:
@@ -294,25 +316,25 @@ def _choice(key: str, value: Any, choices: tuple[str, ...]) -> str:
 
     near = difflib.get_close_matches(name, choices, 1, 0.4)
     hint = f" (do you mean {near[0]!r}?)" if near else ""
-    raise SettingsError(f"{key} is one of {', '.join(choices)}, not {value!r}{hint}")
+    raise SettingsError(f"{key} is one of {', '.join(choices)}, not {_shown(value)}{hint}")
 
 
 def _dtype(key: str, value: Any) -> str:
     name = _DTYPES.get(str(value))
     if name is None:
-        raise SettingsError(f"{key} is bfloat16, float16, float32 or float8, not {value!r}")
+        raise SettingsError(f"{key} is bfloat16, float16, float32 or float8, not {_shown(value)}")
     return name
 
 
 def _count(key: str, value: Any) -> int:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value != int(value):
-        raise SettingsError(f"{key} is a whole number, not {value!r}")
+        raise SettingsError(f"{key} is a whole number, not {_shown(value)}")
     least = 0 if key == "prompt_len" else 1
     if value < least:
-        raise SettingsError(f"{key} is at least {least}, not {value!r}")
+        raise SettingsError(f"{key} is at least {least}, not {_shown(value)}")
     if value > _MOST:
-        raise SettingsError(f"{key} is at most {_MOST:,}, not {value!r}")
+        raise SettingsError(f"{key} is at most {_MOST:,}, not {_shown(value)}")
     return int(value)
 
 
@@ -321,7 +343,9 @@ def _nested(key: str, value: Any) -> Record:
     if isinstance(value, record):
         return value
     if not isinstance(value, Mapping):
-        raise SettingsError(f"{key} is an object with {', '.join(record._fields)}, not {value!r}")
+        raise SettingsError(
+            f"{key} is an object with {', '.join(record._fields)}, not {_shown(value)}"
+        )
     values: dict[str, Any] = {}
     for name, inner in value.items():
         _known(name, record._fields, f"{key}.")
@@ -345,13 +369,13 @@ def _bits(bits: int | None, kind: str | None) -> None:
 
 def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise SettingsError(f"{name} is true or false, not {value!r}")
+        raise SettingsError(f"{name} is true or false, not {_shown(value)}")
     return value
 
 
 def _share(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-        raise SettingsError(f"{name} is a number from 0 to 1, not {value!r}")
+        raise SettingsError(f"{name} is a number from 0 to 1, not {_shown(value)}")
     return float(value)
 
 
@@ -383,4 +407,4 @@ def _inner(name: str, value: Any) -> Any:
         return tuple(value)
     if short in ("modules_to_save", "skip_modules") and isinstance(value, str):
         return (value,)
-    raise SettingsError(f"{name} is a list of module names, not {value!r}")
+    raise SettingsError(f"{name} is a list of module names, not {_shown(value)}")

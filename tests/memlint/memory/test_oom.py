@@ -75,6 +75,44 @@ def test_ranks_terminal_codes_and_broken_lines_are_read() -> None:
     assert explain(text, RUN).candidates[0].kind == "log_softmax"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Tried\nto allocate 2.32",
+        "Tried to\nallocate 2.32",
+        "Tried to allocate\n   2.32",
+        "Tried to allocate 2.32\n",
+    ],
+)
+def test_a_message_may_be_broken_in_its_size(words: str) -> None:
+    text = NEW.replace("Tried to allocate 2.32", words)
+    assert text != NEW
+    (message,) = read_log(text).messages
+    assert (message.shown, message.total) == (round(2.32 * GIB), round(23.65 * GIB))
+
+
+def test_a_long_log_is_read_around_its_first_message() -> None:
+    step = "{'loss': 1.25, 'learning_rate': 1e-05}\n"
+    text = "seq_len=4096\n" + step * 600_000 + f"{NEW}\n" + step * 300_000
+    log = read_log(text)
+    assert [message.line for message in log.messages] == [600_002]
+    assert log.hints == read_log(f"seq_len=4096\n{NEW}").hints
+    assert not read_log(step * 600_000).messages
+
+
+def test_commas_stand_for_points_or_between_thousands() -> None:
+    for shown, size in (("2,432.00 MiB", 2432 * 2**20), ("2,5 GiB", 2.5 * GIB)):
+        (message,) = read_log(f"CUDA out of memory. Tried to allocate {shown} (GPU 0)").messages
+        assert message.shown == size
+
+
+def test_logs_of_powershell_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "log").write_bytes(NEW.encode("utf-16"))
+    (tmp_path / "run.json").write_text(json.dumps(RUN))
+    assert run(["oom", str(tmp_path / "log"), "--settings", str(tmp_path / "run.json")]) == 0
+    assert "2.32 GiB on GPU 3" in capsys.readouterr().out
+
+
 def test_a_size_is_turned_into_what_the_allocator_rounds_to_it() -> None:
     mib = 2**20
     assert possible_sizes("2.00", "MiB") == (1, mib)

@@ -78,3 +78,24 @@ def test_what_is_given_is_not_assumed() -> None:
     settings = {"model": "gpt2", "micro_batch": 2, "seq_len": 256}
     names = {one.name for one in estimate(settings).assumptions}
     assert names.isdisjoint({"micro_batch", "seq_len"})
+
+
+@pytest.mark.parametrize(
+    ("generation", "said"),
+    [
+        ({"vlm": True}, "do you mean 'generation.vllm'"),
+        ({"vllm": "yes"}, "generation.vllm is true or false"),
+        ({"vllm": True, "vllm_gpu_memory_utilization": 90}, "a number from 0 to 1, not 90"),
+        ({"vllm": True, "vllm_gpu_memory_utilization": "auto"}, "a number from 0 to 1"),
+    ],
+)
+def test_generation_is_checked(generation: dict[str, object], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        read_settings({"model": "gpt2", "generation": generation})
+
+
+def test_long_values_are_cut_in_messages() -> None:
+    for settings in ({"model": "gpt2", "x" * 10_000: 1}, {"model": "gpt2", "method": "y" * 10_000}):
+        with pytest.raises(SettingsError) as error:
+            read_settings(settings)
+        assert len(str(error.value)) < 1000
