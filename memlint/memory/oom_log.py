@@ -31,7 +31,7 @@ _WANTED = re.compile(rf"[Tt]ried to allocate\s+{_SIZE}")
 _BROKEN = re.compile(r"[Tt]ried(?: to(?: allocate(?: [\d.,]+)?)?)?$")  # goes on in the next line
 _FIRST = re.compile(r"[Tt]ried\s+to\s+allocate")
 _OUT = re.compile(r"out of memory", re.IGNORECASE)
-_LONG = 8 * 2**20  # characters of a log that are read as they are
+_LONG = 4 * 2**20  # characters of a log that are read as they are
 _AROUND = 2**20  # of a longer one: from its beginning, and before its first message
 _THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 _GRAIN = 2 * 2**20
@@ -51,6 +51,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _FILE = re.compile(r'File "?([^",\s]+(?:\.py|>|\.pyx)[^",]*)"?(?:, line |:)(\d+)')
 _ARROW = re.compile(r"^(?:-+>|❱|>|E)\s*\d*\s*(.*)$")
 _CARETS = re.compile(r"^[\s^~]+$")
+_TRACED = 64  # messages whose traceback is looked for
 _REACH = 400  # lines of a traceback that are read before its message
 
 
@@ -95,16 +96,16 @@ class Log(Record):
 def read_log(text: str) -> Log:
     """Messages, frames and hints of a log."""
     text = _shortened(text)
-    lines = [_ANSI.sub("", line.replace("\r", "")) for line in text.splitlines()]
+    lines = [line and _ANSI.sub("", line.replace("\r", "")) for line in text.splitlines()]
     plain: list[str] = []
     ranks: list[int | None] = []
     for line in lines:
-        found = _RANK.match(line)
+        found = _RANK.match(line) if line else None
         ranks.append(int(found.group(1)) if found else None)
         plain.append(line[found.end() :] if found else line)
     messages = tuple(_messages(plain, ranks))
     frames: tuple[str, ...] = ()
-    for message in messages:
+    for message in messages[:_TRACED]:
         frames = _frames(plain, ranks, message)
         if frames:
             break
@@ -129,6 +130,8 @@ def _shortened(text: str) -> str:
 def _messages(lines: list[str], ranks: list[int | None]) -> list[Message]:
     messages: list[Message] = []
     for index, broken in enumerate(lines):
+        if "ried" not in broken:
+            continue
         line = broken
         if _BROKEN.search(broken.rstrip()) and index + 1 < len(lines):
             line = f"{broken.rstrip()} {lines[index + 1].strip()}"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from memlint.cli.main import run
+from memlint.memory import oom_log
 from memlint.memory.oom import OomError, explain, format_size
 from memlint.memory.oom_frames import read_frames
 from memlint.memory.oom_log import possible_sizes, read_log
@@ -91,13 +92,15 @@ def test_a_message_may_be_broken_in_its_size(words: str) -> None:
     assert (message.shown, message.total) == (round(2.32 * GIB), round(23.65 * GIB))
 
 
-def test_a_long_log_is_read_around_its_first_message() -> None:
+def test_a_long_log_is_read_around_its_first_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oom_log, "_LONG", 4000)
+    monkeypatch.setattr(oom_log, "_AROUND", 1000)
     step = "{'loss': 1.25, 'learning_rate': 1e-05}\n"
-    text = "seq_len=4096\n" + step * 600_000 + f"{NEW}\n" + step * 300_000
+    text = "seq_len=4096\n" + step * 2000 + f"{NEW}\n" + step * 1000
     log = read_log(text)
-    assert [message.line for message in log.messages] == [600_002]
+    assert [message.line for message in log.messages] == [2002]
     assert log.hints == read_log(f"seq_len=4096\n{NEW}").hints
-    assert not read_log(step * 600_000).messages
+    assert not read_log(step * 2000).messages
 
 
 def test_commas_stand_for_points_or_between_thousands() -> None:
