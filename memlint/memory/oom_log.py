@@ -8,7 +8,7 @@ most 1 MiB up to 2 MiB, one below 10 MiB up to 20 MiB, and any other up to a mul
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memlint.source.record import Record
@@ -129,12 +129,7 @@ def _shortened(text: str) -> str:
 
 def _messages(lines: list[str], ranks: list[int | None]) -> list[Message]:
     messages: list[Message] = []
-    for index, broken in enumerate(lines):
-        if "ried" not in broken:
-            continue
-        line = broken
-        if _BROKEN.search(broken.rstrip()) and index + 1 < len(lines):
-            line = f"{broken.rstrip()} {lines[index + 1].strip()}"
+    for index, line in _lines_with_sizes(lines):
         for found in _WANTED.finditer(line):
             # A terminal may break the message: its end is on the next lines.
             tail = line[found.start() :]
@@ -174,6 +169,16 @@ def possible_sizes(number: str, unit: str) -> tuple[int, int]:
         return max(shown - 512, 1), shown  # no CUDA allocator: not rounded
     low = shown - slack - _GRAIN + 1
     return max(low, 1), shown + slack
+
+
+def _lines_with_sizes(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """The lines that may hold a message, one that is broken before its size with the next."""
+    for index, line in enumerate(lines):
+        if "ried" not in line:
+            continue
+        if _BROKEN.search(line.rstrip()) and index + 1 < len(lines):
+            line = f"{line.rstrip()} {lines[index + 1].strip()}"
+        yield index, line
 
 
 def _bytes(number: str, unit: str) -> int:
