@@ -163,7 +163,9 @@ class TreeAttention:
 
     def _plan(self, device: torch.device) -> JoinPlan:
         if device not in self._plans:
-            self._plans[device] = plan_join(self.tree, device, self.prefix_tokens)
+            # On CUDA, flash kernels take runs of any length in one call, and copies cost more.
+            by_path = device.type != "cuda"
+            self._plans[device] = plan_join(self.tree, device, self.prefix_tokens, by_path=by_path)
         return self._plans[device]
 
     def _mask(self, path: AttentionPath, device: torch.device, window: int | None) -> Any:

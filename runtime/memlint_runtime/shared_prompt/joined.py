@@ -1,9 +1,17 @@
-"""Attention over a prefix tree in as many calls as the tree has levels, joined by log-sum-exp.
+"""Attention over a prefix tree in a few calls, joined by log-sum-exp.
 
-One causal call covers every node's own tokens, as runs. Then, for each level, one plain call lets
-the descendants of that level's nodes (contiguous, since nodes stand in depth-first order) look back
-at the node: no key is copied for each branch, no T x T mask exists. A prompt with its completions
-takes two calls. Memory: the output, its log-sum-exp, and while joining one part.
+One causal call covers every node's own tokens, as runs. Looks back at what stands above them are
+plain calls, by level or by path. A prompt with its completions takes two calls either way, no key
+is copied for each branch and no T x T mask exists. Memory: the output, its log-sum-exp, and while
+joining one part.
+
+By level: for each level, the descendants of its nodes (contiguous, since nodes stand in depth-first
+order) look back at the node. Nothing is copied, but a token at level n is joined n times, over
+runs of keys that get short where trees get deep.
+
+By path: the children of a node look back at the whole path down to it at once, so that every token
+is joined once however deep it stands. The keys of a path are copied together where they are not
+neighbours, at most as many at a time as the tree has tokens.
 
 Joining by autograd would need each call's gradient through its log-sum-exp, which flash kernels do
 not give. So the joining is one autograd function: the forward merges outputs by their
@@ -21,6 +29,7 @@ T packed tokens, P tokens of the outside prefix, H query heads, K key heads, D h
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
@@ -30,18 +39,24 @@ import torch
 from torch import Tensor
 
 from memlint_runtime.shared_prompt.kernels import Kernel, Runs
-from memlint_runtime.shared_prompt.layout import PrefixTree
+from memlint_runtime.shared_prompt.layout import Node, PrefixTree
 
 __all__ = ["JoinPlan", "joined_attention", "plan_join"]
 
 Where = slice | Tensor
+_Range = tuple[int, int]
+# Tokens in ranges, and the ranges of what all of them see.
+_Glance = tuple[list[_Range], list[_Range]]
 
 _TRITON = find_spec("triton") is not None
 
 
 @dataclass(frozen=True, eq=False)
-class _Level:
-    """One look back: the tokens at `queries_at` see those at `keys_at`, run by run."""
+class _Look:
+    """One look back: the tokens at `queries_at` see those at `keys_at`, run by run.
+
+    Among `queries_at` no token stands twice; among `keys_at` it may, in different runs.
+    """
 
     queries_at: Where
     queries: Runs
@@ -54,32 +69,83 @@ class JoinPlan:
     """The calls of one tree on one device: causal runs that tile the row, and the looks back."""
 
     own: Runs
-    levels: tuple[_Level, ...]
+    levels: tuple[_Look, ...]
     outside: tuple[Runs, Runs] | None
 
 
-def plan_join(tree: PrefixTree, device: torch.device, prefix_tokens: int = 0) -> JoinPlan:
-    """The calls that attention over `tree` takes, and over an outside prefix where there is one."""
-    levels = []
-    for level in range(tree.depth):
-        inner = [node for node in tree.nodes if node.level == level and node.stop > node.end]
-        if inner:
-            below = [(node.end, node.stop) for node in inner]
-            here = [(node.start, node.end) for node in inner]
-            levels.append(
-                _Level(
-                    _where(below, device), Runs.of([b - a for a, b in below], device),
-                    _where(here, device), Runs.of([b - a for a, b in here], device),
-                )
-            )  # fmt: skip
+def plan_join(
+    tree: PrefixTree, device: torch.device, prefix_tokens: int = 0, *, by_path: bool = False
+) -> JoinPlan:
+    """The calls that attention over `tree` takes, and over an outside prefix where there is one.
+
+    by_path: look back by path, for trees of more than two levels.
+    """
+    looks = _by_path(tree) if by_path and tree.depth > 2 else _by_level(tree)
     own = Runs.of([node.end - node.start for node in tree.nodes], device)
     outside = None
     if prefix_tokens:
         outside = Runs.of([tree.num_tokens], device), Runs.of([prefix_tokens], device)
-    return JoinPlan(own, tuple(levels), outside)
+    return JoinPlan(own, tuple(_look(each, device) for each in looks), outside)
 
 
-def _where(ranges: list[tuple[int, int]], device: torch.device) -> Where:
+def _by_level(tree: PrefixTree) -> Iterator[list[_Glance]]:
+    for level in range(tree.depth):
+        inner = [node for node in tree.nodes if node.level == level and node.stop > node.end]
+        if inner:
+            yield [([(node.end, node.stop)], [(node.start, node.end)]) for node in inner]
+
+
+def _by_path(tree: PrefixTree) -> Iterator[list[_Glance]]:
+    """The glances of a level together, as far as they hold no more keys than the tree has."""
+    levels: list[list[_Glance]] = [[] for _ in range(tree.depth)]
+    path: list[Node] = []
+    children: dict[int, list[_Range]] = {}  # by the start of the node above them
+    for node in tree.nodes:
+        del path[node.level :]
+        if path:
+            above = path[-1]
+            if above.start not in children:
+                children[above.start] = []
+                seen = _touching([(one.start, one.end) for one in path])
+                levels[above.level].append((children[above.start], seen))
+            children[above.start].append((node.start, node.end))
+        path.append(node)
+    for glances in levels:
+        together: list[_Glance] = []
+        keys = 0
+        for queries, seen in glances:
+            count = sum(b - a for a, b in seen)
+            if together and keys + count > tree.num_tokens:
+                yield together
+                together, keys = [], 0
+            together.append((_touching(queries), seen))
+            keys += count
+        if together:
+            yield together
+
+
+def _look(glances: list[_Glance], device: torch.device) -> _Look:
+    """Glances as the runs of one call."""
+    queries = [sum(b - a for a, b in ranges) for ranges, _ in glances]
+    keys = [sum(b - a for a, b in ranges) for _, ranges in glances]
+    return _Look(
+        _where([r for ranges, _ in glances for r in ranges], device), Runs.of(queries, device),
+        _where([r for _, ranges in glances for r in ranges], device), Runs.of(keys, device),
+    )  # fmt: skip
+
+
+def _touching(ranges: list[_Range]) -> list[_Range]:
+    """The same tokens in the same order, in as few ranges as can be."""
+    joined: list[_Range] = []
+    for a, b in ranges:
+        if joined and joined[-1][1] == a:
+            joined[-1] = (joined[-1][0], b)
+        else:
+            joined.append((a, b))
+    return joined
+
+
+def _where(ranges: list[_Range], device: torch.device) -> Where:
     """A view where the ranges touch, else an index."""
     if all(a[1] == b[0] for a, b in pairwise(ranges)):
         return slice(ranges[0][0], ranges[-1][1])
@@ -125,12 +191,12 @@ class _Joined(torch.autograd.Function):
     ) -> Tensor:
         assert (prefix_key is None) == (plan.outside is None)
         out, lse = kernel.forward(query, key, value, plan.own, plan.own, True, scale)
-        for level in plan.levels:
+        for look in plan.levels:
             part, part_lse = kernel.forward(
-                query[level.queries_at], key[level.keys_at], value[level.keys_at],
-                level.queries, level.keys, False, scale,
+                query[look.queries_at], key[look.keys_at], value[look.keys_at],
+                look.queries, look.keys, False, scale,
             )  # fmt: skip
-            _merge_(out, lse, level.queries_at, part, part_lse)
+            _merge_(out, lse, look.queries_at, part, part_lse)
         if prefix_key is not None and prefix_value is not None and plan.outside:
             part, part_lse = kernel.forward(
                 query, prefix_key, prefix_value, *plan.outside, False, scale
@@ -149,11 +215,11 @@ class _Joined(torch.autograd.Function):
         grad_query, grad_key, grad_value = kernel.backward(
             grad_out, query, key, value, out, lse, plan.own, plan.own, True, scale
         )
-        for level in plan.levels:
-            q, k = level.queries_at, level.keys_at
+        for look in plan.levels:
+            q, k = look.queries_at, look.keys_at
             part_query, part_key, part_value = kernel.backward(
                 grad_out[q], query[q], key[k], value[k], out[q], lse[:, q],
-                level.queries, level.keys, False, scale,
+                look.queries, look.keys, False, scale,
             )  # fmt: skip
             _add_(grad_query, q, part_query)
             _add_(grad_key, k, part_key)

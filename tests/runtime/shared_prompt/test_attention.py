@@ -69,11 +69,13 @@ def with_sinks(tree: PrefixTree, window: int | None = None) -> Callable[..., Ten
     return lambda q, k, v, sinks: dense_attention(q, k, v, sees, scale=SCALE, sinks_H=sinks)
 
 
+@pytest.mark.parametrize("by_path", [False, True])
 @pytest.mark.parametrize("name", TREES)
-def test_joined_calls_are_one_softmax(name: str) -> None:
+def test_joined_calls_are_one_softmax(name: str, by_path: bool) -> None:
     tree = TREES[name]
-    plan = plan_join(tree, CPU)
-    assert len(plan.levels) == tree.depth - 1
+    plan = plan_join(tree, CPU, by_path=by_path)
+    if not by_path:
+        assert len(plan.levels) == tree.depth - 1
     agree(
         lambda q, k, v: joined_attention(q, k, v, plan, CPU_KERNEL, scale=SCALE),
         oracle_of(tree),
@@ -82,10 +84,24 @@ def test_joined_calls_are_one_softmax(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_sinks_join_the_whole_softmax_once(name: str) -> None:
+def test_by_path_every_token_looks_back_once(name: str) -> None:
+    """However deep it stands; and no call holds more keys than the tree, save one path's."""
+    tree = TREES[name]
+    plan = plan_join(tree, CPU, by_path=True)
+    tokens = torch.arange(tree.num_tokens)
+    looking = torch.cat([tokens[level.queries_at] for level in plan.levels] or [tokens[:0]])
+    below = [node for node in tree.nodes if node.level]
+    assert len(looking) == len(set(looking.tolist())) == sum(n.end - n.start for n in below)
+    for level in plan.levels:
+        assert level.keys.bounds[-1] <= tree.num_tokens
+
+
+@pytest.mark.parametrize("by_path", [False, True])
+@pytest.mark.parametrize("name", TREES)
+def test_sinks_join_the_whole_softmax_once(name: str, by_path: bool) -> None:
     """The oracle's own sinks are held to transformers' by the tests of gpt-oss."""
     tree = TREES[name]
-    plan = plan_join(tree, CPU)
+    plan = plan_join(tree, CPU, by_path=by_path)
     for kernel in (CPU_KERNEL, CudaKernel(emulated_flash, emulated_flash_backward)):
         agree(
             lambda q, k, v, sinks, kernel=kernel: joined_attention(
