@@ -32,6 +32,12 @@ def test_every_row_reads_back_and_sees_itself_alone(rows: list[list[int]], least
         assert [packed[i] for i in context] == rows[r][:c]
         assert [int(tree.position[i]) for i in context] == list(range(c))
     assert tree.num_scored == sum(len(row) - 1 for row in rows)
+    # A score for each prefix whose last token is scored, however many rows have it.
+    assert len(tree.predicting) == len(
+        {(int(tree.predictor[n]), rows[int(tree.scored_row[n])][int(tree.scored_column[n])])
+         for n in range(tree.num_scored)}
+    )  # fmt: skip
+    assert torch.equal(tree.spread(tree.targets(ids)), ids * (mask & (mask.cumsum(1) > 1)))
     assert tree.repeated_tokens == int(mask.sum())
     assert int(tree.rows_through.sum()) == sum(len(row) for row in rows)
 
@@ -53,6 +59,20 @@ def test_group_of_completions_costs_its_prompt_once() -> None:
     assert tree.num_tokens == len(prompt) + group * (length - 1)
     assert tree.depth == 2
     assert tree.rho == pytest.approx(group * 110 / (100 + group * 9))
+
+
+def test_scored_tokens_that_rows_share_are_scored_once() -> None:
+    rows = [[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 7, 8], [1, 2, 3, 4, 5, 9]]
+    tree = tree_of(rows)
+    assert (tree.num_scored, len(tree.predicting)) == (15, 3 + 2 + 3)
+    score_M = torch.arange(8.0, requires_grad=True)
+    padded_BS = tree.spread(score_M)
+    assert torch.equal(padded_BS[0, 1:4], padded_BS[1, 1:4])
+    padded_BS.sum().backward()
+    assert sorted(score_M.grad.tolist()) == [1, 1, 1, 1, 2, 3, 3, 3]
+    alone = tree_of([[1, 2, 3], [4, 5, 6]])
+    assert alone.distinct is None
+    assert alone.predicting is alone.predictor
 
 
 def test_row_alone_costs_nothing_extra() -> None:
