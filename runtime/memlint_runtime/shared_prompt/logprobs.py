@@ -170,7 +170,7 @@ def shared_prompt_logprobs(
                 hidden_TD = output.last_hidden_state[0]
                 # With layers on several devices, the last of them is not where the tokens are.
                 place = hidden_TD.device
-                picked = hidden_TD[one.tree.predictor.to(place)]
+                picked = hidden_TD[one.tree.predicting.to(place)]
                 logprobs, entropies = head.score(picked, one.targets.to(place))
                 scores.append((logprobs.to(one.ids.device), entropies.to(one.ids.device)))
                 if aux_loss:
@@ -245,10 +245,12 @@ def _reason_of_head(model: PreTrainedModel) -> str | None:
 
 
 def graph_kept(
-    model: PreTrainedModel, sharing: Sharing, *, in_phases: bool
+    model: PreTrainedModel, sharing: Sharing, *, in_phases: bool, kept_prompts: bool = False
 ) -> Callable[[], AbstractContextManager[None]]:
-    """What a forward pass runs in, so that two phases find a graph in what they take from it."""
-    if sharing.token_budget is None or not in_phases:
+    """What a forward pass runs in, so that two phases find a graph in what they take from it.
+
+    kept_prompts: whether prompts are kept for further calls, which takes two phases as well."""
+    if not in_phases or (sharing.token_budget is None and not kept_prompts):
         return nullcontext
     return partial(without_reentrant_checkpointing, model)
 

@@ -1,9 +1,9 @@
 """What scoring is made of: padded rows, how prompts are shared, the run of a tree, the scores.
 
 What is scored and by which output head is the caller's: a `RunTree` sends one packed row through
-the model and returns tensors `[N]`, one value for each scored token.
+the model and returns tensors `[M]`, one value for each distinct scored token.
 
-B rows, S columns of the padded batch; T packed tokens; N scored tokens.
+B rows, S columns of the padded batch; T packed tokens; N scored tokens, M distinct.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from memlint_runtime.shared_prompt.attention import AttentionPath, TreeAttention
-from memlint_runtime.shared_prompt.layout import DEFAULT_MIN_SAVED_TOKENS, PrefixTree, build_tree
+from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
 from memlint_runtime.shared_prompt.models import TreePass
 
 __all__ = ["PaddedRows", "RunTree", "Scored", "Sharing", "TreeRun", "run_of"]
@@ -30,12 +30,16 @@ class Sharing:
         DeepSpeed's ZeRO-1 or -2 reduces gradients, or the routers' balancing loss is wanted: there
         it goes whole, which is logged.
     attention: a path to force, see `attention`; None to choose.
-    min_saved_tokens: prefixes that save fewer tokens are repeated.
+    min_saved_tokens: prefixes that save fewer tokens are repeated; None for what pays, as `layout`
+        has it.
+    keep_prompts: where the trainers' micro-batches cut groups, forward a prompt in the first of
+        them and send its gradient back in the last, so that micro-batches of one row share too.
     """
 
     token_budget: int | None = None
     attention: AttentionPath | None = None
-    min_saved_tokens: int = DEFAULT_MIN_SAVED_TOKENS
+    min_saved_tokens: int | None = None
+    keep_prompts: bool = True
 
     def __post_init__(self) -> None:
         if self.token_budget is not None and self.token_budget < 1:
@@ -66,7 +70,7 @@ class PaddedRows:
 
 @dataclass(frozen=True, eq=False)
 class TreeRun:
-    """One packed row to forward: `ids` and `positions` are `[1, T]`, `targets` is `[N]`."""
+    """One packed row to forward: `ids` and `positions` are `[1, T]`, `targets` is `[M]`."""
 
     tree: PrefixTree
     ids: Tensor

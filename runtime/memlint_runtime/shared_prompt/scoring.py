@@ -5,19 +5,26 @@ their places in the batch again.
 
 A token budget bounds the packed row. Groups go together as far as it allows; a group that exceeds
 it alone is scored in two phases (`two_phase`): exact, at the cost of forwarding its branches once
-more in the backward pass.
+more in the backward pass. Prompts that come in several calls of a step are forwarded by the first
+of them (`kept`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
 from torch import nn
 
+from memlint_runtime.shared_prompt.kept import KeptPrompt, KeptPrompts, prompts_of, tokens_of
 from memlint_runtime.shared_prompt.layout import PrefixTree
 from memlint_runtime.shared_prompt.runs import PaddedRows, RunTree, Scored, Sharing, run_of
-from memlint_runtime.shared_prompt.two_phase import score_in_two_phases
+from memlint_runtime.shared_prompt.two_phase import (
+    forward_prompt,
+    score_branches,
+    score_in_two_phases,
+)
 
 __all__ = ["score_rows"]
 
@@ -29,13 +36,74 @@ def score_rows(
     *,
     keep_every_token: bool = False,
     trained: Iterable[nn.Parameter] | None = None,
+    prompts: KeptPrompts | None = None,
 ) -> Scored:
     """Score a padded batch through its prefix tree or trees.
 
     keep_every_token: forward tokens that predict nothing, too.
     trained: the parameters that `run` depends on, which lets a group over the budget go in two
     phases; None forwards it whole.
+    prompts: those whose rows come in several calls. Given only where `trained` is.
     """
+    if prompts is None or trained is None:
+        return _score_together(rows, sharing, run, keep_every_token, trained)
+    parts: list[Scored] = []
+    passes: list[list[int]] = []
+    trained = list(trained)
+    for prompt, members in _by_kept_prompt(rows, prompts).items():
+        taken = rows if len(members) == len(rows.ids) else rows.take(members)
+        if prompt is None:
+            parts.append(_score_together(taken, sharing, run, keep_every_token, trained))
+        else:
+            parts.append(_score_after_prompt(taken, prompt, prompts, sharing, run, trained))
+        passes.append(members)
+    return parts[0] if len(parts) == 1 else _rejoin(parts, passes, len(rows.ids))
+
+
+def _by_kept_prompt(rows: PaddedRows, prompts: KeptPrompts) -> dict[bytes | None, list[int]]:
+    """The rows of each prompt that comes in several calls; those of all others under None."""
+    if not prompts.expected:
+        return {None: list(range(len(rows.ids)))}
+    members: dict[bytes | None, list[int]] = {}
+    for row, prompt in enumerate(prompts_of(rows)):
+        members.setdefault(prompt if prompts.expects(prompt) else None, []).append(row)
+    return members
+
+
+def _score_after_prompt(
+    rows: PaddedRows,
+    prompt: bytes,
+    prompts: KeptPrompts,
+    sharing: Sharing,
+    run: RunTree,
+    trained: list[nn.Parameter],
+) -> Scored:
+    """Score rows of one prompt, which is forwarded unless an earlier call has done so."""
+    kept = prompts.find(prompt)
+    trees: tuple[PrefixTree, ...] = ()
+    if kept is None:
+        # The prompt's last token predicts the first of the completion, and goes with it.
+        tokens = tokens_of(prompt) - 1
+        found, tree = forward_prompt(rows, tokens, sharing, run)
+        kept = KeptPrompt.of(tokens, found)
+        trees = (replace(tree, repeated_tokens=0),)
+    scored = score_branches(
+        rows, kept.tokens, kept.layers, prompts.take(prompt, kept), sharing, run, trained
+    )
+    counted = [
+        replace(tree, repeated_tokens=0 if i else int(rows.mask.sum()))
+        for i, tree in enumerate(scored.trees)
+    ]
+    return replace(scored, trees=(*trees, *counted))
+
+
+def _score_together(
+    rows: PaddedRows,
+    sharing: Sharing,
+    run: RunTree,
+    keep_every_token: bool,
+    trained: Iterable[nn.Parameter] | None,
+) -> Scored:
     whole = rows.tree(sharing, keep_every_token=keep_every_token)
     budget = sharing.token_budget
     if budget is None or whole.num_tokens <= budget:
@@ -49,7 +117,8 @@ def score_rows(
         taken = rows.take(members)
         tree = taken.tree(sharing, keep_every_token=keep_every_token)
         if tree.num_tokens > budget and trained is not None and len(members) > 1:
-            parts.append(score_in_two_phases(taken, tree, sharing, run, trained))
+            last = members is passes[-1]
+            parts.append(score_in_two_phases(taken, tree, sharing, run, trained, last=last))
         else:
             one = run_of(taken, tree, sharing)
             values = tuple(tree.spread(value) for value in run(one))

@@ -1,21 +1,24 @@
-"""A group over the token budget: its prompt once, its branches in portions, one backward each.
+"""A prompt and its branches in forward passes of their own: two phases.
 
-Phase one forwards the prompt and keeps every layer's keys and values, with their graph. Phase two
-forwards the branches, a few at a time, against them. Portions keep nothing: in the backward pass
-each is forwarded again, its gradients with respect to the prompt's keys and values and to the
-parameters are added to sums, and when all are through, autograd sends the sum of the former once
-back through the prompt. Exact, whatever the model is wrapped in, since every parameter receives its
-gradient once.
+Phase one (`forward_prompt`) forwards the prompt and keeps every layer's keys and values, with their
+graph. Phase two (`score_branches`) forwards the branches against them, all in one pass or, over a
+token budget, in portions.
+
+Portions keep nothing but the last: in the backward pass each is forwarded again, its gradients with
+respect to the prompt's keys and values and to the parameters are added to sums, and when all are
+through, autograd sends the sum of the former once back through the prompt. Exact, whatever the
+model is wrapped in, since every parameter receives its gradient once. The last portion is the first
+that the backward pass meets, so that its graph is kept and it is not forwarded again.
 
 The prompt's part ends one token before the first scored one, so that each branch starts with the
 token that predicts it. Memory: the prompt's activations (checkpointed and offloaded like any), its
 keys and values, one portion, and one sum of gradients for each trained parameter. Cost: a second
-forward of the branches, as under checkpointing.
+forward of all portions but one, as under checkpointing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -24,11 +27,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from memlint_runtime.shared_prompt.attention import AttentionPath
 from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
 from memlint_runtime.shared_prompt.models import KeysValues
 from memlint_runtime.shared_prompt.runs import PaddedRows, RunTree, Scored, Sharing, run_of
 
-__all__ = ["score_in_two_phases"]
+__all__ = ["forward_prompt", "score_branches", "score_in_two_phases"]
 
 RunPortion = Callable[[KeysValues], tuple[Tensor, ...]]
 
@@ -39,8 +43,13 @@ def score_in_two_phases(
     sharing: Sharing,
     run: RunTree,
     trained: Iterable[nn.Parameter],
+    *,
+    last: bool = True,
 ) -> Scored:
-    """Score the rows of one group, `tree` being theirs. Values come in the rows' order."""
+    """Score the rows of one group, `tree` being theirs. Values come in the rows' order.
+
+    last: whether nothing is forwarded after this group, so that its last portion may stay.
+    """
     assert sharing.token_budget is not None
     prefix_tokens = _prefix_tokens(rows, tree)
     if prefix_tokens < 1:
@@ -48,36 +57,62 @@ def score_in_two_phases(
         values = tuple(tree.spread(value) for value in run(one))
         return Scored(values, (tree,), frozenset(one.tree_pass.attention.taken))
 
-    counted = rows.mask.cumsum(1)
-    head = PaddedRows(
-        rows.ids[:1], (rows.mask & (counted <= prefix_tokens))[:1], torch.zeros_like(rows.mask[:1])
-    )
-    head_tree = build_tree(head.ids, head.mask, head.scored, keep_every_token=True)
-    first = run_of(head, head_tree, sharing)
-    first.tree_pass.kept = {}
-    run(first)
-    layers = sorted(first.tree_pass.kept)
-    kept = [tensor for layer in layers for tensor in first.tree_pass.kept[layer]]
+    kept, head_tree = forward_prompt(rows, prefix_tokens, sharing, run)
+    scored = score_branches(
+        rows, prefix_tokens, sorted(kept), [x for layer in sorted(kept) for x in kept[layer]],
+        sharing, run, trained, last=last,
+    )  # fmt: skip
+    # The prompt's own tree stands for none of the repeated tokens; the whole group's does.
+    counted_trees = [replace(head_tree, repeated_tokens=tree.repeated_tokens)]
+    counted_trees += [replace(part, repeated_tokens=0) for part in scored.trees]
+    return replace(scored, trees=tuple(counted_trees))
 
-    tails = replace(rows, mask=rows.mask & (counted > prefix_tokens))
+
+def forward_prompt(
+    rows: PaddedRows, prefix_tokens: int, sharing: Sharing, run: RunTree
+) -> tuple[KeysValues, PrefixTree]:
+    """Keys and values of the first tokens of the rows, which all share them; and their tree."""
+    counted = rows.mask[:1].cumsum(1)
+    head = PaddedRows(
+        rows.ids[:1], rows.mask[:1] & (counted <= prefix_tokens), torch.zeros_like(rows.mask[:1])
+    )
+    tree = build_tree(head.ids, head.mask, head.scored, keep_every_token=True)
+    one = run_of(head, tree, sharing)
+    one.tree_pass.kept = {}
+    run(one)
+    return one.tree_pass.kept, tree
+
+
+def score_branches(
+    rows: PaddedRows,
+    prefix_tokens: int,
+    layers: list[int],
+    kept: Sequence[Tensor],
+    sharing: Sharing,
+    run: RunTree,
+    trained: Iterable[nn.Parameter],
+    *,
+    last: bool = True,
+) -> Scored:
+    """Score what follows the rows' first `prefix_tokens` tokens, given those tokens' keys and
+    values `kept` of `layers`. The trees are those of the rests of the rows."""
+    rests = replace(rows, mask=rows.mask & (rows.mask.cumsum(1) > prefix_tokens))
+    taken: set[AttentionPath] = set()
     portions: list[RunPortion] = []
     trees: list[PrefixTree] = []
-    for start, end in _portions(tails, sharing.token_budget):
-        part = PaddedRows(tails.ids[start:end], tails.mask[start:end], tails.scored[start:end])
+    for start, end in _portions(rests, sharing.token_budget):
+        part = PaddedRows(rests.ids[start:end], rests.mask[start:end], rests.scored[start:end])
         part_tree = part.tree(sharing)
         trees.append(part_tree)
-        portions.append(partial(_run_portion, part, part_tree, sharing, run, prefix_tokens))
+        portions.append(partial(_run_portion, part, part_tree, sharing, run, prefix_tokens, taken))
 
-    parameters = [p for p in trained if p.requires_grad]
-    if torch.is_grad_enabled():
-        values = _Portions.apply(portions, layers, *kept, *parameters)  # type: ignore[no-untyped-call]
+    if torch.is_grad_enabled() and len(portions) > 1:
+        parameters = [p for p in trained if p.requires_grad]
+        values = _Portions.apply(portions, layers, last, *kept, *parameters)  # type: ignore[no-untyped-call]
     else:
         outcomes = [portion(_by_layer(layers, kept)) for portion in portions]
         values = tuple(torch.cat(value) for value in zip(*outcomes, strict=True))
-    # The prompt's own tree stands for none of the repeated tokens; the whole group's does.
-    counted_trees = [replace(head_tree, repeated_tokens=tree.repeated_tokens)]
-    counted_trees += [replace(part, repeated_tokens=0) for part in trees]
-    return Scored(values, tuple(counted_trees), frozenset(first.tree_pass.attention.taken))
+    return Scored(values, tuple(trees), frozenset(taken))
 
 
 def _prefix_tokens(rows: PaddedRows, tree: PrefixTree) -> int:
@@ -88,17 +123,22 @@ def _prefix_tokens(rows: PaddedRows, tree: PrefixTree) -> int:
     return min(root.end - root.start, first_scored) - 1
 
 
-def _portions(tails: PaddedRows, budget: int) -> list[tuple[int, int]]:
-    """Consecutive rows whose tokens together fit the budget; at least one row in each."""
+def _portions(rests: PaddedRows, budget: int | None) -> list[tuple[int, int]]:
+    """Consecutive rows whose tokens together fit the budget; at least one row in each. Filled from
+    the end, since the last portion is the one that is forwarded once."""
+    lengths = rests.mask.sum(1).tolist()
+    if budget is None:
+        return [(0, len(lengths))]
     portions: list[tuple[int, int]] = []
-    tokens = budget
-    for row, length in enumerate(tails.mask.sum(1).tolist()):
-        if tokens + length > budget and (not portions or portions[-1][1] > portions[-1][0]):
-            portions.append((row, row))
-            tokens = 0
-        portions[-1] = (portions[-1][0], row + 1)
-        tokens += length
-    return portions
+    tokens = budget + 1
+    for row, length in reversed(list(enumerate(lengths))):
+        if tokens + length > budget:
+            portions.append((row, row + 1))
+            tokens = length
+        else:
+            portions[-1] = (row, portions[-1][1])
+            tokens += length
+    return portions[::-1]
 
 
 def _run_portion(
@@ -107,11 +147,14 @@ def _run_portion(
     sharing: Sharing,
     run: RunTree,
     prefix_tokens: int,
+    taken: set[AttentionPath],
     kept: KeysValues,
 ) -> tuple[Tensor, ...]:
     one = run_of(part, tree, sharing, prefix_tokens)
     one.tree_pass.outside = kept
-    return tuple(tree.spread(value) for value in run(one))
+    values = tuple(tree.spread(value) for value in run(one))
+    taken |= one.tree_pass.attention.taken
+    return values
 
 
 def _by_layer(layers: list[int], kept: Iterable[Tensor]) -> KeysValues:
@@ -120,14 +163,27 @@ def _by_layer(layers: list[int], kept: Iterable[Tensor]) -> KeysValues:
 
 
 class _Portions(torch.autograd.Function):
-    """Portions forwarded without a graph, and again with one, portion by portion, in backward."""
+    """Portions forwarded without a graph, and again with one, portion by portion, in backward.
+
+    stays: the last one's graph is made in forward, and is the first to be used up in backward.
+    Gradients of it go into the same sums, where autograd would hold a second set of them.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, portions: list[RunPortion], layers: list[int], *tensors: Tensor
+        ctx: Any, portions: list[RunPortion], layers: list[int], stays: bool, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
-        kept = tensors[: 2 * len(layers)]
-        outcomes = [portion(_by_layer(layers, kept)) for portion in portions]
+        split = 2 * len(layers)
+        kept = tensors[:split]
+        again = portions[:-1] if stays else portions
+        outcomes = [portion(_by_layer(layers, kept)) for portion in again]
+        ctx.last = None
+        if stays:
+            inputs = [_input_like(tensor) for tensor in kept]
+            with torch.enable_grad():
+                outcome = portions[-1](_by_layer(layers, inputs))
+            outcomes.append(tuple(value.detach() for value in outcome))
+            ctx.last = inputs, outcome
         ctx.save_for_backward(*tensors)
         ctx.portions, ctx.layers = portions, layers
         ctx.rows = [len(outcome[0]) for outcome in outcomes]
@@ -138,33 +194,55 @@ class _Portions(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         tensors = ctx.saved_tensors
         split = 2 * len(ctx.layers)
-        kept = [tensor.detach().requires_grad_() for tensor in tensors[:split]]
-        wanted = [*kept, *tensors[split:]]
-        sums: list[Tensor | None] = [None] * len(wanted)
-        portions_of_grads = zip(
-            *(
-                # Of what is no real number, such as a flag, there is no gradient.
-                [None] * len(ctx.rows) if grad is None else torch.split(grad, ctx.rows)
-                for grad in grads
-            ),
-            strict=True,
-        )
-        for portion, portion_grads in zip(ctx.portions, portions_of_grads, strict=True):
-            with torch.enable_grad(), ctx.again():
-                outcome = portion(_by_layer(ctx.layers, kept))
-            used = [
-                (value, grad)
-                for value, grad in zip(outcome, portion_grads, strict=True)
-                if grad is not None and value.requires_grad
-            ]
-            found = torch.autograd.grad(
-                [value for value, _ in used], wanted, [grad for _, grad in used], allow_unused=True
+        sums: list[Tensor | None] = [None] * len(tensors)
+        grads_of_portions = list(
+            zip(
+                *(
+                    # Of what is no real number, such as a flag, there is no gradient.
+                    [None] * len(ctx.rows) if grad is None else torch.split(grad, ctx.rows)
+                    for grad in grads
+                ),
+                strict=True,
             )
-            for i, grad in enumerate(found):
-                if grad is not None:
-                    total = sums[i]
-                    sums[i] = grad if total is None else total.add_(grad)
-        return (None, None, *sums)
+        )
+        portions = list(ctx.portions)
+        if ctx.last is not None:  # a second backward pass over a kept graph forwards this one too
+            inputs, outcome = ctx.last
+            ctx.last = None
+            portions.pop()
+            _add_gradients(sums, outcome, grads_of_portions.pop(), [*inputs, *tensors[split:]])
+            del outcome
+        inputs = [_input_like(tensor) for tensor in tensors[:split]]
+        for portion, portion_grads in zip(portions, grads_of_portions, strict=True):
+            with torch.enable_grad(), ctx.again():
+                outcome = portion(_by_layer(ctx.layers, inputs))
+            _add_gradients(sums, outcome, portion_grads, [*inputs, *tensors[split:]])
+        return (None, None, None, *sums)
+
+
+def _input_like(tensor: Tensor) -> Tensor:
+    return tensor.detach().requires_grad_()
+
+
+def _add_gradients(
+    sums: list[Tensor | None],
+    outcome: Iterable[Tensor],
+    grads: Iterable[Tensor | None],
+    wanted: Sequence[Tensor],
+) -> None:
+    """Add the gradients of `wanted` to the sums, in place where there is one."""
+    used = [
+        (value, grad)
+        for value, grad in zip(outcome, grads, strict=True)
+        if grad is not None and value.requires_grad
+    ]
+    found = torch.autograd.grad(
+        [value for value, _ in used], wanted, [grad for _, grad in used], allow_unused=True
+    )
+    for i, grad in enumerate(found):
+        if grad is not None:
+            total = sums[i]
+            sums[i] = grad if total is None else total.add_(grad)
 
 
 def _same_autocast(device_type: str) -> Callable[[], AbstractContextManager[Any]]:

@@ -21,20 +21,21 @@ from types import MethodType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 from trl.trainer.utils import FusedCausalLMOutput
 
 from memlint_runtime.integrations import Patch
 from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.shared_prompt import Sharing
+from memlint_runtime.shared_prompt.kept import KeptPrompts
 from memlint_runtime.shared_prompt.logprobs import can_go_in_phases, graph_kept, report_paths
-from memlint_runtime.shared_prompt.models import through_backbone
+from memlint_runtime.shared_prompt.models import causal_lm_inside, through_backbone
 from memlint_runtime.shared_prompt.router import load_balancing_loss
 from memlint_runtime.shared_prompt.runs import PaddedRows, TreeRun
 from memlint_runtime.shared_prompt.scoring import score_rows
 
-__all__ = ["TokenCount", "share_prompts"]
+__all__ = ["TokenCount", "kept_prompts_of", "share_prompts"]
 
 logger = logging.getLogger("memlint_runtime.trl")
 
@@ -63,6 +64,7 @@ class _SharedScoring:
     sharing: Sharing
     count: TokenCount
     reported: set[str] = field(default_factory=set)
+    prompts: KeptPrompts = field(default_factory=KeptPrompts)
 
 
 def share_prompts(model: PreTrainedModel, sharing: Sharing, count: TokenCount) -> None:
@@ -75,6 +77,12 @@ def share_prompts(model: PreTrainedModel, sharing: Sharing, count: TokenCount) -
     patch = Patch(model, "the model shares prompts")
     patch.replace(model, _MARK, _SharedScoring(sharing, count))
     patch.replace(model, "forward", bound_to(model, "forward", _sharing))
+
+
+def kept_prompts_of(model: nn.Module | None) -> KeptPrompts | None:
+    """What a model that shares prompts keeps of them between calls; None for any other model."""
+    scoring = None if model is None else vars(causal_lm_inside(model)).get(_MARK)
+    return scoring.prompts if isinstance(scoring, _SharedScoring) else None
 
 
 def _sharing(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,7 +100,7 @@ def _sharing(own: Callable[..., Any]) -> Callable[..., Any]:
                     ", ".join(sorted(others)),
                 )
             return own(self, *args, **kwargs)
-        return _score(self, MethodType(own, self), given, scoring.sharing, scoring.count)
+        return _score(self, MethodType(own, self), given, scoring)
 
     return forward
 
@@ -101,10 +109,10 @@ def _score(
     model: PreTrainedModel,
     original: Any,
     given: dict[str, Any],
-    sharing: Sharing,
-    count: TokenCount,
+    scoring: _SharedScoring,
 ) -> FusedCausalLMOutput:
     """What `original` returns for the padded batch, by way of the tree."""
+    sharing, count = scoring.sharing, scoring.count
     ids_BS, labels_BS = given["input_ids"], given["labels"]
     mask_BS = given.get("attention_mask", torch.ones_like(ids_BS)).bool()
     scored_BS = labels_BS != -100
@@ -116,7 +124,8 @@ def _score(
     routed: list[tuple[Tensor, ...]] = []
     names: list[str] = []
     in_phases = not balanced and can_go_in_phases(model)
-    kept_graph = graph_kept(model, sharing, in_phases=in_phases)
+    prompts = scoring.prompts if in_phases and scoring.prompts.expected else None
+    kept_graph = graph_kept(model, sharing, in_phases=in_phases, kept_prompts=prompts is not None)
 
     def run(one: TreeRun) -> tuple[Tensor, ...]:
         def predictors_only(output: Any) -> Any:
@@ -124,7 +133,7 @@ def _score(
                 routed.append(output.router_logits)
             # With layers on several devices, the last of them is not where the tokens are.
             hidden = output.last_hidden_state
-            output.last_hidden_state = hidden[:, one.tree.predictor.to(hidden.device)]
+            output.last_hidden_state = hidden[:, one.tree.predicting.to(hidden.device)]
             return output
 
         with kept_graph(), through_backbone(model, one.tree_pass, predictors_only):
@@ -144,6 +153,7 @@ def _score(
         run,
         keep_every_token=balanced,
         trained=list(model.parameters()) if in_phases else None,
+        prompts=prompts,
     )
     report_paths(model, scored, sharing, in_phases=in_phases)
     count.forwarded += scored.packed_tokens

@@ -7,6 +7,10 @@ drawn and scored, so a prompt goes through the model once a micro-batch, and old
 log-probabilities come from the very same packed rows: their ratio at step 0 is 1, exactly. The
 random generator gives what TRL would ask of it, so that generations stay the same.
 
+Micro-batches that cut groups, down to one row each, stay in order as far as they share prompts, and
+a prompt is kept from its first micro-batch in an optimizer step to its last (`shared_prompt.kept`).
+The rows and the loss of each are as configured, so that nothing else changes, memory included.
+
 Each micro-batch is cut to its own longest prompt and completion. The loss is TRL's where an
 optimizer step sees the whole generation batch and nothing is normalized by micro-batch (`exactness`
 names what is otherwise). What is logged as the mean of micro-batches' means (entropy, KL, clip
@@ -17,19 +21,27 @@ accumulation those figures differ from TRL's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from trl.trainer.utils import split_tensor_dict
+
+from memlint_runtime.shared_prompt.kept import prompts_of
+from memlint_runtime.shared_prompt.logprobs import can_go_in_phases
+from memlint_runtime.shared_prompt.models import causal_lm_inside
+from memlint_runtime.shared_prompt.runs import PaddedRows
+from memlint_runtime.trl.forward import kept_prompts_of
 
 if TYPE_CHECKING:
     from memlint_runtime.trl.trainer import SharedPrompts as _Base
 else:
     _Base = object
 
-__all__ = ["GroupedMicroBatches", "grouped_micro_batches"]
+__all__ = ["GroupedMicroBatches", "calls_of_cut_prompts", "grouped_micro_batches"]
 
 logger = logging.getLogger("memlint_runtime.trl")
 
@@ -45,6 +57,10 @@ _ALONG_COMPLETION = (
 class GroupedMicroBatches(_Base):
     """Mixed in before a TRL trainer that generates: GRPO and RLOO."""
 
+    _in_window = 0  # micro-batches of the present optimizer step before this one
+    _window_ended = True
+    _training: Any = None  # the state of the training that they belong to
+
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         trainer: Any = self
         if not (self._prompts_are_shared and trainer.model.training):
@@ -53,24 +69,91 @@ class GroupedMicroBatches(_Base):
         due = trainer._step % (slices * trainer.num_iterations) == 0
         if due or trainer._buffered_inputs is None:
             scored = trainer._generate_and_score_completions(generation_batch)
-            trainer._buffered_inputs = grouped_micro_batches(scored, slices)
+            together = _micro_batches_together(trainer.args)
+            trainer._buffered_inputs = grouped_micro_batches(scored, slices, together=together)
+        self._expect_prompts(trainer._buffered_inputs, trainer._step % slices)
         return trainer._buffered_inputs[trainer._step % slices]
 
+    def _expect_prompts(self, micro_batches: list[Batch], index: int) -> None:
+        """Tell the policy which prompts come again before the optimizer steps or other completions
+        are generated; where a stretch of micro-batches begins."""
+        trainer: Any = self
+        prompts = kept_prompts_of(trainer.model) if self.sharing.keep_prompts else None
+        if prompts is None:
+            return
+        if trainer.state is not self._training:  # perhaps after one that ended amid a step
+            prompts.forget()
+            self._training, self._window_ended = trainer.state, True
+        self._in_window = 0 if self._window_ended else self._in_window + 1
+        self._window_ended = trainer.accelerator.sync_gradients
+        if index == 0 or self._in_window == 0:
+            stretch = trainer.current_gradient_accumulation_steps - self._in_window
+            found = [set(prompts_of(_rows_of(batch))) for batch in micro_batches]
+            prompts.expect(calls_of_cut_prompts(found, slice(index, index + stretch)))
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Old and reference log-probabilities come from prompts that are kept, as the policy's."""
+        trainer: Any = super()
+        owner: Any = self
+        given = (model, input_ids, attention_mask, logits_to_keep, batch_size)
+        prompts = None
+        if self._prompts_are_shared and self.sharing.keep_prompts and not torch.is_grad_enabled():
+            prompts = kept_prompts_of(model)
+        if prompts is None or not batch_size or not owner.model.training:
+            return trainer._get_per_token_logps_and_entropies(*given, *args, **kwargs)
+        completion = torch.zeros_like(attention_mask, dtype=torch.bool)
+        completion[:, -logits_to_keep:] = True
+        mask = attention_mask.bool()
+        found = prompts_of(PaddedRows(input_ids, mask, mask & completion))
+        chunks = [set(found[i : i + batch_size]) for i in range(0, len(found), batch_size)]
+        prompts.expect(calls_of_cut_prompts(chunks, slice(None)))
+        try:
+            return trainer._get_per_token_logps_and_entropies(*given, *args, **kwargs)
+        finally:
+            prompts.forget()
+
     def _say_if_groups_are_cut(self) -> None:
-        args = cast(Any, self).args
+        trainer: Any = self
+        args = trainer.args
         rows, group = args.per_device_train_batch_size, args.num_generations
         if not self._prompts_are_shared or rows % group == 0:
             return
+        kept = self.sharing.keep_prompts and not getattr(trainer, "aux_loss_enabled", False)
+        kept = kept and can_go_in_phases(causal_lm_inside(trainer.model))
+        # A group may begin at the last row of a micro-batch, unless they fit each other.
+        times = group // rows if group % rows == 0 else (group + rows - 2) // rows + 1
+        together = _micro_batches_together(args)
+        if kept:
+            steps = args.gradient_accumulation_steps
+            if steps % together == 0:
+                return
+            # Once in each optimizer step that sees rows of the group.
+            steps_met = together // steps if together % steps == 0 else (together - 2) // steps + 2
+            times = min(times, steps_met)
         logger.warning(
             "per_device_train_batch_size=%d cuts groups of num_generations=%d completions: a "
             "prompt is forwarded up to %d times instead of once. Set %s; a whole group in a "
             "micro-batch costs little more memory",
             rows,
             group,
-            # A group may begin at the last row of a micro-batch, unless they fit each other.
-            group // rows if group % rows == 0 else (group + rows - 2) // rows + 1,
+            times,
             _settings_of_whole_groups(args),
         )
+
+
+def _micro_batches_together(args: Any) -> int:
+    """Micro-batches that hold a number of whole groups, the fewest."""
+    rows: int = args.per_device_train_batch_size
+    return math.lcm(rows, args.num_generations) // rows
 
 
 def _settings_of_whole_groups(args: Any) -> str:
@@ -87,14 +170,33 @@ def _settings_of_whole_groups(args: Any) -> str:
 
 
 def grouped_micro_batches(
-    batch: Batch, count: int, permutation: Callable[[int], Tensor] = torch.randperm
+    batch: Batch,
+    count: int,
+    permutation: Callable[[int], Tensor] = torch.randperm,
+    *,
+    together: int = 1,
 ) -> list[Batch]:
-    """`count` micro-batches of consecutive rows, in random order, each cut to its longest row."""
+    """`count` micro-batches of consecutive rows, each cut to its longest row: so many `together`
+    in their order, and these in random order."""
     rows = len(batch["prompt_ids"])
     slices = split_tensor_dict(batch, count)
     # In the order in which TRL's permutation of the rows first meets each.
-    met = dict.fromkeys((permutation(rows) // max(rows // count, 1)).tolist())
-    return [_cut_padding(slices[i]) for i in met if i < count]
+    met = dict.fromkeys((permutation(rows) // max(rows // count * together, 1)).tolist())
+    order = [i for first in met for i in range(first * together, (first + 1) * together)]
+    return [_cut_padding(slices[i]) for i in order if i < count]
+
+
+def calls_of_cut_prompts(micro_batches: Sequence[set[bytes]], stretch: slice) -> Counter[bytes]:
+    """In how many micro-batches of a stretch each prompt comes that several of all of them hold."""
+    times = Counter(prompt for prompts in micro_batches for prompt in prompts)
+    here = Counter(prompt for prompts in micro_batches[stretch] for prompt in prompts)
+    return Counter({prompt: count for prompt, count in here.items() if times[prompt] > 1})
+
+
+def _rows_of(batch: Batch) -> PaddedRows:
+    """The prompts of a micro-batch."""
+    mask = batch["prompt_mask"].bool()
+    return PaddedRows(batch["prompt_ids"], mask, torch.zeros_like(mask))
 
 
 def _cut_padding(batch: Batch) -> Batch:

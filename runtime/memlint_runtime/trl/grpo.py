@@ -21,6 +21,14 @@ class GRPOTrainer(GroupedMicroBatches, SharedPrompts, TrlGRPOTrainer):
         **SharedPrompts._relied_upon,
         "_prepare_inputs": ("self", "generation_batch"),
         "_generate_and_score_completions": ("self", "inputs"),
+        "_get_per_token_logps_and_entropies": (
+            "self",
+            "model",
+            "input_ids",
+            "attention_mask",
+            "logits_to_keep",
+            "batch_size",
+        ),
     }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

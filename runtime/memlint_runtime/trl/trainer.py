@@ -16,7 +16,7 @@ from memlint_runtime.shared_prompt import Sharing
 from memlint_runtime.shared_prompt.logprobs import reason_against
 from memlint_runtime.shared_prompt.models import causal_lm_inside
 from memlint_runtime.trl.exactness import reasons_training_differs
-from memlint_runtime.trl.forward import TokenCount, share_prompts
+from memlint_runtime.trl.forward import TokenCount, kept_prompts_of, share_prompts
 
 __all__ = ["SharedPrompts", "require_parameters"]
 
@@ -29,6 +29,7 @@ class SharedPrompts:
     """Mixed in before a TRL trainer. `sharing` may be set on a subclass, for a token budget."""
 
     sharing: Sharing = Sharing()
+    _prompt_is_kept = False
 
     # TRL's methods that are called or overridden here, with the parameters they must have.
     _relied_upon: dict[str, tuple[str, ...]] = {  # noqa: RUF012 (TRL's classes are no dataclasses)
@@ -104,11 +105,15 @@ class SharedPrompts:
         num_items_in_batch: Any = None,
     ) -> Any:
         trainer: Any = super()
-        self._shared_tokens.forwarded = self._shared_tokens.repeated = 0
-        result = trainer.compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        owner: Any = self
         count = self._shared_tokens
-        if count.forwarded:
-            owner: Any = self
+        if not self._prompt_is_kept:
+            count.forwarded = count.repeated = 0
+        result = trainer.compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        prompts = kept_prompts_of(owner.model)
+        # A prompt that is kept stands for the rows of all its micro-batches, not for the first's.
+        self._prompt_is_kept = prompts is not None and prompts.waiting
+        if count.forwarded and not self._prompt_is_kept:
             metrics = owner._metrics["train" if owner.model.training else "eval"]
             metrics["shared_prompt/rho"].append(count.repeated / count.forwarded)
             metrics["shared_prompt/tokens_saved"].append(float(count.repeated - count.forwarded))

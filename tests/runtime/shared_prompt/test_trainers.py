@@ -388,7 +388,10 @@ def test_cut_groups_are_reported(
     model_path: str,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Where prompts are not kept from one micro-batch to the next."""
+    monkeypatch.setattr(GRPOTrainer, "sharing", Sharing(keep_prompts=False))
     options = {"per_device_train_batch_size": rows, "gradient_accumulation_steps": accumulated}
     with caplog.at_level(logging.WARNING, "memlint_runtime.trl"):
         made_for(model_path, tmp_path, **options)

@@ -1,0 +1,255 @@
+"""Groups that micro-batches cut: the prompt forwarded once a step, all else as TRL has it."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from memlint_runtime.shared_prompt import Sharing, kept
+from memlint_runtime.shared_prompt.kept import KeptPrompt, KeptPrompts
+from memlint_runtime.trl import GRPOTrainer, RLOOTrainer
+from memlint_runtime.trl.forward import kept_prompts_of
+from memlint_runtime.trl.grouping import calls_of_cut_prompts, grouped_micro_batches
+from peft import LoraConfig
+from torch import Tensor
+from trl import GRPOConfig, RLOOConfig
+from trl import GRPOTrainer as TrlGRPOTrainer
+from trl import RLOOTrainer as TrlRLOOTrainer
+
+from tests.runtime.shared_prompt.test_trainers import made_for, side_by_side, steps_of, trained
+from tests.runtime.shared_prompt.training import saved_model
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
+]
+
+# Entropy and KL are means of micro-batches' means, which weigh rows by TRL's own order.
+SAME = ("loss", "reward", "grad_norm", "completions/mean_length")
+
+
+@pytest.fixture(scope="module")
+def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return saved_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(autouse=True)
+def _short_prompts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "MIN_KEPT_TOKENS", 1)
+
+
+def rows_at_once(rows: int, accumulated: int, **options: Any) -> dict[str, Any]:
+    return {
+        "per_device_train_batch_size": rows, "gradient_accumulation_steps": accumulated,
+        "max_steps": 2, **options,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        rows_at_once(1, 8),
+        rows_at_once(1, 8, loss_type="bnpo"),
+        rows_at_once(1, 8, loss_type="grpo", gradient_checkpointing=False),
+        rows_at_once(1, 4, beta=0.04, num_iterations=2),
+        rows_at_once(2, 4, gradient_checkpointing_kwargs={"use_reentrant": True}),
+        rows_at_once(3, 4),
+        rows_at_once(6, 2),
+        rows_at_once(1, 8, steps_per_generation=4),
+    ],
+    ids=str,
+)
+def test_training_is_trl_s(model_path: str, tmp_path: Path, options: dict[str, Any]) -> None:
+    made = [
+        trained(trainer, GRPOConfig, model_path, tmp_path, **options)
+        for trainer in (TrlGRPOTrainer, GRPOTrainer)
+    ]
+    side_by_side(*made, names=SAME, steps=2)
+    for theirs, ours in zip(*(one.model.parameters() for one in made), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("sharing", [Sharing(), Sharing(token_budget=8)])
+def test_lora_reference_and_budget(model_path: str, tmp_path: Path, sharing: Sharing) -> None:
+    class Bounded(GRPOTrainer):
+        pass
+
+    Bounded.sharing = sharing
+    made = [
+        trained(
+            trainer, GRPOConfig, model_path, tmp_path,
+            peft=LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False),
+            **rows_at_once(2, 2, beta=0.04),
+        )
+        for trainer in (TrlGRPOTrainer, Bounded)
+    ]  # fmt: skip
+    side_by_side(*made, names=SAME, steps=2)
+
+
+def test_windows_and_sinks(tmp_path: Path) -> None:
+    """Without a router's loss, for which all tokens have to go through in one pass."""
+    path = saved_model(tmp_path / "model", "gpt-oss")
+    made = [
+        trained(trainer, GRPOConfig, path, tmp_path, **rows_at_once(1, 4, router_aux_loss_coef=0.0))
+        for trainer in (TrlGRPOTrainer, GRPOTrainer)
+    ]
+    side_by_side(*made, names=SAME, steps=2)
+
+
+def test_rloo(model_path: str, tmp_path: Path) -> None:
+    made = [
+        trained(trainer, RLOOConfig, model_path, tmp_path, **rows_at_once(1, 8))
+        for trainer in (TrlRLOOTrainer, RLOOTrainer)
+    ]
+    side_by_side(*made, names=SAME, steps=2)
+
+
+def test_a_row_at_a_time_forwards_what_the_whole_group_does(
+    model_path: str, tmp_path: Path
+) -> None:
+    rho = []
+    for options in (rows_at_once(4, 2), rows_at_once(1, 8)):
+        logged = steps_of(trained(GRPOTrainer, GRPOConfig, model_path, tmp_path, **options))
+        rho.append(logged[0]["shared_prompt/rho"])
+    # Less where completions begin alike, which one row at a time does not see.
+    assert 0.9 * rho[0] < rho[1] <= rho[0] + 1e-6
+
+
+def test_prompts_are_repeated_if_asked(model_path: str, tmp_path: Path) -> None:
+    class Repeating(GRPOTrainer):
+        sharing = Sharing(keep_prompts=False)
+
+    logged = steps_of(trained(Repeating, GRPOConfig, model_path, tmp_path, **rows_at_once(1, 8)))
+    assert all(entry["shared_prompt/rho"] < 1.1 for entry in logged)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_ratio_at_step_0_is_exactly_one(model_path: str, tmp_path: Path, rows: int) -> None:
+    seen = []
+
+    class Watched(GRPOTrainer):
+        def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+            self.last = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+            return self.last
+
+        def _compute_loss(self, model: Any, inputs: Any) -> Tensor:
+            loss: Tensor = super()._compute_loss(model, inputs)
+            if self.state.global_step == 0:
+                mask = inputs["completion_mask"].bool()
+                seen.append((self.last[0] - inputs["old_per_token_logps"])[mask].detach())
+            return loss
+
+    trained(
+        Watched, GRPOConfig, model_path, tmp_path,
+        **(rows_at_once(rows, 4, num_iterations=2) | {"max_steps": 1}),
+    )  # fmt: skip
+    assert len(seen) == 4
+    assert all(float(difference.abs().max()) == 0.0 for difference in seen)
+
+
+def test_a_step_that_was_given_up_leaves_nothing(model_path: str, tmp_path: Path) -> None:
+    class Failing(GRPOTrainer):
+        calls = 0
+
+        def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+            type(self).calls += 1
+            if self.calls == 3:
+                raise InterruptedError
+            return super().compute_loss(*args, **kwargs)
+
+    broken = made_with(Failing, model_path, tmp_path)
+    with pytest.raises(InterruptedError):
+        broken.train()
+    prompts = kept_prompts_of(broken.model)
+    assert prompts is not None
+    assert prompts.waiting
+    broken.train()  # the micro-batches that were left, and whole steps after them
+    assert not prompts.waiting
+
+
+def made_with(trainer: type, path: str, folder: Path) -> Any:
+    from tests.runtime.shared_prompt.test_trainers import prompts, reward, settings, tokenizer
+
+    return trainer(
+        model=path, reward_funcs=reward, processing_class=tokenizer(), train_dataset=prompts(),
+        args=settings(GRPOConfig, folder, **rows_at_once(1, 4)),
+    )  # fmt: skip
+
+
+def test_a_call_that_never_came_is_noticed() -> None:
+    prompts = KeptPrompts()
+    prompts.expect({b"abcd": 2})
+    weight = torch.ones(3, 1, 2, requires_grad=True)
+    one = KeptPrompt.of(3, {0: (weight * 2, weight * 3)})
+    first = prompts.take(b"abcd", one)
+    sum(x.sum() for x in first).backward()  # type: ignore[union-attr]
+    assert weight.grad is None
+    assert prompts.waiting
+    other = copy.deepcopy(prompts)
+    assert not other.waiting
+    with pytest.raises(RuntimeError, match="1 prompts were kept for further micro-batches"):
+        prompts.expect({})
+    assert not prompts.waiting
+
+
+def test_the_last_call_sends_all_gradients_back() -> None:
+    prompts = KeptPrompts()
+    prompts.expect({b"abcd": 3})
+    weight = torch.ones(3, 1, 2, requires_grad=True)
+    one = KeptPrompt.of(3, {0: (weight * 2, weight * 3)})
+    for call in range(3):
+        assert weight.grad is None
+        keys, values = prompts.take(b"abcd", one)
+        (keys.sum() * (call + 1) + values.sum()).backward()
+    assert torch.equal(weight.grad, torch.full_like(weight, 2 * (1 + 2 + 3) + 3 * 3))
+    prompts.expect({})
+
+
+def test_short_prompts_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "MIN_KEPT_TOKENS", 2)
+    prompts = KeptPrompts()
+    prompts.expect({b"abcd": 2, b"abcdefgh": 2})
+    assert not prompts.expects(b"abcd")
+    assert prompts.expects(b"abcdefgh")
+
+
+def test_micro_batches_of_a_group_stay_in_order() -> None:
+    rows = torch.arange(12)
+    batch = {
+        "prompt_ids": rows[:, None], "prompt_mask": torch.ones(12, 1),
+        "completion_ids": rows[:, None], "completion_mask": torch.ones(12, 1),
+    }  # fmt: skip
+    made = grouped_micro_batches(batch, 6, lambda n: torch.arange(n - 1, -1, -1), together=2)
+    assert [one["prompt_ids"].flatten().tolist() for one in made] == [
+        [8, 9], [10, 11], [4, 5], [6, 7], [0, 1], [2, 3],
+    ]  # fmt: skip
+
+
+def test_only_prompts_of_several_micro_batches_are_cut() -> None:
+    micro_batches = [{b"a"}, {b"a", b"b"}, {b"b"}, {b"c"}]
+    assert calls_of_cut_prompts(micro_batches, slice(None)) == {b"a": 2, b"b": 2}
+    assert calls_of_cut_prompts(micro_batches, slice(0, 2)) == {b"a": 2, b"b": 1}
+    assert calls_of_cut_prompts(micro_batches, slice(3, 4)) == {}
+
+
+@pytest.mark.parametrize(
+    ("rows", "steps", "generation", "times"),
+    [(1, 8, None, 0), (2, 2, None, 0), (3, 4, None, 0), (1, 2, 4, 2), (2, 1, 4, 2)],
+)
+def test_what_still_repeats_prompts_is_reported(
+    rows: int, steps: int, generation: int | None, times: int, model_path: str, tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """An optimizer step that sees part of a group forwards its prompt anew."""
+    with caplog.at_level(logging.WARNING, "memlint_runtime.trl"):
+        made_for(
+            model_path, tmp_path, per_device_train_batch_size=rows,
+            gradient_accumulation_steps=steps, steps_per_generation=generation,
+        )  # fmt: skip
+    assert ("cuts groups" in caplog.text) == bool(times)
+    if times:
+        assert f"up to {times} times instead of once" in caplog.text
