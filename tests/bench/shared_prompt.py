@@ -1,7 +1,8 @@
 """Shared prompts against TRL's repeated ones: memory by fakes, time and losses on the CPU.
 
     python -m tests.bench.shared_prompt memory   # Qwen2.5-7B's shape, half a minute a line
-    python -m tests.bench.shared_prompt time     # a tiny model, P=1024 C=64 G=8, one process
+    python -m tests.bench.shared_prompt time     # tiny models, shape by shape, one process
+    python -m tests.bench.shared_prompt time --only trainer --rounds 5
     python -m tests.bench.shared_prompt losses   # 30 steps of each trainer, side by side
 
 memory: the case of a group of 16 completions of 256 tokens of a prompt of 5,000, and eight such
@@ -17,7 +18,6 @@ import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,16 +32,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 from trl.trainer.utils import add_fused_lm_head
 
+from tests.bench.shared_prompt_time import ROUNDS, print_table
+
 GIB = 2**30
 QWEN_7B = {
     "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
     "num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064,
     "max_position_embeddings": 32768, "tie_word_embeddings": False,
-}  # fmt: skip
-TINY = {
-    "hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 4,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 1024,
-    "max_position_embeddings": 4096, "tie_word_embeddings": False,
 }  # fmt: skip
 
 
@@ -131,51 +128,6 @@ def memory() -> None:
             )
 
 
-# -- time ----------------------------------------------------------------------------------------
-
-
-def seconds(run: Callable[[], Any]) -> float:
-    started = time.perf_counter()
-    run()
-    return time.perf_counter() - started
-
-
-def cpu_time(rounds: int = 7) -> None:
-    """Both paths in turn in one process, the median of each: forward and backward of one group."""
-    group, prompt, completion = 8, 1024, 64
-    torch.set_num_threads(1)
-    ids = rows_of(1, group, prompt, completion, TINY["vocab_size"])
-    labels, mask = labels_of(ids, prompt), torch.ones_like(ids)
-    steps: dict[str, Callable[[], Any]] = {}
-    count = TokenCount()
-    for name in ("trl", "ours"):
-        model, inside = model_of(TINY, torch.float32, lora=False)
-        if name == "ours":
-            share_prompts(inside, Sharing(), count)
-
-        def step(model: nn.Module = model) -> None:
-            model.zero_grad()
-            model(
-                input_ids=ids, attention_mask=mask, labels=labels, fused_lm_head=True
-            ).log_probs.sum().backward()
-
-        steps[name] = step
-    for step in steps.values():
-        step()
-    rho = count.repeated / count.forwarded
-    taken: dict[str, list[float]] = {name: [] for name in steps}
-    for _ in range(rounds):
-        for name, step in steps.items():
-            taken[name].append(seconds(step))
-    medians = {name: statistics.median(values) for name, values in taken.items()}
-    faster = medians["trl"] / medians["ours"]
-    print(json.dumps({
-        "P": prompt, "C": completion, "G": group, "rho": round(rho, 3),
-        "trl_s": round(medians["trl"], 3), "ours_s": round(medians["ours"], 3),
-        "times_faster": round(faster, 2), "share_of_rho": round(faster / rho, 3),
-    }))  # fmt: skip
-
-
 # -- losses --------------------------------------------------------------------------------------
 
 
@@ -239,4 +191,10 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("what", choices=["memory", "time", "losses"])
-    {"memory": memory, "time": cpu_time, "losses": losses}[parser.parse_args().what]()
+    parser.add_argument("--only", default="", help="time: cases whose name holds this")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="time: pairs of each case")
+    chosen = parser.parse_args()
+    if chosen.what == "time":
+        print_table(chosen.only, chosen.rounds)
+    else:
+        {"memory": memory, "losses": losses}[chosen.what]()
