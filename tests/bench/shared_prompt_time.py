@@ -247,7 +247,8 @@ def _given(trainer: type, case: Case, ids: Tensor, count: dict[str, int]) -> typ
         def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
             loss = super().compute_loss(*args, **kwargs)
             shared = getattr(self, "_shared_tokens", None)
-            if shared is not None:
+            # Of a prompt that is kept, tokens are counted until its last micro-batch has come.
+            if shared is not None and not self._prompt_is_kept:
                 count["forwarded"] += shared.forwarded
                 count["repeated"] += shared.repeated
             return loss
