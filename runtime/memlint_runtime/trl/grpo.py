@@ -13,10 +13,13 @@ __all__ = ["GRPOTrainer"]
 
 
 class GRPOTrainer(GroupedMicroBatches, SharedPrompts, TrlGRPOTrainer):
-    """`trl.GRPOTrainer`, same arguments. A prompt is forwarded once in an optimizer step, even where
-    micro-batches cut its group: `per_device_train_batch_size=1` shares as much as a whole group in
-    a micro-batch does, in the memory of a row. Not so with sharded parameters (FSDP2, ZeRO) or a
-    router's loss, where only rows of one micro-batch share; that is logged."""
+    """`trl.GRPOTrainer`, same arguments.
+
+    A prompt is forwarded once in an optimizer step, even where micro-batches cut its group:
+    `per_device_train_batch_size=1` shares what a whole group in a micro-batch does, in the memory
+    of a row. With sharded parameters (FSDP2, ZeRO) or a router's loss only rows of one micro-batch
+    share, which is logged.
+    """
 
     _relied_upon = {  # noqa: RUF012
         **SharedPrompts._relied_upon,
