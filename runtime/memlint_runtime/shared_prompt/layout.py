@@ -12,9 +12,10 @@ G(P + C). The last token of a row predicts nothing and is left out.
 
 Which rows belong together is read from the tokens: nobody has to say it, groups may differ in size,
 and prefixes may nest (a system prompt, a task, a turn). A node that saves fewer than
-`min_saved_tokens` is merged into its children, since all tokens below have to look back at it. That
-costs each about a 40th of its forward and backward pass in a small model, less in a large one: by
-default a node saves 16 tokens and one for every LOOKS_BACK_FOR_TOKEN that look back, or is merged.
+`min_saved_tokens` is merged into its children, since all tokens below have to look back at it. By
+estimate, not measured, that costs each a few hundredths of its forward and backward pass in a small
+model and less in a large one: by default a node saves 16 tokens and one for every
+LOOKS_BACK_FOR_TOKEN that look back, or is merged.
 
 Rows that share a scored token share its score, too: the output head sees M of the N scored tokens,
 each pair of a predicting token and its target once.
