@@ -35,7 +35,7 @@ def test_gradients_under_ddp_and_fsdp2(tmp_path: Path) -> None:
     assert max(errors.values()) < 1e-5, errors
 
 
-@pytest.mark.parametrize("wrapper", ["ddp", "fsdp2"])
+@pytest.mark.parametrize("wrapper", ["ddp", "ddp, rows of one", "fsdp2"])
 def test_trainer_in_two_processes(tmp_path: Path, wrapper: str) -> None:
     saved_model(tmp_path / "model")
     theirs, ours = (launch(name, tmp_path, wrapper) for name in ("theirs", "ours"))

@@ -6,10 +6,11 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from memlint_runtime.shared_prompt import Sharing, shared_prompt_logprobs
+from memlint_runtime.shared_prompt import Sharing, kept, shared_prompt_logprobs
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
@@ -72,12 +73,16 @@ def trainers(folder: Path, name: str, wrapper: str) -> list[dict[str, float]]:
     from tests.runtime.shared_prompt.test_trainers import settings, steps_of
     from tests.runtime.shared_prompt.training import prompts, reward, tokenizer
 
-    options = {"generation_kwargs": {"min_new_tokens": 10}} if wrapper == "fsdp2" else {}
+    options: dict[str, Any] = {"per_device_train_batch_size": 4}
+    if wrapper == "fsdp2":
+        options["generation_kwargs"] = {"min_new_tokens": 10}
+    if wrapper == "ddp, rows of one":
+        # Groups are cut by the micro-batches of a step, and every prompt is kept over them.
+        kept.MIN_KEPT_TOKENS = 1
+        options |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}
     made = (SharedGRPOTrainer if name == "ours" else GRPOTrainer)(
         model=str(folder / "model"), reward_funcs=reward, processing_class=tokenizer(),
-        args=settings(
-            GRPOConfig, folder / "out", num_iterations=2, per_device_train_batch_size=4, **options
-        ),
+        args=settings(GRPOConfig, folder / "out", num_iterations=2, **options),
         train_dataset=prompts(),
     )  # fmt: skip
     if wrapper == "fsdp2":
@@ -87,7 +92,7 @@ def trainers(folder: Path, name: str, wrapper: str) -> list[dict[str, float]]:
         made.accelerator.prepare_model = lambda model, **_: model
     made.train()
     wrapped = "fsdp2" if isinstance(made.model_wrapped, FSDPModule) else "ddp"
-    assert wrapped == wrapper, type(made.model_wrapped)
+    assert wrapped == wrapper.partition(",")[0], type(made.model_wrapped)
     return steps_of(made)
 
 
