@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
@@ -55,6 +56,13 @@ def has_whole_parameters(model: nn.Module) -> bool:
     )
 
 
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _cuts_rows() -> bool:
+    """Whether attention is context parallelism's. Compiled code is asked as it is traced."""
+    home = getattr(nn.functional.scaled_dot_product_attention, "__module__", None) or ""
+    return home.startswith("torch.distributed.tensor.experimental")
+
+
 def refuse_context_parallelism(what: str) -> None:
     """Raise ValueError within torch's `context_parallel`, which cuts rows along their tokens.
 
@@ -62,8 +70,7 @@ def refuse_context_parallelism(what: str) -> None:
     puts a function of its own in the place of `scaled_dot_product_attention`; attention that does
     not go that way stays within a process, without a word.
     """
-    home = getattr(nn.functional.scaled_dot_product_attention, "__module__", None) or ""
-    if home.startswith("torch.distributed.tensor.experimental"):
+    if _cuts_rows():
         raise ValueError(
             f"{what} attends within one process, and context parallelism has cut the rows among "
             "several: set its size to 1 (cp_size=1), or leave this out"
