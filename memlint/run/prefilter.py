@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from memlint.rule.registry import python_check
@@ -10,6 +10,8 @@ from memlint.rule.registry import python_check
 if TYPE_CHECKING:
     from memlint.rule import Rule
 
+# Bytes of a file in which looking for a word takes longer than looking for its parts in a list.
+_LONG = 10_000
 # What a loop around a model of torchtune's has: a builder's name (``llama3_8b``) among it.
 _TORCHTUNE = (b"torchtune", b"backward")
 _BUILDER = rb"_(?:\d+b|mini)"
@@ -26,8 +28,7 @@ class Prefilter:
         self._rules = tuple((rule, rule.triggers) for rule in rules)
         different = {words for _, triggers in self._rules for words in triggers}
         self._words = {words: _shortest(words) for words in different}
-        every = sorted({word for words in self._words.values() for word in words}, key=len)
-        self._within = {word: [o for o in every if o in word and o != word] for word in every}
+        self._within: dict[bytes, list[bytes]] = {}
 
     def selected(self, data: bytes) -> list[Rule]:
         """The rules of whose trigger words ``data`` has one of each set."""
@@ -41,6 +42,7 @@ class Prefilter:
         sets: dict[frozenset[str] | tuple[str, ...], bool] = {}
         seen: dict[bytes, bool] = {}
         own: bool | None = None
+        is_long = len(data) > _LONG
         for rule, triggers in self._rules:
             for words in triggers:
                 found = sets.get(words)
@@ -49,8 +51,7 @@ class Prefilter:
                     for word in self._words[words]:
                         here = seen.get(word)
                         if here is None:
-                            # Most words are not there, which takes reading all of the file.
-                            lacks = any(seen.get(part) is False for part in self._within[word])
+                            lacks = is_long and self._lacks_part(word, seen)
                             here = seen[word] = not lacks and word in data
                         if here:
                             found = True
@@ -65,6 +66,15 @@ class Prefilter:
                 own = may_train_torchtune(data)
             if own and python_check(rule.code) is not None:
                 yield rule
+
+    def _lacks_part(self, word: bytes, seen: Mapping[bytes, bool]) -> bool:
+        """Whether a file lacks a part of a word, and so the word: most words are not there, and
+        to know that takes reading all of a file."""
+        parts = self._within.get(word)
+        if parts is None:
+            every = {each for words in self._words.values() for each in words}
+            parts = self._within[word] = [each for each in every if each in word and each != word]
+        return any(seen.get(part) is False for part in parts)
 
 
 def may_train_torchtune(data: bytes) -> bool:
