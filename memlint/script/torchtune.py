@@ -9,22 +9,22 @@ them, say the rest in calls: ``set_activation_checkpointing``, ``OffloadActivati
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from memlint.script.settings import UNSURE
+from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.calls import Call
     from memlint.script.model import Script
 
-_BUILDER = re.compile(
+_BUILDER = lazy_pattern(
     r"(?P<package>torchtune\.models\.\w+)\.(?P<name>\w+?(?:_\d+b|_mini)(?:_base|_instruct)?)"
 )
-_PRIVATE = re.compile(r"\._\w+(?=\.)")
+_PRIVATE = lazy_pattern(r"\._\w+(?=\.)")
 _IMAGES = ("vision", "clip", "flux")
-_ADAPTER = re.compile(r"q?(?:lora|dora)_")
+_ADAPTER = lazy_pattern(r"q?(?:lora|dora)_")
 _DEFAULT_DTYPE = ("torchtune.training.set_default_dtype", "torch.set_default_dtype")
 # Words by which weights or activations may be narrow without a default dtype.
 _NARROW = ("float16", "half", "autocast", "get_dtype", "bf16", "fp16", "load_state_dict")

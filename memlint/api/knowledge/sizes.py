@@ -28,14 +28,20 @@ _WRITTEN = (
     (r"^pegasus-", 0.57), (r"^bloom$", 176.0), (r"^deepseek-(v3|r1$|r1-0528$)", 671.0),
     (r"^starcoder$", 15.5), (r"^santacoder$", 1.1), (r"^gpt-j-6b", 6.0),
 )  # fmt: skip
+# What their names begin with: most names are looked up in vain, and patterns take time to compile.
+_BEGINNINGS = (
+    *("distilgpt2", "openai-", "gpt", "dialogpt", "phi-", "mistral-", "google-", "t5-", "flan-t5"),
+    *("mt5-", "bart-", "pegasus-", "bloom", "deepseek-", "starcoder", "santacoder"),
+)
 
 
 def billions(checkpoint: str) -> float | None:
     """Billions of parameters; None where the name, or a path, does not say one size."""
     name = checkpoint.lower().rstrip("/").rpartition("/")[2]
-    for written, size in _WRITTEN:
-        if re.search(written, name):
-            return size
+    if name.startswith(_BEGINNINGS):
+        for written, size in _WRITTEN:
+            if re.search(written, name):
+                return size
     sizes = {_size(*found) for found in _NUMBER.findall(name)}
     return sizes.pop() if len(sizes) == 1 else None
 
