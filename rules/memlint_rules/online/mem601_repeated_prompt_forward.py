@@ -96,7 +96,7 @@ def _fix(script: Script, trainer: Trainer, group: int | None) -> Fix:
     if rows == 1:
         return advise(
             f"Train with `{prompt_sharing_trainer(trainer)}` and whole groups in a micro-batch "
-            f"({whole}, with fewer accumulation steps): one row at a time shares nothing"
+            f"({whole}, with fewer accumulation steps): rows of one take a pass each"
         )
     times = -(-group // rows)
     return share_prompts(
