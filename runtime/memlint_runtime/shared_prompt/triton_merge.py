@@ -74,6 +74,14 @@ def merge_(
     n, heads, dimension = part_nHD.shape
     if not n:
         return
+    if out_THD.stride(2) != 1 or lse_HT.stride(1) != 1:
+        # Some attention lays its output out otherwise; the kernel reads neighbours.
+        out, lse = out_THD.contiguous(), lse_HT.contiguous()
+        merge_(out, lse, where, part_nHD, part_lse_Hn)
+        out_THD.copy_(out)
+        lse_HT.copy_(lse)
+        return
+    part_nHD, part_lse_Hn = part_nHD.contiguous(), part_lse_Hn.contiguous()
     index, first = (None, where.start or 0) if isinstance(where, slice) else (where, 0)
     _merge_kernel[(triton.cdiv(n, TOKENS), heads)](
         out_THD,
