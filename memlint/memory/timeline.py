@@ -74,9 +74,10 @@ class Timeline:
         ]
         if self.settings.trainer == "trl.GRPOTrainer":
             phases.append(self._generation(resident))
-        phases.append(self._forward(resident + held))
-        phases.append(self._loss(resident + held))
-        phases.append(self._backward(resident, accumulating))
+        kept = self._kept_prompts()
+        phases.append(self._forward(resident + kept + held))
+        phases.append(self._loss(resident + kept + held))
+        phases.append(self._backward(resident + kept, accumulating))
         phases.append(self._step(resident))
         if self.settings.evaluation:
             phases.append(self._evaluation(resident))
@@ -130,6 +131,20 @@ class Timeline:
             return []
         size = sum(stack.replay.stashed * stack.count for stack in self.recording.stacks)
         return [Tensor("inputs kept by the last step's graph", size, "activations")] if size else []
+
+    def _kept_prompts(self) -> list[Tensor]:
+        """Keys and values of the prompts whose group comes in several micro-batches, and their
+        gradients, which gather until the last of them."""
+        settings = self.settings
+        micro, group = settings.micro_batch or 1, settings.group_size or 1
+        if settings.trainer != "trl.GRPOTrainer" or not settings.shared_prompt or micro >= group:
+            return []
+        rows, length = self.run.rows, settings.prompt_len or 0
+        size = sum(
+            count * cache_bytes(layer.attention, rows, length, self.run.compute)
+            for layer, count in self.architecture.layers
+        )
+        return [Tensor("keys and values of kept prompts, and gradients", 2 * size, "kv cache")]
 
     def _key_value_cache(self) -> list[Tensor]:
         """The cache that a family builds while it checkpoints: whole fused projections."""

@@ -74,7 +74,8 @@ def _batch(settings: Settings) -> tuple[int, int, int]:
         prompt, completion = settings.prompt_len or 0, settings.completion_len or 1
         group = settings.group_size or 1
         if settings.shared_prompt:
-            groups = max(micro // group, 1)
-            return groups, prompt + group * completion, micro * completion
+            # A micro-batch that cuts groups holds the prompt and its own completions.
+            groups = -(-micro // group)
+            return groups, prompt + -(-micro // groups) * completion, micro * completion
         return micro, prompt + completion, micro * (completion + 1)
     return micro, length, micro * length

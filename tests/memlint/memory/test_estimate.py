@@ -303,6 +303,25 @@ def test_a_shared_prompt_saves_most_of_the_prompts() -> None:
     assert shared.allocated.estimate < 0.7 * repeated.allocated.estimate
 
 
+def test_a_shared_prompt_saves_no_memory_where_micro_batches_have_one_row() -> None:
+    run = {
+        "model": "Qwen/Qwen2.5-7B",
+        "trainer": "trl.GRPOTrainer",
+        "micro_batch": 1,
+        "group_size": 16,
+        "prompt_len": 5000,
+        "completion_len": 256,
+        "checkpointing": "full",
+        "method": "lora",
+    }
+    repeated, shared = estimate(run), estimate({**run, "shared_prompt": True})
+    # What is kept for the other rows: layers x tokens x (keys and values) x heads x width x bytes,
+    # and as much for their gradients.
+    kept = 28 * 5000 * 2 * 4 * 128 * 2 * 2
+    more = shared.allocated.estimate - repeated.allocated.estimate
+    assert kept == pytest.approx(more, rel=0.05)
+
+
 STREAMED = {
     ("meta-llama/Llama-3.1-8B", "qlora", 512): 0.81,
     ("meta-llama/Llama-3.1-8B", "qlora", 4096): 2.38,
