@@ -25,12 +25,13 @@ def invocations_by_node(script: Script) -> dict[ast.Call, list[Invocation]]:
 
 def nodes_by_name(script: Script) -> dict[str, list[ast.Call]]:
     """The call nodes of each canonical name: few names are asked for, of many calls."""
-    canonical = script.api.canonical
-    grouped: dict[str, list[ast.Call]] = defaultdict(list)
+    by_written: dict[str, list[ast.Call]] = defaultdict(list)
     for node, invocations in script._by_node.items():
-        if is_elsewhere(node):
-            continue
-        grouped[canonical(invocations[0].name)].append(node)
+        if not is_elsewhere(node):
+            by_written[invocations[0].name].append(node)
+    grouped: dict[str, list[ast.Call]] = defaultdict(list)
+    for name, nodes in by_written.items():
+        grouped[script.api.canonical(name)] += nodes
     return grouped
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -63,7 +62,8 @@ class Call:
         made = copy(self)
         made.name = name
         made._settings = {}
-        vars(made).pop("positions", None)
+        for known in ("positions", "all_settings"):
+            vars(made).pop(known, None)
         return made
 
     @property
@@ -172,17 +172,21 @@ class Call:
     def _merged(self, name: str) -> Binding:
         return merge_bindings([self._binding(invocation, name) for invocation in self.invocations])
 
-    @property
+    @cached_property
     def keywords(self) -> tuple[str, ...]:
         """Names of all keywords that the call may get, in order of appearance."""
         return tuple(
             dict.fromkeys(name for invocation in self.invocations for name in invocation.keywords)
         )
 
-    def settings(self) -> Iterator[Setting]:
+    @cached_property
+    def all_settings(self) -> tuple[Setting, ...]:
         """All settings that the call gets by keyword."""
-        for name in self.keywords:
-            yield self.setting(name)
+        return tuple(self.setting(name) for name in self.keywords)
+
+    def settings(self) -> tuple[Setting, ...]:
+        """All settings that the call gets by keyword."""
+        return self.all_settings
 
     def effective(self, name: str) -> Setting:
         """The setting, or the target version's default where it is not given."""
@@ -285,7 +289,7 @@ class Config(Call):
     def _positional(self, name: str) -> Binding | None:
         return merge_bindings([self._binding(invocation, name) for invocation in self.invocations])
 
-    @property
+    @cached_property
     def keywords(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for one in self._snapshots for name in one))
 

@@ -83,7 +83,7 @@ def sums_of(script: Script) -> tuple[Sum, ...]:
     additions: list[_Addition] = [*_augmented(script), *_assigned(script)]
     if not additions:
         return ()
-    bindings, found = _bindings_of(script), []
+    bindings, found = script.stores, []
     for node, target, addend in additions:
         loop = _loop_of_sum(script, node, target, bindings)
         if loop is not None:
@@ -152,7 +152,8 @@ def _step_around(script: Script, loops: tuple[Loop, ...]) -> Loop:
     return loops[1] if steps and not within else loops[0]
 
 
-def _bindings_of(script: Script) -> _Bindings:
+def stores_of(script: Script) -> _Bindings:
+    """The assignments to each name, attribute and item, as it is written."""
     found: _Bindings = defaultdict(list)
     for kind in (ast.Assign, ast.AugAssign, ast.AnnAssign):
         for node in script.nodes(kind):
@@ -186,7 +187,7 @@ def hoards_of(script: Script) -> tuple[Hoard, ...]:
     calls = [one.node for one in script.method_calls("append") if len(one.node.args) == 1]
     if not calls:
         return ()
-    bindings, found = _bindings_of(script), []
+    bindings, found = script.stores, []
     for node in calls:
         if not isinstance(node.func, ast.Attribute):
             continue

@@ -74,6 +74,7 @@ from memlint.script.graphs import (
     graph_of,
     hoards_of,
     starts_of,
+    stores_of,
     sums_of,
 )
 from memlint.script.interpreter import Interpreter
@@ -211,7 +212,11 @@ class Script(Tree):
 
     def imports_package(self, *packages: str) -> bool:
         """Whether anything of one of the top-level packages is imported."""
-        return any(full.split(".")[0] in packages for _, _, full in self.imports)
+        return not self._packages.isdisjoint(packages)
+
+    @cached_property
+    def _packages(self) -> frozenset[str]:
+        return frozenset(full.partition(".")[0] for _, _, full in self.imports)
 
     def attribute_reads(self) -> Iterator[tuple[ast.Attribute, Object | Symbol]]:
         """The attributes that some path reads off something known by its type or name, and off
@@ -361,6 +366,7 @@ class Script(Tree):
         return self._run.loop_ends.get(loop, [])
 
     kept_tensors = cached_property(kept_of)
+    stores = cached_property(stores_of)
     sums = cached_property(sums_of)
     hoards = cached_property(hoards_of)
     graph_of = graph_of

@@ -64,8 +64,9 @@ def _by_receiver(script: Script) -> Iterator[Finding]:
     function, an attribute of ``self``."""
     if not script.imports_package("transformers"):
         return
-    own = {node.name for node in script.nodes(ast.FunctionDef)}
-    for call in script.method_calls(*_TOKENIZER_METHODS):
+    calls = script.method_calls(*_TOKENIZER_METHODS)
+    own = {node.name for node in script.nodes(ast.FunctionDef)} if calls else ()
+    for call in calls:
         function = call.node.func
         if not isinstance(function, ast.Attribute) or not _is_called_tokenizer(function.value):
             continue

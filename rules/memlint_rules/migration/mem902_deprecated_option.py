@@ -43,13 +43,14 @@ def check(script: Script) -> Iterator[Finding]:
 def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
     if call.subclass is not None and call.has_unknown_keywords:
         return
+    beside = [one.name for one in call.settings() if one.given is not False]
     for setting in call.settings():
         if setting.given is False or setting.owner is None or setting.name in looked_up:
             continue
         if setting.how is How.ATTRIBUTE:
             # Warnings come from constructors; what is assigned later warns of nothing.
             continue
-        if not _warns(script, call, setting) or is_guarded(script, call.node):
+        if not _warns(script, call, setting, beside) or is_guarded(script, call.node):
             continue
         package = script.api.deprecated_by(call.name, setting.name)
         version = script.api.target.version(package).version
@@ -63,8 +64,7 @@ def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
         )
 
 
-def _warns(script: Script, call: Call, setting: Setting) -> bool:
-    beside = [one.name for one in call.settings() if one.given is not False]
+def _warns(script: Script, call: Call, setting: Setting, beside: list[str]) -> bool:
     known = setting.value is not UNSURE and not isinstance(setting.value, Object | Symbol)
     if known:
         return script.api.warns(call.name, setting.name, setting.value, beside)
