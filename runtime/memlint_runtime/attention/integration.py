@@ -43,6 +43,13 @@ from memlint_runtime.attention.unpadding import PaddedShape, repad_output, unpad
 from memlint_runtime.attention.windows import require_within_window, window_in_mask_alone
 from memlint_runtime.integrations import Patch
 from memlint_runtime.integrations.modes import refuse_context_parallelism
+from memlint_runtime.recurrent import (
+    SEGMENTS,
+    RowSegments,
+    SegmentedForward,
+    document_plan,
+    find_state_layers,
+)
 
 ATTENTION_NAME = "memlint_variable_length"
 
@@ -120,8 +127,14 @@ def _install(
 ) -> None:
     patch.replace(trunk, _INSTALLED, remove_padding)
     names = tuple(inspect.signature(trunk.forward).parameters)
-    hook = partial(_describe_documents, names, remove_padding, mask_window)
+    states = find_state_layers(trunk).modules
+    for module in states:
+        patch.replace(module, "forward", SegmentedForward(module))
+    hook = partial(_describe_documents, names, remove_padding, mask_window, bool(states))
     patch.on_undo(trunk.register_forward_pre_hook(hook, with_kwargs=True).remove)
+    if states:
+        hook = partial(_require_all_reached, frozenset(states))
+        patch.on_undo(trunk.register_forward_hook(hook, with_kwargs=True).remove)
     if remove_padding:
         patch.on_undo(trunk.register_forward_hook(_repad, with_kwargs=True).remove)
 
@@ -130,6 +143,7 @@ def _describe_documents(
     names: tuple[str, ...],
     remove_padding: bool,
     mask_window: int | None,
+    has_states: bool,
     trunk: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -162,6 +176,8 @@ def _describe_documents(
     if shape is not None and remove_padding and shape.indices.numel():
         _unpad_inputs(inputs, shape)
         documents = documents._replace(token_indices=None)
+    if has_states:
+        inputs[SEGMENTS] = _segments(documents, rows * slots)
     inputs["attention_mask"] = tokens.new_empty(0, 0, 0, 0, dtype=torch.bool)
     inputs["cu_seq_lens_q"] = inputs["cu_seq_lens_k"] = documents.cu_seqlens
     inputs["max_length_q"] = inputs["max_length_k"] = documents.max_length
@@ -171,6 +187,36 @@ def _describe_documents(
     inputs["block_masks"] = {}
     inputs["whole_rows"] = False
     return (), inputs
+
+
+def _segments(documents: Documents, slots: int) -> RowSegments:
+    """The documents as rows of their own, for layers that carry a state along the row."""
+    lengths = documents.lengths
+    if lengths is None:
+        lengths = tuple(documents.cu_seqlens.diff().tolist())
+    places = documents.token_indices
+    if places is not None:
+        places = places.cpu()
+    # Documents begin anew: nothing is continued.
+    return RowSegments(lambda continued: document_plan(lengths, places, slots))
+
+
+def _require_all_reached(
+    states: frozenset[torch.nn.Module],
+    trunk: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    output: Any,
+) -> None:
+    """Forward hook. Raises ValueError where a layer with a state was not told of the documents."""
+    segments: RowSegments | None = kwargs.get(SEGMENTS)
+    if segments is not None and not states <= segments.reached:
+        missed = next(iter(states - segments.reached))
+        raise ValueError(
+            f"{type(missed).__name__} was not told where documents begin: its model does not pass "
+            f"keywords of the trunk's forward on to it, and documents would leak into each other. "
+            f"Train it on padded batches."
+        )
 
 
 def _has_own_mask(inputs: dict[str, Any]) -> bool:

@@ -2,16 +2,19 @@
 
 What: a reason to refuse a transformers model, read from its class and configuration.
 Why: a layer that carries a state along the row (Mamba, linear attention, convolutions) mixes the
-documents of a row whatever the attention does, and no error would ever show it.
+documents of a row whatever the attention does, and no error would ever show it. Those that can be
+run over rows of their own, document by document, are (`memlint_runtime.recurrent`).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from memlint_runtime.recurrent import find_state_layers
+
 # Layer types of transformers' configurations that see earlier tokens through attention alone,
-# causally, up to a window that goes by position.
-_SERVED_LAYERS = frozenset({"full_attention", "sliding_attention"})
+# causally, up to a window that goes by position; or see none.
+_SERVED_LAYERS = frozenset({"full_attention", "sliding_attention", "attention", "mlp", "moe"})
 
 
 def text_part(model: Any) -> Any:
@@ -26,18 +29,35 @@ def reason_to_refuse(model: Any) -> str | None:
     config = model.config.get_text_config()
     if any(getattr(part, "is_encoder_decoder", False) for part in (model.config, config)):
         return "it is an encoder-decoder model, whose encoder attends both ways"
-    if getattr(model, "_is_stateful", False):
-        return "its state-space or linear layers carry a state from one document into the next"
-    kinds = set(getattr(config, "layer_types", None) or ())
-    kinds |= set(getattr(config, "layers_block_type", None) or ())
-    if other := sorted(kinds - _SERVED_LAYERS - {"attention"}):
-        return f"its {', '.join(other)} layers are not causal attention over a window"
+    if reason := _reason_of_states(model, config):
+        return reason
     if not getattr(config, "is_causal", True) or getattr(
         config, "use_bidirectional_attention", False
     ):
         return "its tokens attend both ways"
     if any(getattr(module, "is_causal", None) is False for module in text_part(model).modules()):
         return "its tokens attend both ways"
-    if not model._can_set_attn_implementation():
+    if _attends(model) and not model._can_set_attn_implementation():
         return "its attention is not behind transformers' attention interface"
     return None
+
+
+def _reason_of_states(model: Any, config: Any) -> str | None:
+    """Why layers beside attention would mix documents, or None where they can be kept apart."""
+    states = find_state_layers(text_part(model))
+    if states.strange is not None:
+        return f"its {states.strange} keeps a state along the row, and reads more than tokens"
+    if getattr(model, "_is_stateful", False) and not states.modules:
+        return "its state-space or linear layers carry a state from one document into the next"
+    kinds = getattr(config, "layer_types", None) or getattr(config, "layers_block_type", None) or ()
+    other = {kind for i, kind in enumerate(kinds) if i not in states.places} - _SERVED_LAYERS
+    if other:
+        return f"its {', '.join(sorted(other))} layers are not causal attention over a window"
+    return None
+
+
+def _attends(model: Any) -> bool:
+    """Whether some layer has attention beside its state, or in place of one."""
+    states = find_state_layers(text_part(model))
+    layers = getattr(model.config.get_text_config(), "num_hidden_layers", None)
+    return layers is None or not states.places >= set(range(layers))

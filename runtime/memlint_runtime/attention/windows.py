@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-__all__ = ["require_within_window", "window_in_mask_alone"]
+__all__ = ["attends", "require_within_window", "window_in_mask_alone"]
 
 
 def window_in_mask_alone(model: Any) -> int | None:
@@ -22,7 +22,7 @@ def window_in_mask_alone(model: Any) -> int | None:
     kinds = getattr(config, "layer_types", None)
     if kinds is not None and "sliding_attention" not in kinds:
         return None
-    calls = {inspect.unwrap(type(module).forward) for module in model.modules() if _attends(module)}
+    calls = {inspect.unwrap(type(module).forward) for module in model.modules() if attends(module)}
     return None if any(_passes(call, "sliding_window") for call in calls) else window
 
 
@@ -37,7 +37,8 @@ def require_within_window(model: Any, window: int | None, tokens: int) -> None:
         )
 
 
-def _attends(module: Any) -> bool:
+def attends(module: Any) -> bool:
+    """Whether this is a layer's attention, behind transformers' interface."""
     if not isinstance(getattr(module, "layer_idx", None), int):
         return False
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)

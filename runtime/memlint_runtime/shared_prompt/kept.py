@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from memlint_runtime.shared_prompt.models import KeysValues
+from memlint_runtime.shared_prompt.models import KeysValues, Layers, layers_of
 from memlint_runtime.shared_prompt.runs import PaddedRows
 
 __all__ = ["KeptPrompt", "KeptPrompts", "prompts_of", "tokens_of"]
@@ -49,21 +49,22 @@ def tokens_of(prompt: Prompt) -> int:
 
 @dataclass(eq=False)
 class KeptPrompt:
-    """Keys and values of a prompt's first `tokens` tokens: `[P, K, D]` each, two for every layer.
+    """Keys and values of a prompt's first `tokens` tokens, `[P, K, D]` each, two for every layer of
+    attention; the states after them of layers that carry one.
 
     made: as the prompt's forward pass left them. given: the same without what made them, where
     calls leave their gradients.
     """
 
     tokens: int
-    layers: list[int]
+    layers: Layers
     made: list[Tensor]
     given: list[Tensor]
 
     @classmethod
     def of(cls, tokens: int, kept: KeysValues) -> KeptPrompt:
-        layers = sorted(kept)
-        made = [tensor for layer in layers for tensor in kept[layer]]
+        layers = layers_of(kept)
+        made = [tensor for tensors in kept.values() for tensor in tensors]
         given = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in made]
         return cls(tokens, layers, made, given)
 

@@ -6,10 +6,13 @@ only while, such a module runs with that keyword; recomputation under activation
 it with the same keywords and so takes the same path, long after the forward pass is over. The
 model's own setting is untouched: generating, saving and scoring plainly work as before.
 
-Refused, with the reason: models whose layers mix tokens otherwise than by attention (their state
-would have to fork where rows part), attention that does not go through transformers' interface,
-dropout above 0 (rows that share a prompt would share its draw, where G rows had G), and rows longer
-than a sliding window that the model's mask has and its attention is not told of.
+Layers that carry a state along the row (linear attention, state-space scans, convolutions) are run
+over the tree's nodes, each from the state that its prefix ended with (`memlint_runtime.recurrent`).
+
+Refused, with the reason: models whose layers mix tokens in yet another way, attention that does not
+go through transformers' interface, dropout above 0 (rows that share a prompt would share its draw,
+where G rows had G), and rows longer than a sliding window that the model's mask has and its
+attention is not told of.
 """
 
 from __future__ import annotations
@@ -25,16 +28,32 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
-from memlint_runtime.attention.windows import require_within_window, window_in_mask_alone
+from memlint_runtime.attention.windows import (
+    attends,
+    require_within_window,
+    window_in_mask_alone,
+)
 from memlint_runtime.integrations.modes import refuse_context_parallelism
+from memlint_runtime.recurrent import (
+    SEGMENTS,
+    RowPlan,
+    RowSegments,
+    StateLayers,
+    find_state_layers,
+    tree_plan,
+    watch,
+)
 from memlint_runtime.shared_prompt.attention import TreeAttention
+from memlint_runtime.shared_prompt.layout import PrefixTree
 from memlint_runtime.shared_prompt.self_test import verify_path
 
 __all__ = [
     "AttentionSwitch",
+    "Layers",
     "TreePass",
     "causal_lm_inside",
     "dropout_inside",
+    "layers_of",
     "switch_of",
     "through_backbone",
     "unsupported_reason",
@@ -44,22 +63,48 @@ __all__ = [
 KEYWORD = "shared_prompt"
 _DROPS = re.compile("drop|jitter")
 _KNOWN_LAYER_TYPES = {"full_attention", "sliding_attention"}
+# Layers that see one token at a time.
+_TOKENWISE = {"mlp", "moe"}
 
-KeysValues = dict[int, tuple[Tensor, Tensor]]
+# By layer: keys and values of attention, states of what has one.
+KeysValues = dict[Any, tuple[Tensor, ...]]
+# What keeps tensors of a prefix, and how many.
+Layers = list[tuple[Any, int]]
+
+
+def layers_of(kept: KeysValues) -> Layers:
+    """The layers that kept tensors, in the order in which they did."""
+    return [(layer, len(tensors)) for layer, tensors in kept.items()]
 
 
 @dataclass(eq=False)
 class TreePass:
     """One forward pass over a tree, and its recomputation.
 
-    outside: keys and values `[P, K, D]` of an outside prefix, by layer. kept: where the layers
-    leave theirs, if wanted. layers: those whose attention came by.
+    outside: keys and values `[P, K, D]` of an outside prefix, by layer; states, by module that has
+    one. kept: where the layers leave theirs, if wanted. layers: those whose attention came by.
     """
 
     attention: TreeAttention
     outside: KeysValues | None = None
     kept: KeysValues | None = None
     layers: set[int] = field(default_factory=set)
+
+    def segments(self) -> RowSegments:
+        """What layers with a state run over."""
+        attention = self.attention
+        plan = partial(
+            _tree_plan, attention.tree, attention.prefix_tokens, keeps_roots=self.kept is not None
+        )
+        return RowSegments(plan, self.outside, self.kept)
+
+
+def _tree_plan(
+    tree: PrefixTree, prefix_tokens: int, continues: bool, *, keeps_roots: bool
+) -> RowPlan:
+    return tree_plan(
+        tree.nodes, continues=continues, prefix_tokens=prefix_tokens, keeps_roots=keeps_roots
+    )
 
 
 def causal_lm_inside(model: nn.Module) -> PreTrainedModel:
@@ -96,18 +141,46 @@ def unsupported_reason(model: PreTrainedModel) -> str | None:
         return f"{name} is an encoder-decoder"
     if text_config is not config:
         return f"{name} is multimodal; its positions and masks depend on more than the tokens"
-    strange = sorted(set(getattr(config, "layer_types", None) or ()) - _KNOWN_LAYER_TYPES)
-    if getattr(model, "_is_stateful", False) or strange:
-        found = f" ({', '.join(strange)})" if strange else ""
-        return f"{name} has layers that are not attention{found}; their state cannot fork"
-    if not getattr(model, "_supports_attention_backend", False):
-        return f"{name} does not call attention through transformers' interface"
+    states = find_state_layers(model.base_model)
+    reason = _reason_of_states(model, states)
+    if reason is not None:
+        return reason
     layers = {m.layer_idx for m in model.base_model.modules() if _knows_its_layer(m)}
-    if model.base_model is model or not layers >= set(range(config.num_hidden_layers)):
+    mixing = _mixing_layers(config)
+    attending = {m.layer_idx for m in model.base_model.modules() if attends(m)} | states.places
+    if not (mixing <= attending or getattr(model, "_supports_attention_backend", False)):
+        return f"{name} does not call attention through transformers' interface"
+    if model.base_model is model or not layers >= mixing:
         return f"{name} has layers whose attention modules cannot be told"
     if not getattr(config, "is_causal", True):
         return f"{name} attends in both directions"
     return None
+
+
+def _reason_of_states(model: PreTrainedModel, states: StateLayers) -> str | None:
+    """Why a prefix's state cannot be handed to what follows it, or None where it can."""
+    name, kinds = type(model).__name__, getattr(model.config, "layer_types", None) or ()
+    if states.strange is not None:
+        return (
+            f"{name} keeps a state along the row in its {states.strange}, which reads more than "
+            "tokens; it cannot fork"
+        )
+    unserved = {
+        kind
+        for layer, kind in enumerate(kinds)
+        if kind not in _KNOWN_LAYER_TYPES | _TOKENWISE and layer not in states.places
+    }
+    if unserved or (getattr(model, "_is_stateful", False) and not states.modules):
+        found = f" ({', '.join(sorted(unserved))})" if unserved else ""
+        return f"{name} has layers that are not attention{found}; their state cannot fork"
+    return None
+
+
+def _mixing_layers(config: Any) -> set[int]:
+    """The layers in which tokens see other tokens."""
+    kinds = getattr(config, "layer_types", None) or ()
+    alone = {layer for layer, kind in enumerate(kinds) if kind in _TOKENWISE}
+    return set(range(config.num_hidden_layers)) - alone
 
 
 def dropout_inside(model: nn.Module) -> str | None:
@@ -165,6 +238,7 @@ def through_backbone(
     refuse_context_parallelism("a shared prompt")
     backbone = model.base_model
     switch = switch_of(model)
+    states, segments = switch.states, tree_pass.segments()
     if trusted:
         require_within_window(model, switch.mask_window, tree_pass.attention.span)
 
@@ -172,13 +246,16 @@ def through_backbone(
         # Any four-dimensional mask is taken as it is; ours is never read.
         mask = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=_device_of(args, kwargs))
         kwargs = {**kwargs, "attention_mask": mask, "use_cache": False, KEYWORD: tree_pass}
+        if states.modules:
+            kwargs[SEGMENTS] = segments
         return args, kwargs
 
     def leave(_: nn.Module, args: Any, output: Any) -> Any:
-        missing = set(range(model.config.num_hidden_layers)) - tree_pass.layers
+        missing = _mixing_layers(model.config) - tree_pass.layers - switch.states_alone
+        missing |= {m.layer_idx for m in states.modules if m not in segments.reached}
         if missing:
             raise RuntimeError(
-                f"{type(model).__name__} did not attend over the prefix tree in layers "
+                f"{type(model).__name__} did not follow the prefix tree in layers "
                 f"{sorted(missing)}: its results would be wrong. Score it without sharing prompts"
             )
         return on_output(output)
@@ -218,13 +295,17 @@ class AttentionSwitch:
     """Our attention function in the place of a config's, while a layer runs over a tree.
 
     mask_window: a sliding window that the model's attention is not told of, or None. told: the
-    attention paths that were logged for this model. probed: whether it was looked at, and drawn:
-    whether its forward in training mode was. scored: whether its log-probabilities were.
+    attention paths that were logged for this model. states: the layers that carry a state, and
+    states_alone the places of those that have no attention beside it. probed: whether it was
+    looked at, and drawn: whether its forward in training mode was. scored: whether its
+    log-probabilities were.
     """
 
     def __init__(self, config: Any, mask_window: int | None = None) -> None:
         self.config = config
         self.mask_window = mask_window
+        self.states = StateLayers((), None)
+        self.states_alone: set[int] = set()
         self.displaced: list[str | None] = []
         self.reported: set[str] = set()
         self.probed = False
@@ -232,6 +313,10 @@ class AttentionSwitch:
         self.scored = False
 
     def watch(self, backbone: nn.Module) -> None:
+        self.states = find_state_layers(backbone)
+        watch(self.states.modules)
+        attending = {m.layer_idx for m in backbone.modules() if attends(m)}
+        self.states_alone = self.states.places - attending
         for module in backbone.modules():
             # The attention modules, not the layers: recomputing a layer calls no hooks of its own.
             if _knows_its_layer(module):
@@ -294,6 +379,10 @@ def _attend(
     if query.is_cuda:
         sunk = s_aux is not None
         verify_path(shared_prompt.attention, query, key, value, sliding_window, softcap, sinks=sunk)
+    outside = None
+    if shared_prompt.outside is not None:
+        outside_key, outside_value = shared_prompt.outside[layer]
+        outside = outside_key, outside_value
     out_THD = shared_prompt.attention(
         query,
         key,
@@ -302,7 +391,7 @@ def _attend(
         window=sliding_window,
         softcap=softcap,
         sinks=s_aux,
-        outside=None if shared_prompt.outside is None else shared_prompt.outside[layer],
+        outside=outside,
     )
     return out_THD.unsqueeze(0), None
 

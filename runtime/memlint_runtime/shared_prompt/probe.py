@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from memlint_runtime.integrations.modes import in_mode
+from memlint_runtime.recurrent import reason_of_trial
 from memlint_runtime.shared_prompt.attention import TreeAttention
 from memlint_runtime.shared_prompt.head import OutputHead
 from memlint_runtime.shared_prompt.layout import build_tree
@@ -45,8 +46,13 @@ def disagreement(model: PreTrainedModel) -> str | None:
     """
     ids = _rows(model)
     with in_mode(model, training=False):
-        wanted = _plain(model, ids)
+        with _inputs_of_states(model) as inputs:
+            wanted = _plain(model, ids)
         try:
+            for layers, rows in inputs:
+                reason = reason_of_trial(layers, rows, _PREFIX)
+                if reason is not None:
+                    return reason
             share = _share_of_error(model, ids, wanted)
             if share is None:
                 return "its forward does not call its trunk as a whole"
@@ -103,6 +109,30 @@ def head_disagreement(model: PreTrainedModel) -> str | None:
     if error <= _tolerated(hidden):
         return None
     return f"its log-probabilities are not those of its hidden states and head, by {error:.1%}"
+
+
+@contextmanager
+def _inputs_of_states(
+    model: PreTrainedModel,
+) -> Iterator[list[tuple[list[nn.Module], Tensor]]]:
+    """Within, noted for each kind of layer with a state: all of them, and the first's inputs."""
+    kinds: dict[type, list[nn.Module]] = {}
+    for module in switch_of(model).states.modules:
+        kinds.setdefault(type(module), []).append(module)
+    inputs: list[tuple[list[nn.Module], Tensor]] = []
+
+    def note(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
+        hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
+        inputs.append((kinds[type(module)], hidden))
+
+    handles = [
+        layers[0].register_forward_pre_hook(note, with_kwargs=True) for layers in kinds.values()
+    ]
+    try:
+        yield inputs
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _rows(model: PreTrainedModel) -> Tensor:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ from torch import Tensor, nn
 
 from memlint_runtime.shared_prompt.attention import AttentionPath
 from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
-from memlint_runtime.shared_prompt.models import KeysValues
+from memlint_runtime.shared_prompt.models import KeysValues, Layers, layers_of
 from memlint_runtime.shared_prompt.runs import PaddedRows, RunTree, Scored, Sharing, run_of
 
 __all__ = ["forward_prompt", "score_branches", "score_in_two_phases"]
@@ -58,10 +59,10 @@ def score_in_two_phases(
         return Scored(values, (tree,), frozenset(one.tree_pass.attention.taken))
 
     kept, head_tree = forward_prompt(rows, prefix_tokens, sharing, run)
+    tensors = [tensor for own in kept.values() for tensor in own]
     scored = score_branches(
-        rows, prefix_tokens, sorted(kept), [x for layer in sorted(kept) for x in kept[layer]],
-        sharing, run, trained, last=last,
-    )  # fmt: skip
+        rows, prefix_tokens, layers_of(kept), tensors, sharing, run, trained, last=last
+    )
     # The prompt's own tree stands for none of the repeated tokens; the whole group's does.
     counted_trees = [replace(head_tree, repeated_tokens=tree.repeated_tokens)]
     counted_trees += [replace(part, repeated_tokens=0) for part in scored.trees]
@@ -86,7 +87,7 @@ def forward_prompt(
 def score_branches(
     rows: PaddedRows,
     prefix_tokens: int,
-    layers: list[int],
+    layers: Layers,
     kept: Sequence[Tensor],
     sharing: Sharing,
     run: RunTree,
@@ -157,9 +158,9 @@ def _run_portion(
     return values
 
 
-def _by_layer(layers: list[int], kept: Iterable[Tensor]) -> KeysValues:
-    tensors = tuple(kept)
-    return {layer: (tensors[2 * i], tensors[2 * i + 1]) for i, layer in enumerate(layers)}
+def _by_layer(layers: Layers, kept: Iterable[Tensor]) -> KeysValues:
+    tensors = iter(kept)
+    return {layer: tuple(islice(tensors, count)) for layer, count in layers}
 
 
 class _Portions(torch.autograd.Function):
@@ -171,9 +172,9 @@ class _Portions(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, portions: list[RunPortion], layers: list[int], stays: bool, *tensors: Tensor
+        ctx: Any, portions: list[RunPortion], layers: Layers, stays: bool, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
-        split = 2 * len(layers)
+        split = sum(count for _, count in layers)
         kept = tensors[:split]
         again = portions[:-1] if stays else portions
         outcomes = [portion(_by_layer(layers, kept)) for portion in again]
@@ -193,7 +194,7 @@ class _Portions(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         tensors = ctx.saved_tensors
-        split = 2 * len(ctx.layers)
+        split = sum(count for _, count in ctx.layers)
         sums: list[Tensor | None] = [None] * len(tensors)
         grads_of_portions = list(
             zip(

@@ -23,6 +23,14 @@ _COMMON: dict[str, Any] = {
     "eos_token_id": 2,
 }
 _GQA = {**_COMMON, "num_key_value_heads": 2}
+_DELTA = {
+    "head_dim": 8,
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "layer_types": ["linear_attention", "full_attention"],
+}
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "llama": _GQA,
@@ -57,6 +65,40 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "layer_types": ["sliding_attention", "full_attention"],
     },
 }
+
+# Layers that carry a state along the row: delta rules, a state-space scan, a convolution, and both
+# kinds in one layer.
+HYBRIDS: dict[str, dict[str, Any]] = {
+    "qwen3_next": {
+        **_GQA,
+        **_DELTA,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 16,
+    },
+    "qwen3_5_text": {**_GQA, **_DELTA},
+    "olmo_hybrid": {**_GQA, **_DELTA, "linear_num_key_heads": 4},
+    "bamba": {
+        **_GQA,
+        "mamba_n_heads": 4,
+        "mamba_d_head": 16,
+        "mamba_d_state": 8,
+        "mamba_chunk_size": 4,
+        "attn_layer_indices": [1],
+    },
+    "falcon_h1": {
+        **_GQA,
+        "head_dim": 8,
+        "mamba_d_ssm": 64,
+        "mamba_n_heads": 4,
+        "mamba_d_head": 16,
+        "mamba_d_state": 8,
+        "mamba_chunk_size": 4,
+    },
+    "lfm2": {**_GQA, "layer_types": ["conv", "full_attention"]},
+}
+FAMILIES |= HYBRIDS
 
 # Families whose sdpa path does not exist in transformers: soft caps, sinks.
 EAGER_ONLY = frozenset({"gemma2", "gpt_oss"})
