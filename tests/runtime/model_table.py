@@ -13,14 +13,16 @@ and feature "exact", "refused: REASON", "differs: HOW MUCH", "fails: ERROR" or "
 
 from __future__ import annotations
 
+import inspect
 import json
+import logging as stdlib_logging
 import multiprocessing
 import re
 import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import transformers
@@ -40,7 +42,7 @@ VOCABULARY = 128
 # Sizes by the names that configurations have for them.
 _SIZES: dict[str, int] = dict.fromkeys(
     ("hidden_size", "d_model", "n_embd", "dim", "hidden_dim", "embed_dim", "word_embed_proj_dim",
-     "embedding_size", "cross_attention_hidden_size", "lm_head_hidden_size"), 32,
+     "embedding_size", "out_hidden_size", "cross_attention_hidden_size", "lm_head_hidden_size"), 32,
 ) | dict.fromkeys(
     ("intermediate_size", "ffn_dim", "d_ff", "n_inner", "ffn_hidden_size", "decoder_ffn_dim",
      "encoder_ffn_dim", "dense_intermediate_size", "intermediate_size_mlp", "mlp_hidden_size"), 48,
@@ -71,7 +73,8 @@ _SIZES: dict[str, int] = dict.fromkeys(
     "vocab_size": VOCABULARY, "vocab_size_per_layer_input": VOCABULARY, "pad_token_id": 0,
     "bos_token_id": 1, "eos_token_id": 2, "image_size": 16, "patch_size": 4, "sliding_window": 6,
     "type_vocab_size": 2, "num_nextn_predict_layers": 0, "mm_tokens_per_image": 4,
-    "num_kv_shared_layers": 0, "time_step_rank": 4,
+    "num_kv_shared_layers": 0, "time_step_rank": 4, "n_groups": 1,
+    "mamba_n_groups": 1, "mamba_ngroups": 1, "linear_num_heads": 4, "linear_head_dim": 8,
 }  # fmt: skip
 
 _ANYTHING_BUT_TEXT = ("image", "video", "audio", "vision")
@@ -95,6 +98,8 @@ def shrunk(settings: dict[str, Any], *, sections: bool = False) -> dict[str, Any
             value = _SIZES["num_attention_heads"]
         elif name == "head_dim" and (value is None or "expand" in settings):
             value = 8 if value is None else 16
+        elif name == "full_attn_idxs":
+            value = [1]
         elif name == "mamba_d_ssm":
             value = _SIZES["mamba_n_heads"] * _SIZES["mamba_d_head"]
         elif name == "attention_types":
@@ -198,10 +203,91 @@ def shared_prompt(model: Any) -> float:
     return distance(found[..., None], wanted)
 
 
+class NotTriedError(Exception):
+    """The model has no such feature, or wants inputs that are not made here."""
+
+
+def images(model: Any) -> float:
+    """A group whose prompt holds an image, by TRL's fused scoring: the loss of every row."""
+    from memlint_runtime.shared_prompt import Sharing
+    from memlint_runtime.trl.forward import TokenCount, share_prompts
+    from trl.trainer.utils import add_fused_lm_head
+
+    batch = _with_images(model)
+    add_fused_lm_head(model)
+    ids = batch["input_ids"]
+    labels = ids.clone()
+    labels[:, :-7] = -100
+    with torch.no_grad():
+        try:
+            wanted = model(**batch, labels=labels, fused_lm_head=True).log_probs
+        except Exception as error:
+            raise NotTriedError(_line(error)) from error
+        share_prompts(model, Sharing(min_saved_tokens=1), count := TokenCount())
+        said = _what_is_said(lambda: model(**batch, labels=labels, fused_lm_head=True))
+    if not count.forwarded:
+        raise ValueError(said.text)
+    return distance(said.output.log_probs[:, -7:, None], wanted[:, -7:, None])
+
+
+class _Said(NamedTuple):
+    output: Any
+    text: str
+
+
+def _what_is_said(call: Callable[[], Any]) -> _Said:
+    """The result of a call, and the warning that the runtime logs in it."""
+    records: list[str] = []
+
+    class Handler(stdlib_logging.Handler):
+        def emit(self, record: stdlib_logging.LogRecord) -> None:
+            records.append(record.getMessage())
+
+    logger = stdlib_logging.getLogger("memlint_runtime.trl")
+    logger.addHandler(handler := Handler(stdlib_logging.WARNING))
+    try:
+        return _Said(call(), " ".join(records))
+    finally:
+        logger.removeHandler(handler)
+
+
+def _with_images(model: Any) -> dict[str, Tensor]:
+    """Three rows of one prompt with an image, as many tokens for it as the model makes of it."""
+    config = model.config
+    token = getattr(config, "image_token_id", None) or getattr(config, "image_token_index", None)
+    tower = getattr(model.base_model, "get_image_features", None)
+    if token is None or tower is None:
+        raise NotTriedError("it takes no images")
+    vision = config.vision_config
+    side, patch = getattr(vision, "image_size", 16), getattr(vision, "patch_size", 4)
+    batch: dict[str, Tensor] = {}
+    if "image_grid_thw" in inspect.signature(model.base_model.forward).parameters:
+        frames = getattr(vision, "temporal_patch_size", 1)
+        batch["pixel_values"] = torch.randn(16, 3 * frames * patch * patch)
+        batch["image_grid_thw"] = torch.tensor([[1, 4, 4]])
+    else:
+        batch["pixel_values"] = torch.randn(1, 3, side, side)
+    try:
+        with torch.no_grad():
+            made = tower(**batch, return_dict=True).pooler_output
+    except Exception as error:
+        raise NotTriedError(_line(error)) from error
+    count = len(made[0]) if not isinstance(made, Tensor) or made.dim() > 2 else len(made)
+    batch = {name: torch.cat([value] * 3) for name, value in batch.items()}
+    prompt = torch.cat([ids_of(1, 4), torch.full((1, count), token), ids_of(1, 8)], 1)
+    batch["input_ids"] = torch.cat([prompt.expand(3, -1), ids_of(3, 7)], 1)
+    batch["attention_mask"] = torch.ones_like(batch["input_ids"])
+    for name in ("mm_token_type_ids", "token_type_ids"):
+        if name in inspect.signature(model.base_model.forward).parameters:
+            batch[name] = (batch["input_ids"] == token).int()
+    return batch
+
+
 FEATURES: dict[str, tuple[Callable[[Any], float], float]] = {
     "fused_loss": (fused_loss, 1e-4),
     "packing": (packing, 1e-4),
     "shared_prompt": (shared_prompt, 1e-4),
+    "images": (images, 1e-4),
 }
 
 
@@ -218,6 +304,8 @@ def verdicts(model_type: str) -> dict[str, str]:
         model = tiny(model_type)
         try:
             error_share = compare(model)
+        except NotTriedError as error:
+            found[feature] = f"not tried: {_line(error)}"
         except (ValueError, RuntimeError) as error:
             found[feature] = f"refused: {_line(error)}"
         except Exception as error:
@@ -283,15 +371,19 @@ def page(table: dict[str, dict[str, str]]) -> str:
     for kind, row in sorted(tried_types.items()):
         cells = [kind]
         for feature in FEATURES:
-            verdict, _, reason = row[feature].partition(": ")
-            if reason:
+            verdict, _, reason = row.get(feature, "not tried").partition(": ")
+            if verdict == "not tried":
+                verdict = ""
+            elif reason:
                 reason = _general(reason)
                 if reason not in reasons:
                     reasons.append(reason)
                 verdict += f" ({reasons.index(reason) + 1})"
             cells.append(verdict)
         lines.append(f"| {' | '.join(cells)} |")
-    count = {name: sum(row[name] == "exact" for row in tried_types.values()) for name in FEATURES}
+    count = {
+        name: sum(row.get(name) == "exact" for row in tried_types.values()) for name in FEATURES
+    }
     untried = sorted(table.keys() - tried_types.keys())
     return "\n".join(
         [
@@ -301,8 +393,11 @@ def page(table: dict[str, dict[str, str]]) -> str:
             "",
             f"{len(tried_types)} causal-LM and image-text-to-text types of transformers "
             f"{transformers_of_table()}, each built tiny and compared with its own plain answers "
-            "(text only): the fused loss with the plain loss and every gradient, packed documents "
-            "with each document alone, shared prompts with repeated ones.",
+            "(text only but for the last column): the fused loss with the plain loss and every "
+            "gradient, packed documents with each document alone, shared prompts with repeated ones. `images`: a group whose "
+            "prompt holds an image, in TRL's scoring; empty where a type takes none, or wants them "
+            "otherwise than as pixels with at most a grid. Where that is refused, such prompts are "
+            "repeated, and that is said.",
             "`exact`: equal up to rounding. `refused`: a ValueError with the reason, before or at "
             "the first use; nothing is silently wrong.",
             "",

@@ -50,12 +50,14 @@ from memlint_runtime.shared_prompt.self_test import verify_path
 __all__ = [
     "AttentionSwitch",
     "Layers",
+    "Pack",
     "TreePass",
     "causal_lm_inside",
     "dropout_inside",
     "layers_of",
     "switch_of",
     "through_backbone",
+    "trunk_of",
     "unsupported_reason",
     "without_reentrant_checkpointing",
 ]
@@ -99,6 +101,10 @@ class TreePass:
         return RowSegments(plan, self.outside, self.kept)
 
 
+# From the keywords that reach a trunk: a pass, and the keywords of its packed row.
+Pack = Callable[[dict[str, Any]], tuple[TreePass, dict[str, Any]]]
+
+
 def _tree_plan(
     tree: PrefixTree, prefix_tokens: int, continues: bool, *, keeps_roots: bool
 ) -> RowPlan:
@@ -133,24 +139,33 @@ def causal_lm_inside(model: nn.Module) -> PreTrainedModel:
     return inside
 
 
+def trunk_of(model: PreTrainedModel) -> PreTrainedModel:
+    """What packed rows go through: the decoder of tokens, without towers for images or audio."""
+    if model.config.get_text_config() is model.config:
+        trunk: Any = model.base_model
+    else:
+        trunk = model.get_decoder()
+    return trunk  # type: ignore[no-any-return]
+
+
 def unsupported_reason(model: PreTrainedModel) -> str | None:
     """Why this model cannot attend over a prefix tree, or None where it can."""
-    name, config = type(model).__name__, model.config
-    text_config = config.get_text_config()
-    if config.is_encoder_decoder:
+    name, config = type(model).__name__, model.config.get_text_config()
+    if model.config.is_encoder_decoder or config.is_encoder_decoder:
         return f"{name} is an encoder-decoder"
-    if text_config is not config:
-        return f"{name} is multimodal; its positions and masks depend on more than the tokens"
-    states = find_state_layers(model.base_model)
+    trunk = trunk_of(model)
+    if not isinstance(trunk, PreTrainedModel):
+        return f"{name} has no decoder of its tokens that stands by itself"
+    states = find_state_layers(trunk)
     reason = _reason_of_states(model, states)
     if reason is not None:
         return reason
-    layers = {m.layer_idx for m in model.base_model.modules() if _knows_its_layer(m)}
+    layers = {m.layer_idx for m in trunk.modules() if _knows_its_layer(m)}
     mixing = _mixing_layers(config)
-    attending = {m.layer_idx for m in model.base_model.modules() if attends(m)} | states.places
+    attending = {m.layer_idx for m in trunk.modules() if attends(m)} | states.places
     if not (mixing <= attending or getattr(model, "_supports_attention_backend", False)):
         return f"{name} does not call attention through transformers' interface"
-    if model.base_model is model or not layers >= mixing:
+    if trunk is model or not layers >= mixing:
         return f"{name} has layers whose attention modules cannot be told"
     if not getattr(config, "is_causal", True):
         return f"{name} attends in both directions"
@@ -159,7 +174,8 @@ def unsupported_reason(model: PreTrainedModel) -> str | None:
 
 def _reason_of_states(model: PreTrainedModel, states: StateLayers) -> str | None:
     """Why a prefix's state cannot be handed to what follows it, or None where it can."""
-    name, kinds = type(model).__name__, getattr(model.config, "layer_types", None) or ()
+    name = type(model).__name__
+    kinds = getattr(model.config.get_text_config(), "layer_types", None) or ()
     if states.strange is not None:
         return (
             f"{name} keeps a state along the row in its {states.strange}, which reads more than "
@@ -223,36 +239,43 @@ def without_reentrant_checkpointing(model: nn.Module) -> Iterator[None]:
 @contextmanager
 def through_backbone(
     model: PreTrainedModel,
-    tree_pass: TreePass,
+    tree_pass: TreePass | Pack,
     on_output: Callable[[Any], Any],
     *,
     trusted: bool = True,
 ) -> Iterator[None]:
-    """Within, a call of `model` on a packed row attends over the tree, and what its backbone
-    returns goes through `on_output` before the model sees it.
+    """Within, a call of `model` on a packed row attends over the tree, and what its trunk returns
+    goes through `on_output` before the model sees it.
 
-    trusted: refuse rows beyond a window that attention is not told of (ValueError); the first look
-    at a model is what finds that window. Raises RuntimeError on leaving where some layer's
-    attention never came by.
+    tree_pass: the pass; or what makes it, and the packed row's keywords, of those that reach the
+    trunk. trusted: refuse rows beyond a window that attention is not told of (ValueError); the
+    first look at a model is what finds that window. Raises RuntimeError on leaving where some
+    layer never came by.
     """
     refuse_context_parallelism("a shared prompt")
-    backbone = model.base_model
+    trunk = trunk_of(model)
     switch = switch_of(model)
-    states, segments = switch.states, tree_pass.segments()
-    if trusted:
-        require_within_window(model, switch.mask_window, tree_pass.attention.span)
+    running: list[tuple[TreePass, RowSegments]] = []
 
     def enter(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        one = tree_pass
+        if not isinstance(one, TreePass):
+            one, kwargs = one(kwargs)
+        if trusted:
+            require_within_window(model, switch.mask_window, one.attention.span)
+        segments = one.segments()
+        running[:] = [(one, segments)]
         # Any four-dimensional mask is taken as it is; ours is never read.
         mask = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=_device_of(args, kwargs))
-        kwargs = {**kwargs, "attention_mask": mask, "use_cache": False, KEYWORD: tree_pass}
-        if states.modules:
+        kwargs = {**kwargs, "attention_mask": mask, "use_cache": False, KEYWORD: one}
+        if switch.states.modules:
             kwargs[SEGMENTS] = segments
         return args, kwargs
 
     def leave(_: nn.Module, args: Any, output: Any) -> Any:
-        missing = _mixing_layers(model.config) - tree_pass.layers - switch.states_alone
-        missing |= {m.layer_idx for m in states.modules if m not in segments.reached}
+        one, segments = running[0]
+        missing = _mixing_layers(trunk.config) - one.layers - switch.states_alone
+        missing |= {m.layer_idx for m in switch.states.modules if m not in segments.reached}
         if missing:
             raise RuntimeError(
                 f"{type(model).__name__} did not follow the prefix tree in layers "
@@ -261,8 +284,8 @@ def through_backbone(
         return on_output(output)
 
     handles = [
-        backbone.register_forward_pre_hook(enter, with_kwargs=True),
-        backbone.register_forward_hook(leave),
+        trunk.register_forward_pre_hook(enter, with_kwargs=True),
+        trunk.register_forward_hook(leave),
     ]
     try:
         yield
@@ -273,9 +296,10 @@ def through_backbone(
 
 def switch_of(model: PreTrainedModel) -> AttentionSwitch:
     """The model's switch, put in when first asked for; it stays, since a backward pass may come."""
-    backbone: Any = model.base_model
+    backbone: Any = trunk_of(model)
     if not hasattr(backbone, "_shared_prompt_switch"):
-        backbone._shared_prompt_switch = AttentionSwitch(model.config, window_in_mask_alone(model))
+        window = window_in_mask_alone(backbone)
+        backbone._shared_prompt_switch = AttentionSwitch(backbone.config, window)
         backbone._shared_prompt_switch.watch(backbone)
     switch: AttentionSwitch = backbone._shared_prompt_switch
     return switch

@@ -23,7 +23,12 @@ from memlint_runtime.recurrent import reason_of_trial
 from memlint_runtime.shared_prompt.attention import TreeAttention
 from memlint_runtime.shared_prompt.head import OutputHead
 from memlint_runtime.shared_prompt.layout import build_tree
-from memlint_runtime.shared_prompt.models import TreePass, switch_of, through_backbone
+from memlint_runtime.shared_prompt.models import (
+    TreePass,
+    switch_of,
+    through_backbone,
+    trunk_of,
+)
 
 __all__ = ["disagreement", "draws_at_random", "head_disagreement", "window_not_told"]
 
@@ -151,7 +156,7 @@ def _plain(model: PreTrainedModel, ids: Tensor) -> Tensor:
     # The caller's autocast would round both, and hide from the tolerance that it does.
     with torch.autocast(ids.device.type, enabled=False):
         mask = torch.ones_like(ids)
-        output = model.base_model(input_ids=ids, attention_mask=mask, use_cache=False)
+        output = trunk_of(model)(input_ids=ids, attention_mask=mask, use_cache=False)
     hidden: Tensor = output.last_hidden_state
     return hidden
 
@@ -177,7 +182,9 @@ def _share_of_error(model: PreTrainedModel, ids: Tensor, wanted: Tensor) -> floa
         torch.autocast(ids.device.type, enabled=False),
         through_backbone(model, tree_pass, keep, trusted=False),
     ):
-        model(input_ids=tree.take(ids), position_ids=positions)
+        # Towers for images have no part in text.
+        whole = model if trunk_of(model) is model.base_model else trunk_of(model)
+        whole(input_ids=tree.take(ids), position_ids=positions)
     if not shared:
         return None
     wanted_TD = wanted[tree.row, tree.column].float()

@@ -28,12 +28,14 @@ from trl.trainer.utils import FusedCausalLMOutput
 from memlint_runtime.integrations import Patch
 from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.shared_prompt import Sharing
+from memlint_runtime.shared_prompt.images import CannotPackError
 from memlint_runtime.shared_prompt.kept import KeptPrompts
 from memlint_runtime.shared_prompt.logprobs import can_go_in_phases, graph_kept, report_paths
 from memlint_runtime.shared_prompt.models import causal_lm_inside, through_backbone
 from memlint_runtime.shared_prompt.router import load_balancing_loss
-from memlint_runtime.shared_prompt.runs import PaddedRows, TreeRun
+from memlint_runtime.shared_prompt.runs import PaddedRows, Scored, TreeRun
 from memlint_runtime.shared_prompt.scoring import score_rows
+from memlint_runtime.trl.images import IMAGE_INPUTS, score_with_images
 
 __all__ = ["TokenCount", "kept_prompts_of", "share_prompts"]
 
@@ -59,12 +61,16 @@ class TokenCount:
 
 @dataclass(eq=False)
 class _SharedScoring:
-    """How a model scores: on the model itself, so that a copy of it scores by itself."""
+    """How a model scores: on the model itself, so that a copy of it scores by itself.
+
+    repeats: whether prompts with images are repeated, since the model was found unable.
+    """
 
     sharing: Sharing
     count: TokenCount
     reported: set[str] = field(default_factory=set)
     prompts: KeptPrompts = field(default_factory=KeptPrompts)
+    repeats: bool = False
 
 
 def share_prompts(model: PreTrainedModel, sharing: Sharing, count: TokenCount) -> None:
@@ -91,8 +97,8 @@ def _sharing(own: Callable[..., Any]) -> Callable[..., Any]:
         given = {name: value for name, value in kwargs.items() if value is not None}
         if scoring is None or args or not given.get("fused_lm_head") or "labels" not in given:
             return own(self, *args, **kwargs)
-        if not given.keys() <= _UNDERSTOOD:
-            others = given.keys() - _UNDERSTOOD
+        others = given.keys() - _UNDERSTOOD
+        if others and (not others <= IMAGE_INPUTS or scoring.repeats):
             if not others <= scoring.reported:
                 scoring.reported.update(others)
                 logger.warning(
@@ -100,7 +106,13 @@ def _sharing(own: Callable[..., Any]) -> Callable[..., Any]:
                     ", ".join(sorted(others)),
                 )
             return own(self, *args, **kwargs)
-        return _score(self, MethodType(own, self), given, scoring)
+        try:
+            return _score(self, MethodType(own, self), given, scoring)
+        except CannotPackError as reason:
+            scoring.repeats = True
+            scoring.reported.update(others)
+            logger.warning("prompts with images are repeated as TRL does: %s", reason)
+            return own(self, *args, **kwargs)
 
     return forward
 
@@ -123,6 +135,12 @@ def _score(
     )
     routed: list[tuple[Tensor, ...]] = []
     names: list[str] = []
+    if given.keys() & IMAGE_INPUTS:
+        scored, names, routed = score_with_images(
+            model, original, given, sharing, _PER_TOKEN, balanced=balanced
+        )
+        report_paths(model, scored, sharing, in_phases=False)
+        return _output(model, given, scored, names, routed, scored_BS, count, balanced=balanced)
     in_phases = not balanced and can_go_in_phases(model)
     prompts = scoring.prompts if in_phases and scoring.prompts.expected else None
     kept_graph = graph_kept(model, sharing, in_phases=in_phases, kept_prompts=prompts is not None)
@@ -156,6 +174,22 @@ def _score(
         prompts=prompts,
     )
     report_paths(model, scored, sharing, in_phases=in_phases)
+    return _output(model, given, scored, names, routed, scored_BS, count, balanced=balanced)
+
+
+def _output(
+    model: PreTrainedModel,
+    given: dict[str, Any],
+    scored: Scored,
+    names: list[str],
+    routed: list[tuple[Tensor, ...]],
+    scored_BS: Tensor,
+    count: TokenCount,
+    *,
+    balanced: bool,
+) -> FusedCausalLMOutput:
+    """TRL's output for the padded batch, from the values by place."""
+    config = model.config.get_text_config()
     count.forwarded += scored.packed_tokens
     count.repeated += scored.repeated_tokens
 

@@ -28,7 +28,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from trl.trainer.utils import split_tensor_dict
+from trl.trainer.utils import (
+    split_pixel_values_by_grid,
+    split_tensor_dict,
+    unsplit_pixel_values_by_grid,
+)
 
 from memlint_runtime.shared_prompt.kept import prompts_of
 from memlint_runtime.shared_prompt.logprobs import can_go_in_phases
@@ -48,6 +52,7 @@ logger = logging.getLogger("memlint_runtime.trl")
 Batch = dict[str, Any]
 
 _ALONG_PROMPT = ("prompt_ids", "prompt_mask")
+_ALONG_BOTH = ("token_type_ids", "mm_token_type_ids")
 _ALONG_COMPLETION = (
     "completion_ids", "completion_mask", "old_per_token_logps", "ref_per_token_logps",
     "sampling_per_token_logps", "importance_sampling_ratio", "tool_mask", "advantages",
@@ -179,7 +184,11 @@ def grouped_micro_batches(
     """`count` micro-batches of consecutive rows, each cut to its longest row: so many `together`
     in their order, and these in random order."""
     rows = len(batch["prompt_ids"])
-    slices = split_tensor_dict(batch, count)
+    # Images lie end to end, as many of them as each row has.
+    slices = [
+        unsplit_pixel_values_by_grid(one)
+        for one in split_tensor_dict(split_pixel_values_by_grid(batch), count)
+    ]
     # In the order in which TRL's permutation of the rows first meets each.
     met = dict.fromkeys((permutation(rows) // max(rows // count * together, 1)).tolist())
     order = [i for first in met for i in range(first * together, (first + 1) * together)]
@@ -209,6 +218,10 @@ def _cut_padding(batch: Batch) -> Batch:
     result = dict(batch)
     for name in _ALONG_PROMPT:
         result[name] = batch[name][:, first:]
+    for name in _ALONG_BOTH:
+        value = batch.get(name)
+        if isinstance(value, Tensor) and value.shape[1] == len(prompt) + len(completion):
+            result[name] = value[:, first : len(prompt) + last]
     for name in _ALONG_COMPLETION:
         value = batch.get(name)
         # Values of whole sequences, `[rows]` or `[rows, 1]`, have no columns to cut.

@@ -1,8 +1,9 @@
 """What the shared-prompt trainers have in common: checks at construction, sharing, metrics.
 
 Refused at construction, with the reason: what sharing would silently change (dropout, sequence
-parallelism) or cannot do (layers that are not attention, a compiled forward). A vision-language
-model is trained as TRL does it, prompts repeated, and that is said.
+parallelism) or cannot do (some layers that are not attention, a compiled forward). A
+vision-language model that cannot share prompts is trained as TRL does it, prompts repeated, and
+that is said with the reason.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ class SharedPrompts:
         name = type(self).__name__
         self._shared_tokens = getattr(self, "_shared_tokens", TokenCount())
         self._prompts_are_shared = False
-        config = causal_lm_inside(trainer.model).config
-        if getattr(trainer, "_is_vlm", False) or config.get_text_config() is not config:
-            logger.warning(
-                "%s repeats prompts as TRL does: sharing them is not for multimodal models", name
-            )
-            return
+        inside = causal_lm_inside(trainer.model)
+        if inside.config.get_text_config() is not inside.config:
+            reason = reason_against(inside, training=True)
+            if reason is not None:
+                logger.warning("%s repeats prompts as TRL does: %s", name, reason)
+                return
         self._refuse_what_cannot_be_shared(trainer, name)
         self._say_where_training_differs(trainer, name)
         models = [trainer.model, getattr(trainer, "ref_model", None)]
