@@ -105,8 +105,15 @@ def _of_model(script: Script, name: str | None) -> Iterator[Obstacle]:
     family = script.api.family(name) if name is not None else None
     if family is not None and family.refused:
         yield Obstacle(family.refused)
+    elif family is not None and family.shares_images:
+        yield Obstacle("it shares a prompt's images only as TRL's GRPO gives them", is_doubt=True)
+    elif family is not None and family.carries_state:
+        yield Obstacle("it hands on the state of its layers once it has tried that", is_doubt=True)
     elif family is None or not family.shares_prompts:
-        yield Obstacle("it takes only decoders whose layers are plain attention", is_doubt=True)
+        yield Obstacle(
+            "it takes only decoders whose attention, or whose state, can follow a shared prompt",
+            is_doubt=True,
+        )
 
 
 def _of_micro_batches(script: Script, trainer: Trainer) -> Iterator[Obstacle]:

@@ -18,19 +18,28 @@ if TYPE_CHECKING:
     from memlint.script.model import Script
 
 
-def repeating_trainers(script: Script, *kinds: str) -> tuple[Trainer, ...]:
+def repeating_trainers(
+    script: Script, *kinds: str, with_images: bool = False
+) -> tuple[Trainer, ...]:
     """Trainers of TRL that forward a prompt once for each of its answers, and need not.
 
-    Images keep the runtime from sharing prompts; a toy model has nothing to save.
+    A toy model has nothing to save. Where images go into the model, only those are of interest that
+    are asked for, by checkpoints whose prompts the runtime shares with their images.
     """
-    if script.uses_vision or _has_images(script):
-        return ()
+    sees = script.uses_vision or _has_images(script)
     return tuple(
         trainer
         for trainer in script.training
         if trainer.kind in kinds and not trainer.shares_prompts and not trainer.model.is_toy
-        if script.api.exists(trainer.kind) is not False and not _gets_processor(script, trainer)
+        if script.api.exists(trainer.kind) is not False
+        if not (sees or _gets_processor(script, trainer))
+        or (with_images and _shares_images(script, trainer))
     )
+
+
+def _shares_images(script: Script, trainer: Trainer) -> bool:
+    name = trainer.checkpoint
+    return name is not None and script.api.family(name).shares_images
 
 
 def _has_images(script: Script) -> bool:

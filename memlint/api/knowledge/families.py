@@ -15,12 +15,16 @@ from memlint.source.record import NamedTuple
 class Family(NamedTuple):
     """plain_loss: it certainly computes transformers' own causal LM loss over an ``nn.Linear``.
     shares_prompts: the runtime's shared-prompt trainers certainly take it.
+    carries_state: they take it, layers that carry a state along the row included, once these have
+    been tried on the machine at hand. shares_images: they take its prompts with their images.
     refused: why they do not; empty where that is not known.
     experts: it is a mixture of experts, whose routers have a loss of their own.
     """
 
     plain_loss: bool
     shares_prompts: bool
+    carries_state: bool
+    shares_images: bool
     refused: str
     experts: bool
 
@@ -33,6 +37,8 @@ def family(checkpoint: str) -> Family:
     return Family(
         plain_loss=text and _PLAIN_LOSS.search(name) is not None,
         shares_prompts=text and not refused and _ATTENTION.search(name) is not None,
+        carries_state=text and not refused and _STATE.search(name) is not None,
+        shares_images=not refused and _CAUSAL_IMAGES.search(name) is not None,
         refused=refused,
         experts=_EXPERTS.search(name) is not None,
     )
@@ -55,12 +61,19 @@ _PLAIN_LOSS = lazy_pattern(
     r"|^(distil)?gpt2|^opt-\d|^bloom|^granite-3\.\d-"
 )
 
+# Families with layers of linear attention, state-space scans or convolutions, whose state at the
+# end of a prompt is handed to its answers; and families of vision whose images' tokens see none
+# later.
+_STATE = lazy_pattern(
+    r"^bamba-|^lfm2(\.5)?-|^falcon-h1|^granite-4\.\d-h|^qwen3-next|^qwen3\.5|^olmo-hybrid"
+)
+_CAUSAL_IMAGES = lazy_pattern(r"^qwen2(\.5)?-vl-|^qwen3-vl-|^qwen3\.5-|^llava-(1\.5|interleave)-")
+
 # What the shared-prompt trainers refuse, each with the word why.
 _REFUSED = (
     (
-        r"mamba|jamba|zamba|bamba|rwkv|lfm2|recurrentgemma|kimi-linear|nemotron-h|falcon-h1"
-        r"|granite-4\.\d-h|qwen3-next|qwen3\.[5-9]",
-        "it refuses layers that are not attention",
+        r"(?<!ba)mamba|jamba|zamba|rwkv|recurrentgemma|kimi-linear|nemotron-h",
+        "it refuses layers whose state it cannot hand on",
     ),
     (r"llama-?4", "it refuses attention in chunks"),
     (r"deepseek-v(3\.2|4)", "it refuses sparse attention"),

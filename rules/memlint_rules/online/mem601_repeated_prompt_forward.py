@@ -32,7 +32,8 @@ _PAYS = 1.3  # below this, packing the tree costs about what it saves
 
 
 def check(script: Script) -> Iterator[Finding]:
-    for trainer in script.repeating_trainers("trl.GRPOTrainer", "trl.RLOOTrainer"):
+    kinds = ("trl.GRPOTrainer", "trl.RLOOTrainer")
+    for trainer in script.repeating_trainers(*kinds, with_images=True):
         group = trainer.number("num_generations")
         if group == 1:
             continue
