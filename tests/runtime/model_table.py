@@ -394,10 +394,10 @@ def page(table: dict[str, dict[str, str]]) -> str:
             f"{len(tried_types)} causal-LM and image-text-to-text types of transformers "
             f"{transformers_of_table()}, each built tiny and compared with its own plain answers "
             "(text only but for the last column): the fused loss with the plain loss and every "
-            "gradient, packed documents with each document alone, shared prompts with repeated ones. `images`: a group whose "
-            "prompt holds an image, in TRL's scoring; empty where a type takes none, or wants them "
-            "otherwise than as pixels with at most a grid. Where that is refused, such prompts are "
-            "repeated, and that is said.",
+            "gradient, packed documents with each document alone, shared prompts with repeated "
+            "ones. `images`: a group whose prompt holds an image, in TRL's scoring; empty where a "
+            "type takes none, or wants them otherwise than as pixels with at most a grid. Where "
+            "that is refused, such prompts are repeated, and that is said.",
             "`exact`: equal up to rounding. `refused`: a ValueError with the reason, before or at "
             "the first use; nothing is silently wrong.",
             "",

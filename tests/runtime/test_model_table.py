@@ -40,7 +40,7 @@ def test_types_are_tried_with_every_feature() -> None:
     for kind in ("qwen3_next", "qwen3_5_text", "olmo_hybrid", "bamba", "lfm2"):
         # Their layers carry a state along the row, which is handed from a prompt to each answer.
         assert (TABLE[kind]["packing"], TABLE[kind]["shared_prompt"]) == ("exact", "exact")
-    for kind in ("qwen2_5_vl", "qwen3_vl", "qwen3_5"):
+    for kind in ("qwen2_5_vl", "qwen3_vl", "llava"):
         assert TABLE[kind]["images"] == "exact"
     assert "both ways" in TABLE["gemma3"]["images"]
 

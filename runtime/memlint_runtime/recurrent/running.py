@@ -109,7 +109,8 @@ class SegmentedForward:
         if segments.kept is not None and self.module not in segments.kept:
             segments.kept[self.module] = tuple(left[0].values()) if self.continued else (flat,)
         outputs.append(outputs[0].new_zeros(1, outputs[0].shape[1]))
-        return torch.cat(outputs)[plan.source].unflatten(0, hidden_BSD.shape[:2])
+        together = torch.cat(outputs)[plan.source]
+        return together.view(*hidden_BSD.shape[:2], -1)
 
 
 def watch(modules: Iterable[nn.Module]) -> None:

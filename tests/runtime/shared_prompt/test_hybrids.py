@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,17 @@ from transformers import AutoConfig, AutoModelForCausalLM, MambaConfig, PreTrain
 from tests.runtime.attention.models import HYBRIDS
 from tests.runtime.shared_prompt.models import VOCABULARY, batch, checkpoint
 from tests.runtime.shared_prompt.test_logprobs import ALL, compare
+from tests.runtime.shared_prompt.test_trainers import (
+    DPOConfig,
+    DPOTrainer,
+    GRPOConfig,
+    GRPOTrainer,
+    TrlDPOTrainer,
+    TrlGRPOTrainer,
+    side_by_side,
+    trained,
+)
+from tests.runtime.shared_prompt.training import saved
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing.*:FutureWarning")
 
@@ -153,6 +165,18 @@ def test_generating_is_the_model_s_own_and_copies_score_by_themselves() -> None:
     layer = find_state_layers(pickle.loads(pickle.dumps(model))).modules[0]
     assert isinstance(vars(layer)["forward"], SegmentedForward)
     assert vars(layer)["forward"].module is layer
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("trainer", ["grpo", "dpo"])
+def test_trained_as_trl_trains_it(trainer: str, tmp_path: Path) -> None:
+    path = saved(tiny("qwen3_5_text"), tmp_path / "model")
+    theirs, ours, config = {
+        "grpo": (TrlGRPOTrainer, GRPOTrainer, GRPOConfig),
+        "dpo": (TrlDPOTrainer, DPOTrainer, DPOConfig),
+    }[trainer]
+    made = [trained(kind, config, path, tmp_path / "out") for kind in (theirs, ours)]
+    side_by_side(*made)
 
 
 def test_a_scan_that_is_not_told_is_refused() -> None:

@@ -26,7 +26,11 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 def saved_model(folder: Path, name: str = "qwen2") -> str:
     """A tiny model and its tokenizer on disk, sharp enough that completions differ in length."""
-    model = tiny(name)
+    return saved(tiny(name), folder)
+
+
+def saved(model: Any, folder: Path) -> str:
+    """This model and the tokenizer on disk."""
     with torch.no_grad():
         model.lm_head.weight.mul_(4)
     model.generation_config.eos_token_id = 2
