@@ -256,7 +256,7 @@ def _with_images(model: Any) -> dict[str, Tensor]:
     config = model.config
     token = getattr(config, "image_token_id", None) or getattr(config, "image_token_index", None)
     tower = getattr(model.base_model, "get_image_features", None)
-    if token is None or tower is None:
+    if token is None or tower is None or not hasattr(config, "vision_config"):
         raise NotTriedError("it takes no images")
     vision = config.vision_config
     side, patch = getattr(vision, "image_size", 16), getattr(vision, "patch_size", 4)

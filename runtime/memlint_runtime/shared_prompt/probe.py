@@ -182,9 +182,8 @@ def _share_of_error(model: PreTrainedModel, ids: Tensor, wanted: Tensor) -> floa
         torch.autocast(ids.device.type, enabled=False),
         through_backbone(model, tree_pass, keep, trusted=False),
     ):
-        # Towers for images have no part in text.
-        whole = model if trunk_of(model) is model.base_model else trunk_of(model)
-        whole(input_ids=tree.take(ids), position_ids=positions)
+        # The whole model, which may change what reaches its trunk.
+        model(input_ids=tree.take(ids), position_ids=positions)
     if not shared:
         return None
     wanted_TD = wanted[tree.row, tree.column].float()

@@ -384,3 +384,15 @@ def test_wrong_use_is_named() -> None:
     dropping = use_variable_length_attention(tiny_model("llama", attention_dropout=0.1)).train()
     with pytest.raises(ValueError, match="no dropout"):
         dropping(**flat)
+
+
+def test_a_model_that_drops_positions_on_the_way_to_its_trunk_is_refused() -> None:
+    """Its trunk, called by itself, keeps documents apart; the model would not, without a word."""
+    config = AutoConfig.for_model(
+        "mamba2", vocab_size=97, hidden_size=32, num_hidden_layers=2, state_size=8, num_heads=4,
+        head_dim=16, n_groups=1, chunk_size=4,
+    )  # fmt: skip
+    model = AutoModelForCausalLM.from_config(config)
+    with pytest.raises(ValueError, match=r"differ by [0-9.]+% when documents"):
+        use_variable_length_attention(model)
+    assert "forward" not in vars(model.base_model.layers[0].mixer)
