@@ -64,6 +64,8 @@ def test_the_price(options: str, target: str, words: str, level: Level) -> None:
         (grpo("torch_compile=True"), Applicability.DISPLAY),
         (grpo(model="Qwen/Qwen3-Next-80B-A3B-Instruct"), Applicability.UNSAFE),
         (grpo(model="LiquidAI/LFM2-1.2B"), Applicability.UNSAFE),
+        (grpo(model="nvidia/Nemotron-H-8B-Base-8K"), Applicability.UNSAFE),
+        (grpo(model="nvidia/Minitron-8B-Base"), Applicability.DISPLAY),
         (grpo(model="ai21labs/Jamba-v0.1"), Applicability.DISPLAY),
         (grpo(model="tiiuae/falcon-mamba-7b"), Applicability.DISPLAY),
         (grpo(model="openai-community/gpt2"), Applicability.DISPLAY),

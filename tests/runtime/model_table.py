@@ -259,14 +259,15 @@ def _with_images(model: Any) -> dict[str, Tensor]:
     if token is None or tower is None or not hasattr(config, "vision_config"):
         raise NotTriedError("it takes no images")
     vision = config.vision_config
-    side, patch = getattr(vision, "image_size", 16), getattr(vision, "patch_size", 4)
+    sides = (getattr(vision, "image_size", 16), getattr(vision, "patch_size", 4))
+    side, patch = (one[0] if isinstance(one, list | tuple) else one for one in sides)
     batch: dict[str, Tensor] = {}
     if "image_grid_thw" in inspect.signature(model.base_model.forward).parameters:
         frames = getattr(vision, "temporal_patch_size", 1)
         batch["pixel_values"] = torch.randn(16, 3 * frames * patch * patch)
         batch["image_grid_thw"] = torch.tensor([[1, 4, 4]])
     else:
-        batch["pixel_values"] = torch.randn(1, 3, side, side)
+        batch["pixel_values"] = torch.randn(1, 3, side or 16, side or 16)
     try:
         with torch.no_grad():
             made = tower(**batch, return_dict=True).pooler_output

@@ -66,19 +66,20 @@ _PLAIN_LOSS = lazy_pattern(
 # later.
 _STATE = lazy_pattern(
     r"^bamba-|^lfm2(\.5)?-|^falcon-h1|^granite-4\.\d-h|^qwen3-next|^qwen3\.5|^olmo-hybrid"
+    r"|^kimi-linear|^nemotron-h-"
 )
 _CAUSAL_IMAGES = lazy_pattern(r"^qwen2(\.5)?-vl-|^qwen3-vl-|^qwen3\.5-|^llava-(1\.5|interleave)-")
 
 # What the shared-prompt trainers refuse, each with the word why.
 _REFUSED = (
     (
-        r"(?<!ba)mamba|jamba|zamba|rwkv|recurrentgemma|kimi-linear|nemotron-h",
+        r"^mamba-|falcon-mamba|jamba|rwkv|recurrentgemma",
         "it refuses layers whose state it cannot hand on",
     ),
     (r"llama-?4", "it refuses attention in chunks"),
     (r"deepseek-v(3\.2|4)", "it refuses sparse attention"),
     (
-        r"^falcon-(7b|40b|rw)|^stablelm|minitron|nemotron",
+        r"^falcon-(7b|40b|rw)|^stablelm|minitron|nemotron(?!-h-)",
         "it refuses attention that transformers does not dispatch",
     ),
 )

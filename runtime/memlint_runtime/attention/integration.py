@@ -133,8 +133,8 @@ def _install(
     hook = partial(_describe_documents, names, remove_padding, mask_window, bool(states))
     patch.on_undo(trunk.register_forward_pre_hook(hook, with_kwargs=True).remove)
     if states:
-        hook = partial(_require_all_reached, frozenset(states))
-        patch.on_undo(trunk.register_forward_hook(hook, with_kwargs=True).remove)
+        reached = partial(_require_all_reached, frozenset(states))
+        patch.on_undo(trunk.register_forward_hook(reached, with_kwargs=True).remove)
     if remove_padding:
         patch.on_undo(trunk.register_forward_hook(_repad, with_kwargs=True).remove)
 

@@ -88,7 +88,8 @@ class RowsWithImages:
             parts += list(expanded.reshape(-1, *self.ids.shape))
         table = torch.stack([part.to(torch.long) for part in parts], -1)
         _, numbers = torch.unique(table.flatten(0, 1), dim=0, return_inverse=True)
-        return numbers.view(self.ids.shape)
+        identities: Tensor = numbers.view(self.ids.shape)
+        return identities
 
     def _packed(self, tree: PrefixTree, name: str, value: Any, kwargs: dict[str, Any]) -> Any:
         if name == "attention_mask":
@@ -177,7 +178,7 @@ def _images_in(given: dict[str, Any]) -> list[_Image]:
     sizes = [1] * len(pixels) if grid is None else grid.prod(-1).tolist()
     if sum(sizes) != len(pixels) or any(len(other) != len(sizes) for other in others):
         return []
-    pieces = pixels.split(sizes)
+    pieces = torch.split(pixels, sizes)
     return [(piece, *(other[i] for other in others)) for i, piece in enumerate(pieces)]
 
 

@@ -141,11 +141,10 @@ def causal_lm_inside(model: nn.Module) -> PreTrainedModel:
 
 def trunk_of(model: PreTrainedModel) -> PreTrainedModel:
     """What packed rows go through: the decoder of tokens, without towers for images or audio."""
-    if model.config.get_text_config() is model.config:
-        trunk: Any = model.base_model
-    else:
-        trunk = model.get_decoder()
-    return trunk  # type: ignore[no-any-return]
+    inside: Any = model
+    is_text = model.config.get_text_config() is model.config
+    trunk: PreTrainedModel = inside.base_model if is_text else inside.get_decoder()
+    return trunk
 
 
 def unsupported_reason(model: PreTrainedModel) -> str | None:
@@ -275,7 +274,8 @@ def through_backbone(
     def leave(_: nn.Module, args: Any, output: Any) -> Any:
         one, segments = running[0]
         missing = _mixing_layers(trunk.config) - one.layers - switch.states_alone
-        missing |= {m.layer_idx for m in switch.states.modules if m not in segments.reached}
+        passed_by = [m for m in switch.states.modules if m not in segments.reached]
+        missing |= StateLayers(tuple(passed_by), None).places
         if missing:
             raise RuntimeError(
                 f"{type(model).__name__} did not follow the prefix tree in layers "

@@ -52,7 +52,10 @@ def disagreement(model: PreTrainedModel) -> str | None:
     ids = _rows(model)
     with in_mode(model, training=False):
         with _inputs_of_states(model) as inputs:
-            wanted = _plain(model, ids)
+            try:
+                wanted = _plain(model, ids)
+            except AttributeError:
+                return "its decoder has no hidden states to show"
         try:
             for layers, rows in inputs:
                 reason = reason_of_trial(layers, rows, _PREFIX)

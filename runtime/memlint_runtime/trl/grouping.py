@@ -185,10 +185,9 @@ def grouped_micro_batches(
     in their order, and these in random order."""
     rows = len(batch["prompt_ids"])
     # Images lie end to end, as many of them as each row has.
-    slices = [
-        unsplit_pixel_values_by_grid(one)
-        for one in split_tensor_dict(split_pixel_values_by_grid(batch), count)
-    ]
+    by_row: Any = split_pixel_values_by_grid(batch)
+    parts: Any = split_tensor_dict(by_row, count)
+    slices: list[Batch] = [unsplit_pixel_values_by_grid(part) for part in parts]
     # In the order in which TRL's permutation of the rows first meets each.
     met = dict.fromkeys((permutation(rows) // max(rows // count * together, 1)).tolist())
     order = [i for first in met for i in range(first * together, (first + 1) * together)]

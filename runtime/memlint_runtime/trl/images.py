@@ -82,7 +82,8 @@ def score_with_images(
     if tree is None or tree_pass is None:
         raise RuntimeError(f"{type(model).__name__} never called the decoder of its tokens")
     names = [name for name in per_token if getattr(outputs, name) is not None]
-    values = tuple(_placed(getattr(outputs, name)[0].to(ids_BS.device), scored_BS) for name in names)
+    found = (getattr(outputs, name)[0].to(ids_BS.device) for name in names)
+    values = tuple(_placed(value, scored_BS) for value in found)
     return ScoredImages(
         Scored(values, (tree,), frozenset(tree_pass.attention.taken)), names, routed
     )

@@ -96,6 +96,20 @@ HYBRIDS: dict[str, dict[str, Any]] = {
         "mamba_d_state": 8,
         "mamba_chunk_size": 4,
     },
+    "kimi_linear": {
+        **_GQA,
+        "num_key_value_heads": 4,
+        "layer_types": ["linear_attention", "full_attention"],
+        "linear_head_dim": 8,
+        "linear_num_heads": 4,
+        "kv_lora_rank": 8,
+        "qk_rope_head_dim": 8,
+        "qk_nope_head_dim": 8,
+        "v_head_dim": 8,
+        "moe_intermediate_size": 16,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+    },
     "lfm2": {**_GQA, "layer_types": ["conv", "full_attention"]},
 }
 FAMILIES |= HYBRIDS
