@@ -152,6 +152,10 @@ def distance(found: Tensor, wanted: Tensor) -> float:
     return float(((found - wanted).norm(dim=-1) / wanted.norm(dim=-1).clamp(min=1e-9)).median())
 
 
+class NotTriedError(Exception):
+    """The model has no such feature, or wants inputs that are not made here."""
+
+
 def fused_loss(model: Any) -> float:
     from memlint_runtime import fuse_causal_lm_loss
 
@@ -198,13 +202,13 @@ def shared_prompt(model: Any) -> float:
             torch.ones_like(completion),
             sharing=Sharing(min_saved_tokens=1),
         )
-        logits = model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False).logits
+        mask = torch.ones_like(ids)
+        try:
+            logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
+        except AttributeError as error:
+            raise NotTriedError(_line(error)) from error
     wanted = logits[:, 7:-1].float().log_softmax(-1).gather(-1, completion[..., None])
     return distance(found[..., None], wanted)
-
-
-class NotTriedError(Exception):
-    """The model has no such feature, or wants inputs that are not made here."""
 
 
 def images(model: Any) -> float:

@@ -46,7 +46,7 @@ def _reason_of_states(model: Any, config: Any) -> str | None:
     """Why layers beside attention would mix documents, or None where they can be kept apart."""
     states = find_state_layers(text_part(model))
     if states.strange is not None:
-        return f"its {states.strange} keeps a state along the row, and reads more than tokens"
+        return f"it keeps a state along the row, and {states.strange}"
     if getattr(model, "_is_stateful", False) and not states.modules:
         return "its state-space or linear layers carry a state from one document into the next"
     kinds = getattr(config, "layer_types", None) or getattr(config, "layers_block_type", None) or ()

@@ -12,6 +12,7 @@ token on.
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,8 +31,8 @@ _INITIAL = ("initial_state", "initial_states")
 
 @dataclass(frozen=True, eq=False)
 class StateLayers:
-    """modules: those that can be run over rows of tokens. strange: the class of one that keeps a
-    state and cannot, or None."""
+    """modules: those that can be run over rows of tokens. strange: which layer keeps a state and
+    cannot, and why; or None."""
 
     modules: tuple[nn.Module, ...]
     strange: str | None
@@ -45,16 +46,25 @@ class StateLayers:
 def find_state_layers(model: nn.Module) -> StateLayers:
     """The modules of `model` that keep a state in a cache."""
     served, strange = [], None
-    for module in model.modules():
+    for name, module in model.named_modules():
         if not any(_UPDATES & set(code.co_names) for code in _codes(type(module))):
             continue
-        if cache_parameter(module) is None or not isinstance(
-            getattr(module, "layer_idx", None), int
-        ):
-            strange = strange or type(module).__name__
+        known = isinstance(getattr(module, "layer_idx", None), int)
+        if cache_parameter(module) is None or not known:
+            strange = strange or f"its {type(module).__name__} reads more than tokens"
+        elif name and not _hands_on_keywords(model.get_submodule(name.rpartition(".")[0])):
+            strange = strange or f"its {type(module).__name__} is handed no keywords"
         else:
             served.append(module)
     return StateLayers(tuple(served), strange)
+
+
+def _hands_on_keywords(module: nn.Module) -> bool:
+    """Whether any call in the module's forward is given keywords that it does not name."""
+    code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
+    if code is None:
+        return True
+    return any(step.opname == "CALL_FUNCTION_EX" for step in dis.get_instructions(code))
 
 
 def cache_parameter(module: nn.Module) -> str | None:

@@ -177,8 +177,7 @@ def _reason_of_states(model: PreTrainedModel, states: StateLayers) -> str | None
     kinds = getattr(model.config.get_text_config(), "layer_types", None) or ()
     if states.strange is not None:
         return (
-            f"{name} keeps a state along the row in its {states.strange}, which reads more than "
-            "tokens; it cannot fork"
+            f"{name} has layers that are not attention, whose state cannot fork: {states.strange}"
         )
     unserved = {
         kind
