@@ -139,6 +139,12 @@ def _install(
         patch.on_undo(trunk.register_forward_hook(_repad, with_kwargs=True).remove)
 
 
+def _tokens_of(inputs: dict[str, Any]) -> torch.Tensor:
+    """The batch's tokens or, where it has none, their embeddings."""
+    tokens: torch.Tensor | None = inputs.get("input_ids")
+    return inputs["inputs_embeds"] if tokens is None else tokens
+
+
 def _describe_documents(
     names: tuple[str, ...],
     remove_padding: bool,
@@ -159,8 +165,7 @@ def _describe_documents(
     _refuse_unreadable(inputs, given=given)
     if _attends_to_whole_rows(inputs):
         return (), inputs | {"whole_rows": True}
-    tokens = inputs.get("input_ids")
-    tokens = inputs["inputs_embeds"] if tokens is None else tokens
+    tokens = _tokens_of(inputs)
     rows, slots = tokens.shape[:2]
     documents = _documents_of(inputs, rows, slots, tokens.device)
     require_within_window(trunk, mask_window, documents.max_length)

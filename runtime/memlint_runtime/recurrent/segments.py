@@ -130,17 +130,12 @@ def tree_plan(
         del path[node.level :]
         own = (node.start, node.end)
         segment = _Segment((own,), node.end - node.start)
-        above = segments[path[-1]] if path else None
-        if above is None:
-            if outside and continues:
-                segment.after = _OUTSIDE
-            elif outside:
-                segment.ranges = ((total + 1, total + 1 + prefix_tokens), own)
-        elif above.leaves:
-            segment.after = path[-1]
-        else:
-            segment.ranges, segment.after = (*above.ranges, own), above.after
-            segment.own, above.own = segment.own + above.own, 0
+        if path:
+            _hang_below(segment, segments[path[-1]], path[-1])
+        elif outside and continues:
+            segment.after = _OUTSIDE
+        elif outside:
+            segment.ranges = ((total + 1, total + 1 + prefix_tokens), own)
         continued = node.stop > node.end or (keeps_roots and not path)
         readable = segment.after is None or segment.tokens > 1
         segment.leaves = continues and continued and readable
@@ -149,6 +144,15 @@ def tree_plan(
         segments.append(segment)
         path.append(i)
     return _plan(segments, total, has_outside=outside and continues)
+
+
+def _hang_below(segment: _Segment, above: _Segment, place: int) -> None:
+    """Begin with the state that the segment at `place` leaves, or else with its tokens."""
+    if above.leaves:
+        segment.after = place
+        return
+    segment.ranges, segment.after = (*above.ranges, *segment.ranges), above.after
+    segment.own, above.own = segment.own + above.own, 0
 
 
 def _plan(segments: Sequence[_Segment], total: int, *, has_outside: bool) -> RowPlan:
