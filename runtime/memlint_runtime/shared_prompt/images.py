@@ -61,7 +61,7 @@ class RowsWithImages:
         embedded = kwargs.get("inputs_embeds")
         if embedded is None or embedded.shape[:2] != self.ids.shape:
             raise CannotPackError("its decoder is not given the embeddings of the batch")
-        _require_causal(kwargs.get("attention_mask"))
+        _require_causal(kwargs.get("attention_mask"), self.mask)
         positions = kwargs.get("position_ids")
         tree = build_tree(
             self._identities(embedded, positions),
@@ -79,7 +79,8 @@ class RowsWithImages:
     @torch.no_grad()
     def _identities(self, embedded_BSD: Tensor, positions: Tensor | None) -> Tensor:
         """One number for each token `[B, S]`, equal where tokens are the same."""
-        seen_BS = (self.embed(self.ids).to(embedded_BSD.dtype) != embedded_BSD).any(-1) & self.mask
+        text_BSD = self.embed(self.ids).to(embedded_BSD.dtype)
+        seen_BS = (text_BSD != embedded_BSD).any(-1) & self.mask
         rows = [embedded_BSD[row][seen_BS[row]] for row in range(len(self.ids))]
         images = torch.tensor(_first_equal(rows), device=self.ids.device)
         parts = [self.ids, torch.where(seen_BS, images.unsqueeze(1) + 1, 0)]
@@ -111,21 +112,35 @@ class RowsWithImages:
         return value
 
 
-def _require_causal(mask: Any) -> None:
-    """Raises CannotPackError where some token sees a later one."""
+def _require_causal(mask: Any, real_BS: Tensor) -> None:
+    """Raises CannotPackError where some token sees a later one, or one that is hidden from it is
+    no farther than one that it may see: a prefix tree knows nothing but order and a window.
+
+    mask: what the decoder is given, `[B or 1, heads, S, S]`, boolean or added to the scores; or
+    such masks by kind of layer. real_BS: the tokens that are no padding.
+    """
     if isinstance(mask, dict):
         for one in mask.values():
-            _require_causal(one)
+            _require_causal(one, real_BS)
         return
     if mask is None or (isinstance(mask, Tensor) and mask.dim() == 2):
         return
     if not isinstance(mask, Tensor):
         raise CannotPackError("its decoder is given a mask that cannot be read")
-    seen = mask if mask.dtype == torch.bool else mask == 0
-    if bool(seen.triu(1).any()):
-        raise CannotPackError(
-            "its images' tokens see each other both ways, and a prefix tree is causal"
-        )
+    seen_BHSS = (mask if mask.dtype == torch.bool else mask == 0).expand(len(real_BS), -1, -1, -1)
+    # Row by row, since a number for each pair of tokens is larger than the mask.
+    for seen_HSS, real_S in zip(seen_BHSS, real_BS.to(mask.device), strict=True):
+        place = real_S.int().cumsum(0, dtype=torch.int32)
+        back_SS = place.unsqueeze(1) - place
+        real_SS = real_S.unsqueeze(1) & real_S
+        seen_SS, all_seen_SS = seen_HSS.any(0) & real_SS, seen_HSS.all(0) | ~real_SS
+        if bool((seen_SS & (back_SS < 0)).any()):
+            raise CannotPackError(
+                "its images' tokens see each other both ways, and a prefix tree is causal"
+            )
+        hidden = back_SS[~all_seen_SS & (back_SS >= 0)]
+        if hidden.numel() and bool(hidden.min() <= torch.where(seen_SS, back_SS, 0).max()):
+            raise CannotPackError("its mask hides earlier tokens otherwise than by a window")
 
 
 def _holds_tensors(value: Any) -> bool:

@@ -9,6 +9,7 @@ B rows, S columns of the padded batch; N scored tokens.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -54,7 +55,7 @@ def score_with_images(
         ids_BS,
         mask_BS,
         scored_BS,
-        model.get_input_embeddings(),
+        partial(_embedded_as_text, model.get_input_embeddings()),
         sharing,
         every_token=balanced,
     )
@@ -87,6 +88,13 @@ def score_with_images(
     return ScoredImages(
         Scored(values, (tree,), frozenset(tree_pass.attention.taken)), names, routed
     )
+
+
+def _embedded_as_text(embeddings: Any, ids_BS: Tensor) -> Tensor:
+    """`[B, S, D]`; ids of images may lie beyond the vocabulary, and get any other token's."""
+    count = getattr(embeddings, "num_embeddings", None)
+    embedded: Tensor = embeddings(ids_BS if count is None else ids_BS.clamp(max=count - 1))
+    return embedded
 
 
 def _placed(value_N: Tensor, scored_BS: Tensor) -> Tensor:

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from memlint_runtime import undo
 from memlint_runtime.shared_prompt import Sharing
+from memlint_runtime.shared_prompt.images import CannotPackError, _require_causal
 from memlint_runtime.trl.forward import TokenCount, share_prompts
-from memlint_runtime.trl.grouping import grouped_micro_batches
+from memlint_runtime.trl.grouping import _prompts_to_keep, grouped_micro_batches
+from memlint_runtime.trl.images import _embedded_as_text
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForImageTextToText
 from trl.trainer.utils import add_fused_lm_head
@@ -58,6 +61,7 @@ PATCHED: dict[str, Callable[[], Any]] = {
         vision_config={**_VISION, "num_position_embeddings": 64},
     ),
 }  # fmt: skip
+_PADS = {"input_ids": 0, "attention_mask": 0, "labels": -100}
 GRID = [1, 4, 4]  # patches; a fourth as many tokens
 
 
@@ -95,11 +99,11 @@ def rows_of(images: list[list[int]], patched: bool) -> dict[str, Tensor]:
     labels[:, :width] = -100
     shape = (16, 3 * 2 * 4 * 4) if patched else (1, 3, 16, 16)
     pixels = torch.randn(8, *shape, generator=draw)
-    flat = [number for held in images for number in held]
+    held_pixels = [pixels[number] for held in images for number in held]
     batch = {"input_ids": ids, "attention_mask": mask, "labels": labels,
-             "pixel_values": torch.cat([pixels[number] for number in flat])}  # fmt: skip
+             "pixel_values": torch.cat([pixels[0][:0], *held_pixels])}  # fmt: skip
     if patched:
-        batch["image_grid_thw"] = torch.tensor([GRID] * len(flat))
+        batch["image_grid_thw"] = torch.tensor([GRID] * len(held_pixels))
         batch["mm_token_type_ids"] = (ids == IMAGE).int()
     return batch
 
@@ -194,6 +198,55 @@ def test_images_whose_tokens_see_each_other_both_ways_are_repeated_and_that_is_s
     batch["input_ids"][batch["input_ids"] == IMAGE] = 8
     model(**batch, fused_lm_head=True)
     assert 0 < count.forwarded < count.repeated, "text alone is shared"
+
+
+def _seen(rows: list[str]) -> Tensor:
+    return torch.tensor([[mark == "x" for mark in row] for row in rows])[None, None]
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_masks_that_are_more_than_order_and_a_window_are_refused(added: bool) -> None:
+    def masks(*rows: str) -> Tensor:
+        seen = _seen(list(rows))
+        return torch.where(seen, 0.0, -1e9) if added else seen
+
+    real = torch.ones(1, 4, dtype=torch.bool)
+    _require_causal(masks("x...", "xx..", "xxx.", "xxxx"), real)
+    _require_causal({"full": None, "window": masks("x...", "xx..", ".xx.", "..xx")}, real)
+    with pytest.raises(CannotPackError, match="both ways"):
+        _require_causal(masks("x...", "xxx.", "xxx.", "xxxx"), real)
+    for hiding in (("x...", "xx..", "x.x.", "xxxx"), ("x...", "xx..", "..x.", "..xx")):
+        with pytest.raises(CannotPackError, match="otherwise than by a window"):
+            _require_causal(masks(*hiding), real)
+    # What padding sees, and who sees it, is nobody's matter.
+    padded = torch.tensor([[False, True, True, True]])
+    _require_causal(masks("xxxx", ".x..", ".xx.", ".xxx"), padded)
+
+
+def test_a_token_for_images_beyond_the_vocabulary() -> None:
+    found = _embedded_as_text(nn.Embedding(4, 2), torch.tensor([[1, 9]]))
+    assert found.shape == (1, 2, 2)
+
+
+@pytest.mark.parametrize("name", PATCHED)
+def test_text_alone_of_a_model_that_takes_images(name: str) -> None:
+    """Padded on the left, with the marks of images that TRL gives, or without."""
+    batch = rows_of([[], [], []], patched=True)
+    batch = {n: v for n, v in batch.items() if n in ("input_ids", "attention_mask", "labels")}
+    batch = {n: nn.functional.pad(v, (3, 0), value=_PADS[n]) for n, v in batch.items()}
+    model = tiny(PATCHED[name]())
+    for given in (batch, {**batch, "mm_token_type_ids": torch.zeros_like(batch["input_ids"])}):
+        count = compare(model, given)
+        undo(model)
+        assert 0 < count.forwarded < count.repeated
+
+
+def test_prompts_with_images_are_not_waited_for() -> None:
+    """They go whole with their micro-batch, and their tokens do not say which images they hold."""
+    mask = torch.ones(1, 3)
+    text = {"prompt_ids": torch.tensor([[1, 2, 3]]), "prompt_mask": mask, "pixel_values": None}
+    assert len(_prompts_to_keep(text)) == 1
+    assert not _prompts_to_keep({**text, "pixel_values": torch.zeros(1, 2)})
 
 
 def test_micro_batches_keep_the_images_of_their_rows() -> None:
