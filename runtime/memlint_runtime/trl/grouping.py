@@ -39,6 +39,7 @@ from memlint_runtime.shared_prompt.logprobs import can_go_in_phases
 from memlint_runtime.shared_prompt.models import causal_lm_inside
 from memlint_runtime.shared_prompt.runs import PaddedRows
 from memlint_runtime.trl.forward import kept_prompts_of
+from memlint_runtime.trl.images import IMAGE_INPUTS
 
 if TYPE_CHECKING:
     from memlint_runtime.trl.trainer import SharedPrompts as _Base
@@ -93,7 +94,7 @@ class GroupedMicroBatches(_Base):
         self._window_ended = trainer.accelerator.sync_gradients
         if index == 0 or self._in_window == 0:
             stretch = trainer.current_gradient_accumulation_steps - self._in_window
-            found = [set(prompts_of(_rows_of(batch))) for batch in micro_batches]
+            found = [_prompts_to_keep(batch) for batch in micro_batches]
             prompts.expect(calls_of_cut_prompts(found, slice(index, index + stretch)))
 
     def _get_per_token_logps_and_entropies(
@@ -134,6 +135,8 @@ class GroupedMicroBatches(_Base):
             return
         kept = self.sharing.keep_prompts and not getattr(trainer, "aux_loss_enabled", False)
         kept = kept and can_go_in_phases(causal_lm_inside(trainer.model))
+        # Prompts that hold images are not kept.
+        kept = kept and not getattr(trainer, "_is_vlm", False)
         # A group may begin at the last row of a micro-batch, unless they fit each other.
         times = group // rows if group % rows == 0 else (group + rows - 2) // rows + 1
         together = _micro_batches_together(args)
@@ -201,10 +204,13 @@ def calls_of_cut_prompts(micro_batches: Sequence[set[bytes]], stretch: slice) ->
     return Counter({prompt: count for prompt, count in here.items() if times[prompt] > 1})
 
 
-def _rows_of(batch: Batch) -> PaddedRows:
-    """The prompts of a micro-batch."""
+def _prompts_to_keep(batch: Batch) -> set[bytes]:
+    """The prompts of a micro-batch; none where images come with it, which goes whole: its prompts
+    are more than their tokens."""
+    if any(batch.get(name) is not None for name in IMAGE_INPUTS):
+        return set()
     mask = batch["prompt_mask"].bool()
-    return PaddedRows(batch["prompt_ids"], mask, torch.zeros_like(mask))
+    return set(prompts_of(PaddedRows(batch["prompt_ids"], mask, torch.zeros_like(mask))))
 
 
 def _cut_padding(batch: Batch) -> Batch:
