@@ -23,6 +23,7 @@ from memlint_runtime.recurrent.states import HandedStates, States
 __all__ = ["SEGMENTS", "RowSegments", "SegmentedForward", "watch"]
 
 SEGMENTS = "row_segments"
+_CONTINUED = "_memlint_continues_its_state"
 
 Kept = dict[Any, tuple[Tensor, ...]]
 
@@ -53,17 +54,30 @@ class RowSegments:
 class SegmentedForward:
     """In the place of a layer's forward: over segments where there are some, else as it was.
 
-    continued: whether parts begin with the state of what is before them, or are read from the
-    row's first token on. kinds: the states that it has, once it has left some.
+    One may stand over another: packing and shared prompts each put theirs. kinds: the states that
+    it has, once it has left some.
     """
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self.own = vars(module).get("forward")
         self.cache = cache_parameter(module)
-        self.continued = continues(module)
         self.kinds: tuple[tuple[str, int], ...] = ()
         self.__signature__ = inspect.signature(module.forward)
+
+    @property
+    def continued(self) -> bool:
+        """Whether parts begin with the state of what is before them, or are read from the row's
+        first token on. The module holds it, so that a trial's answer outlives this object."""
+        own = vars(self.module)
+        if _CONTINUED not in own:
+            own[_CONTINUED] = continues(self.module)
+        found: bool = own[_CONTINUED]
+        return found
+
+    @continued.setter
+    def continued(self, value: bool) -> None:
+        vars(self.module)[_CONTINUED] = value
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         segments: RowSegments | None = kwargs.pop(SEGMENTS, None)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from memlint_runtime import shared_prompt_logprobs
+from memlint_runtime import shared_prompt_logprobs, undo, use_variable_length_attention
 from memlint_runtime.recurrent import find_state_layers, finding
 from memlint_runtime.recurrent.running import SegmentedForward
 from memlint_runtime.shared_prompt import Sharing
@@ -137,6 +137,24 @@ def test_a_kernel_that_gives_its_state_no_gradient_is_found_out() -> None:
     compare(model, batch([3, 2]))
     layers = find_state_layers(model).modules
     assert [vars(layer)["forward"].continued for layer in layers] == [False, False]
+
+
+def test_packing_over_shared_prompts_trusts_no_state_that_failed() -> None:
+    """In either order, and when packing is undone."""
+    for packed_first in (False, True):
+        model = tiny("qwen3_5_text")
+        for layer in find_state_layers(model).modules:
+            vars(layer)["forward"] = _detaching(layer.forward)
+        if packed_first:
+            use_variable_length_attention(model)
+        shared_prompt_logprobs(model, *batch([2]))
+        if not packed_first:
+            use_variable_length_attention(model)
+            compare(model, batch([3, 2]))
+            undo(model)
+            compare(model, batch([3, 2]))
+        layer = find_state_layers(model).modules[0]
+        assert not SegmentedForward(layer).continued
 
 
 def test_a_layer_that_reads_ahead_is_refused() -> None:
