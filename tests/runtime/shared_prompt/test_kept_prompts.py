@@ -20,8 +20,9 @@ from trl import GRPOConfig, RLOOConfig
 from trl import GRPOTrainer as TrlGRPOTrainer
 from trl import RLOOTrainer as TrlRLOOTrainer
 
+from tests.runtime.shared_prompt.test_hybrids import tiny as tiny_hybrid
 from tests.runtime.shared_prompt.test_trainers import made_for, side_by_side, steps_of, trained
-from tests.runtime.shared_prompt.training import saved_model
+from tests.runtime.shared_prompt.training import saved, saved_model
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
@@ -98,6 +99,17 @@ def test_windows_and_sinks(tmp_path: Path) -> None:
         for trainer in (TrlGRPOTrainer, GRPOTrainer)
     ]
     side_by_side(*made, names=SAME, steps=2)
+
+
+def test_states_are_kept_with_keys_and_values(tmp_path: Path) -> None:
+    """A prompt's linear attention is continued by rows of later micro-batches."""
+    path = saved(tiny_hybrid("qwen3_5_text"), tmp_path / "model")
+    made = [
+        trained(trainer, GRPOConfig, path, tmp_path, **rows_at_once(1, 8))
+        for trainer in (TrlGRPOTrainer, GRPOTrainer)
+    ]
+    side_by_side(*made, names=SAME, steps=2)
+    assert steps_of(made[1])[0]["shared_prompt/rho"] > 1.5
 
 
 def test_rloo(model_path: str, tmp_path: Path) -> None:
