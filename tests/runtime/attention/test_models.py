@@ -254,7 +254,7 @@ def test_saved_model_asks_for_no_special_attention(tmp_path: Any) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "mamba": ({"hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}, "keeps a state along the row"),
+    "mamba": ({"hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}, "keeps a state"),
     "bert": ({"hidden_size": 32, "num_attention_heads": 4}, "attend both ways"),
     "llama4_text": (
         {**FAMILIES["llama"], "layer_types": ["chunked_attention", "full_attention"]},
