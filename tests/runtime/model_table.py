@@ -123,7 +123,9 @@ def tiny(model_type: str) -> Any:
     """The model of a type, in training mode, its weights large enough for mistakes to show."""
     default = AutoConfig.for_model(model_type)
     sections = any(part in model_type for part in ("vl", "4v", "46v", "omni", "ocr", "glmga"))
-    config = type(default).from_dict(shrunk(default.to_dict(), sections=sections))
+    # The thinkers of omni models read it, and only published configurations have it.
+    published = {"vision_start_token_id": 0} if "omni" in model_type else {}
+    config = type(default).from_dict(shrunk(published | default.to_dict(), sections=sections))
     auto = (
         AutoModelForCausalLM
         if model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
