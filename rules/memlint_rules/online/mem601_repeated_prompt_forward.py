@@ -11,6 +11,7 @@ request 2669.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import lcm
 
 from memlint.rule import (
     LIBRARIES,
@@ -89,22 +90,35 @@ def _own_loops(script: Script) -> Iterator[Finding]:
 
 
 def _fix(script: Script, trainer: Trainer, group: int | None) -> Fix:
-    """A prompt is shared as far as a micro-batch holds completions of it."""
+    """A prompt is shared within a micro-batch, and over those of a step that cut its group."""
     rows = trainer.number("per_device_train_batch_size")
-    if group is None or rows is None or rows >= group:
+    times = 1 if group is None or rows is None or rows >= group else _forwards(trainer, rows, group)
+    if group is None or times == 1:
         return share_prompts(script, trainer, "which forwards each prompt once")
     whole = f"`per_device_train_batch_size={group}`"
-    if rows == 1:
+    if times >= group:
         return advise(
             f"Train with `{prompt_sharing_trainer(trainer)}` and whole groups in a micro-batch "
-            f"({whole}, with fewer accumulation steps): rows of one take a pass each"
+            f"({whole}): every completion of a group has a step of its own"
         )
-    times = -(-group // rows)
     return share_prompts(
-        script,
-        trainer,
-        f"which forwards each prompt {times} times, once a micro-batch of {rows} ({whole}: once)",
+        script, trainer, f"which forwards each prompt {times} times ({whole}: once)"
     )
+
+
+def _forwards(trainer: Trainer, rows: int, group: int) -> int:
+    """How often the runtime forwards a prompt at most, where micro-batches cut its group: once in
+    every optimizer step that sees rows of it; once a micro-batch where parameters are sharded."""
+    together = lcm(rows, group) // rows  # micro-batches that hold whole groups
+    cut = group // rows if group % rows == 0 else (group + rows - 2) // rows + 1
+    steps = trainer.number("gradient_accumulation_steps")
+    config = trainer.config
+    sharded = [config.setting(name).given for name in ("fsdp", "deepspeed")] if config else []
+    if steps is None or any(given is not False for given in sharded):
+        return cut
+    if steps % together == 0:
+        return 1
+    return min(cut, together // steps if together % steps == 0 else (together - 2) // steps + 2)
 
 
 RULE = Rule(

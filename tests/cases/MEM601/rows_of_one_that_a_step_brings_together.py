@@ -1,3 +1,4 @@
+# about: A prompt is kept over the micro-batches of one step.
 from trl import GRPOConfig, GRPOTrainer
 
 args = GRPOConfig("out", per_device_train_batch_size=1, gradient_accumulation_steps=8)

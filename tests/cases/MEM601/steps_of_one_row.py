@@ -1,0 +1,7 @@
+# about: Every completion has a step of its own: advice, no fix.
+from trl import GRPOConfig, GRPOTrainer
+
+args = GRPOConfig(
+    "out", per_device_train_batch_size=1, gradient_accumulation_steps=1, steps_per_generation=8
+)
+GRPOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, train_dataset=dataset).train()  # expect: MEM601
