@@ -122,10 +122,10 @@ def _of_micro_batches(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
     if trainer.kind == "trl.DPOTrainer":
         return
     accumulated = trainer.number("gradient_accumulation_steps")
-    slices = trainer.number("steps_per_generation") or accumulated
+    slices, is_written = _slices(trainer)
     if slices == 1 or trainer.config is None:
         return
-    if accumulated is not None and slices is not None and accumulated % slices:
+    if is_written and (slices is None or accumulated is None or accumulated % slices):
         yield Obstacle("a step then sees whole groups of fewer prompts", is_doubt=True)
     for option, usual in _BY_MICRO_BATCH:
         if trainer.config.has_option(option) and trainer.config.effective(option).value != usual:
@@ -136,6 +136,20 @@ def _of_micro_batches(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
     balanced = trainer.config.effective("router_aux_loss_coef").value != 0
     if balanced and isinstance(name, str) and script.api.family(name).experts:
         yield Obstacle("the router's loss looks at each micro-batch by itself", is_doubt=True)
+
+
+def _slices(trainer: Trainer) -> tuple[int | None, bool]:
+    """The most micro-batches that a generation batch is cut into, None where that is unknown; and
+    whether the script says it. Otherwise they are those of an optimizer step."""
+    config = trainer.config
+    if config is None or config.setting("generation_batch_size").given is False:
+        if config is None or config.setting("steps_per_generation").given is False:
+            return trainer.number("gradient_accumulation_steps"), False
+        return trainer.number("steps_per_generation"), True
+    size = trainer.number("generation_batch_size")
+    rows = trainer.number("per_device_train_batch_size")
+    # On several GPUs fewer, each a divisor of what one has.
+    return None if size is None or rows is None else max(size // rows, 1), True
 
 
 # Options whose effect depends on which rows are in a micro-batch, and their usual value.

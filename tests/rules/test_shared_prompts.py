@@ -70,7 +70,15 @@ def test_the_price(options: str, target: str, words: str, level: Level) -> None:
         (grpo(model="tiiuae/falcon-mamba-7b"), Applicability.DISPLAY),
         (grpo(model="openai-community/gpt2"), Applicability.DISPLAY),
         (grpo("per_device_train_batch_size=1"), Applicability.DISPLAY),
+        (grpo("per_device_train_batch_size=1, gradient_accumulation_steps=8"), Applicability.SAFE),
         (grpo("per_device_train_batch_size=4"), Applicability.SAFE),
+        (grpo("gradient_accumulation_steps=int(input())"), Applicability.SAFE),
+        (grpo("generation_batch_size=64"), Applicability.UNSAFE),
+        (grpo("generation_batch_size=64, gradient_accumulation_steps=4"), Applicability.UNSAFE),
+        (grpo("generation_batch_size=64, gradient_accumulation_steps=8"), Applicability.SAFE),
+        (grpo("generation_batch_size=int(input())"), Applicability.UNSAFE),
+        (grpo("steps_per_generation=4"), Applicability.UNSAFE),
+        (grpo("steps_per_generation=4, gradient_accumulation_steps=8"), Applicability.SAFE),
     ],
 )
 def test_what_the_swap_asks_for(text: str, applicability: Applicability) -> None:
@@ -80,10 +88,26 @@ def test_what_the_swap_asks_for(text: str, applicability: Applicability) -> None
     assert bool(finding.fix.edits) is (applicability != Applicability.DISPLAY)
 
 
-def test_a_cut_group_is_said() -> None:
-    (finding,) = found(grpo("per_device_train_batch_size=4"), "MEM601")
+@pytest.mark.parametrize(
+    ("rows", "steps", "how_often"),
+    [
+        (4, 1, "2 times"),
+        (4, 2, "once"),
+        (1, 8, "once"),
+        (1, 2, "4 times"),
+        (1, 3, "4 times"),  # of groups at rows 0-7, 8-15, ...: in steps 2 to 5, for one
+        (3, 8, "once"),
+        (3, 1, "4 times"),
+        (2, '8, fsdp="full_shard"', "4 times"),  # parameters are gathered for each micro-batch
+    ],
+)
+def test_how_often_a_cut_group_s_prompt_is_forwarded(
+    rows: int, steps: object, how_often: str
+) -> None:
+    options = f"per_device_train_batch_size={rows}, gradient_accumulation_steps={steps}"
+    (finding,) = found(grpo(options), "MEM601")
     assert finding.fix is not None
-    assert "2 times, once a micro-batch of 4" in finding.fix.message
+    assert f"forwards each prompt {how_often}" in finding.fix.message
 
 
 def test_one_trainer_that_cannot_holds_the_import_back() -> None:
