@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property, lru_cache
+
 from memlint.memory import facts, losses
 from memlint.memory.architecture import Layer
 from memlint.memory.blocks import layer as record_layer
-from memlint.memory.lifetimes import Tensor, Trace
-from memlint.memory.linear_maps import Work
+from memlint.memory.lifetimes import Tensor, Trace, Value
+from memlint.memory.linear_maps import Weight, Weights, Work
 from memlint.memory.tape import Replay, Tape
 from memlint.memory.training_run import TrainingRun
 from memlint.memory.weights import Stock
@@ -36,15 +38,42 @@ _NARROW_SOFTMAX = frozenset(
 _POST_NORM = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert", "mpnet")
 
 
+class Recorded:
+    """One part of the model, recorded and replayed. Its trace and its single tensors, which prices
+    do not need, are computed when they are asked for."""
+
+    def __init__(self, tape: Tape, output: Value) -> None:
+        self._tape = tape
+        self._output = output
+        self.replay: Replay = tape.replay(output)
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The order of allocations and releases."""
+        return self._tape.trace(self._output)
+
+    @cached_property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Every single tensor that it allocates."""
+        return self._tape.allocations()
+
+
 class Stack(Record):
     """A layer kind with its count and what one costs."""
 
     layer: Layer
     count: int
     stock: Stock
-    replay: Replay
-    trace: Trace
+    recorded: Recorded
     input: int
+
+    @property
+    def replay(self) -> Replay:
+        return self.recorded.replay
+
+    @property
+    def trace(self) -> Trace:
+        return self.recorded.trace
 
 
 class Recording:
@@ -59,9 +88,19 @@ class Recording:
         self.settings, self.architecture = run.settings, run.architecture
         self.sharding, self.holding = run.sharding, run.holding
         self.work = self._work()
-        self.singles: list[tuple[str, Tensor]] = []
         self.stacks = self._stacks()
-        self.head_replay, self.head_trace = self._head()
+        self._recorded_head = self._head()
+        self.head_replay = self._recorded_head.replay
+
+    @property
+    def head_trace(self) -> Trace:
+        return self._recorded_head.trace
+
+    @property
+    def singles(self) -> list[tuple[str, Tensor]]:
+        layers = {id(stack.recorded): stack.recorded for stack in self.stacks}
+        found = [("backward", tensor) for each in layers.values() for tensor in each.tensors]
+        return found + [("loss", tensor) for tensor in self._recorded_head.tensors]
 
     def _work(self) -> Work:
         settings, run, versions = self.settings, self.run, self.settings.versions
@@ -119,66 +158,46 @@ class Recording:
         architecture = self.architecture
         width = self.hidden_width()
         tokens = self.run.rows * self.run.length
-        cache: dict[Layer, tuple[Stock, Replay, Trace]] = {}
+        cache: dict[Layer, tuple[Stock, Recorded]] = {}
         stacks: list[Stack] = []
         for layer, count in architecture.layers:
             if layer not in cache:
                 stock = self.holding.layer(layer, architecture.norm_parameters)
                 # The first layer's input needs no gradient where embeddings are frozen; the
                 # others' do, and they are the most.
-                cache[layer] = (stock, *self._replay(layer, tokens, width))
-            stock, replay, trace = cache[layer]
-            stacks.append(
-                Stack(layer, count, stock, replay, trace, tokens * architecture.hidden * width)
-            )
+                cache[layer] = (stock, self._recorded(layer, width))
+            stock, recorded = cache[layer]
+            stacks.append(Stack(layer, count, stock, recorded, tokens * architecture.hidden * width))
         return tuple(stacks)
 
-    def _replay(self, layer: Layer, tokens: int, width: int) -> tuple[Replay, Trace]:
-        tape = Tape()
-        hidden = self.architecture.hidden
-        x = tape.input("layer input", tokens * hidden, width)
-        post = self.architecture.family in _POST_NORM
-        memory = None
-        memory_length = 0
-        if layer.cross is not None:
-            memory_length = self._encoder_tokens()
-            memory = tape.input("encoder output", self.run.rows * memory_length * hidden, width)
-        output = record_layer(
-            tape,
-            x,
+    def _recorded(self, layer: Layer, width: int) -> Recorded:
+        weights = self.holding.weights(layer)
+        return _layer(
             layer,
             self.architecture.norm,
-            self.holding.weights(layer),
+            self.architecture.hidden,
+            weights.default,
+            tuple(weights.named.items()),
             self.work,
-            memory=memory,
-            memory_length=memory_length,
-            post_norm=post,
+            width,
+            self._encoder_tokens() if layer.cross is not None else 0,
+            self.architecture.family in _POST_NORM,
         )
-        trace = tape.trace(output)
-        self.singles.extend(("backward", tensor) for tensor in tape.allocations())
-        return tape.replay(output), trace
 
     def _encoder_tokens(self) -> int:
         for tower in self.architecture.towers:
             return tower.tokens or self.run.length
         return self.run.length
 
-    def _head(self) -> tuple[Replay, Trace]:
+    def _head(self) -> Recorded:
         settings = self.settings
         architecture = self.architecture
-        tape = Tape()
-        width = self.hidden_width()
-        x = tape.input(
-            "last hidden states", self.run.rows * self.run.length * architecture.hidden, width
-        )
         trainer = settings.trainer or "loop"
         vocabulary = architecture.vocabulary
         tokens = self.run.head_tokens
         if architecture.head != "lm":
             vocabulary, tokens = max(architecture.labels, 1), self.run.rows
-        output = losses.record(
-            tape,
-            x,
+        return _loss(
             losses.Head(
                 vocabulary=vocabulary,
                 hidden=architecture.hidden,
@@ -205,7 +224,47 @@ class Recording:
             ),
             self.holding.head_weight(),
             self.work,
+            self.hidden_width(),
         )
-        trace = tape.trace(output)
-        self.singles.extend(("loss", tensor) for tensor in tape.allocations())
-        return tape.replay(output), trace
+
+
+# The same layers and losses come again: with another optimizer, and in the next script.
+@lru_cache(maxsize=256)
+def _layer(
+    layer: Layer,
+    norm: str,
+    hidden: int,
+    default: Weight,
+    named: tuple[tuple[str, Weight], ...],
+    work: Work,
+    width: int,
+    memory_length: int,
+    post_norm: bool,
+) -> Recorded:
+    """A layer of this hidden size, with its weights as they are held. memory_length: tokens of a
+    row that an encoder hands over; 0 where the layer looks at none."""
+    tape = Tape()
+    x = tape.input("layer input", work.tokens * hidden, width)
+    memory = None
+    if layer.cross is not None:
+        memory = tape.input("encoder output", work.batch * memory_length * hidden, width)
+    output = record_layer(
+        tape,
+        x,
+        layer,
+        norm,
+        Weights(default, dict(named)),
+        work,
+        memory=memory,
+        memory_length=memory_length,
+        post_norm=post_norm,
+    )
+    return Recorded(tape, output)
+
+
+@lru_cache(maxsize=256)
+def _loss(head: losses.Head, weight: Weight, work: Work, width: int) -> Recorded:
+    """The loss on hidden states whose numbers have ``width`` bytes."""
+    tape = Tape()
+    x = tape.input("last hidden states", work.tokens * head.hidden, width)
+    return Recorded(tape, losses.record(tape, x, head, weight, work))
