@@ -10,6 +10,7 @@ import ast
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -47,11 +48,22 @@ class _Recipe:
         except DocumentError as error:
             raise FixError(f"the file cannot be rewritten: {error}") from None
         self.newline = "\r\n" if b"\r\n" in source.data else "\n"
-        self.capitals = _writes_capitals(source, self.document.root)
+
+    @cached_property
+    def capitals(self) -> bool:
+        """Whether it writes ``True`` and not ``true``."""
+        return _writes_capitals(self.source, self._all)
+
+    @cached_property
+    def _all(self) -> list[Node]:
+        return _nodes(self.document.root)
 
     def mapping(self, span: Span) -> MappingNode:
         """The mapping at ``span``; raises FixError."""
-        for node in _nodes(self.document.root):
+        root = self.document.root
+        if root.span == span:
+            return root
+        for node in self._all:
             if isinstance(node, MappingNode) and node.span == span:
                 return node
         raise FixError("there is no mapping at the place of the fix")
@@ -125,7 +137,7 @@ class _Recipe:
         raise FixError("a recipe cannot be changed that way")
 
     def _node(self, span: Span) -> Node:
-        for node in _nodes(self.document.root):
+        for node in self._all:
             if node.span == span:
                 return node
         raise FixError("there is no value at the place of the fix")
@@ -408,11 +420,11 @@ def _number(value: float) -> str:
     return re.sub(r"^(-?\d+)e", r"\1.0e", text)
 
 
-def _writes_capitals(source: Source, root: MappingNode) -> bool:
+def _writes_capitals(source: Source, nodes: Sequence[Node]) -> bool:
     """Whether the recipe writes ``True`` and not ``true``."""
     booleans = [
         source.slice(node.span)
-        for node in _nodes(root)
+        for node in nodes
         if isinstance(node, Scalar) and isinstance(node.value, bool) and node.plain
     ]
     words = [text for text in booleans if text.lower() in ("true", "false")]

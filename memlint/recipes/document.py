@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from memlint.recipes.files import MAX_BYTES
@@ -62,7 +63,10 @@ class MappingNode(Record):
 
     def entry(self, key: str) -> Entry | None:
         """The entry of ``key`` that counts: the last one, as loaders take it."""
-        return next((one for one in reversed(self.entries) if one.key.value == key), None)
+        for one in reversed(self.entries):
+            if one.key.value == key:
+                return one
+        return None
 
 
 class SequenceNode(Record):
@@ -222,7 +226,9 @@ class _Builder:
             self._root = node
             return
         around = self._open[-1]
-        around.end = max(around.end, node.span.end)
+        end = node.span.end
+        if end > around.end:
+            around.end = end
         if around.entries is None:
             around.items.append(node)
         elif around.key is not None:
@@ -232,7 +238,7 @@ class _Builder:
             around.key = self._key(node, around)
 
     def _key(self, node: Node, around: _Open) -> Scalar:
-        key = resolved(node)
+        key = node if isinstance(node, Scalar) else resolved(node)
         if not isinstance(key, Scalar):
             return Scalar(node.span, None, plain=False)
         if isinstance(node, Alias):
@@ -266,11 +272,11 @@ def _read_yaml(source: Source, builder: _Builder) -> None:
 
     at = _offsets(source.text)
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    resolve, scalar = _Resolver(), yaml.ScalarEvent
+    scalar = yaml.ScalarEvent
     try:
         for event in yaml.parse(source.text, Loader=loader):
             if isinstance(event, scalar):
-                builder.leaf(_scalar(event, at, resolve, source), event.anchor)
+                builder.leaf(_scalar(event, at, source), event.anchor)
                 continue
             match event:
                 case yaml.AliasEvent():
@@ -294,23 +300,34 @@ def _read_yaml(source: Source, builder: _Builder) -> None:
         raise _error(source, f"does not parse as YAML: {reason}") from None
 
 
-def _scalar(event: yaml.ScalarEvent, at: _Offsets, resolve: _Resolver, source: Source) -> Scalar:
-    span = _span(event, at)
-    plain = event.style is None or event.style == ""
-    tagged = event.tag is not None and event.tag != "!"
-    if event.anchor is not None or tagged:
+def _scalar(event: yaml.ScalarEvent, at: _Offsets, source: Source) -> Scalar:
+    span, style, tag = _span(event, at), event.style, event.tag
+    anchored = event.anchor is not None
+    plain = not style
+    tagged = tag is not None and tag != "!"
+    if anchored or tagged:
         span = _without_properties(source, span)
-    block = event.style in ("|", ">")
     value: object = event.value
     if plain and not tagged:
-        value = resolve(event.value)
-    return Scalar(span, value, plain, event.anchor is not None, tagged, block)
+        value = _meaning(event.value)
+    return Scalar(span, value, plain, anchored, tagged, style in ("|", ">"))
 
 
 def _without_properties(source: Source, span: Span) -> Span:
     """Where the value itself begins, behind ``&anchor`` and ``!tag``."""
     properties = re.match(rb"(?:[&!]\S*\s+)*", source.data[span.start : span.end])
     return Span(span.start + (properties.end() if properties else 0), span.end)
+
+
+@lru_cache(maxsize=8192)
+def _meaning(text: str) -> object:
+    """What a plain scalar means; the recipes of a folder have the same ones."""
+    return _resolver()(text)
+
+
+@cache
+def _resolver() -> _Resolver:
+    return _Resolver()
 
 
 class _Resolver:
@@ -348,7 +365,9 @@ class _Resolver:
 
 
 def _span(event: yaml.Event, at: _Offsets) -> Span:
-    return Span(_index(event.start_mark, at), _index(event.end_mark, at))
+    start: int = event.start_mark.index
+    end: int = event.end_mark.index
+    return Span(start, end) if at.are_bytes else Span(at(start), at(end))
 
 
 def _index(mark: Any, at: _Offsets) -> int:
@@ -361,7 +380,8 @@ class _Offsets:
 
     def __init__(self, text: str) -> None:
         self._bytes: array[int] | None = None
-        if not text.isascii():
+        self.are_bytes = text.isascii()
+        if not self.are_bytes:
             self._bytes = array("I", [0])
             offset = 0
             for character in text:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from memlint.api.tables import table
@@ -77,6 +78,8 @@ def _problems_of(recipe: Recipe) -> Iterator[KeyProblem]:
     if name is None or known is None or is_beyond(name, release):
         return
     for key in recipe.keys:
+        if key in known.names and key not in known.refused and key not in known.deprecated:
+            continue
         value = recipe.option(key).value
         if value in (None, False, "") or value == []:
             continue  # it asks for nothing
@@ -130,19 +133,16 @@ def _components(recipe: Recipe, program: str) -> Iterator[KeyProblem]:
     """Components of torchtune that are nearly one it has, and their parameters likewise."""
     from memlint.recipes import schemas
 
-    for section in recipe.keys:
+    for section in recipe.sections:
         path = recipe.component(section)
         if not path.startswith("torchtune."):
             continue
         option = recipe.option(f"{section}._component_")
         keys = schemas.component_keys(path, recipe.release)
         if keys is None:
-            module = f"{path.rpartition('.')[0]}."
-            known = schemas.components(recipe.release)
-            if any(_is_slip(path, each) for each in known if each.startswith(module)):
-                near = schemas.nearest_component(path, recipe.release) or ""
-                if _is_slip(path, near):
-                    yield KeyProblem(option, Status.REFUSED, program, "", near)
+            near = _meant(path, recipe.release)
+            if near:
+                yield KeyProblem(option, Status.REFUSED, program, "", near)
             continue
         given = recipe.option(section).value
         for key in given if isinstance(given, dict) and not keys.is_open else ():
@@ -151,6 +151,20 @@ def _components(recipe: Recipe, program: str) -> Iterator[KeyProblem]:
                 if near:
                     inner = recipe.option(f"{section}.{key}")
                     yield KeyProblem(inner, Status.REFUSED, program, "", near)
+
+
+# The recipes of a folder have the same components, keys and slips.
+@lru_cache(maxsize=2048)
+def _meant(path: str, release: str | None) -> str:
+    """The component of torchtune that an unknown one is a slip of; empty where it is none."""
+    from memlint.recipes import schemas
+
+    module = f"{path.rpartition('.')[0]}."
+    known = schemas.components(release)
+    if not any(_is_slip(path, each) for each in known if each.startswith(module)):
+        return ""
+    near = schemas.nearest_component(path, release) or ""
+    return near if _is_slip(path, near) else ""
 
 
 def _is_slip(path: str, known: str) -> bool:
@@ -172,6 +186,7 @@ def _instead(name: str, release: str | None, key: str) -> str:
     return f"{found.key}: {found.value}" if found.value else found.key
 
 
+@lru_cache(maxsize=4096)
 def _alike(key: str, known: frozenset[str]) -> str:
     import difflib
 

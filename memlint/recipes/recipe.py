@@ -111,6 +111,8 @@ class Recipe:
         self._complete = complete or base is not None
         self._overridden = overridden
         self._known: dict[Callable[[Recipe], Any], Any] = {}
+        # What is asked of one recipe again and again by several rules; the same for all releases.
+        self._options: dict[str, Option] = {}
 
     def once(self, find: Callable[[Recipe], Answer]) -> Answer:
         """What ``find`` answers of the recipe, asked once."""
@@ -147,6 +149,12 @@ class Recipe:
 
     def option(self, path: str) -> Option:
         """The setting at ``path``."""
+        known = self._options.get(path)
+        if known is None:
+            known = self._options[path] = self._option(path)
+        return known
+
+    def _option(self, path: str) -> Option:
         holder, entry = self._find(path)
         if path in self._overridden:
             span = entry.key.span if entry is not None else self._start(holder)
@@ -175,6 +183,17 @@ class Recipe:
         """The keys at the top, in order."""
         return tuple(
             key.value for key, _ in self.document.root.entries if isinstance(key.value, str)
+        )
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """The keys at the top that hold others, in this recipe or in the one below it."""
+        if self.base is not None:
+            return self.keys
+        return tuple(
+            key.value
+            for key, value in self.document.root.entries
+            if isinstance(key.value, str) and isinstance(value, MappingNode)
         )
 
     @property

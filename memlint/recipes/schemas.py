@@ -56,6 +56,7 @@ class Replacement(Record):
     value: str | None = None
 
 
+@lru_cache(maxsize=256)
 def known_keys(kind: str, version: str | None = None, section: str = "") -> Keys | None:
     """The keys of a recipe, or of one of its parts (``datasets``, ``trl``); None if there is no
     such part.
@@ -92,6 +93,7 @@ def recipe_keys(recipe: str, version: str | None = None) -> frozenset[str] | Non
     return _words(shipped, f"recipe {recipe}", "keys", release) or None
 
 
+@lru_cache(maxsize=2048)
 def component_keys(path: str, version: str | None = None) -> Keys | None:
     """The parameters of the component of torchtune with this import path; None if it has none.
 
@@ -129,6 +131,7 @@ def nearest_component(path: str, version: str | None = None) -> str | None:
     return same[0] if same else _closest(path, known)
 
 
+@lru_cache(maxsize=1024)
 def removed_in(kind: str, version: str | None, key: str, section: str = "") -> str | None:
     """The first release without a key that an older one had; None if it was not removed by
     ``version``."""
@@ -139,6 +142,7 @@ def removed_in(kind: str, version: str | None, key: str, section: str = "") -> s
     return shipped.releases[had[-1] + 1] if had and had[-1] < release else None
 
 
+@lru_cache(maxsize=1024)
 def added_in(kind: str, version: str | None, key: str, section: str = "") -> str | None:
     """The first release with a key that ``version`` does not have yet; None if none does."""
     shipped = _table(kind)
@@ -152,6 +156,7 @@ def added_in(kind: str, version: str | None, key: str, section: str = "") -> str
     return None
 
 
+@lru_cache(maxsize=1024)
 def replacement(kind: str, version: str | None, key: str) -> Replacement | None:
     """What to use instead of ``key`` in ``version``; None where no release says it."""
     gone = removed_in(kind, version, key)
