@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+from functools import lru_cache
 
 from memlint.script.nodes import walk
 from memlint.source.bounded import read_regular, read_regular_text
@@ -94,6 +95,7 @@ def is_elsewhere(node: object) -> bool:
     return getattr(node, "lineno", 0) > _ELSEWHERE
 
 
+@lru_cache(maxsize=4096)
 def _is_of_project(name: str) -> bool:
     """Whether a qualified name may be one of a file of the project."""
     if "." not in name.strip(".") and not name.startswith("."):
@@ -111,7 +113,10 @@ class Project:
         self._path = os.path.abspath(path)
         self._modules = modules or Modules()
         self._folders: dict[str, tuple[str, ...]] = {}
+        self._holders: dict[tuple[str, str], tuple[str, ...]] = {}
         self._there: dict[str, bool] = {}
+        # Modules by their path without a suffix.
+        self._read: dict[str, Module | None] = {}
         self._found: dict[tuple[str, str], tuple[Module, str] | None] = {}
         self.relied_on: set[str] = set()
 
@@ -120,9 +125,11 @@ class Project:
 
         importer: the file whose import it is; None: the script's. Relative names keep their dots.
         """
+        if not _is_of_project(name):
+            return None
         key = (importer or self._path, name)
         if key not in self._found:
-            self._found[key] = self._find(name, key[0]) if _is_of_project(name) else None
+            self._found[key] = self._find(name, key[0])
         return self._found[key]
 
     def _find(self, name: str, home: str) -> tuple[Module, str] | None:
@@ -134,14 +141,30 @@ class Project:
                 folder = os.path.dirname(folder)
             folders: tuple[str, ...] = (folder,)
         else:
-            folders = tuple(one for one in self._around(home) if self._has(one, parts[0]))
+            folders = self._that_hold(os.path.dirname(home), parts[0])
+            if not folders:
+                return None
         for count in range(len(parts) - 1, -1 if level else 0, -1):
             for folder in folders:
-                path = self._file(os.path.join(folder, *parts[:count]))
-                module = self._modules.read(path) if path is not None else None
+                module = self._module(os.path.join(folder, *parts[:count]))
                 if module is not None and module.path != self._path:
                     return module, ".".join(parts[count:])
         return None
+
+    def _that_hold(self, folder: str, top: str) -> tuple[str, ...]:
+        """The folders around ``folder`` with a module or a package of that name."""
+        known = self._holders.get((folder, top))
+        if known is None:
+            known = tuple(one for one in self._around(folder) if self._has(one, top))
+            self._holders[folder, top] = known
+        return known
+
+    def _module(self, stem: str) -> Module | None:
+        """The module or package at a path without a suffix, looked for once a script."""
+        if stem not in self._read:
+            path = self._file(stem)
+            self._read[stem] = self._modules.read(path) if path is not None else None
+        return self._read[stem]
 
     def _has(self, folder: str, top: str) -> bool:
         """Whether a folder holds a module or a package of that name."""
@@ -160,9 +183,9 @@ class Project:
                 return path
         return None
 
-    def _around(self, home: str) -> tuple[str, ...]:
-        """The folders that absolute imports of a file are looked for in, nearest first."""
-        folder = os.path.dirname(home)
+    def _around(self, folder: str) -> tuple[str, ...]:
+        """The folders that absolute imports of a file in ``folder`` are looked for in, nearest
+        first."""
         known = self._folders.get(folder)
         if known is not None:
             return known
@@ -191,7 +214,7 @@ class Project:
         """
         if not name.endswith(".json"):
             return None
-        for folder in self._around(self._path):
+        for folder in self._around(os.path.dirname(self._path)):
             path = os.path.join(folder, name)
             self.relied_on.add(path)
             try:
