@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -133,10 +133,13 @@ def find_config(model: str) -> Mapping[str, Any]:
     raise KeyError(model)
 
 
-def _candidates(model: str) -> list[str]:
+def _candidates(model: str) -> Iterator[str]:
     """The name, then shorter ones: suffixes off, a remark in brackets off."""
+    yield model
     bare = re.sub(r"\s*\(.*\)\s*$", "", model).strip()
-    return list(dict.fromkeys((model, bare, _strip(bare))))
+    if bare != model:
+        yield bare
+    yield _strip(bare)
 
 
 def _read(config: Mapping[str, Any], name: str) -> Architecture:

@@ -21,7 +21,7 @@ def decoder(config: Config, kind: str) -> Architecture:
     norm_bias = traits.norm_bias
     if config.get("normalization_type") == "layernorm" or config.get("use_layernorm"):
         norm, norm_bias = "layer", True
-    layers = _runs([_layer(config, kind, traits, index, hidden) for index in range(depth)])
+    layers = _runs(_layers(config, kind, traits, depth, hidden))
     other = 0
     if traits.learned_positions:
         other = positions * hidden + (2 * hidden if kind == "opt" else 0)
@@ -58,14 +58,26 @@ def _runs(layers: list[Layer]) -> tuple[tuple[Layer, int], ...]:
     return tuple(runs)
 
 
-def _layer(config: Config, kind: str, traits: Traits, index: int, hidden: int) -> Layer:
+def _layers(config: Config, kind: str, traits: Traits, depth: int, hidden: int) -> list[Layer]:
+    """The layers in order; those of the same attention and experts are equal."""
     types = config.get("layer_types")
-    layer_type = str(types[index]) if isinstance(types, list) and index < len(types) else ""
-    if not layer_type:
-        layer_type = _layer_type(config, kind, index)
+    known: dict[tuple[str, int], Layer] = {}
+    layers: list[Layer] = []
+    for index in range(depth):
+        layer_type = str(types[index]) if isinstance(types, list) and index < len(types) else ""
+        key = (layer_type or _layer_type(config, kind, index), _experts(config, kind, index))
+        if key not in known:
+            known[key] = _layer(config, kind, traits, *key, hidden)
+        layers.append(known[key])
+    return layers
+
+
+def _layer(
+    config: Config, kind: str, traits: Traits, layer_type: str, experts: int, hidden: int
+) -> Layer:
     return Layer(
         attention=_attention(config, kind, traits, layer_type, hidden),
-        mlp=_mlp(config, kind, traits, index, hidden),
+        mlp=_mlp(config, kind, traits, experts, hidden),
         norms=traits.norms,
         parallel=traits.parallel and bool(config.get("use_parallel_residual", True)),
         dropout=float(config.get("resid_pdrop") or config.get("hidden_dropout") or 0.0)
@@ -241,7 +253,7 @@ def _linear_attention(config: Config, hidden: int, layer_type: str) -> Attention
     )
 
 
-def _mlp(config: Config, kind: str, traits: Traits, index: int, hidden: int) -> Mlp:
+def _mlp(config: Config, kind: str, traits: Traits, experts: int, hidden: int) -> Mlp:
     names = traits.names
     inner = number(
         config, "intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", default=4 * hidden
@@ -259,7 +271,6 @@ def _mlp(config: Config, kind: str, traits: Traits, index: int, hidden: int) -> 
         or config.get("activation_function")
         or traits.activation
     )
-    experts = _experts(config, kind, index)
     if experts:
         return _mixture(config, kind, hidden, inner, experts, activation)
     if config.get("plain_feed_forward"):

@@ -10,6 +10,7 @@ Cost: one run of the model takes a millisecond or two; each set of changes is co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from memlint.memory.architecture import Architecture
@@ -153,10 +154,15 @@ def read_run(values: Mapping[str, Any], pricing: Pricing) -> Run | None:
     try:
         settings = with_pricing(values, pricing)
         model = settings.model
-        architecture = read_config(find_config(model) if isinstance(model, str) else model)
+        architecture = _named(model) if isinstance(model, str) else read_config(model)
         return Run(settings, architecture)
     except (KeyError, ConfigError, SettingsError):
         return None
+
+
+@lru_cache(maxsize=64)
+def _named(model: str) -> Architecture:
+    return read_config(find_config(model))
 
 
 def with_pricing(values: Mapping[str, Any], pricing: Pricing) -> Settings:

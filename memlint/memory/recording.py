@@ -167,7 +167,9 @@ class Recording:
                 # others' do, and they are the most.
                 cache[layer] = (stock, self._recorded(layer, width))
             stock, recorded = cache[layer]
-            stacks.append(Stack(layer, count, stock, recorded, tokens * architecture.hidden * width))
+            stacks.append(
+                Stack(layer, count, stock, recorded, tokens * architecture.hidden * width)
+            )
         return tuple(stacks)
 
     def _recorded(self, layer: Layer, width: int) -> Recorded:

@@ -18,6 +18,8 @@ from operator import itemgetter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
+from memlint.source import constructors
+
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
 
@@ -114,6 +116,15 @@ class _Definition(type):
 @cache
 def _template(name: str, count: int) -> CodeType:
     """The code of a constructor of ``count`` fields, whatever they are called."""
+    written = getattr(constructors, f"{name.strip('_')}_{count}", None)
+    if written is not None:
+        code: CodeType = written.__code__
+        return code
+    return compiled(name, count)
+
+
+def compiled(name: str, count: int) -> CodeType:
+    """The same code, compiled from text: for numbers of fields that few records have."""
     names = [f"_{index}" for index in range(count)]
     if name == "__new__":
         body = f"return new(self, ({''.join(f'{each}, ' for each in names)}))"
