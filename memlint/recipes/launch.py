@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from memlint.recipes.launch_files import READERS, Place
 from memlint.recipes.launch_kinds import PROGRAMS, STARTS, kind_of
@@ -140,6 +141,12 @@ def read_commands(text: str, kind: str) -> tuple[Command, ...]:
     starts = _NOTEBOOK_STARTS if is_notebook else STARTS
     if len(text) > (_LONGEST_NOTEBOOK if is_notebook else _LONGEST) or not starts.search(text):
         return ()
+    return tuple(_commands(text, kind)) if is_notebook else _of_text(text, kind)
+
+
+# The commands of a file are asked for as recipes, as what they start, and for its neighbours.
+@lru_cache(maxsize=128)
+def _of_text(text: str, kind: str) -> tuple[Command, ...]:
     return tuple(_commands(text, kind))
 
 

@@ -22,17 +22,24 @@ _SUFFIXES = {
     ".dockerfile": "dockerfile",
     ".ipynb": "notebook",
 }
-_NAMES = lazy_pattern(
-    r"(?P<makefile>(?:gnu)?makefile)|(?P<justfile>\.?justfile)"
-    r"|(?P<dockerfile>(?:dockerfile|containerfile)(?:\..*)?)"
-)
+_NAMES = {
+    "makefile": "makefile",
+    "gnumakefile": "makefile",
+    "justfile": "justfile",
+    ".justfile": "justfile",
+    "dockerfile": "dockerfile",
+    "containerfile": "dockerfile",
+}
 
 
 def kind_of(path: str) -> str | None:
     """How a file of this name is read; None if it holds no commands."""
     name = posixpath.basename(path.replace("\\", "/")).lower()
-    match = _NAMES.fullmatch(name)
-    return match.lastgroup if match is not None else _SUFFIXES.get(posixpath.splitext(name)[1])
+    if name in _NAMES:
+        return _NAMES[name]
+    if name.startswith(("dockerfile.", "containerfile.")):
+        return "dockerfile"
+    return _SUFFIXES.get(posixpath.splitext(name)[1])
 
 
 def is_launch_file(path: str) -> bool:

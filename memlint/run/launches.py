@@ -95,12 +95,15 @@ def check_launch_source(
 ) -> list[OfCommand]:
     """What ``rules`` find in the commands of ``source``, each with its command."""
     findings: list[OfCommand] = []
+    scripts: dict[str, Source | None] = {}
     for command in commands_of(source):
         paths = list(paths_of(command, place))
         found = next(filter(os.path.isfile, paths), None)
         if relied_on is not None:
             relied_on.update(paths)
-        script = _script(found) if found is not None else None
+        if found is not None and found not in scripts:
+            scripts[found] = _script(found)
+        script = scripts[found] if found is not None else None
         if script is None:
             continue
         launched = with_command(script, command)
