@@ -125,22 +125,22 @@ class Saved:
         return 0
 
     def before(self, index: int, leak: int) -> int:
+        """Bytes that wait while layer ``index`` runs backward. leak: as ``reentrant_leak`` says."""
         if leak:
             depth = self.architecture.depth
-            return sum(tensor.bytes for tensor in self._cached_saved(depth)) + leak * (
-                depth - 1 - index
-            )
-        return sum(tensor.bytes for tensor in self._cached_saved(index))
+            return self._of_first(depth) + leak * (depth - 1 - index)
+        return self._of_first(index)
 
-    def _cached_saved(self, upto: int) -> list[Tensor]:
-        cache: dict[int, list[Tensor]] = self.__dict__.setdefault("_saved_cache", {})
-        if upto not in cache:
-            total = 0
-            left = upto
+    def _of_first(self, number: int) -> int:
+        """Bytes that the first layers have saved."""
+        known = self._before.get(number)
+        if known is None:
+            known = 0
+            left = number
             for stack in self.recording.stacks:
                 count = min(stack.count, left)
                 left -= count
                 if count > 0 and not self.offloads():
-                    total += int(self.kept(stack) * count / self.sharding.split)
-            cache[upto] = [Tensor("saved", total, "activations")]
-        return cache[upto]
+                    known += int(self.kept(stack) * count / self.sharding.split)
+            self._before[number] = known
+        return known
