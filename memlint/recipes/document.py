@@ -364,7 +364,7 @@ class _Resolver:
             return text
 
 
-def _span(event: yaml.Event, at: _Offsets) -> Span:
+def _span(event: Any, at: _Offsets) -> Span:
     start: int = event.start_mark.index
     end: int = event.end_mark.index
     return Span(start, end) if at.are_bytes else Span(at(start), at(end))
