@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from memlint.cli.main import run
+from memlint.memory import recording
 from memlint.memory.prices import check_pricing, merged, price, read_run
 from memlint.memory.settings import SettingsError
+from memlint.memory.tape import Tape
 from memlint.rule.edits import SetKeyword
 from memlint.rule.findings import Finding, Fix, Level
 from memlint.rule.kit import advise
@@ -232,3 +234,23 @@ def test_streaming_is_named_where_it_makes_the_run_fit(
     assert any(one["code"] == "MEM412" for one in findings) is shown
     (selected,) = checked(capsys, path, "--gpu", gpu, "--select", "MEM412")
     assert selected["saving"]["low"] > 10 * GIB
+
+
+def test_prices_trace_nothing_and_record_what_is_the_same_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Tape] = []
+    replay = Tape.replay
+    recording._layer.cache_clear()
+    recording._loss.cache_clear()
+    monkeypatch.setattr(Tape, "trace", lambda *each: pytest.fail("a price needs no trace"))
+    monkeypatch.setattr(Tape, "allocations", lambda *each: pytest.fail("nor single tensors"))
+    monkeypatch.setattr(Tape, "replay", lambda tape, out: made.append(tape) or replay(tape, out))
+    known = read_run(RUN, Pricing())
+    assert known is not None
+    plain = known.peak()
+    assert len(made) == 2  # a layer and the loss
+    assert known.peak((("optimizer", "adamw_8bit"),)) < plain
+    assert len(made) == 2
+    assert known.peak((("micro_batch", 8),)) > plain
+    assert len(made) == 4
