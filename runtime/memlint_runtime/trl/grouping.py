@@ -66,6 +66,7 @@ class GroupedMicroBatches(_Base):
     _in_window = 0  # micro-batches of the present optimizer step before this one
     _window_ended = True
     _training: Any = None  # the state of the training that they belong to
+    _reported_forwards = 1  # of a prompt in a step, at most
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         trainer: Any = self
@@ -90,6 +91,8 @@ class GroupedMicroBatches(_Base):
         if trainer.state is not self._training:  # perhaps after one that ended amid a step
             prompts.forget()
             self._training, self._window_ended = trainer.state, True
+            # Parameters may be sharded by now, which the constructor could not know.
+            self._say_if_groups_are_cut()
         self._in_window = 0 if self._window_ended else self._in_window + 1
         self._window_ended = trainer.accelerator.sync_gradients
         if index == 0 or self._in_window == 0:
@@ -137,16 +140,10 @@ class GroupedMicroBatches(_Base):
         kept = kept and can_go_in_phases(causal_lm_inside(trainer.model))
         # Prompts that hold images are not kept.
         kept = kept and not getattr(trainer, "_is_vlm", False)
-        # A group may begin at the last row of a micro-batch, unless they fit each other.
-        times = group // rows if group % rows == 0 else (group + rows - 2) // rows + 1
-        together = _micro_batches_together(args)
-        if kept:
-            steps = args.gradient_accumulation_steps
-            if steps % together == 0:
-                return
-            # Once in each optimizer step that sees rows of the group.
-            steps_met = together // steps if together % steps == 0 else (together - 2) // steps + 2
-            times = min(times, steps_met)
+        times = _forwards_of_cut_prompts(args, kept=kept)
+        if times <= self._reported_forwards:
+            return
+        self._reported_forwards = times
         logger.warning(
             "per_device_train_batch_size=%d cuts groups of num_generations=%d completions: a "
             "prompt is forwarded up to %d times instead of once. Set %s; a whole group in a "
@@ -156,6 +153,21 @@ class GroupedMicroBatches(_Base):
             times,
             _settings_of_whole_groups(args),
         )
+
+
+def _forwards_of_cut_prompts(args: Any, *, kept: bool) -> int:
+    """How often a prompt is forwarded at most, whose rows do not fit into one micro-batch."""
+    rows, group = args.per_device_train_batch_size, args.num_generations
+    # A group may begin at the last row of a micro-batch, unless they fit each other.
+    times: int = group // rows if group % rows == 0 else (group + rows - 2) // rows + 1
+    if not kept:
+        return times
+    together, steps = _micro_batches_together(args), args.gradient_accumulation_steps
+    if steps % together == 0:
+        return 1
+    # Once in each optimizer step that sees rows of the group.
+    met: int = together // steps if together % steps == 0 else (together - 2) // steps + 2
+    return min(times, met)
 
 
 def _micro_batches_together(args: Any) -> int:

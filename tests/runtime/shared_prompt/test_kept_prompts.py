@@ -11,7 +11,7 @@ import pytest
 import torch
 from memlint_runtime.shared_prompt import Sharing, kept
 from memlint_runtime.shared_prompt.kept import KeptPrompt, KeptPrompts
-from memlint_runtime.trl import GRPOTrainer, RLOOTrainer
+from memlint_runtime.trl import GRPOTrainer, RLOOTrainer, grouping
 from memlint_runtime.trl.forward import kept_prompts_of
 from memlint_runtime.trl.grouping import calls_of_cut_prompts, grouped_micro_batches
 from peft import LoraConfig
@@ -265,3 +265,21 @@ def test_what_still_repeats_prompts_is_reported(
     assert ("cuts groups" in caplog.text) == bool(times)
     if times:
         assert f"up to {times} times instead of once" in caplog.text
+
+
+def test_that_prompts_are_repeated_where_parameters_came_to_be_sharded_is_reported(
+    model_path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """DeepSpeed and FSDP2 take the model over when training begins, after the constructor."""
+    with caplog.at_level(logging.WARNING, "memlint_runtime.trl"):
+        trainer = made_for(
+            model_path, tmp_path, per_device_train_batch_size=1, gradient_accumulation_steps=8,
+            max_steps=1,
+        )  # fmt: skip
+        assert "cuts groups" not in caplog.text
+        monkeypatch.setattr(grouping, "can_go_in_phases", lambda model: False)
+        trainer.train()
+    reports = [one for one in caplog.messages if "cuts groups" in one]
+    assert len(reports) == 1
+    assert "up to 4 times" in reports[0]
