@@ -24,7 +24,7 @@ from accelerate.state import AcceleratorState, GradientState
 from datasets import Dataset
 from memlint_runtime import fuse, fuse_causal_lm_loss, train_without_padding
 from memlint_runtime import trl as ours
-from memlint_runtime.shared_prompt import Sharing
+from memlint_runtime.shared_prompt import Sharing, kept
 from memlint_runtime.trainer_adapters import offload_trainer_activations
 from peft import LoraConfig
 from transformers import (
@@ -166,17 +166,34 @@ class Runs:
     def grpo_in_two_phases(self) -> list[float]:
         return self.grpo(budget=48)
 
-    def rloo(self) -> list[float]:
+    def grpo_rows_of_one(self) -> list[float]:
+        return self.grpo(more=rows_of_one())
+
+    def grpo_rows_of_one_with_reference(self) -> list[float]:
+        return self.grpo(more={"beta": 0.04, **rows_of_one()})
+
+    def grpo_rows_of_one_lora(self) -> list[float]:
+        return self.grpo(more=rows_of_one(), peft_config=lora())
+
+    def rloo(self, more: Any = None) -> list[float]:
         made = rolled(RLOOTrainer if self.plain else ours.RLOOTrainer)(
-            self.model, args=self.settings(RLOOConfig, **generation()), reward_funcs=reward,
-            train_dataset=prompts(64), processing_class=tokenizer(),
+            self.model, args=self.settings(RLOOConfig, **generation(), **(more or {})),
+            reward_funcs=reward, train_dataset=prompts(64), processing_class=tokenizer(),
         )  # fmt: skip
         return losses(made)
+
+    def rloo_rows_of_one(self) -> list[float]:
+        return self.rloo(more=rows_of_one())
 
 
 def generation() -> dict[str, Any]:
     """Each batch twice: the loss of its first step does not depend on the weights."""
     return {"num_generations": 4, "max_completion_length": 10, "num_iterations": 2}
+
+
+def rows_of_one() -> dict[str, Any]:
+    """A step's rows one by one: each group is cut by all micro-batches that hold it."""
+    return {"per_device_train_batch_size": 1, "gradient_accumulation_steps": ROWS // PROCESSES}
 
 
 def lora() -> LoraConfig:
@@ -210,6 +227,8 @@ ALL: dict[str, Callable[[Runs], list[float]]] = {
     for name in (
         "fused_loss", "packing", "packing_fused", "offloaded", "sft", "sft_lora", "dpo", "dpo_lora",
         "grpo", "grpo_with_reference", "grpo_lora", "grpo_in_two_phases", "rloo",
+        "grpo_rows_of_one", "grpo_rows_of_one_with_reference", "grpo_rows_of_one_lora",
+        "rloo_rows_of_one",
     )
 }  # fmt: skip
 
@@ -225,6 +244,7 @@ def connect() -> None:
 def main(folder: Path, stage: int, chosen: list[str]) -> None:
     if stage:
         connect()
+    kept.MIN_KEPT_TOKENS = 1  # else no prompt of these is long enough to be kept
     found = {}
     first = int(os.environ.get("RANK", "0")) == 0
     for name in chosen or ALL:
