@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from memlint_runtime.shared_prompt.joined import JoinPlan, plan_join
+from memlint_runtime.attention.kernels.flash import CpuRuns
+from memlint_runtime.attention.kernels.joined import Part
+from memlint_runtime.attention.plan import plan_runs
 from memlint_runtime.shared_prompt.layout import build_tree
 
 from tests.bench.roofline_gpus import Gpu
@@ -84,22 +86,29 @@ def shared() -> Way:
     prompt = torch.arange(P).repeat(G, 1)
     ids = torch.cat([prompt, torch.arange(P, P + G * C).view(G, C)], 1)
     tree = build_tree(ids, torch.ones_like(ids), torch.arange(P + C).repeat(G, 1) >= P)
-    return _way_of(plan_join(tree, torch.device("cpu")), tree.num_tokens)
+    return _way_of(plan_runs(tree, torch.device("cpu")), tree.num_tokens)
 
 
-def _way_of(plan: JoinPlan, tokens: int) -> Way:
-    own = Call(tokens, tokens, sum((b - a) ** 2 / 2 for a, b in pairwise(plan.own.bounds)))
+def _way_of(plan: tuple[Part, ...], tokens: int) -> Way:
+    nodes, _ = _bounds(plan[0])
+    own = Call(tokens, tokens, sum((b - a) ** 2 / 2 for a, b in pairwise(nodes)))
     looks = []
-    for level in plan.levels:
-        runs = zip(pairwise(level.queries.bounds), pairwise(level.keys.bounds), strict=True)
+    for level in plan[1:]:
+        queries, keys = _bounds(level)
+        runs = zip(pairwise(queries), pairwise(keys), strict=True)
         pairs = sum((b - a) * (d - c) for (a, b), (c, d) in runs)
-        looks.append(Call(level.queries.bounds[-1], level.keys.bounds[-1], pairs))
+        looks.append(Call(queries[-1], keys[-1], pairs))
     return Way(
         tokens,
         (own, *looks),
         sum(look.queries for look in looks),
         sum(look.keys for look in looks),
     )
+
+
+def _bounds(part: Part) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    assert isinstance(part.kernel, CpuRuns)
+    return part.kernel.queries.bounds or (), part.kernel.keys.bounds or ()
 
 
 def repeated() -> Way:

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from memlint_runtime import PaddingFreeCollator, use_variable_length_attention
 from memlint_runtime.attention import attend_documents, documents_of_lengths
-from memlint_runtime.attention.kernels.flex import attend_flex, document_block_mask
+from memlint_runtime.attention.forest import DocumentForest
+from memlint_runtime.attention.kernels.flex import attend_flex, forest_block_mask
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from torch.nn.utils.rnn import pad_sequence
@@ -103,7 +104,8 @@ def attention_layer(device: str, tokens: int) -> Result:
         )
 
     def flex() -> Tensor:
-        mask = document_block_mask(docs.cu_seqlens, tokens)
+        forest = DocumentForest(docs.cu_seqlens, tokens, docs.max_length)
+        mask = forest_block_mask(forest, torch.device(device))
         return attend_flex(*leaves, mask, scale=HEAD_DIM**-0.5)
 
     results: Result = {"documents": len(lengths), "padded_slots": len(lengths) * max(lengths)}

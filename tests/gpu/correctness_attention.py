@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from memlint_runtime import use_variable_length_attention
 from memlint_runtime.attention import attend_documents, documents_of_lengths
+from memlint_runtime.attention.forest import DocumentForest
 from memlint_runtime.attention.kernels.dense import attend_dense
-from memlint_runtime.attention.kernels.flex import attend_flex, document_block_mask
+from memlint_runtime.attention.kernels.flex import attend_flex, forest_block_mask
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from torch.nn.utils.rnn import pad_sequence
@@ -128,8 +129,11 @@ def flex_errors() -> Result:
                     sinks=exact_leaves[3] if with_sinks else None,
                     **options,
                 )[0].transpose(0, 1)
-                block_mask = document_block_mask(
-                    documents_of_lengths(LENGTHS, device).cu_seqlens, tokens, window
+                bounds = documents_of_lengths(LENGTHS, device).cu_seqlens
+                block_mask = forest_block_mask(
+                    DocumentForest(bounds, tokens, max(LENGTHS)),
+                    torch.device(device),
+                    window=window,
                 )
                 ours = attend_flex(*leaves[:3], block_mask, sinks=sinks, **options)
                 upstream = torch.randn_like(ours)

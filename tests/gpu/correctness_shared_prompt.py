@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 from memlint_runtime import shared_prompt_logprobs
+from memlint_runtime.attention import AttentionPath
 from memlint_runtime.shared_prompt import Sharing
-from memlint_runtime.shared_prompt.attention import AttentionPath
 from memlint_runtime.shared_prompt.self_test import TOLERATED, errors_of_path
 from torch import Tensor, nn
 
@@ -52,7 +52,7 @@ def model(name: str) -> Result:
     for what, sharing in (
         ("whole", Sharing()),
         ("two phases", Sharing(token_budget=400)),
-        ("chunked", Sharing(attention="chunked")),
+        ("blockwise", Sharing(attention="blockwise")),
     ):
         found = outcome(net, shared_prompt_logprobs(net, *inputs, sharing=sharing))
         ours, theirs = (
@@ -72,7 +72,7 @@ def model(name: str) -> Result:
 def merges() -> Result:
     """The merge kernel beside PyTorch's steps."""
     require("triton")
-    from tests.runtime.shared_prompt.triton_merge_check import check_merges
+    from tests.runtime.attention.triton_merge_check import check_merges
 
     return {"comparisons": check_merges("cuda")}
 
@@ -140,7 +140,7 @@ STEPS = (
     Step("shared_prompt_joined_float16", lambda: attention("joined", torch.float16)),
     Step("shared_prompt_flex_bfloat16", lambda: attention("flex", torch.bfloat16), 6.0),
     Step("shared_prompt_flex_float32", lambda: attention("flex", torch.float32), 6.0),
-    Step("shared_prompt_chunked_bfloat16", lambda: attention("chunked", torch.bfloat16)),
+    Step("shared_prompt_blockwise_bfloat16", lambda: attention("blockwise", torch.bfloat16)),
     Step("shared_prompt_merge_kernel", merges),
     Step("shared_prompt_models", models, 8.0),
     Step("shared_prompt_ratio_at_step_0", ratio_at_step_0, 4.0),

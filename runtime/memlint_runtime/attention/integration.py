@@ -28,7 +28,6 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from memlint_runtime.attention.dispatch import BlockMasks, attend_documents
 from memlint_runtime.attention.documents import (
     Documents,
     documents_of_lengths,
@@ -36,6 +35,7 @@ from memlint_runtime.attention.documents import (
     find_documents,
     positions_of,
 )
+from memlint_runtime.attention.engine import SharedPlans, attend_documents
 from memlint_runtime.attention.kernels.dense import attend_dense
 from memlint_runtime.attention.probe import hidden_states_alone, reason_by_numbers
 from memlint_runtime.attention.refusals import reason_to_refuse
@@ -189,7 +189,7 @@ def _describe_documents(
     # Kernels of a GPU do without, and a compiled layer would be compiled for each batch's.
     inputs["document_lengths"] = None if tokens.is_cuda else documents.lengths
     inputs["token_indices"] = documents.token_indices
-    inputs["block_masks"] = {}
+    inputs["attention_plans"] = {}
     inputs["whole_rows"] = False
     return (), inputs
 
@@ -318,7 +318,7 @@ def variable_length_attention(
     max_length_q: int | None = None,
     document_lengths: tuple[int, ...] | None = None,
     token_indices: Tensor | None = None,
-    block_masks: BlockMasks | None = None,
+    attention_plans: SharedPlans | None = None,
     whole_rows: bool | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
@@ -363,7 +363,7 @@ def variable_length_attention(
         softcap=softcap,
         sinks=s_aux,
         lengths=document_lengths,
-        block_masks=block_masks,
+        plans=attention_plans,
     )
     if token_indices is not None:
         padded = attended.new_zeros(rows * slots, *attended.shape[1:])

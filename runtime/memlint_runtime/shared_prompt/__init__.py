@@ -2,7 +2,8 @@
 
 In GRPO, RLOO and DPO every prompt stands in several rows, and its hidden states are the same in
 all of them. Here a batch becomes a packed prefix tree (`layout`) that attention follows exactly
-(`attention`), so that P + G(C - 1) tokens are forwarded where the repeated batch has G(P + C).
+(`memlint_runtime.attention`), so that P + G(C - 1) tokens are forwarded where the repeated batch
+has G(P + C).
 """
 
 from __future__ import annotations

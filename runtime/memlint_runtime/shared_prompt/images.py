@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from memlint_runtime.shared_prompt.attention import TreeAttention
+from memlint_runtime.attention import ForestAttention
 from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
 from memlint_runtime.shared_prompt.models import TreePass
 from memlint_runtime.shared_prompt.runs import Sharing
@@ -73,7 +73,7 @@ class RowsWithImages:
         packed = {n: self._packed(tree, n, value, kwargs) for n, value in kwargs.items()}
         if positions is None:
             packed["position_ids"] = tree.position.unsqueeze(0)
-        self.tree, self.tree_pass = tree, TreePass(TreeAttention(tree, self.sharing.attention))
+        self.tree, self.tree_pass = tree, TreePass(ForestAttention(tree, self.sharing.attention))
         return self.tree_pass, packed
 
     @torch.no_grad()

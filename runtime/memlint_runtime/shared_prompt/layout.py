@@ -2,11 +2,8 @@
 
 Every token of a batch belongs to one node of a tree; rows that share their first tokens share the
 nodes that hold them. Nodes stand in depth-first order in one packed row, so a node's descendants
-follow it without a gap, and two numbers a token say everything that attention needs:
-
-    token i sees token j  <=>  j <= i < stop[j]          (and position[i] - position[j] < window)
-
-where `stop[j]` is where the descendants of j's node end. Each token goes through the model once:
+follow it without a gap: a forest, as attention takes it (`memlint_runtime.attention`), with what
+leads from the padded batch to it and back. Each token goes through the model once:
 P + G(C - 1) tokens for a group of G completions of a prompt, where the repeated batch has
 G(P + C). The last token of a row predicts nothing and is left out.
 
@@ -37,7 +34,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Node", "PrefixTree", "build_tree"]
+from memlint_runtime.attention import Node
+
+__all__ = ["PrefixTree", "build_tree"]
 
 MIN_SAVED_TOKENS = 16
 LOOKS_BACK_FOR_TOKEN = 32
@@ -45,23 +44,12 @@ LOOKS_BACK_FOR_TOKEN = 32
 _Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A run of tokens that the same rows share. `start:end` are its tokens in the packed row,
-    `end:stop` its descendants'; `level` counts its ancestors."""
-
-    start: int
-    end: int
-    stop: int
-    level: int
-
-
 @dataclass(frozen=True, eq=False)
 class PrefixTree:
-    """A batch of token rows as a packed prefix tree.
+    """A batch of token rows as a packed prefix tree; a `Forest` for attention.
 
     Of each packed token, `[T]`: row, column: where in the padded batch it comes from. position:
-    its place in its row, padding not counted. stop: see the module. rows_through: how many rows of
+    its place in its row, padding not counted. stop: see `Forest`. rows_through: how many rows of
     the batch pass through it.
     Of each scored token, `[N]`: predictor: the packed token whose hidden state predicts it.
     scored_row, scored_column: where in the padded batch it stands.

@@ -28,9 +28,12 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
-from memlint_runtime.attention.windows import (
+from memlint_runtime.attention import (
+    Forest,
+    ForestAttention,
     attends,
     require_within_window,
+    to_one_dtype,
     window_in_mask_alone,
 )
 from memlint_runtime.integrations.modes import refuse_context_parallelism
@@ -43,8 +46,6 @@ from memlint_runtime.recurrent import (
     tree_plan,
     watch,
 )
-from memlint_runtime.shared_prompt.attention import TreeAttention
-from memlint_runtime.shared_prompt.layout import PrefixTree
 from memlint_runtime.shared_prompt.self_test import verify_path
 
 __all__ = [
@@ -87,7 +88,7 @@ class TreePass:
     one. kept: where the layers leave theirs, if wanted. layers: those whose attention came by.
     """
 
-    attention: TreeAttention
+    attention: ForestAttention
     outside: KeysValues | None = None
     kept: KeysValues | None = None
     layers: set[int] = field(default_factory=set)
@@ -96,7 +97,7 @@ class TreePass:
         """What layers with a state run over."""
         attention = self.attention
         plan = partial(
-            _tree_plan, attention.tree, attention.prefix_tokens, keeps_roots=self.kept is not None
+            _tree_plan, attention.forest, attention.prefix_tokens, keeps_roots=self.kept is not None
         )
         return RowSegments(plan, self.outside, self.kept)
 
@@ -106,10 +107,10 @@ Pack = Callable[[dict[str, Any]], tuple[TreePass, dict[str, Any]]]
 
 
 def _tree_plan(
-    tree: PrefixTree, prefix_tokens: int, continues: bool, *, keeps_roots: bool
+    forest: Forest, prefix_tokens: int, continues: bool, *, keeps_roots: bool
 ) -> RowPlan:
     return tree_plan(
-        tree.nodes, continues=continues, prefix_tokens=prefix_tokens, keeps_roots=keeps_roots
+        forest.nodes, continues=continues, prefix_tokens=prefix_tokens, keeps_roots=keeps_roots
     )
 
 
@@ -389,12 +390,9 @@ def _attend(
             "each head"
         )
     layer = int(module.layer_idx)  # type: ignore[arg-type]
-    tensors = [x[0].transpose(0, 1) for x in (query_1HTD, key_1KTD, value_1KTD)]
-    if torch.is_autocast_enabled(query_1HTD.device.type):
-        # As autocast does for PyTorch's own attention: norms on queries and keys leave float32.
-        dtype = torch.get_autocast_dtype(query_1HTD.device.type)
-        tensors = [x.to(dtype) for x in tensors]
-    query, key, value = tensors
+    query, key, value = to_one_dtype(
+        *(x[0].transpose(0, 1) for x in (query_1HTD, key_1KTD, value_1KTD))
+    )
     if shared_prompt.kept is not None and layer not in shared_prompt.kept:
         shared_prompt.kept[layer] = (key, value)
     shared_prompt.layers.add(layer)

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from memlint_runtime.attention import ForestAttention
 from memlint_runtime.integrations.modes import in_mode
 from memlint_runtime.recurrent import reason_of_trial
-from memlint_runtime.shared_prompt.attention import TreeAttention
 from memlint_runtime.shared_prompt.head import OutputHead
 from memlint_runtime.shared_prompt.layout import build_tree
 from memlint_runtime.shared_prompt.models import (
@@ -180,7 +180,7 @@ def _share_of_error(model: PreTrainedModel, ids: Tensor, wanted: Tensor) -> floa
         return output
 
     positions = tree.position.unsqueeze(0)
-    tree_pass = TreePass(TreeAttention(tree))
+    tree_pass = TreePass(ForestAttention(tree))
     with (
         torch.autocast(ids.device.type, enabled=False),
         through_backbone(model, tree_pass, keep, trusted=False),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from memlint_runtime.shared_prompt.attention import AttentionPath, TreeAttention
+from memlint_runtime.attention import AttentionPath, ForestAttention
 from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
 from memlint_runtime.shared_prompt.models import TreePass
 
@@ -29,7 +29,7 @@ class Sharing:
         in two phases, except where parameters are sharded over processes (FSDP2, ZeRO-3),
         DeepSpeed's ZeRO-1 or -2 reduces gradients, or the routers' balancing loss is wanted: there
         it goes whole, which is logged.
-    attention: a path to force, see `attention`; None to choose.
+    attention: a path to force, see `memlint_runtime.attention.engine`; None to choose.
     min_saved_tokens: prefixes that save fewer tokens are repeated; None for what pays, as `layout`
         has it.
     keep_prompts: where the trainers' micro-batches cut groups, forward a prompt in the first of
@@ -111,5 +111,5 @@ def run_of(rows: PaddedRows, tree: PrefixTree, sharing: Sharing, prefix_tokens: 
         tree.take(rows.ids),
         tree.position.unsqueeze(0) + prefix_tokens,
         tree.targets(rows.ids),
-        TreePass(TreeAttention(tree, sharing.attention, prefix_tokens)),
+        TreePass(ForestAttention(tree, sharing.attention, prefix_tokens)),
     )

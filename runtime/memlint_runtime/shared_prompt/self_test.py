@@ -13,9 +13,13 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from memlint_runtime.shared_prompt.attention import AttentionPath, TreeAttention, choose_path
+from memlint_runtime.attention import (
+    AttentionPath,
+    ForestAttention,
+    attend_dense_packed,
+    dense_mask,
+)
 from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
-from memlint_runtime.shared_prompt.oracle import dense_attention, dense_mask
 
 __all__ = ["errors_of_path", "verify_path"]
 
@@ -24,7 +28,7 @@ TOLERATED = 4.0
 
 
 def verify_path(
-    attention: TreeAttention,
+    attention: ForestAttention,
     query_THD: Tensor,
     key_TKD: Tensor,
     value_TKD: Tensor,
@@ -34,10 +38,8 @@ def verify_path(
     sinks: bool = False,
 ) -> None:
     """Raises RuntimeError where the path that these inputs would take disagrees with the oracle."""
-    windowed = window is not None and attention.prefix_tokens + attention.tree.span > window
-    path = attention.forced or choose_path(
-        attention.tree, query_THD, value_TKD, windowed=windowed, softcap=softcap
-    )
+    path = attention.choose_path(query_THD, value_TKD, window=window, softcap=softcap)
+    windowed = attention.window_that_counts(window) is not None
     _verify(
         path,
         query_THD.device,
@@ -104,10 +106,12 @@ def errors_of_path(
     scale = width**-0.5
 
     def oracle(q: Tensor, k: Tensor, v: Tensor, sink: Tensor | None = None) -> Tensor:
-        return dense_attention(q, k, v, sees, scale=scale, softcap=softcap, sinks_H=sink)
+        return attend_dense_packed(
+            q, k, v, sees, scale=scale, softcap=softcap, sinks=sink, precision=q.dtype
+        )
 
     def chosen(q: Tensor, k: Tensor, v: Tensor, sink: Tensor | None = None) -> Tensor:
-        return TreeAttention(tree, forced=path)(
+        return ForestAttention(tree, forced=path)(
             q, k, v, scale=scale, window=window, softcap=softcap, sinks=sink
         )
 

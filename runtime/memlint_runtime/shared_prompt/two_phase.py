@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from memlint_runtime.shared_prompt.attention import AttentionPath
+from memlint_runtime.attention import AttentionPath
 from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
 from memlint_runtime.shared_prompt.models import KeysValues, Layers, layers_of
 from memlint_runtime.shared_prompt.runs import PaddedRows, RunTree, Scored, Sharing, run_of

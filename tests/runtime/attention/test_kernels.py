@@ -7,27 +7,29 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.attention.varlen
 from memlint_runtime.attention import (
-    dispatch,
+    ForestAttention,
+    attend_documents,
     documents_of_lengths,
     integration,
     use_variable_length_attention,
 )
 from memlint_runtime.attention.documents import find_documents, positions_of
-from memlint_runtime.attention.kernels import varlen
-from memlint_runtime.attention.kernels.blockwise import attend_blockwise
+from memlint_runtime.attention.forest import DocumentForest
 from memlint_runtime.attention.kernels.dense import attend_dense
-from memlint_runtime.attention.kernels.flex import attend_flex, document_block_mask
-from memlint_runtime.attention.kernels.per_document import attend_per_document
-from memlint_runtime.attention.kernels.varlen import varlen_serves
+from memlint_runtime.attention.kernels.flash import CudaRuns
+from memlint_runtime.attention.kernels.flex import attend_flex, forest_block_mask
+from memlint_runtime.attention.kernels.joined import joined_attention
+from memlint_runtime.attention.plan import plan_runs
 from memlint_runtime.attention.unpadding import PaddedShape, repad, unpad
 from torch import Tensor
+from torch._dynamo.backends.debugging import aot_eager
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention.flex_attention import create_block_mask
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from tests.runtime.attention import emulated
 from tests.runtime.attention.models import documents, flattened, tiny_model
 
 CASES = list(range(16))
@@ -36,11 +38,11 @@ CASES = list(range(16))
 class Case:
     """Random documents, some longer than a block of queries, and options."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, lengths: list[int] | None = None) -> None:
         rng = random.Random(seed)
         torch.manual_seed(seed)
         sizes = [1, 5, 127, 128, 129, 300, 700]
-        self.lengths = [rng.choice(sizes) for _ in range(rng.randint(1, 4))]
+        self.lengths = lengths or [rng.choice(sizes) for _ in range(rng.randint(1, 4))]
         self.tokens = sum(self.lengths)
         self.window = rng.choice([None, 1, 3, 100, 128, 256, 600])
         self.softcap = rng.choice([None, 2.0])
@@ -50,6 +52,11 @@ class Case:
         )
         self.documents = documents_of_lengths(self.lengths)
 
+    @property
+    def forest(self) -> DocumentForest:
+        """As a GPU knows it: bounds alone."""
+        return DocumentForest(self.documents.cu_seqlens, self.tokens, self.documents.max_length)
+
     def visible(self) -> Tensor:
         document = torch.repeat_interleave(torch.tensor(self.lengths))
         place = torch.arange(self.tokens)
@@ -57,9 +64,9 @@ class Case:
         seen = (document[:, None] == document) & (distance >= 0)
         return seen if self.window is None else seen & (distance < self.window)
 
-    def reference(self, *, plain: bool = False) -> Tensor:
+    def reference(self, *, plain: bool = False, capped: bool = True) -> Tensor:
         batched = (x.transpose(0, 1)[None] for x in (self.query, self.key, self.value))
-        cap, sinks = (None, None) if plain else (self.softcap, self.sinks)
+        cap, sinks = (None, None) if plain else (self.softcap if capped else None, self.sinks)
         out = attend_dense(*batched, self.visible(), scale=0.3, softcap=cap, sinks=sinks)
         return out[0].transpose(0, 1)
 
@@ -85,11 +92,10 @@ def assert_gradients_equal(ours: Tensor, theirs: Tensor, leaves: list[Tensor]) -
 def test_blockwise(seed: int) -> None:
     case = Case(seed)
     leaves = case.leaves()
-    out = attend_blockwise(
+    out = ForestAttention(case.forest, "blockwise")(
         case.query,
         case.key,
         case.value,
-        case.lengths,
         scale=0.3,
         window=case.window,
         softcap=case.softcap,
@@ -99,13 +105,26 @@ def test_blockwise(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", CASES)
-def test_per_document(seed: int) -> None:
+def test_joined(seed: int) -> None:
     case = Case(seed)
-    leaves = case.leaves(plain=True)
-    out = attend_per_document(
-        case.query, case.key, case.value, case.lengths, scale=0.3, window=case.window
+    leaves = case.leaves()
+    out = ForestAttention(case.forest, "joined")(
+        case.query, case.key, case.value, scale=0.3, window=case.window, sinks=case.sinks
     )
-    assert_gradients_equal(out, case.reference(plain=True), leaves)
+    assert_gradients_equal(out, case.reference(capped=False), leaves)
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_joined_by_the_kernels_of_a_gpu(seed: int) -> None:
+    """One call whatever the documents, with windows and sinks, by bounds that the device knows."""
+    case = Case(seed)
+    leaves = case.leaves()
+    window = None if case.window is None or case.window >= max(case.lengths) else case.window
+    parts = plan_runs(case.forest, torch.device("cpu"), window=window, cuda=emulated.RUNS)
+    assert len(parts) == 1
+    assert parts[0].kernel.queries.bounds is None, "nobody waited for the device"
+    out = joined_attention(case.query, case.key, case.value, parts, scale=0.3, sinks_H=case.sinks)
+    assert_gradients_equal(out, case.reference(capped=False), leaves)
 
 
 # Uncompiled on purpose: the compiled kernel runs on CUDA alone.
@@ -113,7 +132,7 @@ def test_per_document(seed: int) -> None:
 @pytest.mark.parametrize("seed", CASES)
 def test_flex(seed: int) -> None:
     case = Case(seed)
-    mask = document_block_mask(case.documents.cu_seqlens, case.tokens, case.window)
+    mask = forest_block_mask(case.forest, torch.device("cpu"), window=case.window)
     out = attend_flex(
         case.query, case.key, case.value, mask, scale=0.3, softcap=case.softcap, sinks=case.sinks
     )
@@ -124,7 +143,7 @@ def test_flex(seed: int) -> None:
 def test_flex_with_a_group_that_is_no_power_of_two() -> None:
     case = Case(0)
     case.query = torch.randn(case.tokens, 6, 8, dtype=torch.double)
-    mask = document_block_mask(case.documents.cu_seqlens, case.tokens, case.window)
+    mask = forest_block_mask(case.forest, torch.device("cpu"), window=case.window)
     out = attend_flex(case.query, case.key, case.value, mask, scale=0.3)
     torch.testing.assert_close(out, case.reference(plain=True))
 
@@ -140,7 +159,7 @@ def blocks_of(mask: Any, kind: str) -> Tensor:
 @pytest.mark.parametrize("seed", CASES)
 def test_block_mask_is_the_one_of_every_pair(seed: int) -> None:
     case = Case(seed)
-    ours = document_block_mask(case.documents.cu_seqlens, case.tokens, case.window)
+    ours = forest_block_mask(case.forest, torch.device("cpu"), window=case.window)
     visible = case.visible()
     theirs = create_block_mask(
         lambda b, h, q, kv: visible[q, kv], None, None, case.tokens, case.tokens, device="cpu"
@@ -155,7 +174,8 @@ def test_half_precision_errs_no_more_than_the_dense_path() -> None:
     exact = case.reference()
     halves = [x.bfloat16() for x in (case.query, case.key, case.value)]
     options = {"softcap": case.softcap, "sinks": case.sinks}
-    ours = attend_blockwise(*halves, case.lengths, scale=0.3, window=case.window, **options)
+    blockwise = ForestAttention(case.forest, "blockwise")
+    ours = blockwise(*halves, scale=0.3, window=case.window, **options)
     dense = attend_dense(
         *(x.transpose(0, 1)[None] for x in halves), case.visible(), scale=0.3, **options
     )[0].transpose(0, 1)
@@ -165,53 +185,7 @@ def test_half_precision_errs_no_more_than_the_dense_path() -> None:
 def test_kernel_sizes_of_keys_and_values_may_differ() -> None:
     case = Case(3)
     case.value = torch.randn(case.tokens, 2, 5, dtype=torch.double)
-    out = dispatch.attend_documents(
-        case.query,
-        case.key,
-        case.value,
-        case.documents.cu_seqlens,
-        case.documents.max_length,
-        scale=0.3,
-        window=case.window,
-    )
-    torch.testing.assert_close(out, case.reference(plain=True))
-    assert not varlen_serves(case.query, case.value)
-
-
-def varlen_by_its_documentation(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    cu_seq_q: Tensor,
-    cu_seq_k: Tensor,
-    max_q: int,
-    max_k: int,
-    *,
-    scale: float,
-    window_size: tuple[int, int],
-    enable_gqa: bool = False,
-) -> Tensor:
-    """What PyTorch says its kernel computes, by whole matrices."""
-    assert enable_gqa == (query.shape[1] != key.shape[1])
-    assert cu_seq_q.dtype == cu_seq_k.dtype == torch.int32
-    assert max_q == max_k == int(cu_seq_q.diff().max())
-    place = torch.arange(len(query))
-    document = torch.searchsorted(cu_seq_q, place, right=True)
-    before = place[:, None] - place
-    left, right = window_size
-    seen = (document[:, None] == document) & (before >= -right)
-    seen &= (before <= left) if left >= 0 else True
-    out = attend_dense(*(x.transpose(0, 1)[None] for x in (query, key, value)), seen, scale=scale)
-    return out[0].transpose(0, 1)
-
-
-@pytest.mark.parametrize("seed", CASES[:8])
-def test_varlen_is_called_as_documented(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = Case(seed)
-    monkeypatch.setattr(torch.nn.attention.varlen, "varlen_attn", varlen_by_its_documentation)
-    monkeypatch.setattr(varlen, "_takes_grouped_heads", lambda: True)
-    monkeypatch.setattr(dispatch, "varlen_serves", lambda *_: True)
-    out = dispatch.attend_documents(
+    out = attend_documents(
         case.query,
         case.key,
         case.value,
@@ -223,19 +197,57 @@ def test_varlen_is_called_as_documented(seed: int, monkeypatch: pytest.MonkeyPat
     torch.testing.assert_close(out, case.reference(plain=True))
 
 
+@pytest.mark.parametrize("sunk", [False, True])
 @pytest.mark.parametrize("window", [None, 6])
-def test_varlen_kernel_takes_the_arguments(window: int | None) -> None:
-    """The real operator, forward and backward, on tensors without data."""
+def test_gpu_operators_take_the_arguments(window: int | None, sunk: bool) -> None:
+    """The real operators, forward and backward, on tensors without data."""
     with FakeTensorMode():
         leaves = [
             torch.empty(47, heads, 16, dtype=torch.bfloat16, requires_grad=True)
             for heads in (4, 2, 2)
         ]
-        cu_seqlens = torch.empty(4, dtype=torch.int32)
-        out = varlen.attend_varlen(*leaves, cu_seqlens, 20, scale=0.1, window=window)
+        sinks = torch.empty(4, requires_grad=True) if sunk else None
+        forest = DocumentForest(torch.empty(4, dtype=torch.int32), 47, 20)
+        parts = plan_runs(forest, torch.device("cpu"), window=window, cuda=CudaRuns)
+        out = joined_attention(*leaves, parts, scale=0.1, sinks_H=sinks)
         out.sum().backward()
         assert out.shape == (47, 4, 16)
+        assert out.dtype == torch.bfloat16
+        leaves += [] if sinks is None else [sinks]
         assert [x.grad.shape for x in leaves if x.grad is not None] == [x.shape for x in leaves]
+
+
+# The compiler's own way with autograd functions.
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated")
+@pytest.mark.parametrize("sunk", [False, True])
+@pytest.mark.parametrize("window", [None, 6])
+def test_gpu_call_compiles_to_one_graph_with_gradients(window: int | None, sunk: bool) -> None:
+    """Whatever the lengths: flash kernels, sinks and windows, by bounds that the device knows."""
+    graphs: list[Any] = []
+
+    def counted(module: Any, inputs: Any) -> Any:
+        graphs.append(module)
+        return aot_eager(module, inputs)
+
+    def call(q: Tensor, k: Tensor, v: Tensor, sinks: Any, bounds: Tensor, longest: int) -> Tensor:
+        forest = DocumentForest(bounds, q.shape[0], longest)
+        parts = plan_runs(forest, torch.device("cpu"), window=window, cuda=CudaRuns)
+        return joined_attention(q, k, v, parts, scale=0.3, sinks_H=sinks)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(call, backend=counted, fullgraph=True, dynamic=True)
+    with emulated.in_place_of_the_operators():
+        for seed, lengths in enumerate(([13, 20], [7, 30, 4], [5, 5, 5, 40])):
+            case = Case(seed, lengths)
+            case.window, case.sinks = window, torch.randn(4, dtype=torch.double) if sunk else None
+            documents = case.documents
+            leaves = case.leaves()
+            out = compiled(
+                case.query, case.key, case.value, case.sinks, documents.cu_seqlens,
+                documents.max_length,
+            )  # fmt: skip
+            assert_gradients_equal(out, case.reference(capped=False), leaves)
+    assert len(graphs) == 1
 
 
 def test_documents_from_positions_and_padding() -> None:
@@ -288,13 +300,15 @@ class Largest(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("windowed", [False, True])
-@pytest.mark.parametrize("attend", [attend_per_document, attend_blockwise])
-def test_no_matrix_of_one_long_document(attend: Any, windowed: bool) -> None:
+@pytest.mark.parametrize("path", ["joined", "blockwise"])
+def test_no_matrix_of_one_long_document(path: Any, windowed: bool) -> None:
     tokens = 2048
     query = torch.randn(tokens, 1, 8, requires_grad=True)
     window = 300 if windowed else None
+    bounds = torch.tensor([0, tokens - 48, tokens], dtype=torch.int32)
+    attend = ForestAttention(DocumentForest(bounds, tokens, tokens - 48), path)
     with Largest() as largest:
-        attend(query, query, query, [tokens - 48, 48], scale=1.0, window=window).sum().backward()
+        attend(query, query, query, scale=1.0, window=window).sum().backward()
     assert largest.elements < tokens * tokens / 2
 
 

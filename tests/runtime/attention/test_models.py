@@ -9,8 +9,9 @@ from unittest.mock import patch
 import pytest
 import torch
 from memlint_runtime import undo, use_variable_length_attention
-from memlint_runtime.attention import dispatch, integration
-from memlint_runtime.attention.kernels.flex import document_block_mask
+from memlint_runtime.attention import engine, integration
+from memlint_runtime.attention.forest import DocumentForest, Forest
+from memlint_runtime.attention.kernels.flex import forest_block_mask
 from torch import Tensor
 from transformers import (
     AutoConfig,
@@ -194,9 +195,10 @@ def test_no_graph_break_where_the_kernel_needs_none(
     """On CUDA the kernels trace; here a traceable stand-in shows that all else does."""
 
     def stand_in(
-        q: Tensor, k: Tensor, v: Tensor, cu_seqlens: Tensor, *_: Any, **options: Any
+        q: Tensor, k: Tensor, v: Tensor, cu_seqlens: Tensor, longest: int, **options: Any
     ) -> Tensor:
-        mask = document_block_mask(cu_seqlens, q.shape[0], options["window"])
+        forest = DocumentForest(cu_seqlens, q.shape[0], longest)
+        mask = forest_block_mask(forest, q.device, window=options["window"])
         return q + k.mean() + v.mean() + mask.kv_num_blocks.sum()
 
     model = use_variable_length_attention(tiny_model("mistral")).train()
@@ -219,12 +221,12 @@ def test_models_by_flex_share_a_block_mask_for_each_window(
     model, docs = tiny_model(family).eval(), documents(*LENGTHS)
     windows: list[int | None] = []
 
-    def counted(cu_seqlens: Tensor, tokens: int, window: int | None) -> Any:
+    def counted(forest: Forest, device: torch.device, *, window: int | None, **options: Any) -> Any:
         windows.append(window)
-        return document_block_mask(cu_seqlens, tokens, window)
+        return forest_block_mask(forest, device, window=window, **options)
 
-    monkeypatch.setattr(dispatch, "choose_kernel", lambda *_, **__: "flex")
-    monkeypatch.setattr(dispatch, "document_block_mask", counted)
+    monkeypatch.setattr(engine.ForestAttention, "choose_path", lambda *_, **__: "flex")
+    monkeypatch.setattr(engine, "forest_block_mask", counted)
     with torch.no_grad():
         rows = model(**padded(docs)).logits
         expected = torch.cat([row[: len(doc)] for row, doc in zip(rows, docs, strict=True)])

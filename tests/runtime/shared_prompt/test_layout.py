@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memlint_runtime.attention import dense_mask
 from memlint_runtime.shared_prompt.layout import build_tree
-from memlint_runtime.shared_prompt.oracle import dense_mask
 
 from tests.runtime.shared_prompt.trees import DEEP_ROWS, padded, random_rows, tree_of
 

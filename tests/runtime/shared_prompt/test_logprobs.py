@@ -157,7 +157,7 @@ def test_trees_of_depth_three_and_more(name: str) -> None:
     compare(model, inputs, Sharing(min_saved_tokens=10))
 
 
-@pytest.mark.parametrize("attention", ["joined", "chunked", "dense"])
+@pytest.mark.parametrize("attention", ["joined", "blockwise", "dense"])
 def test_every_attention_path_by_force(attention: str) -> None:
     compare(tiny("llama"), batch([3, 2]), Sharing(attention=attention, min_saved_tokens=1))  # type: ignore[arg-type]
 

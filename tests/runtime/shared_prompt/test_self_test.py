@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from memlint_runtime.shared_prompt import joined, self_test
-from memlint_runtime.shared_prompt.attention import TreeAttention
+from memlint_runtime.attention import ForestAttention
+from memlint_runtime.attention.kernels import joined
+from memlint_runtime.shared_prompt import self_test
 from memlint_runtime.shared_prompt.self_test import errors_of_path, verify_path
 
 CPU, SIZES = torch.device("cpu"), (4, 2, 32)
@@ -25,7 +26,7 @@ def verify(*, sinks: bool = False) -> None:
     tree = self_test.example_tree()
     q, k, v = (torch.zeros(tree.num_tokens, h, 32, dtype=torch.bfloat16) for h in (4, 2, 2))
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        verify_path(TreeAttention(tree), q, k, v, None, None, sinks=sinks)
+        verify_path(ForestAttention(tree), q, k, v, None, None, sinks=sinks)
 
 
 def test_example_has_three_levels_and_several_groups() -> None:
@@ -35,7 +36,7 @@ def test_example_has_three_levels_and_several_groups() -> None:
 
 
 @pytest.mark.parametrize("sinks", [False, True])
-@pytest.mark.parametrize("path", ["joined", "chunked"])
+@pytest.mark.parametrize("path", ["joined", "blockwise"])
 def test_right_paths_pass(path: Any, sinks: bool) -> None:
     found, plain = errors_of_path(path, CPU, torch.bfloat16, SIZES, sinks=sinks)
     assert len(found) == 4 + sinks
@@ -51,7 +52,7 @@ def test_wrong_joining_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_forgotten_sink_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined, "_shrink_", lambda *_: None)
+    monkeypatch.setattr(joined, "_shrink", lambda out, lse, _: (out, lse))
     with pytest.raises(RuntimeError, match="disagrees with the plain softmax"):
         verify(sinks=True)
 

@@ -1,11 +1,15 @@
-"""Attention over all documents in one FlexAttention call, with a block mask made analytically.
+"""Attention over a forest in one FlexAttention call, with a block mask made analytically.
 
-What: soft caps, attention sinks, windows, float32 and any head size on CUDA.
-Why: `create_block_mask` evaluates every pair of tokens; which 128 x 128 blocks a document mask
-touches follows from where documents begin, in (T / 128)^2 numbers.
+What: soft caps, attention sinks, windows, deep trees, float32 and any head size on CUDA.
+Why: `create_block_mask` evaluates every pair of tokens; which 128 x 128 blocks a forest's mask
+touches follows from two numbers a token, `stop` and `position`, in (T / 128)^2 booleans. Nothing
+waits for the device, and lengths are padded to whole blocks by the mask, not the tensors.
 Cost: compiled once with dynamic shapes; below about a thousand tokens slower than dense attention.
 Without compilation (CPU) it materializes all scores: for tests only.
 Source: Dong et al., Flex Attention, arXiv:2412.05496.
+
+T packed tokens, P tokens of an outside prefix, which simply stands before the forest as a run that
+every token sees; L = P + T keys.
 """
 
 from __future__ import annotations
@@ -17,54 +21,80 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import AuxRequest, BlockMask, flex_attention
 
+from memlint_runtime.attention.forest import Forest
 from memlint_runtime.attention.kernels.flex_compiled import compiled_flex, soft_cap
 
-BLOCK = 128
+__all__ = ["BLOCK_TOKENS", "attend_flex", "forest_block_mask"]
+
+BLOCK_TOKENS = 128
 
 
-def document_block_mask(cu_seqlens: Tensor, tokens: int, window: int | None = None) -> BlockMask:
-    """Block mask of causal attention within documents that begin at ``cu_seqlens`` ``[N + 1]``.
+def forest_block_mask(
+    forest: Forest,
+    device: torch.device,
+    *,
+    window: int | None = None,
+    prefix_tokens: int = 0,
+    block_tokens: int = BLOCK_TOKENS,
+) -> BlockMask:
+    """Which blocks of keys each block of queries sees: wholly, in part, or not at all."""
+    T, P = forest.num_tokens, prefix_tokens
+    ahead = torch.arange(P, device=device)
+    stop_L = torch.cat([torch.full_like(ahead, P + T), forest.stop.to(device) + P])
+    position_L = torch.cat([ahead, forest.position.to(device) + P])
+    if window is not None and forest.depth == 1 and not P:
+        # Where nothing branches, a window is a nearer stop: the blocks are the very ones.
+        stop_L = torch.minimum(stop_L, torch.arange(T, device=device) + window)
+        window = None
 
-    tokens: T, the last entry of ``cu_seqlens``, given so that nothing waits for the device.
-    """
-    device = cu_seqlens.device
-    token = torch.arange(tokens, device=device)
-    document = torch.searchsorted(cu_seqlens, token, right=True) - 1
-    # The first token that each token sees: never decreases along the row, which is what makes
-    # the visible blocks of a row of blocks a range.
-    first_seen = cu_seqlens[document].to(token.dtype)
+    def sees(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        at = q + P
+        seen = (k <= at) & (at < stop_L[k])
+        return seen if window is None else seen & (position_L[at] - position_L[k] < window)
+
+    # Of each block: first and last index among the keys, least and greatest stop and position.
+    q_first, q_last = _bounds(P, P + T, block_tokens, device)
+    k_first, k_last = _bounds(0, P + T, block_tokens, device)
+    stop_least, stop_most = _extremes(stop_L, k_first, block_tokens)
+    touched = (k_first <= q_last[:, None]) & (q_first[:, None] < stop_most)
+    whole = (k_last <= q_first[:, None]) & (q_last[:, None] < stop_least)
     if window is not None:
-        first_seen = torch.maximum(first_seen, token - (window - 1))
-
-    def visible(b: Tensor, h: Tensor, q: Tensor, kv: Tensor) -> Tensor:
-        return (kv <= q) & (kv >= first_seen[q])
-
-    num_blocks = -(-tokens // BLOCK)
-    block = torch.arange(num_blocks, device=device)
-    starts = block * BLOCK
-    ends = torch.clamp(starts + BLOCK, max=tokens)
-    touched_from = first_seen[starts] // BLOCK
-    touched = (block >= touched_from[:, None]) & (block <= block[:, None])
-    # Full: the block's last query sees back to the keys' first, and all keys precede all queries.
-    # A last block that the row does not fill is partial, as its missing queries see nothing.
-    full = (starts >= first_seen[ends - 1][:, None]) & (block < block[:, None])
-    full &= ((ends - starts) == BLOCK)[:, None]
-    partial_blocks = _ordered(touched & ~full)
-    full_blocks = _ordered(full)
+        q_nearest, q_farthest = _extremes(position_L, q_first, block_tokens)
+        k_nearest, k_farthest = _extremes(position_L, k_first, block_tokens)
+        touched &= q_nearest[:, None] - k_farthest < window
+        whole &= q_farthest[:, None] - k_nearest < window
+    # A last block that the sequence does not fill must be masked token by token.
+    whole &= (q_first + block_tokens <= P + T)[:, None] & (k_first + block_tokens <= P + T)
     return BlockMask.from_kv_blocks(
-        *partial_blocks,
-        *full_blocks,
-        BLOCK_SIZE=BLOCK,
-        mask_mod=visible,
-        seq_lengths=(tokens, tokens),
+        *_listed(touched & ~whole),
+        *_listed(whole),
+        BLOCK_SIZE=(block_tokens, block_tokens),
+        mask_mod=sees,
+        seq_lengths=(T, P + T),
     )
 
 
-def _ordered(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """``[rows, columns]`` flags as the count per row and the columns, flagged ones first."""
-    counts = blocks.sum(-1, dtype=torch.int32)
-    columns = torch.argsort(blocks.to(torch.int8), dim=-1, descending=True, stable=True)
-    return counts[None, None], columns.to(torch.int32)[None, None]
+def _bounds(
+    start: int, stop: int, block_tokens: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """First and last index of each block of `start:stop`, the last as far as it is filled."""
+    blocks = -(-(stop - start) // block_tokens)
+    first = torch.arange(blocks, device=device) * block_tokens + start
+    return first, (first + block_tokens - 1).clamp(max=stop - 1)
+
+
+def _extremes(values: Tensor, first: Tensor, block_tokens: int) -> tuple[Tensor, Tensor]:
+    """Least and greatest value in each block from `first` on."""
+    place = first[:, None] + torch.arange(block_tokens, device=first.device)
+    inside = values[place.clamp(max=values.shape[0] - 1)]
+    return inside.amin(1), inside.amax(1)
+
+
+def _listed(chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """Number of chosen key blocks of each query block, and their indices, chosen ones first."""
+    count = chosen.sum(1, dtype=torch.int32)
+    order = torch.argsort(chosen.to(torch.int8), dim=1, descending=True, stable=True)
+    return count[None, None], order.to(torch.int32)[None, None].contiguous()
 
 
 def attend_flex(
@@ -77,10 +107,10 @@ def attend_flex(
     softcap: float | None = None,
     sinks: Tensor | None = None,
 ) -> Tensor:
-    """Attention under a block mask of ``[T, T]``, such as `document_block_mask` makes.
+    """Attention under a block mask of `[T, L]`, such as `forest_block_mask` makes.
 
-    query: ``[T, Hq, D]``; key: ``[T, Hk, D]``; value: ``[T, Hk, Dv]``; sinks: ``[Hq]``, a score per
-    head that takes weight and gives no value. Returns ``[T, Hq, Dv]``.
+    query: `[T, H, D]`; key: `[L, K, D]`; value: `[L, K, D']`; sinks: `[H]`, a score for each head
+    that takes weight and gives no value. Returns `[T, H, D']`.
     """
     groups = query.shape[1] // key.shape[1]
     if groups & (groups - 1):

@@ -7,18 +7,26 @@ from typing import Any
 
 import pytest
 import torch
+from memlint_runtime.attention import (
+    Forest,
+    ForestAttention,
+    attend_dense_packed,
+    dense_mask,
+    engine,
+)
+from memlint_runtime.attention.forest import DocumentForest
+from memlint_runtime.attention.kernels.flash import CudaRuns
+from memlint_runtime.attention.kernels.flex import forest_block_mask
 from memlint_runtime.attention.kernels.flex_compiled import compile_flex, soft_cap
-from memlint_runtime.shared_prompt.attention import TreeAttention, choose_path
-from memlint_runtime.shared_prompt.chunked import chunked_attention
-from memlint_runtime.shared_prompt.flex import tree_block_mask
-from memlint_runtime.shared_prompt.joined import joined_attention, plan_join
-from memlint_runtime.shared_prompt.kernels import CPU_KERNEL, CudaKernel
-from memlint_runtime.shared_prompt.layout import PrefixTree
-from memlint_runtime.shared_prompt.oracle import dense_attention, dense_mask
+from memlint_runtime.attention.kernels.joined import joined_attention
+from memlint_runtime.attention.plan import plan_runs
+from memlint_runtime.checkpoint import _keep_attention_contexts
 from torch import Tensor
 from torch.nn.attention import flex_attention as flex_attention_module
 from torch.nn.attention.flex_attention import create_block_mask
+from torch.utils.checkpoint import checkpoint
 
+from tests.runtime.attention import emulated
 from tests.runtime.shared_prompt.trees import DEEP_ROWS, random_rows, tree_of
 
 CPU = torch.device("cpu")
@@ -28,6 +36,14 @@ TREES = {
     "equal completions": tree_of([[1, 2, 3, *range(10 + g, 15 + g)] for g in range(0, 30, 6)]),
     "depth of five": tree_of(DEEP_ROWS),
     "single row": tree_of(random_rows(4, 1, 1, 9, 9)),
+}
+DOCUMENTS = (3, 17, 1, 5, 5, 24)
+FORESTS: dict[str, Forest] = TREES | {
+    "documents": DocumentForest(
+        torch.tensor([0, *DOCUMENTS], dtype=torch.int32).cumsum(0, dtype=torch.int32),
+        sum(DOCUMENTS),
+        max(DOCUMENTS),
+    )
 }
 SCALE = 0.3
 
@@ -59,25 +75,29 @@ def agree(
         torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-12)
 
 
-def oracle_of(tree: PrefixTree, **options: Any) -> Callable[..., Tensor]:
+def oracle_of(tree: Forest, **options: Any) -> Callable[..., Tensor]:
     sees = dense_mask(tree, options.pop("window", None))
-    return lambda q, k, v: dense_attention(q, k, v, sees, scale=SCALE, **options)
+    return lambda q, k, v: attend_dense_packed(q, k, v, sees, scale=SCALE, **options)
 
 
-def with_sinks(tree: PrefixTree, window: int | None = None) -> Callable[..., Tensor]:
+def with_sinks(
+    tree: Forest, window: int | None = None, softcap: float | None = None
+) -> Callable[..., Tensor]:
     sees = dense_mask(tree, window)
-    return lambda q, k, v, sinks: dense_attention(q, k, v, sees, scale=SCALE, sinks_H=sinks)
+    return lambda q, k, v, sinks: attend_dense_packed(
+        q, k, v, sees, scale=SCALE, softcap=softcap, sinks=sinks
+    )
 
 
 @pytest.mark.parametrize("by_path", [False, True])
 @pytest.mark.parametrize("name", TREES)
 def test_joined_calls_are_one_softmax(name: str, by_path: bool) -> None:
     tree = TREES[name]
-    plan = plan_join(tree, CPU, by_path=by_path)
+    plan = plan_runs(tree, CPU, by_path=by_path)
     if not by_path:
-        assert len(plan.levels) == tree.depth - 1
+        assert len(plan) == tree.depth
     agree(
-        lambda q, k, v: joined_attention(q, k, v, plan, CPU_KERNEL, scale=SCALE),
+        lambda q, k, v: joined_attention(q, k, v, plan, scale=SCALE),
         oracle_of(tree),
         draw(tree.num_tokens),
     )
@@ -87,13 +107,13 @@ def test_joined_calls_are_one_softmax(name: str, by_path: bool) -> None:
 def test_by_path_every_token_looks_back_once(name: str) -> None:
     """However deep it stands; and no call holds more keys than the tree, save one path's."""
     tree = TREES[name]
-    plan = plan_join(tree, CPU, by_path=True)
+    plan = plan_runs(tree, CPU, by_path=True)
     tokens = torch.arange(tree.num_tokens)
-    looking = torch.cat([tokens[level.queries_at] for level in plan.levels] or [tokens[:0]])
+    looking = torch.cat([tokens[level.queries_at] for level in plan[1:]] or [tokens[:0]])
     below = [node for node in tree.nodes if node.level]
     assert len(looking) == len(set(looking.tolist())) == sum(n.end - n.start for n in below)
-    for level in plan.levels:
-        assert level.keys.bounds[-1] <= tree.num_tokens
+    for level in plan[1:]:
+        assert level.kernel.keys.bounds[-1] <= tree.num_tokens
 
 
 @pytest.mark.parametrize("by_path", [False, True])
@@ -101,110 +121,96 @@ def test_by_path_every_token_looks_back_once(name: str) -> None:
 def test_sinks_join_the_whole_softmax_once(name: str, by_path: bool) -> None:
     """The oracle's own sinks are held to transformers' by the tests of gpt-oss."""
     tree = TREES[name]
-    plan = plan_join(tree, CPU, by_path=by_path)
-    for kernel in (CPU_KERNEL, CudaKernel(emulated_flash, emulated_flash_backward)):
+    for cuda in (None, emulated.RUNS):
+        plan = plan_runs(tree, CPU, by_path=by_path, cuda=cuda)
         agree(
-            lambda q, k, v, sinks, kernel=kernel: joined_attention(
-                q, k, v, plan, kernel, scale=SCALE, sinks_H=sinks
+            lambda q, k, v, sinks, plan=plan: joined_attention(
+                q, k, v, plan, scale=SCALE, sinks_H=sinks
             ),
             with_sinks(tree),
             (*draw(tree.num_tokens), draw_sinks()),
         )
 
 
-@pytest.mark.parametrize("window", [None, 1, 3, 11])
-@pytest.mark.parametrize("name", TREES)
-def test_sinks_over_chunks(name: str, window: int | None) -> None:
-    tree = TREES[name]
-    agree(
-        lambda q, k, v, sinks: chunked_attention(
-            q, k, v, tree, scale=SCALE, window=window, sinks_H=sinks, chunk_tokens=4
-        ),
-        with_sinks(tree, window),
-        (*draw(tree.num_tokens), draw_sinks()),
-    )
+@pytest.fixture
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that small forests have several blocks in a node, and some that are not filled."""
+    monkeypatch.setattr(engine, "PLAIN_BLOCK", 4)
+    monkeypatch.setattr(engine, "WINDOW_BLOCKS", (4, 4))
 
 
-@pytest.mark.parametrize("window", [None, 4])
-def test_sinks_join_once_beside_an_outside_prefix(window: int | None) -> None:
+@pytest.mark.usefixtures("_small_blocks")
+@pytest.mark.parametrize("softcap", [None, 2.0])
+@pytest.mark.parametrize("sunk", [False, True])
+@pytest.mark.parametrize("window", [None, 1, 3, 11, 20])
+@pytest.mark.parametrize("name", FORESTS)
+def test_every_path_is_one_softmax(
+    name: str, window: int | None, sunk: bool, softcap: float | None
+) -> None:
+    """Values and gradients, of the sinks too."""
+    forest = FORESTS[name]
+    inputs = (*draw(forest.num_tokens), *([draw_sinks()] if sunk else []))
+    sees = dense_mask(forest, window)
+    paths: list[engine.AttentionPath] = ["blockwise", "dense"]
+    for path in [*paths, *(["joined"] if softcap is None else [])]:
+        attend = ForestAttention(forest, path)  # type: ignore[arg-type]
+        agree(
+            lambda q, k, v, sinks=None, attend=attend: attend(
+                q, k, v, scale=SCALE, window=window, softcap=softcap, sinks=sinks
+            ),
+            lambda q, k, v, sinks=None: attend_dense_packed(
+                q, k, v, sees, scale=SCALE, softcap=softcap, sinks=sinks
+            ),
+            inputs,
+        )
+
+
+@pytest.mark.usefixtures("_small_blocks")
+@pytest.mark.parametrize("softcap", [None, 2.0])
+@pytest.mark.parametrize("window", [None, 4, 14])
+def test_sinks_join_once_beside_an_outside_prefix(
+    window: int | None, softcap: float | None
+) -> None:
     prompt, tails = list(range(1, 13)), [[20, 21, 22], [20, 21, 30, 31, 32], [40]]
     whole = tree_of([[*prompt, *tail] for tail in tails])
-    attend = TreeAttention(tree_of(tails), prefix_tokens=12)
+    attend = ForestAttention(tree_of(tails), prefix_tokens=12)
     agree(
         lambda q, k, v, sinks: attend(
-            q[12:], k[12:], v[12:], scale=SCALE, window=window, sinks=sinks,
+            q[12:], k[12:], v[12:], scale=SCALE, window=window, softcap=softcap, sinks=sinks,
             outside=(k[:12], v[:12]),
         ),
-        lambda *inputs: with_sinks(whole, window)(*inputs)[12:],
+        lambda *inputs: with_sinks(whole, window, softcap)(*inputs)[12:],
         (*draw(whole.num_tokens), draw_sinks()),
     )  # fmt: skip
-
-
-def emulated_flash(query: Tensor, key: Tensor, value: Tensor, *args: Any, scale: float) -> Any:
-    """What the CUDA operator promises, by plain autograd-free arithmetic and its own arguments."""
-    cu_q, cu_k, longest_q, longest_k, dropout, causal, debug = args
-    assert (dropout, debug) == (0.0, False)
-    assert cu_q.dtype == cu_k.dtype == torch.int32
-    assert longest_q == int(cu_q.diff().max())
-    assert longest_k == int(cu_k.diff().max())
-    out, lse = torch.empty_like(query), query.new_empty(query.shape[1], query.shape[0])
-    for (a, b), (c, d) in zip(
-        torch.stack([cu_q[:-1], cu_q[1:]], 1).tolist(),
-        torch.stack([cu_k[:-1], cu_k[1:]], 1).tolist(),
-        strict=True,
-    ):
-        scores = _scores(query[a:b], key[c:d], causal, scale)
-        lse[:, a:b] = torch.logsumexp(scores, -1)
-        out[a:b] = (torch.softmax(scores, -1) @ _wide(value[c:d], query)).transpose(0, 1)
-    return out, lse, None, None, None
-
-
-def emulated_flash_backward(
-    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, lse: Tensor, *args: Any,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Probabilities from the log-sum-exp that it is given, as flash kernels do."""
-    cu_q, cu_k, _, _, _, causal, state, _ = args
-    assert state.dtype == torch.uint64
-    grads = torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
-    groups = query.shape[1] // key.shape[1]
-    for i in range(len(cu_q) - 1):
-        q, k = slice(*cu_q[i : i + 2].tolist()), slice(*cu_k[i : i + 2].tolist())
-        p = (_scores(query[q], key[k], causal, scale) - lse[:, q, None]).exp()
-        g = grad[q].transpose(0, 1)
-        delta = (g * out[q].transpose(0, 1)).sum(-1, keepdim=True)
-        ds = p * (g @ _wide(value[k], query).mT - delta) * scale
-        grads[0][q] = (ds @ _wide(key[k], query)).transpose(0, 1)
-        grads[1][k] = (
-            (ds.mT @ query[q].transpose(0, 1)).unflatten(0, (-1, groups)).sum(1).transpose(0, 1)
-        )
-        grads[2][k] = (p.mT @ g).unflatten(0, (-1, groups)).sum(1).transpose(0, 1)
-    return grads
-
-
-def _wide(x: Tensor, query: Tensor) -> Tensor:
-    return x.repeat_interleave(query.shape[1] // x.shape[1], 1).transpose(0, 1)
-
-
-def _scores(query: Tensor, key: Tensor, causal: bool, scale: float) -> Tensor:
-    scores = query.transpose(0, 1) @ _wide(key, query).mT * scale
-    if causal:
-        scores = scores.masked_fill(
-            torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), float("-inf")
-        )
-    return scores
 
 
 @pytest.mark.parametrize("name", TREES)
 def test_gpu_kernel_wrapper_is_one_softmax_around_emulated_kernels(name: str) -> None:
     tree = TREES[name]
-    kernel = CudaKernel(emulated_flash, emulated_flash_backward)
-    plan = plan_join(tree, CPU)
+    plan = plan_runs(tree, CPU, cuda=emulated.RUNS)
     agree(
-        lambda q, k, v: joined_attention(q, k, v, plan, kernel, scale=SCALE),
+        lambda q, k, v: joined_attention(q, k, v, plan, scale=SCALE),
         oracle_of(tree),
         draw(tree.num_tokens),
     )
+
+
+@pytest.mark.parametrize("name", ["equal completions", "depth of five"])
+def test_selective_checkpointing_keeps_what_the_kernels_returned(name: str) -> None:
+    """Merged in place into the first kernel's result, it would be merged once more."""
+    tree = TREES[name]
+    plan = plan_runs(tree, CPU, cuda=CudaRuns)
+
+    def kept(*inputs: Tensor) -> Tensor:
+        return checkpoint(
+            lambda q, k, v, sinks: joined_attention(q, k, v, plan, scale=SCALE, sinks_H=sinks),
+            *inputs,
+            use_reentrant=False,
+            context_fn=_keep_attention_contexts,
+        )
+
+    with emulated.in_place_of_the_operators():
+        agree(kept, with_sinks(tree), (*draw(tree.num_tokens), draw_sinks()))
 
 
 def test_gpu_kernel_arguments_fit_the_operators() -> None:
@@ -222,21 +228,8 @@ def test_gpu_kernel_arguments_fit_the_operators() -> None:
         "max_q", "max_k", "dropout_p", "is_causal", "rng_state", "unused",
     ]  # fmt: skip
     for schema in (forward, backward):
-        assert "scale" in [a.name for a in schema.arguments if a.kwarg_only]
-
-
-@pytest.mark.parametrize("softcap", [None, 2.0])
-@pytest.mark.parametrize("window", [None, 1, 3, 11])
-@pytest.mark.parametrize("name", TREES)
-def test_chunks_are_one_softmax(name: str, window: int | None, softcap: float | None) -> None:
-    tree = TREES[name]
-    agree(
-        lambda q, k, v: chunked_attention(
-            q, k, v, tree, scale=SCALE, window=window, softcap=softcap, chunk_tokens=4
-        ),
-        oracle_of(tree, window=window, softcap=softcap),
-        draw(tree.num_tokens),
-    )
+        named = {a.name for a in schema.arguments if a.kwarg_only}
+        assert named >= {"scale", "window_size_left", "window_size_right"}
 
 
 @pytest.mark.parametrize("window", [None, 4])
@@ -251,12 +244,12 @@ def test_outside_prefix_is_the_path_above_the_tree(window: int | None) -> None:
     grad = torch.randn_like(expected)
     wanted = torch.autograd.grad(expected, (q, k, v), grad)
     tree = tree_of(tails)
-    attend = TreeAttention(tree, prefix_tokens=12)
+    attend = ForestAttention(tree, prefix_tokens=12)
     out = attend(
         q[12:], k[12:], v[12:], scale=SCALE, window=window,
         outside=(k[:12], v[:12]),
     )  # fmt: skip
-    assert attend.taken == {"joined" if window is None else "chunked"}
+    assert attend.taken == {"joined"}
     torch.testing.assert_close(out, expected)
     for got, want in zip(torch.autograd.grad(out, (q, k, v), grad), wanted, strict=True):
         torch.testing.assert_close(got, want)
@@ -269,7 +262,7 @@ def test_block_mask_is_what_evaluating_every_pair_gives(
     name: str, window: int | None, prefix: int
 ) -> None:
     tree, block = TREES[name], 4
-    made = tree_block_mask(tree, CPU, window=window, prefix_tokens=prefix, block_tokens=block)
+    made = forest_block_mask(tree, CPU, window=window, prefix_tokens=prefix, block_tokens=block)
     T = tree.num_tokens
     plain = create_block_mask(
         made.mask_mod, None, None, T, prefix + T, device="cpu", BLOCK_SIZE=block
@@ -305,7 +298,7 @@ def _whole_blocks(mask: Any) -> Tensor:
 def test_whole_blocks_are_found_where_there_are_any() -> None:
     """Else the block mask would be right and slow."""
     tree = tree_of([[*range(1, 65), 100 + g, *range(200, 215)] for g in range(4)])
-    made = tree_block_mask(tree, CPU, block_tokens=8)
+    made = forest_block_mask(tree, CPU, block_tokens=8)
     assert int(made.full_kv_num_blocks.sum()) > int(made.kv_num_blocks.sum())
 
 
@@ -320,10 +313,10 @@ def test_flex_is_one_softmax_uncompiled(
     tree = TREES["depth of five"]
     inputs = [x.detach() for x in draw(tree.num_tokens, heads, width=16)]
     sinks = draw_sinks(heads).detach() if sunk else None
-    attend = TreeAttention(tree, forced="flex")
+    attend = ForestAttention(tree, forced="flex")
     torch.testing.assert_close(
         attend(*inputs, scale=SCALE, window=window, softcap=softcap, sinks=sinks),
-        oracle_of(tree, window=window, softcap=softcap, sinks_H=sinks)(*inputs),
+        oracle_of(tree, window=window, softcap=softcap, sinks=sinks)(*inputs),
     )
 
 
@@ -345,7 +338,7 @@ def test_flex_traces_as_one_graph_with_gradients(
     for groups, length in ((3, 150), (4, 190), (2, 260), (5, 330)):
         rows = [[*range(1, length - 40), *range(500 + 50 * g, 540 + 50 * g)] for g in range(groups)]
         tree = tree_of(rows)
-        mask = tree_block_mask(tree, CPU, window=window)
+        mask = forest_block_mask(tree, CPU, window=window)
         inputs = draw(tree.num_tokens, width=16)
         query, key, value = (
             x.detach().transpose(0, 1).unsqueeze(0).requires_grad_() for x in inputs
@@ -362,25 +355,52 @@ def test_flex_traces_as_one_graph_with_gradients(
 def test_choice_of_path() -> None:
     tree = TREES["one group"]
     q, _, v = draw(tree.num_tokens)
-    assert choose_path(tree, q, v) == "joined"
-    assert choose_path(tree, q, v, windowed=True) == "chunked"
-    assert choose_path(tree, q, v, softcap=1.0) == "chunked"
-    with pytest.raises(ValueError, match="neither sliding window nor soft cap"):
-        TreeAttention(tree, forced="joined")(q, v, v, scale=1.0, window=2)
+    attend = ForestAttention(tree)
+    assert attend.choose_path(q, v) == "joined"
+    assert attend.choose_path(q, v, window=2) == "joined"
+    assert attend.choose_path(q, v, softcap=1.0) == "blockwise"
+    assert attend.choose_path(q.to("meta"), v) == "blockwise"
+    with pytest.raises(ValueError, match="does not serve a layer with window=None"):
+        ForestAttention(tree, forced="joined")(q, v, v, scale=1.0, softcap=1.0)
+    with pytest.raises(ValueError, match="attention path must be one of"):
+        ForestAttention(tree, forced="chunked")  # type: ignore[arg-type]
+
+
+def test_choice_of_path_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flash kernels for documents with windows or sinks, and shallow trees; Flex for the rest."""
+    monkeypatch.setattr(engine, "_TRITON", True)
+    monkeypatch.setattr(engine, "flash_serves", lambda query, value: query.dtype == torch.half)
+    monkeypatch.setattr(Tensor, "is_cuda", True)
+    half = torch.empty(4, 2, 8, dtype=torch.half, device="meta")
+    chosen = {
+        name: [
+            ForestAttention(FORESTS[name]).choose_path(half, half, window=window, softcap=cap)
+            for window, cap in ((None, None), (2, None), (None, 1.0))
+        ]
+        for name in ("documents", "one group", "depth of five")
+    }
+    assert chosen == {
+        "documents": ["joined", "joined", "flex"],
+        "one group": ["joined", "flex", "flex"],
+        "depth of five": ["flex", "flex", "flex"],
+    }
+    assert ForestAttention(FORESTS["documents"]).choose_path(half.float(), half) == "flex"
+    after_prefix = ForestAttention(FORESTS["documents"], prefix_tokens=3)
+    assert after_prefix.choose_path(half, half, window=2) == "flex"
 
 
 def test_window_that_no_row_outgrows_is_no_window() -> None:
     tree = TREES["one group"]
-    attend = TreeAttention(tree)
-    attend(*draw(tree.num_tokens), scale=SCALE, window=tree.span)
-    assert attend.taken == {"joined"}
+    attend = ForestAttention(tree)
+    assert attend.window_that_counts(tree.span) is None
+    assert attend.window_that_counts(tree.span - 1) == tree.span - 1
 
 
 def test_values_narrower_than_keys() -> None:
     tree = TREES["one group"]
     q, k, v = draw(tree.num_tokens)
     agree(
-        lambda q, k, v: TreeAttention(tree)(q, k, v[..., :5], scale=SCALE),
+        lambda q, k, v: ForestAttention(tree)(q, k, v[..., :5], scale=SCALE),
         lambda q, k, v: oracle_of(tree)(q, k, v[..., :5]),
         (q, k, v),
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 from unittest.mock import patch
 
 import torch
-from memlint_runtime.shared_prompt import joined, triton_merge
-from memlint_runtime.shared_prompt.joined import joined_attention, plan_join
-from memlint_runtime.shared_prompt.kernels import CPU_KERNEL
-from memlint_runtime.shared_prompt.oracle import dense_attention, dense_mask
+from memlint_runtime.attention import attend_dense_packed, dense_mask
+from memlint_runtime.attention.kernels import joined, triton_merge
+from memlint_runtime.attention.kernels.joined import joined_attention
+from memlint_runtime.attention.plan import plan_runs
 
 from tests.runtime.shared_prompt.trees import DEEP_ROWS, random_rows, tree_of
 
@@ -45,10 +45,10 @@ def check_attention() -> int:
     trees = (tree_of(random_rows(1, 1, 4, 20, 7)), tree_of(DEEP_ROWS))
     for tree in trees:
         inputs = [torch.randn(tree.num_tokens, heads, 8, requires_grad=True) for heads in (4, 2, 2)]
-        plan = plan_join(tree, torch.device("cpu"))
+        plan = plan_runs(tree, torch.device("cpu"))
         with patch.object(joined, "_has_triton", lambda *_: True):
-            out = joined_attention(*inputs, plan, CPU_KERNEL, scale=0.3)
-        expected = dense_attention(*inputs, dense_mask(tree, None), scale=0.3)
+            out = joined_attention(*inputs, plan, scale=0.3)
+        expected = attend_dense_packed(*inputs, dense_mask(tree, None), scale=0.3)
         torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
         by = torch.randn_like(out)
         for mine, theirs in zip(

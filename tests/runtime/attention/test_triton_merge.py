@@ -13,7 +13,7 @@ pytest.importorskip("triton")
 
 def test_kernel_does_what_pytorch_does() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.runtime.shared_prompt.triton_merge_check"],
+        [sys.executable, "-m", "tests.runtime.attention.triton_merge_check"],
         env={**os.environ, "TRITON_INTERPRET": "1"},
         capture_output=True,
         text=True,
