@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import statistics
 from typing import Any
 from unittest.mock import patch
 
@@ -121,8 +122,21 @@ def test_padding_taken_out_of_the_trunk(family: str, side: str) -> None:
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma2", "gemma3_text", "gpt_oss"])
 def test_autocast_errs_no_more_than_the_padded_batch(family: str) -> None:
-    """Float32 weights under bf16 autocast, where queries, keys and values differ in dtype."""
+    """Float32 weights under bf16 autocast, where queries, keys and values differ in dtype.
+
+    The median of several models: rounding may send a token to another expert, in either of both.
+    """
+    theirs, ours = zip(*(errors_of_autocast(family, seed) for seed in range(5)), strict=True)
+    assert 0 < statistics.median(ours) < 1.5 * statistics.median(theirs)
+
+
+def errors_of_autocast(family: str, seed: int) -> tuple[float, float]:
+    """Of the gradients of a padded batch as transformers computes them, and of a packed one."""
     model, docs = tiny_model(family).train(), documents(*LENGTHS)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.01)
     exact = loss_and_gradients(model, padded(docs))
 
     def error(batch: dict[str, Any]) -> float:
@@ -136,7 +150,7 @@ def test_autocast_errs_no_more_than_the_padded_batch(family: str) -> None:
 
     theirs = error(padded(docs))
     use_variable_length_attention(model)
-    assert 0 < error(flattened(docs)) < 1.5 * theirs
+    return theirs, error(flattened(docs))
 
 
 @pytest.mark.parametrize("remove_padding", [False, True])
