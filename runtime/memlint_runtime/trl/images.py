@@ -65,6 +65,9 @@ def score_with_images(
         assert rows.tree is not None
         if balanced:
             routed.append(output.router_logits)
+            # The head would weigh the packed row's by the padded batch's mask. It is given no
+            # routers to balance, and their loss is computed from these.
+            output.router_logits = None
         hidden = output.last_hidden_state
         output.last_hidden_state = hidden[:, rows.tree.predictor.to(hidden.device)]
         return output

@@ -42,6 +42,7 @@ _DELTA = {
     "linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 8,
     "linear_value_head_dim": 8, "layer_types": ["linear_attention", "full_attention"],
 }  # fmt: skip
+_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
 _SQUARE = {
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
     "image_size": 16, "patch_size": 4, "num_channels": 3,
@@ -58,6 +59,17 @@ PATCHED: dict[str, Callable[[], Any]] = {
     ),
     "qwen3_5": lambda: AutoConfig.for_model(
         "qwen3_5", text_config={**_TEXT, **_DELTA}, **_IDS,
+        vision_config={**_VISION, "num_position_embeddings": 64},
+    ),
+}  # fmt: skip
+WITH_EXPERTS: dict[str, Callable[[], Any]] = {
+    "qwen3_vl_moe": lambda: AutoConfig.for_model(
+        "qwen3_vl_moe", text_config={**_TEXT, **_EXPERTS}, **_IDS,
+        vision_config={**_VISION, "deepstack_visual_indexes": [0], "num_position_embeddings": 64},
+    ),
+    "qwen3_5_moe": lambda: AutoConfig.for_model(
+        "qwen3_5_moe", **_IDS,
+        text_config={**_TEXT, **_DELTA, **_EXPERTS, "shared_expert_intermediate_size": 16},
         vision_config={**_VISION, "num_position_embeddings": 64},
     ),
 }  # fmt: skip
@@ -108,18 +120,23 @@ def rows_of(images: list[list[int]], patched: bool) -> dict[str, Tensor]:
     return batch
 
 
-def compare(model: Any, batch: dict[str, Tensor], sharing: Sharing = ALL) -> TokenCount:
-    wanted = model(**batch, fused_lm_head=True)
+def compare(
+    model: Any, batch: dict[str, Tensor], sharing: Sharing = ALL, *, balanced: bool = False
+) -> TokenCount:
+    """balanced: with the routers' loss."""
+    asked: dict[str, Any] = {"fused_lm_head": True, "output_router_logits": balanced or None}
+    wanted = model(**batch, **asked)
     weigh = weights_like(wanted.log_probs)
 
     def loss(output: Any) -> Tensor:
-        return (output.log_probs * weigh).sum() + (output.entropy * weigh.flip(0)).sum()
+        scores = (output.log_probs * weigh).sum() + (output.entropy * weigh.flip(0)).sum()
+        return scores + 10 * output.aux_loss if balanced else scores
 
     theirs = gradients(loss(wanted), model)
     count = TokenCount()
     share_prompts(model, sharing, count)
-    found = model(**batch, fused_lm_head=True)
-    for name in ("log_probs", "entropy"):
+    found = model(**batch, **asked)
+    for name in ("log_probs", "entropy", *(("aux_loss", "loss") if balanced else ())):
         torch.testing.assert_close(
             getattr(found, name), getattr(wanted, name), rtol=1e-5, atol=1e-5
         )
@@ -145,6 +162,14 @@ def test_equal_to_trl_s_repeated_prompts(name: str, checkpointing: bool) -> None
     assert seen[0] == 7 * 16
     assert seen[-1] == 3 * 16, "each image goes through the tower once"
     assert count.forwarded < count.repeated * 0.75
+
+
+@pytest.mark.parametrize("name", WITH_EXPERTS)
+def test_the_routers_loss_of_a_batch_with_images(name: str) -> None:
+    """Each token counts once for every row that it stands for, those of images included."""
+    batch = rows_of([[0], [0], [0], [1, 2], [1, 2], []], patched=True)
+    count = compare(tiny(WITH_EXPERTS[name]()), batch, balanced=True)
+    assert count.forwarded < count.repeated
 
 
 def test_the_same_prompt_with_another_image_is_another_prompt() -> None:
