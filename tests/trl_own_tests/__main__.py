@@ -8,9 +8,12 @@ both, skipped, refused by ours with its documented reason, and failed with ours 
 last listed; the exit status is 1 if there is any. Outcomes are kept in the results folder, so that
 files can be run one by one, and piece by piece (`--minutes`): the table is of all that lie there.
 
-Models and data are made locally, see `stand_ins`; tests of vision models, vLLM and accelerators are
-skipped. Ours: `memlint_runtime.trl` for GRPO, RLOO and DPO; for SFT, TRL's trainer after
-`fuse(trainer)`.
+With `--cut`, GRPO and RLOO train a row a micro-batch with either, so that prompts are kept over
+micro-batches with ours: give it a results folder of its own.
+
+Models and data are made locally, see `stand_ins`; tests of vLLM and accelerators are skipped, and
+those of vision models where there is no torchvision. Ours: `memlint_runtime.trl` for GRPO, RLOO and
+DPO; for SFT, TRL's trainer after `fuse(trainer)`.
 """
 
 from __future__ import annotations
@@ -56,6 +59,7 @@ def run(
             "MEMLINT_OUTCOMES": str(outcomes.resolve()),
             "MEMLINT_TRAINERS": variant,
             "MEMLINT_STEPS": str(given.steps),
+            "MEMLINT_CUT": str(int(given.cut)),
             "MEMLINT_MINUTES": str(given.minutes or ""),
         }
         subprocess.run(command, cwd=folder, env=settings, check=False)
@@ -143,6 +147,7 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=Path(tempfile.gettempdir()) / "trl_tests")
     parser.add_argument("--variant", choices=VARIANTS, help="only this one")
     parser.add_argument("--steps", type=int, default=0, help="end trainings that name no end")
+    parser.add_argument("--cut", action="store_true", help="one row a micro-batch, as many more")
     parser.add_argument("--minutes", type=float, help="stop each file's run after so many")
     parser.add_argument("--again", action="store_true", help="run also what was run before")
     own, _, extra = _split(sys.argv[1:])

@@ -5,8 +5,8 @@
 The checkout's own scripts make them (`scripts/generate_tiny_models`, `generate_*_dataset.py`), with
 what those scripts fetch made here: a tokenizer trained on TRL's test sentences, with the chat
 template that TRL ships for the model, and default generation settings. Models are laid out as the
-hub's cache, data sets as parquet files, so that nothing in a test has to know. What cannot be made
-without the hub (processors of vision models, other data) is left out and listed.
+hub's cache, data sets as parquet files, so that nothing in a test has to know. Vision models get
+their processors from `vision`. What cannot be made without the hub is left out and listed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,23 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tests.trl_own_tests import vision
+
 REVISION = "0" * 40
-DATASETS = ("zen", "toolcall", "harmony")
-KINDS = ("for_causal_lm", "for_sequence_classification")
+DATASETS = ("zen", "toolcall", "harmony", "zen-image", "zen-multi-image")
+KINDS = ("for_causal_lm", "for_sequence_classification", "for_conditional_generation")
 
 # By the checkpoint that a script names: chat template, end of turn, padding, beginning of text.
 _TOKENIZERS = (
+    (r"Qwen2(\.5)?-VL", "qwen2_5_vl", "<|im_end|>", "<|endoftext|>", None),
+    (r"Qwen3-VL", "qwen3_vl", "<|im_end|>", "<|endoftext|>", None),
+    (r"Qwen3\.5-0\.8B", "qwen3_5_nothink", "<|im_end|>", "<|endoftext|>", None),
+    (r"Qwen3\.5", "qwen3_5_think", "<|im_end|>", "<|endoftext|>", None),
+    (r"Qwen3\.6", "qwen3_6", "<|im_end|>", "<|endoftext|>", None),
+    (r"gemma-3-", "gemma3", "<end_of_turn>", "<pad>", "<bos>"),
+    (r"gemma-4-", "gemma4_v5", "<turn|>", "<pad>", "<bos>"),
+    (r"llava-v1\.6", "llava_next", "</s>", "<pad>", "<s>"),
+    (r"llava-1\.5", None, "</s>", "<pad>", "<s>"),
     (r"Qwen2\.5-Coder|Qwen2\.5", "qwen2_5", "<|im_end|>", "<|endoftext|>", None),
     (r"Qwen3-4B-Instruct-2507", "qwen3_instruct_2507", "<|im_end|>", "<|endoftext|>", None),
     (r"Qwen3", "qwen3", "<|im_end|>", "<|endoftext|>", None),
@@ -48,11 +59,14 @@ _TOKENIZERS = (
     (r"Mistral-7B-Instruct", None, "</s>", None, "<s>"),
     (r".", None, "<|endoftext|>", None, None),
 )
-_MISTRAL_TEMPLATE = (
-    "{{ bos_token }}{% for message in messages %}{% if message.role == 'user' %}"
-    "{{ '[INST] ' + message.content + ' [/INST]' }}{% else %}"
-    "{{ ' ' + message.content + eos_token }}{% endif %}{% endfor %}"
-)
+_TEMPLATES = {
+    "Mistral": (
+        "{{ bos_token }}{% for message in messages %}{% if message.role == 'user' %}"
+        "{{ '[INST] ' + message.content + ' [/INST]' }}{% else %}"
+        "{{ ' ' + message.content + eos_token }}{% endif %}{% endfor %}"
+    ),
+    "llava-1.5": vision.LLAVA_TEMPLATE,
+}
 # What the templates write and a model reads as one token.
 _SPECIAL = re.compile(r"<\|?[A-Za-z_]{2,}(?:_[A-Za-z]+)*\|?>|</(?:s|think|tool_call)>")
 _CONFIGS = {"Qwen2": "Qwen2Config", "Qwen3-30B": "Qwen3MoeConfig", "Qwen3": "Qwen3Config",
@@ -67,11 +81,12 @@ def tokenizer_of(checkpoint: str, sentences: list[str]) -> Any:
 
     row = next(row for row in _TOKENIZERS if re.search(row[0], checkpoint))
     _, template_name, end, padding, beginning = row
-    template = _MISTRAL_TEMPLATE if "Mistral" in checkpoint else None
+    template = next((own for name, own in _TEMPLATES.items() if name in checkpoint), None)
     if template_name is not None:
         folder = Path(trl.__file__).parent / "chat_templates"
         template = (folder / f"{template_name}.jinja").read_text(encoding="utf-8")
-    special = [token for token in (end, padding, beginning) if token]
+    named = vision.named_tokens(checkpoint)
+    special = [token for token in (end, padding, beginning, *named.values()) if token]
     special += _SPECIAL.findall(template or "")
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -84,7 +99,11 @@ def tokenizer_of(checkpoint: str, sentences: list[str]) -> Any:
     )
     inner.train_from_iterator(sentences, trainer)
     made = PreTrainedTokenizerFast(
-        tokenizer_object=inner, eos_token=end, pad_token=padding, bos_token=beginning
+        tokenizer_object=inner,
+        eos_token=end,
+        pad_token=padding,
+        bos_token=beginning,
+        extra_special_tokens=named,
     )
     made.chat_template = template
     return made
@@ -111,7 +130,7 @@ def make_datasets(checkout: Path, folder: Path) -> list[str]:
     sys.path.insert(0, str(checkout / "scripts"))
     try:
         for name in DATASETS:
-            script = importlib.import_module(f"generate_{name}_dataset")
+            script = importlib.import_module(f"generate_{name.replace('-', '_')}_dataset")
             script.main(test_size=0.1, push_to_hub=True, repo_id=f"trl-internal-testing/{name}")
     finally:
         datasets.Dataset.push_to_hub, datasets.DatasetDict.push_to_hub = whole
@@ -137,6 +156,9 @@ def make_models(checkout: Path, folder: Path, sentences: list[str]) -> dict[str,
     transformers.GenerationConfig.from_pretrained = lambda name, **_: _generation(name, sentences)
     transformers.AutoConfig.from_pretrained = lambda name, **options: _config(
         name, sentences, options
+    )
+    transformers.AutoProcessor.from_pretrained = lambda name, **_: vision.processor_of(
+        name, tokenizer_of(name, sentences)
     )
     common = importlib.import_module("generate_tiny_models._common")
     for check in ("check_transformers_version", "check_dtype_pattern", "print_config_diff"):
@@ -194,8 +216,10 @@ def _generation(checkpoint: str, sentences: list[str]) -> Any:
 def _config(checkpoint: str, sentences: list[str], options: dict[str, Any]) -> Any:
     import transformers
 
-    made = next(getattr(transformers, c) for k, c in _CONFIGS.items() if k in checkpoint)
     tokenizer = tokenizer_of(checkpoint, sentences)
+    if vision.knows(checkpoint):
+        return vision.config_of(checkpoint, tokenizer, options)
+    made = next(getattr(transformers, c) for k, c in _CONFIGS.items() if k in checkpoint)
     return made(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **options)
 
 

@@ -47,8 +47,12 @@ def load_dataset(path: str, name: str | None = None, *args: Any, **options: Any)
 
 
 def put_ours_in_place() -> None:
-    """The names that tests import from trl are ours from now on."""
+    """The names that tests import from trl are ours from now on; prompts as short as theirs are
+    kept over micro-batches too."""
     from memlint_runtime import trl as ours
+    from memlint_runtime.shared_prompt import kept
+
+    kept.MIN_KEPT_TOKENS = 1
 
     for name in ("GRPOTrainer", "RLOOTrainer", "DPOTrainer"):
         setattr(trl, name, getattr(ours, name))
@@ -111,12 +115,32 @@ def end_after(steps: int) -> None:
     _BaseConfig.__post_init__ = post_init
 
 
+def cut_groups() -> None:
+    """Micro-batches of one row, as many more of them: completions that belong together never come
+    in one, and optimizer steps and generation batches stay the same."""
+    from trl.trainer.base_config import _BaseConfig
+
+    own = _BaseConfig.__post_init__
+
+    def post_init(self: Any) -> None:
+        if hasattr(self, "num_generations") and self.per_device_train_batch_size > 1:
+            rows, self.per_device_train_batch_size = self.per_device_train_batch_size, 1
+            self.gradient_accumulation_steps *= rows
+            if self.steps_per_generation is not None:
+                self.steps_per_generation *= rows
+        own(self)
+
+    _BaseConfig.__post_init__ = post_init
+
+
 datasets.load_dataset = load_dataset
 if not torch.cuda.is_available():
     # Its Triton kernels run nowhere else, and a model class that it patched stays patched.
     of_this_release.is_liger_kernel_available = lambda *_, **__: False
 if os.environ["MEMLINT_STEPS"] != "0":
     end_after(int(os.environ["MEMLINT_STEPS"]))
+if os.environ["MEMLINT_CUT"] == "1":
+    cut_groups()
 fill_gaps_of_this_release()
 if OURS:
     put_ours_in_place()
