@@ -52,7 +52,7 @@ def put_ours_in_place() -> None:
     from memlint_runtime import trl as ours
     from memlint_runtime.shared_prompt import kept
 
-    kept.MIN_KEPT_TOKENS = 1
+    kept.MIN_KEPT_TOKENS = 2  # a token of it goes with the completion
 
     for name in ("GRPOTrainer", "RLOOTrainer", "DPOTrainer"):
         setattr(trl, name, getattr(ours, name))
