@@ -4,9 +4,10 @@
 
 CHECKOUT is a checkout of huggingface/trl; its tests run against the installed trl. Without FILEs
 (`grpo`, `rloo`, `dpo`, `sft`) all four. The table has for each file: passed by both, failed by
-both, skipped, refused by ours with its documented reason, and failed with ours alone, each of the
-last listed; the exit status is 1 if there is any. Outcomes are kept in the results folder, so that
-files can be run one by one, and piece by piece (`--minutes`): the table is of all that lie there.
+both, skipped, refused by ours with its documented reason (passed where it then did as TRL does, or
+said that some prompts are repeated), and failed with ours alone, each of the last listed; the exit
+status is 1 if there is any. Outcomes are kept in the results folder, so that files can be run one
+by one, and piece by piece (`--minutes`): the table is of all that lie there.
 
 With `--cut`, GRPO and RLOO train a row a micro-batch with either, so that prompts are kept over
 micro-batches with ours: give it a results folder of its own.

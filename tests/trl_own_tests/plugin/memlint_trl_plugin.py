@@ -10,6 +10,7 @@ import ast
 import importlib
 import importlib.util
 import json
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -29,6 +30,15 @@ OURS = os.environ["MEMLINT_TRAINERS"] == "ours"
 _load = datasets.load_dataset
 _refusals: list[str] = []
 _handles: list[Any] = []
+
+
+class _Repeated(logging.Handler):
+    """Notes where our trainers say that prompts go to the model as TRL repeats them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if "are repeated" in text or "repeats prompts" in text:
+            _refusals.append(text)
 
 
 class NotMadeError(Exception):
@@ -52,6 +62,7 @@ def put_ours_in_place() -> None:
     from memlint_runtime import trl as ours
     from memlint_runtime.shared_prompt import kept
 
+    logging.getLogger("memlint_runtime.trl").addHandler(_Repeated())
     kept.MIN_KEPT_TOKENS = 2  # a token of it goes with the completion
 
     for name in ("GRPOTrainer", "RLOOTrainer", "DPOTrainer"):
