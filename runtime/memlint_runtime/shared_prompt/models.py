@@ -381,6 +381,10 @@ def _attend(
             f"{name} has attention dropout {dropout}, which a shared prompt would draw once "
             "instead of once a row: set it to 0"
         )
+    if attention_mask is not None and attention_mask.requires_grad:
+        # Ours has no gradient. What a layer learns there is equal for all tokens when it starts at
+        # zero (Doge), so that the first look at the numbers does not show that it is left out.
+        raise ValueError(f"{name} learns a mask of its own, which a shared prompt does not have")
     for keyword in ("sinks", "position_bias", "cache"):
         if others.get(keyword) is not None:
             raise ValueError(f"{name} attends with {keyword}, which a shared prompt does not have")

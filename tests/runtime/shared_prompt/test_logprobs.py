@@ -31,6 +31,7 @@ from tests.runtime.shared_prompt.models import (
     repeated,
     tiny,
 )
+from tests.runtime.tiny_models import tiny as table_tiny
 
 # peft asks transformers for checkpointing by a name that the newest transformers deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing.*:FutureWarning")
@@ -376,6 +377,17 @@ def test_functional_dropout_is_seen() -> None:
         shared_prompt_logprobs(model, *batch([2]))
     assert torch.equal(torch.get_rng_state(), state)
     shared_prompt_logprobs(model.eval(), *batch([2]))
+
+
+def test_a_mask_that_is_learned_is_refused() -> None:
+    """Doge adds a learned number of each key to the scores: the same for all keys while it is 0, so
+    that values agree and only gradients are missing."""
+    model = table_tiny("doge")
+    rows = torch.tensor([[3, 4, 5, 6], [3, 4, 5, 6]])
+    ends = torch.tensor([[7, 8], [9, 10]])
+    given = (rows, torch.ones_like(rows), ends, torch.ones_like(ends))
+    with pytest.raises(ValueError, match="learns a mask of its own"):
+        shared_prompt_logprobs(model, *given, sharing=ALL)
 
 
 def test_a_forward_past_the_trunk_is_refused() -> None:
