@@ -62,7 +62,7 @@ class Call:
         made = copy(self)
         made.name = name
         made._settings = {}
-        for known in ("positions", "all_settings"):
+        for known in ("positions", "_all_settings"):
             vars(made).pop(known, None)
         return made
 
@@ -179,14 +179,13 @@ class Call:
             dict.fromkeys(name for invocation in self.invocations for name in invocation.keywords)
         )
 
-    @cached_property
-    def all_settings(self) -> tuple[Setting, ...]:
-        """All settings that the call gets by keyword."""
-        return tuple(self.setting(name) for name in self.keywords)
-
     def settings(self) -> tuple[Setting, ...]:
         """All settings that the call gets by keyword."""
-        return self.all_settings
+        return self._all_settings
+
+    @cached_property
+    def _all_settings(self) -> tuple[Setting, ...]:
+        return tuple(self.setting(name) for name in self.keywords)
 
     def effective(self, name: str) -> Setting:
         """The setting, or the target version's default where it is not given."""

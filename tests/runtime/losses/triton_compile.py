@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import triton
+from memlint_runtime.attention.kernels import triton_merge
 from memlint_runtime.losses import planning, product_ops, triton_ops
-from memlint_runtime.shared_prompt import triton_merge
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
