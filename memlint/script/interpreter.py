@@ -12,7 +12,7 @@ say what each kind of node does to it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from memlint.script.command_line import CommandLine
 from memlint.script.expressions import EXPRESSIONS
@@ -26,6 +26,7 @@ from memlint.script.project import Project
 from memlint.script.state import State
 from memlint.script.statements import STATEMENTS
 from memlint.script.tensors import Tensor, Use, detached, note
+from memlint.script.uncalled import callers_first
 from memlint.script.values import (
     ABSENT,
     UNKNOWN,
@@ -53,6 +54,7 @@ class Interpreter:
 
     effects: what known callables do, by qualified name, or by ``.method`` for methods of objects.
     command_line: what a launch command gives to the script's parsers.
+    lines: the text of the module.
     """
 
     def __init__(
@@ -60,8 +62,10 @@ class Interpreter:
         effects: dict[str, CallEffect],
         project: Project | None = None,
         command_line: CommandLine | None = None,
+        lines: Sequence[str] = (),
     ) -> None:
         self.effects = effects
+        self.lines = lines
         self.project = project
         self.command_line = command_line
         # The scopes of the project's modules, None while one runs; and the file of each scope.
@@ -126,11 +130,9 @@ class Interpreter:
 
     def _run_uncalled(self, start: int) -> None:
         """Run what was defined since ``start`` and never called, arguments unknown."""
-        index = start
-        while index < len(self.defined):
-            function = self.defined[index]
-            index += 1
-            if function.node not in self.runs:
+        while start < len(self.defined):
+            defined, start = self.defined[start:], len(self.defined)
+            for function in callers_first(defined, self.lines, self.runs):
                 call_function(self, function, None)
 
     def root_scope(self) -> int:

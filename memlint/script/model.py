@@ -473,6 +473,6 @@ def build_script(
         command_line = CommandLine(
             given.value, lambda name, option: api.history(api.canonical(name), option) is not None
         )
-    run = Interpreter(_EFFECTS, project, command_line)
+    run = Interpreter(_EFFECTS, project, command_line, source.text.split("\n"))
     run.run(tree)
     return Script(source, tree, api, run)
