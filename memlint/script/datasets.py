@@ -19,12 +19,12 @@ from memlint.script.project import is_elsewhere
 from memlint.script.purpose import Purpose, purpose_of_loader
 from memlint.script.rows import KEEPS_ROWS, Rows
 from memlint.script.settings import Setting
-from memlint.script.tokenization import FunctionNode
 from memlint.script.values import (
     ABSENT,
     Class,
     Constant,
     Function,
+    FunctionNode,
     Object,
     Sequence,
     Symbol,

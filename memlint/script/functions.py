@@ -28,6 +28,7 @@ from memlint.script.values import (
     Class,
     Constant,
     Function,
+    FunctionNode,
     How,
     Object,
     OneOf,
@@ -359,7 +360,7 @@ def _enter_uncalled(run: Interpreter, function: Function) -> None:
         modes.enter_hook(run, getattr(function.node, "name", ""))
 
 
-def _run_body(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+def _run_body(run: Interpreter, node: FunctionNode) -> None:
     """Run what a function does, and remember what it returns."""
     if isinstance(node, ast.Lambda):
         run.returns.append(run.eval(node.body))

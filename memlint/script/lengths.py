@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from memlint.script.calls import Call
 from memlint.script.invocations import Invocation
 from memlint.script.nodes import walk
-from memlint.script.tokenization import FunctionNode, is_tokenizer_call
-from memlint.script.values import Function, options
+from memlint.script.tokenization import is_tokenizer_call
+from memlint.script.values import Function, FunctionNode, options
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from memlint.script.calls import Call
 from memlint.script.nodes import walk
 from memlint.script.purpose import Purpose, callee_of, purpose_of
-from memlint.script.values import Object
+from memlint.script.values import FunctionNode, Object
 from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _TOKENIZING = frozenset(
     {"encode", "encode_plus", "batch_encode_plus", "prepare_for_model", "apply_chat_template"}
 )

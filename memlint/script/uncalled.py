@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from memlint.script.values import Function
+from memlint.script.values import Function, FunctionNode
 
 _WORD = re.compile(r"\w+")
 
@@ -29,7 +29,7 @@ def callers_first(
     words = {node: _words(node, lines).intersection(names.values()) for node in waiting}
     mentioned = Counter(word for node in waiting for word in words[node] if word != names[node])
 
-    def is_next(node: ast.AST) -> bool:
+    def is_next(node: FunctionNode) -> bool:
         return names[node] == "__init__" or not mentioned[names[node]]
 
     while waiting:
@@ -40,7 +40,7 @@ def callers_first(
             yield function
 
 
-def _words(node: ast.AST, lines: Sequence[str]) -> set[str]:
+def _words(function: ast.stmt | ast.expr, lines: Sequence[str]) -> set[str]:
     """The words in the text of a function."""
-    first, last = node.lineno - 1, node.end_lineno  # type: ignore[attr-defined]
-    return set(_WORD.findall("\n".join(lines[first:last])))
+    text = lines[function.lineno - 1 : function.end_lineno]
+    return set(_WORD.findall("\n".join(text)))

@@ -156,6 +156,9 @@ class Object(Value):
         return root
 
 
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
 class Function(Value):
     """A function of the script. ``bound``: its ``self``; ``scope``: where it was defined."""
 
@@ -163,7 +166,7 @@ class Function(Value):
 
     def __init__(
         self,
-        node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
+        node: FunctionNode,
         scope: int,
         bound: Value | None = None,
         owner: Class | None = None,
