@@ -46,6 +46,7 @@ class Api:
         self._existing: dict[str, bool | None] = {}
         self._signatures: dict[str, Signature | None] = {}
         self._successors: dict[tuple[str, str | None, str], Successor | None] = {}
+        self._plain: dict[tuple[str, str], bool] = {}
 
     def version(self, package: str) -> Version:
         """The target's version of ``package``, comparable."""
@@ -330,6 +331,34 @@ class Api:
             note = "it is accepted for old scripts and thrown away"
             return Ignored(name, parameter, package, "", "", note, "the tables", harmless=True)
         return None
+
+    def is_plain(self, qualname: str, parameter: str) -> bool:
+        """Whether nothing speaks against giving ``parameter``, whatever its value: the target does
+        not refuse it, and nothing more is known of it that ``successor``, ``warns``, ``ignored``
+        or ``choices`` could say."""
+        key = (qualname, parameter)
+        if key not in self._plain:
+            self._plain[key] = self._is_plain(qualname, parameter)
+        return self._plain[key]
+
+    def _is_plain(self, qualname: str, parameter: str) -> bool:
+        if self.accepts(qualname, parameter) is False or parameter in self._spoken_of:
+            return False
+        signature = self.signature(qualname)
+        taken = signature.parameters.get(parameter) if signature is not None else None
+        if taken is not None and taken.deprecated:
+            return False
+        return self.choices(qualname, parameter) is None
+
+    @cached_property
+    def _spoken_of(self) -> frozenset[str | None]:
+        """The options that hand-written lines speak of, whosever they are."""
+        from memlint.api.knowledge.ignored import IGNORED, LEFTOVERS
+        from memlint.api.successions import MIGRATIONS
+
+        migrated = {line.parameter for line in MIGRATIONS}
+        warned = {line.parameter for line in WARNED}
+        return LEFTOVERS.union(migrated, warned, (line.parameter for line in IGNORED))
 
     def choices(self, qualname: str, parameter: str) -> frozenset[str] | None:
         """The strings that ``parameter`` may be at the target; None where anything goes, or where

@@ -62,7 +62,7 @@ class Call:
         made = copy(self)
         made.name = name
         made._settings = {}
-        for known in ("positions", "_all_settings"):
+        for known in ("positions", "_all_settings", "_notable_settings"):
             vars(made).pop(known, None)
         return made
 
@@ -182,6 +182,15 @@ class Call:
     def settings(self) -> tuple[Setting, ...]:
         """All settings that the call gets by keyword."""
         return self._all_settings
+
+    def notable_settings(self) -> tuple[Setting, ...]:
+        """Those of options of which the tables know more than that the target takes them."""
+        return self._notable_settings
+
+    @cached_property
+    def _notable_settings(self) -> tuple[Setting, ...]:
+        plain = self.script.api.is_plain
+        return tuple(self.setting(name) for name in self.keywords if not plain(self.name, name))
 
     @cached_property
     def _all_settings(self) -> tuple[Setting, ...]:

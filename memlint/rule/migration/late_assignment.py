@@ -31,6 +31,11 @@ _READ_ONCE = frozenset(
 )
 
 
+def read_once(call: Call) -> Iterator[Setting]:
+    """The settings of options that are read when the configuration is made."""
+    return (call.setting(name) for name in call.keywords if name in _READ_ONCE)
+
+
 def too_late(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
     """``args.gradient_checkpointing = True`` after ``args`` was made."""
     if not isinstance(call, Config) or setting.how is not How.ATTRIBUTE:

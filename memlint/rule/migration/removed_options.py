@@ -97,7 +97,7 @@ def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
 
 
 def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
-    for found in call.settings():
+    for found in call.notable_settings():
         setting = written(call, found)
         if setting.given is False or setting.name in looked_up or setting.owner is None:
             continue

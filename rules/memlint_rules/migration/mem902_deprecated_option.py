@@ -43,8 +43,9 @@ def check(script: Script) -> Iterator[Finding]:
 def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
     if call.subclass is not None and call.has_unknown_keywords:
         return
-    beside = [one.name for one in call.settings() if one.given is not False]
-    for setting in call.settings():
+    notable = call.notable_settings()
+    beside = [one.name for one in call.settings() if one.given is not False] if notable else []
+    for setting in notable:
         if setting.given is False or setting.owner is None or setting.name in looked_up:
             continue
         if setting.how is How.ATTRIBUTE:

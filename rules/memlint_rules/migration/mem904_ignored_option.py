@@ -25,7 +25,7 @@ from memlint.rule import (
     is_guarded,
     names_looked_up,
 )
-from memlint.rule.migration.late_assignment import too_late
+from memlint.rule.migration.late_assignment import read_once, too_late
 from memlint.rule.migration.option_places import option_span
 from memlint.rule.migration.succession import option_fix
 
@@ -39,18 +39,20 @@ def check(script: Script) -> Iterator[Finding]:
         seen.add(call.node)
         if call.subclass is not None and call.has_unknown_keywords:
             continue
-        findings = [
-            finding
-            for setting in call.settings()
-            if setting.given is not False and setting.owner is not None
-            if setting.name not in looked_up
-            for finding in (
-                *_thrown_away(script, call, setting),
-                *too_late(script, call, setting),
-            )
-        ]
+        findings = list(_of_call(script, call, looked_up))
         if findings and not is_guarded(script, call.node):
             yield from findings
+
+
+def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
+    for settings, question in (
+        (call.notable_settings(), _thrown_away),
+        (read_once(call), too_late),
+    ):
+        for setting in settings:
+            if setting.given is False or setting.owner is None or setting.name in looked_up:
+                continue
+            yield from question(script, call, setting)
 
 
 def _thrown_away(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:

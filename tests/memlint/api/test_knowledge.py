@@ -238,3 +238,50 @@ def test_a_function_of_the_same_name_that_is_called_otherwise_takes_nobodys_plac
     # What has this name today wants a model.
     assert isinstance(api.successor("transformers.infer_device"), Advice)
     assert api.successor("trl.trainer.utils.prepare_deepspeed") is None
+
+
+_OWNERS = (
+    "transformers.TrainingArguments",
+    "transformers.Trainer",
+    "transformers.AutoModelForCausalLM.from_pretrained",
+    "transformers.PreTrainedTokenizerBase.__call__",
+    "trl.SFTConfig",
+    "trl.GRPOConfig",
+    "trl.DPOTrainer",
+    "peft.LoraConfig",
+    "accelerate.Accelerator",
+)
+
+
+@pytest.mark.parametrize("target", [NEW, OLD])
+@pytest.mark.parametrize("owner", _OWNERS)
+def test_nothing_is_known_of_any_value_of_a_plain_option(
+    apis: dict[str, Api], target: str, owner: str
+) -> None:
+    api = apis[target]
+    signature = api.signature(owner)
+    taken = set(signature.parameters) if signature is not None else set()
+    spoken_of = {line.parameter for line in MIGRATIONS if line.parameter is not None}
+    plain = [name for name in taken | spoken_of if api.is_plain(owner, name)]
+    assert not taken or plain
+    for name in plain:
+        values = [True, False, None, 0, "auto"]
+        values += [value for line in MIGRATIONS if line.parameter == name for value in line.values]
+        assert api.accepts(owner, name) is not False
+        assert api.choices(owner, name) is None
+        for value in values:
+            assert api.successor(owner, name, value) == api.successor(owner, name)
+            assert not api.warns(owner, name, value)
+            assert api.ignored(owner, name, value) is None
+
+
+def test_options_that_are_not_plain(apis: dict[str, Api]) -> None:
+    def plain(target: str, name: str) -> bool:
+        return apis[target].is_plain("transformers.TrainingArguments", name)
+
+    assert plain(NEW, "seed")
+    assert not plain(NEW, "evaluation_strategy")  # it is gone
+    assert not plain(NEW, "warmup_ratio")  # it warns
+    assert not plain(NEW, "lr_scheduler_type")  # one of a few names
+    assert not plain(NEW, "no_such_option")
+    assert not plain(OLD, "save_only_models")
