@@ -37,6 +37,7 @@ def score_rows(
     keep_every_token: bool = False,
     trained: Iterable[nn.Parameter] | None = None,
     prompts: KeptPrompts | None = None,
+    whole: PrefixTree | None = None,
 ) -> Scored:
     """Score a padded batch through its prefix tree or trees.
 
@@ -44,9 +45,10 @@ def score_rows(
     trained: the parameters that `run` depends on, which lets a group over the budget go in two
     phases; None forwards it whole.
     prompts: those whose rows come in several calls. Given only where `trained` is.
+    whole: the tree of all rows, where it is built already.
     """
     if prompts is None or trained is None:
-        return _score_together(rows, sharing, run, keep_every_token, trained)
+        return _score_together(rows, sharing, run, keep_every_token, trained, whole)
     parts: list[Scored] = []
     passes: list[list[int]] = []
     trained = list(trained)
@@ -103,8 +105,10 @@ def _score_together(
     run: RunTree,
     keep_every_token: bool,
     trained: Iterable[nn.Parameter] | None,
+    whole: PrefixTree | None = None,
 ) -> Scored:
-    whole = rows.tree(sharing, keep_every_token=keep_every_token)
+    if whole is None:
+        whole = rows.tree(sharing, keep_every_token=keep_every_token)
     budget = sharing.token_budget
     if budget is None or whole.num_tokens <= budget:
         one = run_of(rows, whole, sharing)

@@ -30,6 +30,7 @@ from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.shared_prompt import Sharing
 from memlint_runtime.shared_prompt.images import CannotPackError
 from memlint_runtime.shared_prompt.kept import KeptPrompts
+from memlint_runtime.shared_prompt.layout import PrefixTree
 from memlint_runtime.shared_prompt.logprobs import can_go_in_phases, graph_kept, report_paths
 from memlint_runtime.shared_prompt.models import causal_lm_inside, through_backbone
 from memlint_runtime.shared_prompt.router import load_balancing_loss
@@ -48,6 +49,8 @@ _UNDERSTOOD = {
     "input_ids", "attention_mask", "labels", "fused_lm_head", "use_cache", "output_router_logits",
     "num_items_in_batch", "return_dict",
 }  # fmt: skip
+# Of a padded batch's tokens, the share that has to be saved: less does not pay for packing them.
+_LEAST_SAVED = 0.02
 _PER_TOKEN = ("log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1")
 
 
@@ -143,6 +146,14 @@ def _score(
         return _output(model, given, scored, names, routed, scored_BS, count, balanced=balanced)
     in_phases = not balanced and can_go_in_phases(model)
     prompts = scoring.prompts if in_phases and scoring.prompts.expected else None
+    rows = PaddedRows(ids_BS, mask_BS, scored_BS)
+    whole = rows.tree(sharing, keep_every_token=balanced) if prompts is None else None
+    if whole is not None and _saves_nothing(whole, ids_BS.numel(), sharing):
+        count.forwarded += whole.repeated_tokens
+        count.repeated += whole.repeated_tokens
+        logger.debug("%d tokens share nothing: forwarded as they come", whole.repeated_tokens)
+        output: FusedCausalLMOutput = original(**given)
+        return output
     kept_graph = graph_kept(model, sharing, in_phases=in_phases, kept_prompts=prompts is not None)
 
     def run(one: TreeRun) -> tuple[Tensor, ...]:
@@ -166,15 +177,25 @@ def _score(
         return tuple(getattr(outputs, name)[0].to(one.ids.device) for name in names)
 
     scored = score_rows(
-        PaddedRows(ids_BS, mask_BS, scored_BS),
+        rows,
         sharing,
         run,
         keep_every_token=balanced,
         trained=list(model.parameters()) if in_phases else None,
         prompts=prompts,
+        whole=whole,
     )
     report_paths(model, scored, sharing, in_phases=in_phases)
     return _output(model, given, scored, names, routed, scored_BS, count, balanced=balanced)
+
+
+def _saves_nothing(tree: PrefixTree, padded_tokens: int, sharing: Sharing) -> bool:
+    """Whether a batch is forwarded as well row by row, `padded_tokens` in all: it shares next to
+    nothing and has next to no padding. Not where attention is chosen or a budget would be broken.
+    """
+    if sharing.attention is not None or padded_tokens > (sharing.token_budget or padded_tokens):
+        return False
+    return tree.num_tokens > (1 - _LEAST_SAVED) * padded_tokens
 
 
 def _output(
