@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ UNCOUNTED = tuple(HERE / name for name in ("bench", "gpu", "runtime"))
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Run a test without the trace function that counts, and put it back."""
     counting = sys.gettrace()
     if counting is not None and any(map(item.path.is_relative_to, UNCOUNTED)):
