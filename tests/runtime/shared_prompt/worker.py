@@ -63,12 +63,22 @@ def wrapped_models() -> dict[str, float]:
     return errors
 
 
-def trainers(folder: Path, name: str, wrapper: str) -> list[dict[str, float]]:
-    """Steps of TRL's trainer or ours. accelerate shards on accelerators only, so FSDP2 is put on
-    the model here, in the place of accelerate's DDP; all completions are of one length then, since
-    a sharded model generates in step."""
+def trainers(folder: Path) -> dict[str, list[list[dict[str, float]]]]:
+    """For each wrapper, the steps of TRL's trainer and of ours."""
     from memlint_runtime.trl import GRPOTrainer as SharedGRPOTrainer
-    from trl import GRPOConfig, GRPOTrainer
+    from trl import GRPOTrainer
+
+    return {
+        wrapper: [steps(each, folder, wrapper) for each in (GRPOTrainer, SharedGRPOTrainer)]
+        for wrapper in ("fsdp2", "ddp", "ddp, rows of one")
+    }
+
+
+def steps(trainer: type[Any], folder: Path, wrapper: str) -> list[dict[str, float]]:
+    """Steps of a trainer. accelerate shards on accelerators only, so FSDP2 is put on the model
+    here, in the place of accelerate's DDP; all completions are of one length then, since a sharded
+    model generates in step."""
+    from trl import GRPOConfig
 
     from tests.runtime.shared_prompt.test_trainers import settings, steps_of
     from tests.runtime.shared_prompt.training import prompts, reward, tokenizer
@@ -80,7 +90,7 @@ def trainers(folder: Path, name: str, wrapper: str) -> list[dict[str, float]]:
         # Groups are cut by the micro-batches of a step, and every prompt is kept over them.
         kept.MIN_KEPT_TOKENS = 1
         options |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}
-    made = (SharedGRPOTrainer if name == "ours" else GRPOTrainer)(
+    made = trainer(
         model=str(folder / "model"), reward_funcs=reward, processing_class=tokenizer(),
         args=settings(GRPOConfig, folder / "out", num_iterations=2, **options),
         train_dataset=prompts(),
@@ -97,12 +107,12 @@ def trainers(folder: Path, name: str, wrapper: str) -> list[dict[str, float]]:
 
 
 if __name__ == "__main__":
-    what, folder = sys.argv[1], Path(sys.argv[2])
+    what, folder = sys.argv[1], Path(sys.argv[2])  # "models" or "trainers"
     if what == "models":
         dist.init_process_group("gloo")
-        result = wrapped_models()
+        result: dict[str, Any] = wrapped_models()
     else:
-        result = trainers(folder, what, sys.argv[3])
+        result = trainers(folder)
     if RANK == 0:
         (folder / f"{what}.json").write_text(json.dumps(result))
     if dist.is_initialized():
