@@ -1,4 +1,4 @@
-"""What all tests share: branches are counted where the linter is tested."""
+"""What all tests share: branches are counted where the linter is tested; no test has a deadline."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine stops any example for a second now and then.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 HERE = Path(__file__).parent
 # Tests of code whose branches nobody counts: counting doubles their time.

@@ -138,7 +138,7 @@ def packed_tokens(packed: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(lengths=st.lists(st.integers(1, 30), min_size=1, max_size=60), capacity=st.integers(5, 40))
 def test_pack_dataset_moves_each_document_whole_and_in_order(
     strategy: Any, lengths: list[int], capacity: int
@@ -239,7 +239,6 @@ def stream_rows(count: int) -> list[dict[str, list[int]]]:
     return [{"input_ids": ids, "labels": ids} for ids in columns["input_ids"]]
 
 
-@settings(deadline=None)
 @given(count=st.integers(0, 120), buffer_rows=st.integers(1, 40), keep=st.floats(0, 1))
 def test_stream_hands_out_every_token_once(count: int, buffer_rows: int, keep: float) -> None:
     rows = stream_rows(count)
@@ -260,7 +259,7 @@ def test_stream_fills_nearly_as_well_as_the_whole_dataset() -> None:
     assert by_seed[0] != by_seed[1]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(stop=st.integers(0, 60), buffer_rows=st.integers(1, 50))
 def test_stream_resumes_where_it_stopped(stop: int, buffer_rows: int) -> None:
     rows = stream_rows(120)

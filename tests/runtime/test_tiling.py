@@ -68,7 +68,7 @@ def assert_close(first: list[Tensor | None], second: list[Tensor | None]) -> Non
     frozen=st.sampled_from(["nothing", "down", "all"]),
     checkpointed=st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_values_and_gradients_equal_the_whole(
     shape: tuple[int, ...], tile: int, frozen: str, checkpointed: bool
 ) -> None:

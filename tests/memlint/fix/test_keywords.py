@@ -250,7 +250,7 @@ def _comments(text: str) -> list[str]:
     return [token.string.strip() for token in tokens if token.type == tokenize.COMMENT]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(calls(), st.data())
 def test_random_edits_of_random_calls_change_the_tree_by_just_that(
     text: str, data: st.DataObject

@@ -137,7 +137,7 @@ _EXPRESSIONS = st.recursive(_LEAVES, _compound, max_leaves=6).map(
 )
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(
     _EXPRESSIONS,
     _EXPRESSIONS,

@@ -212,7 +212,7 @@ SHAPES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SHAPES)
 def test_more_tokens_never_need_less(run: dict[str, Any]) -> None:
     run = {"packed": True, **run}
@@ -221,7 +221,7 @@ def test_more_tokens_never_need_less(run: dict[str, Any]) -> None:
     assert estimate({**run, "seq_len": run["seq_len"] * 2}).allocated.estimate >= one
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SHAPES)
 def test_what_saves_memory_never_costs_any(run: dict[str, Any]) -> None:
     run = {"packed": True, **run, "checkpointing": "none", "method": "full"}

@@ -94,9 +94,7 @@ SETTINGS = st.fixed_dictionaries(
         ),
     },
 )
-QUICK = examples(
-    max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+QUICK = examples(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def allocated(settings: dict[str, Any], **changes: Any) -> int:

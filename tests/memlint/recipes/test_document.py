@@ -91,7 +91,7 @@ def test_json_has_the_places_that_yaml_has() -> None:
         max_size=6,
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_was_dumped_is_read_back(data: dict[str, object]) -> None:
     text = yaml.safe_dump(data, allow_unicode=True)
     assert values(read(text)) == yaml.safe_load(text)

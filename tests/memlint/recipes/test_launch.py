@@ -345,7 +345,7 @@ _PARTS = st.sampled_from(
 
 @given(parts=st.lists(_PARTS, max_size=60), kind=st.sampled_from(sorted(READERS)))
 @example(parts=["python ", "${"] * 40, kind="shell")
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 def test_no_text_stops_it(parts: list[str], kind: str) -> None:
     text = "".join(parts)
     if kind == "notebook":

@@ -146,7 +146,7 @@ def test_half_precision_is_no_worse_than_plain(workspace: int | None) -> None:
     workspace=st.sampled_from([None, 20_000, 60_000]),
     seed=st.integers(0, 5),
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_any_shape(
     tokens: int, width: int, vocabulary: int, workspace: int | None, seed: int
 ) -> None:

@@ -158,7 +158,7 @@ OPERATIONS: list[Callable[[Tensor], Tensor]] = [
     prefetch=st.integers(0, 4),
     in_flight=st.integers(0, 4),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_gradients_of_random_graphs_are_bit_equal(
     picks: list[int], rows: int, min_bytes: int, budget: int | None, prefetch: int, in_flight: int
 ) -> None:
