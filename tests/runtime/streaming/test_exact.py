@@ -120,7 +120,8 @@ def test_a_fused_loss_reads_the_head_in_tiles(
     assert streamed.ring.peak_bytes <= 2 * largest
 
 
-@pytest.mark.parametrize("width", streaming_exact.WIDTHS)
-def test_blocks_of_real_size(width: str) -> None:
+@pytest.mark.parametrize(("width", "steps"), [("8B", 2), ("70B", 1)])
+def test_blocks_of_real_size(width: str, steps: int) -> None:
     """Buffers of 0.4 and 1.7 GB, reused while their views are in use; more steps by command."""
-    assert streaming_exact.compare_size(width, "at the last moment", steps=2, tokens=4) >= 6
+    fetches = streaming_exact.compare_size(width, "at the last moment", steps, tokens=4)
+    assert fetches >= 3 * steps
