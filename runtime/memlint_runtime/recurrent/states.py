@@ -20,6 +20,21 @@ __all__ = ["HandedStates", "States"]
 States = dict[tuple[str, int], Tensor]
 
 
+class _Layers:
+    """The layers of such a cache: whichever is asked for has the states of the one that runs."""
+
+    record_past = True  # see `HandedStates.is_recording_past`
+
+    def __init__(self, given: States) -> None:
+        self.conv_states = {number: given[kind, number] for kind, number in given if kind == "conv"}
+        self.recurrent_states = {
+            number: given[kind, number] for kind, number in given if kind == "recurrent"
+        }
+
+    def __getitem__(self, layer_idx: int) -> _Layers:
+        return self
+
+
 class HandedStates:
     """The cache of one call of one layer. given: the states that its rows begin with, or none at
     all. left: the states after their last tokens."""
@@ -27,6 +42,11 @@ class HandedStates:
     def __init__(self, given: States) -> None:
         self.given = given
         self.left: States = {}
+
+    @property
+    def layers(self) -> _Layers:
+        """The same states as layers of transformers 5.17 read them: of a layer, by number."""
+        return _Layers(self.given)
 
     def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> Tensor | None:
         return self.given.get(("conv", state_idx))
