@@ -11,7 +11,8 @@ dense      Anywhere; all features; a T x T mask: the oracle, for tests.
 take one causal call and no merging. A tree deeper than JOINED_LEVELS takes as many calls as levels,
 so on CUDA it goes to `flex`. A window that no row outgrows is no window.
 
-Under torch.compile all of CUDA's paths are one graph; on other devices attention breaks it.
+Under torch.compile, on CUDA, packed documents are one graph, and so is `flex`; what else there is
+breaks the graph and runs as it is.
 
 T packed tokens, P tokens of an outside prefix, H query heads, K key heads, D head dimension.
 """

@@ -202,10 +202,15 @@ def _has_triton(out_THD: Tensor, lse_HT: Tensor) -> bool:
 def _shrink(out_THD: Tensor, lse_HT: Tensor, sinks_H: Tensor) -> tuple[Tensor, Tensor]:
     """Output and log-sum-exp with each head's sink in the softmax.
 
-    Not in place, for the reason of `_keeps_results`.
+    Not in place, for the reason of `_keeps_results`. A compiler fuses the product with its
+    rounding; torch 2.11's loses the gradient of an output that two operations return.
     """
     after_HT = torch.logaddexp(lse_HT, sinks_H.to(lse_HT.dtype).unsqueeze(1))
     kept_TH1 = (lse_HT - after_HT).exp_().T.unsqueeze(-1)
+    if torch.compiler.is_compiling():
+        product = out_THD * kept_TH1
+        same = product.dtype == out_THD.dtype
+        return product if same else product.to(out_THD.dtype), after_HT
     return torch.mul(out_THD, kept_TH1, out=torch.empty_like(out_THD)), after_HT
 
 
