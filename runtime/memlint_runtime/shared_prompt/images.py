@@ -224,15 +224,30 @@ def _equal(a: Tensor | _Image, b: Tensor | _Image) -> bool:
 
 def _hand_out(features: Any, to: list[int], images: int) -> Any:
     """The tower's outputs for every place, in the form in which they came; None if not known."""
-    pooled = _spread(getattr(features, "pooler_output", None), to, images)
+    own = getattr(features, "pooler_output", None)
+    pooled = _spread(own, to, images)
     deep = getattr(features, "deepstack_features", None)
-    spread_deep = None if deep is None else [_spread(layer, to, images) for layer in deep]
+    spread_deep = None if deep is None else [_spread(_like(own, one), to, images) for one in deep]
     if pooled is None or (spread_deep is not None and any(one is None for one in spread_deep)):
         return None
     features.pooler_output = pooled
     if spread_deep is not None:
-        features.deepstack_features = spread_deep
+        features.deepstack_features = list(map(_joined_like, deep, spread_deep))
     return features
+
+
+def _like(pooled: Any, layer: Any) -> Any:
+    """A layer's features by image, as the pooled ones are: transformers 5.17 leaves them joined."""
+    if isinstance(pooled, list | tuple) and isinstance(layer, Tensor):
+        sizes = [len(image) for image in pooled]
+        if sum(sizes) == len(layer):
+            return torch.split(layer, sizes)
+    return layer
+
+
+def _joined_like(layer: Any, spread: Any) -> Any:
+    """Features by image in the form in which the layer's came."""
+    return torch.cat(spread) if isinstance(layer, Tensor) and isinstance(spread, tuple) else spread
 
 
 def _spread(value: Any, to: list[int], images: int) -> Any:

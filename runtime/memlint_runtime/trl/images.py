@@ -66,8 +66,9 @@ def score_with_images(
         if balanced:
             routed.append(output.router_logits)
             # The head would weigh the packed row's by the padded batch's mask. It is given no
-            # routers to balance, and their loss is computed from these.
-            output.router_logits = None
+            # routers to balance, and their loss is computed from these. (None as the attribute's
+            # value would leave the item, which is what some models read.)
+            output = type(output)(**{n: v for n, v in output.items() if n != "router_logits"})
         hidden = output.last_hidden_state
         output.last_hidden_state = hidden[:, rows.tree.predictor.to(hidden.device)]
         return output
