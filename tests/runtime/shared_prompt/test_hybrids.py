@@ -64,7 +64,7 @@ def test_equal_to_the_repeated_prompt(name: str, checkpointing: bool) -> None:
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize("name", HYBRIDS.keys() & {"qwen3_5_text", "bamba", "lfm2"})
+@pytest.mark.parametrize("name", sorted(HYBRIDS.keys() & {"qwen3_5_text", "bamba", "lfm2"}))
 def test_two_phases_are_one(name: str, checkpointing: bool) -> None:
     model = tiny(name, checkpointing=checkpointing)
     compare(model, batch([5, 4], prompt=20), TWO_PHASES)
@@ -79,7 +79,7 @@ def test_reentrant_checkpointing() -> None:
     compare(model, batch([5], prompt=20), TWO_PHASES)
 
 
-@pytest.mark.parametrize("name", HYBRIDS.keys() & {"qwen3_5_text", "bamba", "lfm2"})
+@pytest.mark.parametrize("name", sorted(HYBRIDS.keys() & {"qwen3_5_text", "bamba", "lfm2"}))
 def test_trees_of_depth_three_with_nodes_of_one_token(name: str) -> None:
     system, width = list(range(10, 21)), 24
     prompts = [system + [30 + t] * (1 + 3 * t) for t in range(2) for _ in range(3)]
