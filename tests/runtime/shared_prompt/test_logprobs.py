@@ -386,7 +386,7 @@ def test_a_mask_that_is_learned_is_refused() -> None:
     rows = torch.tensor([[3, 4, 5, 6], [3, 4, 5, 6]])
     ends = torch.tensor([[7, 8], [9, 10]])
     given = (rows, torch.ones_like(rows), ends, torch.ones_like(ends))
-    with pytest.raises(ValueError, match="learns a mask of its own|hidden states differ"):
+    with pytest.raises(ValueError, match=r"learns a mask of its own|hidden states differ"):
         shared_prompt_logprobs(model, *given, sharing=ALL)
 
 
