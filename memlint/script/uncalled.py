@@ -25,6 +25,9 @@ def callers_first(
     give their instances what methods read. lines: those of the script.
     """
     waiting = {one.node: one for one in functions if one.node not in done}
+    if len(waiting) == 1:
+        yield from waiting.values()
+        return
     names = {node: getattr(node, "name", "") for node in waiting}
     words = {node: _words(node, lines).intersection(names.values()) for node in waiting}
     mentioned = Counter(word for node in waiting for word in words[node] if word != names[node])
