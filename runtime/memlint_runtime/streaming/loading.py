@@ -56,7 +56,8 @@ def load_streamed(
     if quantization not in (None, "nf4", "int8"):
         raise ValueError(f"quantization is 'nf4', 'int8' or None, got {quantization!r}")
     if device is None:
-        device = torch.accelerator.current_accelerator() or torch.device("cpu")
+        device = torch.accelerator.current_accelerator(check_available=True)
+        device = device or torch.device("cpu")
     if quantization is not None and store == "files":
         raise ValueError(
             "store='files' streams the weights as the files have them: quantization needs "

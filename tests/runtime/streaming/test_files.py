@@ -114,6 +114,22 @@ def test_a_model_loaded_so_equals_a_loaded_one(
     assert streamed.store.ahead > 0
 
 
+def test_a_build_for_accelerators_without_one_takes_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """PyTorch names the accelerator that it was built for, unless asked for one that is there."""
+
+    def current(check_available: bool = False) -> torch.device | None:
+        return None if check_available else torch.device("meta")
+
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", current)
+    base(Case()).save_pretrained(tmp_path)
+    model = load_streamed(
+        tmp_path, dtype=torch.float32, store="files", copies=DelayedCopies(), min_bytes=256
+    )
+    assert {buffer.device.type for buffer in model.buffers()} == {"cpu"}
+
+
 @pytest.mark.parametrize("way", ["in place", "data", "on the device", "data on the device"])
 def test_a_changed_weight_counts_and_leaves_the_file(way: str, tmp_path: Path) -> None:
     case = Case()
