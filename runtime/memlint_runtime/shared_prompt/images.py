@@ -226,7 +226,7 @@ def _hand_out(features: Any, to: list[int], images: int) -> Any:
     """The tower's outputs for every place, in the form in which they came; None if not known."""
     own = getattr(features, "pooler_output", None)
     pooled = _spread(own, to, images)
-    deep = getattr(features, "deepstack_features", None)
+    deep: Any = getattr(features, "deepstack_features", None)
     spread_deep = None if deep is None else [_spread(_like(own, one), to, images) for one in deep]
     if pooled is None or (spread_deep is not None and any(one is None for one in spread_deep)):
         return None
