@@ -60,15 +60,17 @@ def test_an_address_used_again_is_another_tensor() -> None:
 
     (expected,) = torch.autograd.grad(compute(), x)
     context = offload(copies=SynchronousCopies())
-    seen = []
+    seen: list[int] = []
     add = context._add
     context._add = lambda tensor: (seen.append(_address(tensor)), add(tensor))[1]  # type: ignore
-    for _ in range(3):
+    for step in range(100):
         with context:
             loss = compute()
         (actual,) = torch.autograd.grad(loss, x)
         assert torch.equal(expected, actual)
-    assert len(set(seen)) < len(seen)
+        if step > 1 and len(set(seen)) < len(seen):
+            return
+    pytest.skip("the allocator used no address again")
 
 
 @pytest.mark.parametrize("min_bytes", [0, 20_000, 10**9])
