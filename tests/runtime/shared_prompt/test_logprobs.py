@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from memlint_runtime import shared_prompt_logprobs
 from memlint_runtime.fake_memory import track_memory
 from memlint_runtime.shared_prompt import Sharing, probe
+from packaging.version import Version
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
 from transformers import (
@@ -386,7 +388,10 @@ def test_a_mask_that_is_learned_is_refused() -> None:
     rows = torch.tensor([[3, 4, 5, 6], [3, 4, 5, 6]])
     ends = torch.tensor([[7, 8], [9, 10]])
     given = (rows, torch.ones_like(rows), ends, torch.ones_like(ends))
-    with pytest.raises(ValueError, match=r"learns a mask of its own|hidden states differ"):
+    # In transformers 5.17 the model gives such rows other values too.
+    before = Version(transformers.__version__) < Version("5.23")
+    reason = "hidden states differ" if before else "learns a mask of its own"
+    with pytest.raises(ValueError, match=reason):
         shared_prompt_logprobs(model, *given, sharing=ALL)
 
 
