@@ -87,7 +87,8 @@ def steps(trainer: type[Any], folder: Path, wrapper: str) -> list[dict[str, floa
     if wrapper == "fsdp2":
         options["generation_kwargs"] = {"min_new_tokens": 10}
     if wrapper == "ddp, rows of one":
-        # Groups are cut by the micro-batches of a step, and every prompt is kept over them.
+        # Groups are cut by the micro-batches of a step, and every prompt is kept over them: from
+        # here on, so that this wrapper comes last.
         kept.MIN_KEPT_TOKENS = 1
         options |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}
     made = trainer(
