@@ -224,20 +224,20 @@ def _equal(a: Tensor | _Image, b: Tensor | _Image) -> bool:
 
 def _hand_out(features: Any, to: list[int], images: int) -> Any:
     """The tower's outputs for every place, in the form in which they came; None if not known."""
-    own = getattr(features, "pooler_output", None)
-    pooled = _spread(own, to, images)
+    came = getattr(features, "pooler_output", None)
+    pooled = _spread(came, to, images)
     deep: Any = getattr(features, "deepstack_features", None)
-    spread_deep = None if deep is None else [_spread(_like(own, one), to, images) for one in deep]
-    if pooled is None or (spread_deep is not None and any(one is None for one in spread_deep)):
+    by_layer = [_spread(_by_image(layer, came), to, images) for layer in deep or ()]
+    if pooled is None or any(layer is None for layer in by_layer):
         return None
     features.pooler_output = pooled
-    if spread_deep is not None:
-        features.deepstack_features = list(map(_joined_like, deep, spread_deep))
+    if deep is not None:
+        features.deepstack_features = list(map(_joined_again, deep, by_layer))
     return features
 
 
-def _like(pooled: Any, layer: Any) -> Any:
-    """A layer's features by image, as the pooled ones are: transformers 5.17 leaves them joined."""
+def _by_image(layer: Any, pooled: Any) -> Any:
+    """A layer's features split as the pooled ones are: transformers 5.17 leaves them joined."""
     if isinstance(pooled, list | tuple) and isinstance(layer, Tensor):
         sizes = [len(image) for image in pooled]
         if sum(sizes) == len(layer):
@@ -245,8 +245,8 @@ def _like(pooled: Any, layer: Any) -> Any:
     return layer
 
 
-def _joined_like(layer: Any, spread: Any) -> Any:
-    """Features by image in the form in which the layer's came."""
+def _joined_again(layer: Any, spread: Any) -> Any:
+    """Features by image, joined where the layer's came joined."""
     return torch.cat(spread) if isinstance(layer, Tensor) and isinstance(spread, tuple) else spread
 
 
