@@ -127,7 +127,9 @@ def _prefix_tokens(rows: PaddedRows, tree: PrefixTree) -> int:
 def _portions(rests: PaddedRows, budget: int | None) -> list[tuple[int, int]]:
     """Consecutive rows whose tokens together fit the budget; at least one row in each. Filled from
     the end, since the last portion is the one that is forwarded once."""
-    lengths = rests.mask.sum(1).tolist()
+    # A row's last scored token, and what follows it, predicts nothing and is not forwarded.
+    scored_later = rests.scored.flip(1).cumsum(1).flip(1) > rests.scored.long()
+    lengths = (rests.mask & scored_later).sum(1).tolist()
     if budget is None:
         return [(0, len(lengths))]
     portions: list[tuple[int, int]] = []

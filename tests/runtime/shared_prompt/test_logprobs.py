@@ -223,6 +223,18 @@ def test_two_phases_keep_no_branch(monkeypatch: pytest.MonkeyPatch) -> None:
     scores.sum().backward()
 
 
+def test_portions_fill_the_budget() -> None:
+    """What a row's last token would take is not set aside, since it is not forwarded."""
+    model, lengths = tiny("llama"), []
+    shared_prompt_logprobs(model, *batch([2]))  # the first call looks at the model's numbers too
+    model.model.layers[0].mlp.register_forward_hook(lambda *a: lengths.append(a[2].shape[1]))
+    prompts = torch.arange(3, 15).repeat(6, 1)
+    ends = torch.arange(72).view(6, 12) % 50 + 3
+    inputs = (prompts, torch.ones_like(prompts), ends, torch.ones_like(ends))
+    shared_prompt_logprobs(model, *inputs, sharing=Sharing(token_budget=24))
+    assert lengths == [11, 24, 24, 24]  # the last prompt token goes with each completion
+
+
 def test_two_phases_hold_a_portion_of_the_activations() -> None:
     model, inputs = tiny("llama"), batch([24], prompt=30, completion=40)
     shared_prompt_logprobs(model, *inputs)
