@@ -185,6 +185,8 @@ class CpuRuns:
     def _split(self, side: int, x_THD: Tensor) -> tuple[Tensor, ...]:
         """`[1, H, T, D]` of each group of runs: in one call, since a call for each costs more than
         attention over short runs."""
+        if len(self._groups) == 1:
+            return (_row(x_THD),)
         return torch.split(_row(x_THD), [group[side] for group in self._groups], dim=2)
 
     @cached_property
