@@ -8,7 +8,8 @@ own collator's padding-free mode, trainers that insist on padded batches (DPO, K
 others) have the padding taken out between the embedding and the head.
 Why: losses stay what they were, labels that a collator hides included; the layers stop paying for
 padding.
-Cost: see `attention` and `unpadding`. Evaluation goes the same way.
+Cost: see `attention` and `unpadding`. Evaluation goes the same way; `predict()` keeps its padding,
+since its results are by example.
 
 Tested with transformers 5.17 and 5.23 and trl 1.16. Nothing is overridden or patched: attributes
 that this reads are checked, and their absence is an error that names the version at hand.
@@ -16,6 +17,7 @@ that this reads are checked, and their absence is an error that names the versio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -54,8 +56,9 @@ def train_without_padding(trainer: _T) -> _T:
 
     `memlint_runtime.undo(trainer)` gives it its collator and its model's attention back.
 
-    ValueError when its model cannot keep documents apart, when its own collator is not known, or
-    when its data was cut behind the packing's back.
+    ValueError when its model cannot keep documents apart, when its own collator is not known, when
+    its data was cut behind the packing's back, or when something counts on rows: `compute_metrics`,
+    NEFTune's noise, accelerate's `dispatch_batches`. Streams are read by every process instead.
     """
     if not isinstance(trainer, Trainer):
         raise ValueError(
@@ -90,14 +93,53 @@ def _collator(trainer: Any) -> Any:
 def _flatten_in_sft(trainer: Any, patch: Patch) -> None:
     """TRL's SFT trainer: its collator flattens by itself when told to."""
     _require_whole_rows(trainer.train_dataset)
+    _require_no_noise_by_row(trainer)
     if not hasattr(trainer, "padding_free"):
         raise ValueError(
             f"{type(trainer).__name__} has no padding_free in trl {version('trl')}; "
             f"train_without_padding is tested with 1.16."
         )
-    patch.replace(trainer.data_collator, "padding_free", True)
-    patch.replace(trainer, "padding_free", True)
+    for owner in (trainer.data_collator, trainer):
+        _predict_with(trainer, patch, owner, {"padding_free": owner.padding_free})
+        patch.replace(owner, "padding_free", True)
+    _read_streams_everywhere(trainer, patch)
     use_variable_length_attention(trainer.model)
+
+
+def _require_no_noise_by_row(trainer: Any) -> None:
+    if getattr(trainer.args, "neftune_noise_alpha", None):
+        raise ValueError(
+            "neftune_noise_alpha is set: the noise gets weaker as rows get longer, and a batch "
+            "without padding is one long row, so that training would change. Train with padding, "
+            "or without the noise."
+        )
+
+
+def _read_streams_everywhere(trainer: Any, patch: Patch) -> None:
+    """Of an iterable dataset accelerate has one process read the batches and cut them by rows,
+    which a batch of one row does not survive; without that, every process reads the stream."""
+    config = trainer.accelerator.dataloader_config
+    if config.dispatch_batches:
+        raise ValueError(
+            "dispatch_batches=True cuts batches by rows, and a batch without padding is one row. "
+            'Set accelerator_config={"dispatch_batches": False} in the training arguments.'
+        )
+    patch.replace(config, "dispatch_batches", False)
+
+
+def _predict_with(trainer: Any, patch: Patch, owner: Any, values: Mapping[str, Any]) -> None:
+    """Let `predict()` see these attributes of `owner`, and all else what they are by then."""
+    predict = trainer.predict
+
+    def predict_by_row(*args: Any, **kwargs: Any) -> Any:
+        present = {name: getattr(owner, name) for name in values}
+        vars(owner).update(values)
+        try:
+            return predict(*args, **kwargs)
+        finally:
+            vars(owner).update(present)
+
+    patch.replace(trainer, "predict", predict_by_row)
 
 
 def _require_whole_rows(dataset: Any) -> None:
@@ -139,6 +181,9 @@ def _flatten_in_trainer(trainer: Any, patch: Patch) -> None:
             "compute_metrics expects one row per example; padding-free batches have one row in "
             "all. Evaluate with a trainer of its own, or call it without compute_metrics."
         )
+    _require_no_noise_by_row(trainer)
+    trainer._set_signature_columns_if_needed()
+    columns = trainer._signature_columns
     if not isinstance(collator, PaddingFreeCollator):
         unlearned = None
         if isinstance(collator, DataCollatorForLanguageModeling):
@@ -148,10 +193,11 @@ def _flatten_in_trainer(trainer: Any, patch: Patch) -> None:
             pad_to_multiple_of=getattr(collator, "pad_to_multiple_of", None),
             unlearned_token_id=unlearned,
         )
+        padded = {"data_collator": collator, "_signature_columns": columns}
+        _predict_with(trainer, patch, trainer, padded)
         patch.replace(trainer, "data_collator", flattening)
+    _read_streams_everywhere(trainer, patch)
     use_variable_length_attention(trainer.model)
     if trainer.args.remove_unused_columns:
-        trainer._set_signature_columns_if_needed()
-        columns = trainer._signature_columns
         added = [name for name in _COLLATED_COLUMNS if name not in columns]
         patch.replace(trainer, "_signature_columns", [*columns, *added])

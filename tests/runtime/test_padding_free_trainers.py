@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from memlint_runtime import DataCollatorForCompletionOnlyLM, pack_dataset, undo
+from memlint_runtime import (
+    DataCollatorForCompletionOnlyLM,
+    StreamingPacker,
+    pack_dataset,
+    undo,
+    use_variable_length_attention,
+)
 from memlint_runtime.collation import PaddingFreeCollator
 from memlint_runtime.padding_free_trainers import train_without_padding
 from transformers import (
@@ -78,6 +84,87 @@ def test_transformers_trainer(tmp_path: Path, tokenizer: Any) -> None:
     without = train_without_padding(Trainer(model, args, collator, data))
     assert isinstance(without.data_collator, PaddingFreeCollator)
     assert losses(without) == pytest.approx(padded, rel=1e-4)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_streams_of_rows(tmp_path: Path, tokenizer: Any, batch: int) -> None:
+    """accelerate reads a stream in one process and cuts its batches by rows, unless told not to."""
+    model, data = tiny_model("llama"), text_dataset().to_iterable_dataset()
+    args = TrainingArguments(**common(tmp_path, per_device_train_batch_size=batch))
+    collator = DataCollatorForSeq2Seq(tokenizer)
+    padded = losses(Trainer(copy.deepcopy(model), args, collator, data))
+    without = train_without_padding(Trainer(model, args, collator, data))
+    assert losses(without) == pytest.approx(padded, rel=1e-4)
+
+
+def test_streams_of_packed_rows(tmp_path: Path) -> None:
+    model, collator = tiny_model("llama"), PaddingFreeCollator()
+    packer = StreamingPacker(text_dataset(), 40, buffer_rows=4)
+    args = TrainingArguments(**common(tmp_path, per_device_train_batch_size=1))
+    at_once = common(tmp_path, per_device_train_batch_size=1)
+    stored = Trainer(
+        copy.deepcopy(model),
+        TrainingArguments(**at_once, train_sampling_strategy="sequential"),
+        collator,
+        datasets.Dataset.from_list(list(packer)),
+    )
+    streamed = losses(train_without_padding(Trainer(model, args, collator, packer)))
+    assert streamed == pytest.approx(losses(train_without_padding(stored)), rel=1e-4)
+
+
+def test_streams_cut_by_rows_say_what_to_do(tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    use_variable_length_attention(model)
+    args = TrainingArguments(**common(tmp_path))
+    data = text_dataset().to_iterable_dataset()
+    with pytest.raises(ValueError, match='"dispatch_batches": False'):
+        Trainer(model, args, PaddingFreeCollator(), data).train()
+    given = common(tmp_path, accelerator_config={"dispatch_batches": True})
+    trainer = Trainer(model, TrainingArguments(**given), PaddingFreeCollator(), data)
+    with pytest.raises(ValueError, match="dispatch_batches=True cuts batches by rows"):
+        train_without_padding(trainer)
+
+
+@pytest.mark.filterwarnings("ignore:`return_outputs=True`:FutureWarning")
+@pytest.mark.parametrize("kind", ["transformers", "trl"])
+def test_predictions_are_by_row(tmp_path: Path, tokenizer: Any, kind: str) -> None:
+    model, data = tiny_model("llama"), text_dataset()
+    given = common(tmp_path, per_device_eval_batch_size=3)
+
+    def trainer() -> Any:
+        if kind == "transformers":
+            collator = DataCollatorForSeq2Seq(tokenizer)
+            return Trainer(copy.deepcopy(model), TrainingArguments(**given), collator, data)
+        args = trl.SFTConfig(**given, max_length=None)
+        return trl.SFTTrainer(
+            copy.deepcopy(model), args, train_dataset=data, processing_class=tokenizer
+        )
+
+    wanted = trainer().predict(data)
+    without = train_without_padding(trainer())
+    found = without.predict(data)
+    assert found.predictions.shape == wanted.predictions.shape
+    read = wanted.label_ids != -100
+    assert (found.label_ids == wanted.label_ids).all()
+    assert abs(found.predictions - wanted.predictions)[read].max() < 1e-5
+    assert without.evaluate(data)["eval_loss"] == pytest.approx(
+        trainer().evaluate(data)["eval_loss"], rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("kind", ["transformers", "trl"])
+def test_noise_by_row_is_refused(tmp_path: Path, tokenizer: Any, kind: str) -> None:
+    model, data = tiny_model("llama"), text_dataset()
+    given = common(tmp_path, neftune_noise_alpha=5.0)
+    made: Any
+    if kind == "transformers":
+        collator = DataCollatorForSeq2Seq(tokenizer)
+        made = Trainer(model, TrainingArguments(**given), collator, data)
+    else:
+        args = trl.SFTConfig(**given)
+        made = trl.SFTTrainer(model, args, train_dataset=data, processing_class=tokenizer)
+    with pytest.raises(ValueError, match="neftune_noise_alpha is set"):
+        train_without_padding(made)
 
 
 def test_undo_gives_the_trainer_its_padding_back(tmp_path: Path, tokenizer: Any) -> None:

@@ -270,6 +270,12 @@ def _documents_of(inputs: dict[str, Any], rows: int, slots: int, device: torch.d
 
 
 def _require_total(total: int, slots: int) -> None:
+    if total == 0 < slots:
+        raise ValueError(
+            f"the documents given have no tokens, the batch has {slots}: accelerate has cut them "
+            f"by rows, as it does by default with iterable datasets. Set accelerator_config="
+            f'{{"dispatch_batches": False}} in the training arguments (train_without_padding does).'
+        )
     if total != slots:
         raise ValueError(
             f"the documents given have {total} tokens in all, the batch has {slots}. Lengths must "
