@@ -130,7 +130,8 @@ def shared_prompt_logprobs(
         prompt_ids, prompt_mask: `[rows, P]`; padding may be on either side and does not count in
             positions. A prompt stands in as many rows as it has completions; which rows belong
             together is found from the tokens.
-        completion_ids, completion_mask: `[rows, C]`. Where the mask is 0 the result is 0.
+        completion_ids, completion_mask: `[rows, C]`, padding on the right only. Where the mask is 0
+            the result is 0.
         temperature: divides the logits.
         entropy: also return the entropy of each token's distribution, `[rows, C]`, as a pair.
         aux_loss: return `SharedPromptScores`, with the load-balancing loss of a mixture of experts
@@ -145,6 +146,7 @@ def shared_prompt_logprobs(
     in training mode, and for inputs that do not fit.
     """
     _check_shapes(prompt_ids, prompt_mask, completion_ids, completion_mask)
+    _check_padding(completion_mask)
     inside = causal_lm_inside(model)
     reason = reason_against(inside, training=model.training) or _reason_of_head(inside)
     if reason is not None:
@@ -188,8 +190,8 @@ def shared_prompt_logprobs(
 
         scored = score_rows(rows, sharing, run, keep_every_token=aux_loss, trained=phases)
         report_paths(inside, scored, sharing, in_phases=phases is not None)
-        width = completion_ids.shape[1]
-        logprobs, entropies = (value[:, -width:] for value in scored.values)
+        before = prompt_ids.shape[1]
+        logprobs, entropies = (value[:, before:] for value in scored.values)
         if not aux_loss:
             return logprobs, entropies
         counts = [tree.rows_through for tree in scored.trees]
@@ -213,7 +215,8 @@ def reason_against(model: PreTrainedModel, *, training: bool) -> str | None:
     if dropped is not None:
         return (
             f"a group would draw its dropout once instead of once a row, but {dropped}: set its "
-            "dropouts to 0 in the model's config (lora_dropout=0.0, disable_dropout=True)"
+            "dropouts to 0 in the model's config (attention_dropout=0.0) and lora_dropout=0.0; "
+            "disable_dropout=True reaches dropout modules only"
         )
     if not has_whole_parameters(model):
         return None
@@ -326,4 +329,15 @@ def _check_shapes(
         raise ValueError(
             "prompt ids and mask must be [rows, P], completion ids and mask [rows, C], got "
             f"{shapes[0]}, {shapes[1]}, {shapes[2]} and {shapes[3]}"
+        )
+
+
+def _check_padding(completion_mask: Tensor) -> None:
+    mask = completion_mask.bool()
+    late = (mask[:, 1:] & ~mask[:, :-1]).any(1)
+    if bool(late.any()):
+        raise ValueError(
+            f"completions are padded on the right only, but row {int(late.int().argmax())} of the "
+            "completion mask has a token after padding. To leave a token out of the loss, mask its "
+            "log-probability"
         )

@@ -472,6 +472,23 @@ def test_phases_are_left_out_where_gradients_must_come_in_one_order(
     assert "DeepSpeed's ZeRO reduces gradients" in caplog.messages[0]
 
 
+@pytest.mark.parametrize("mask", [[1, 0, 1], [0, 1, 1]])
+def test_completions_padded_elsewhere_are_refused(mask: list[int]) -> None:
+    """The token after the gap would be scored as if what stands there were not."""
+    prompts, ends = torch.tensor([[3, 4], [3, 4]]), torch.tensor([[5, 6, 7], [6, 7, 8]])
+    masks = torch.tensor([[1, 1, 0], mask])
+    with pytest.raises(ValueError, match=r"right only, but row 1 .* has a token after padding"):
+        shared_prompt_logprobs(tiny("llama"), prompts, torch.ones_like(prompts), ends, masks)
+
+
+def test_completions_of_no_tokens_have_no_scores() -> None:
+    prompts, ends = torch.tensor([[3, 4], [3, 4]]), torch.zeros(2, 0, dtype=torch.long)
+    scores = shared_prompt_logprobs(
+        tiny("llama"), prompts, torch.ones_like(prompts), ends, torch.ones_like(ends)
+    )
+    assert scores.shape == (2, 0)
+
+
 def test_models_and_inputs_that_cannot_be_are_refused() -> None:
     inputs = batch([2])
     model = AutoModelForCausalLM.from_config(MambaConfig(vocab_size=64, hidden_size=32))
