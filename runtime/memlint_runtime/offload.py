@@ -140,7 +140,10 @@ class keep_on_device(saved_tensors_hooks):  # noqa: N801 - used like a function
 
 
 class ActivationOffload:
-    """Packs and unpacks what autograd saves; made by `offload_activations`."""
+    """Packs and unpacks what autograd saves; made by `offload_activations`.
+
+    For one thread at a time: each thread that trains takes one of its own.
+    """
 
     def __init__(
         self,

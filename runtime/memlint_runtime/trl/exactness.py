@@ -5,6 +5,9 @@ RLOO trainers keep the rows of a prompt together. The rows of the whole generati
 same, so that nothing differs where an optimizer step sees all of them and its loss is a sum over
 rows or tokens. Elsewhere training is as valid, and other numbers. DPO's micro-batches are TRL's.
 
+What is only logged as a mean over each micro-batch (entropy, KL, clip ratios) differs wherever
+micro-batches hold other rows, though nothing is trained on it.
+
 No import of torch or TRL, so that anyone can ask: `args` is a config, or whatever has its fields.
 """
 
