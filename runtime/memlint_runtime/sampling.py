@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
+from memlint_runtime.quantities import amount, token_counts, whole_number
+
 __all__ = ["TokenBudgetSampler", "balance_by_squares"]
 
 
@@ -33,7 +35,8 @@ class TokenBudgetSampler(Sampler[list[int]]):
     each, they are dropped with ``drop_last`` and repeated without. ``set_epoch`` draws another
     order; the same seed, epoch and arguments give the same batches.
 
-    ValueError when a row alone is over the budget, since no batch could hold it.
+    ValueError when a row alone is over the budget, since no batch could hold it, and for lengths
+    that are negative or no whole numbers.
     """
 
     def __init__(
@@ -47,11 +50,12 @@ class TokenBudgetSampler(Sampler[list[int]]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        self.lengths = np.asarray(lengths, dtype=np.int64)
-        if ranks < 1 or (rank is not None and not 0 <= rank < ranks):
+        self.lengths = token_counts(lengths)
+        amount("token_budget", token_budget, 0, "tokens")
+        ranks = whole_number("ranks", ranks, 1)
+        if rank is not None and whole_number("rank", rank, 0) >= ranks:
             raise ValueError(f"rank must be in 0..{ranks - 1}, got {rank}.")
-        if micro_batches < 1:
-            raise ValueError(f"micro_batches must be at least 1, got {micro_batches}.")
+        micro_batches = whole_number("micro_batches", micro_batches, 1)
         if len(self.lengths) and (longest := int(self.lengths.max())) > token_budget:
             raise ValueError(
                 f"row {int(self.lengths.argmax())} has {longest} tokens, more than the budget of "

@@ -157,8 +157,19 @@ def test_wrong_data_is_named() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             LengthProfile.of(data)
-    with pytest.raises(ValueError, match="whole numbers of tokens"):
-        LengthProfile.of_lengths([-1])
+    for lengths in ([-1], [1.5], None):
+        with pytest.raises(ValueError, match="whole numbers of tokens"):
+            LengthProfile.of_lengths(lengths)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no data to measure, got None"):
+        LengthProfile.of(None)
+    with pytest.raises(ValueError, match="limit must be at least 0, got -1"):
+        LengthProfile.of([[1]], limit=-1)
+    profile = LengthProfile.of_lengths([3, 5])
+    for ask in (profile.tokens_lost, profile.rows_cut):
+        with pytest.raises(ValueError, match="max_length must be at least 0 tokens, got -1"):
+            ask(-1)
+    with pytest.raises(ValueError, match="bars must be at least 1, got 0"):
+        profile.histogram(0)
 
 
 @pytest.mark.parametrize("missing", ["numpy", "rich", "datasets"])

@@ -131,6 +131,9 @@ def test_wrong_input_is_named() -> None:
         plan_packing([3.5], 8)
     with pytest.raises(ValueError, match="at least 1"):
         plan_packing([3], 0)
+    for capacity in (None, "8", 8.5, float("nan")):
+        with pytest.raises(ValueError, match="capacity must be a whole number"):
+            plan_packing([3], capacity)  # type: ignore[arg-type]
 
 
 def packed_tokens(packed: Any) -> list[int]:

@@ -90,3 +90,18 @@ def test_wrong_arguments_are_named() -> None:
         TokenBudgetSampler([3], 8, rank=2, ranks=2)
     with pytest.raises(ValueError, match="micro_batches must be at least 1"):
         TokenBudgetSampler([3], 8, micro_batches=0)
+    with pytest.raises(ValueError, match="ranks must be at least 1, got 0"):
+        TokenBudgetSampler([3], 8, ranks=0)
+    with pytest.raises(ValueError, match="token_budget must be a number, got None"):
+        TokenBudgetSampler([3], None)  # type: ignore[arg-type]
+    for lengths, message in (
+        ([1.9] * 8, "got 1.9 at index 0"),
+        ([2.0, float("nan")], "got nan at index 1"),
+        ([8, -8, 8], "must not be negative, got -8 at index 1"),
+        (None, "got None"),
+        ([3, None], "whole numbers of tokens"),
+        ([[1], [2]], r"shape \(2, 1\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            TokenBudgetSampler(lengths, 8)  # type: ignore[arg-type]
+    assert list(TokenBudgetSampler([2.0, 3.0], 8)) == list(TokenBudgetSampler([2, 3], 8))  # type: ignore[list-item]

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memlint_runtime.quantities import amount, token_counts, whole_number
+
 _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
 _BATCH_SIZES = (2, 4, 8, 16, 32)
 _FORMAT = 1
@@ -35,16 +37,12 @@ class LengthProfile:
     @classmethod
     def of_lengths(cls, lengths: Iterable[int] | NDArray[np.integer]) -> LengthProfile:
         """Profile of sequences of so many tokens each."""
-        given = lengths if isinstance(lengths, np.ndarray) else list(lengths)
-        array = np.asarray(given)
+        if lengths is None:
+            raise ValueError("lengths must be a sequence of whole numbers of tokens, got None.")
+        array = token_counts(lengths if isinstance(lengths, np.ndarray) else list(lengths))
         if array.size == 0:
             raise ValueError("the data has no sequence to profile.")
-        if array.ndim != 1 or array.dtype.kind not in "iu" or int(array.min()) < 0:
-            raise ValueError(
-                f"lengths are whole numbers of tokens, got {array.dtype} of shape {array.shape}, "
-                f"the least {array.min() if array.dtype.kind in 'iuf' else array.flat[0]!r}."
-            )
-        return cls(array.astype(np.int64))
+        return cls(array)
 
     @classmethod
     def of(
@@ -109,10 +107,12 @@ class LengthProfile:
 
     def tokens_lost(self, max_length: int) -> int:
         """Tokens cut off when every sequence is truncated to ``max_length``."""
+        amount("max_length", max_length, 0, "tokens")
         return int((self.lengths - np.minimum(self.lengths, max_length)).sum())
 
     def rows_cut(self, max_length: int) -> int:
         """Sequences longer than ``max_length``."""
+        amount("max_length", max_length, 0, "tokens")
         return self.rows - int(np.searchsorted(self._ascending, max_length, side="right"))
 
     def packed_share(self, capacity: int) -> float:
@@ -123,13 +123,13 @@ class LengthProfile:
 
     def suggest_max_length(self, keep: float = 0.99, multiple_of: int = 8) -> int:
         """The least multiple of ``multiple_of`` that leaves ``keep`` of the sequences whole."""
-        if multiple_of < 1:
-            raise ValueError(f"multiple_of must be at least 1, got {multiple_of}.")
+        multiple_of = whole_number("multiple_of", multiple_of, 1)
         least = max(self.quantile(keep), 1)
         return -(-least // multiple_of) * multiple_of
 
     def histogram(self, bars: int = 20) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Counts ``[bars]`` and edges ``[bars + 1]`` of equal widths up to the longest."""
+        bars = whole_number("bars", bars, 1)
         width = max(1, -(-(self.longest + 1) // bars))
         edges = np.arange(0, width * bars + 1, width)
         counts, _ = np.histogram(self.lengths, edges)

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memlint_runtime.quantities import whole_number
+
 _TEXTS_AT_ONCE = 1000
 
 _LOADERS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".arrow": "arrow"}
@@ -24,6 +26,10 @@ def read_lengths(
     data: Any, column: str | None, tokenizer: Any, limit: int | None
 ) -> NDArray[np.int64] | list[int]:
     """Tokens of each sequence of ``data``; see `LengthProfile.of`."""
+    if limit is not None:
+        limit = whole_number("limit", limit, 0)
+    if data is None:
+        raise ValueError("there is no data to measure, got None: pass a dataset, rows or a path.")
     if isinstance(data, str | Path):
         data = _open(Path(data))
     measured = _of_token_column(data, column or "input_ids")

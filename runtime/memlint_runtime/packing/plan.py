@@ -19,6 +19,7 @@ from memlint_runtime.packing.best_fit import best_fit_decreasing
 from memlint_runtime.packing.first_fit import first_fit
 from memlint_runtime.packing.next_fit import next_fit
 from memlint_runtime.packing.wrapped import Pieces, wrap
+from memlint_runtime.quantities import token_counts, whole_number
 
 Strategy = Literal["bfd", "first_fit", "next_fit", "wrapped"]
 Overflow = Literal["truncate", "split", "drop", "error"]
@@ -87,9 +88,8 @@ def plan_packing(
         raise ValueError(f"strategy must be one of {get_args(Strategy)}, got {strategy!r}.")
     if overflow not in get_args(Overflow):
         raise ValueError(f"overflow must be one of {get_args(Overflow)}, got {overflow!r}.")
-    if capacity < 1:
-        raise ValueError(f"capacity must be at least 1 token, got {capacity}.")
-    given = _as_lengths(lengths)
+    capacity = whole_number("capacity", capacity, 1, "token")
+    given = token_counts(lengths)
     if strategy == "wrapped":
         pieces, offsets = wrap(given, capacity)
         return PackingPlan(capacity, *pieces, offsets, tokens_lost=0)
@@ -106,22 +106,6 @@ def plan_packing(
         offsets,
         tokens_lost=lost,
     )
-
-
-def _as_lengths(lengths: ArrayLike | Sequence[int]) -> NDArray[np.int64]:
-    array = np.asarray(lengths)
-    if array.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ValueError(
-            f"lengths must be a flat sequence of integers, one per sequence; got an array of "
-            f"{array.dtype} of shape {array.shape}."
-        )
-    array = array.astype(np.int64, copy=False)
-    if array.min() < 0:
-        index = int(np.argmin(array))
-        raise ValueError(f"lengths must not be negative, got {array[index]} at index {index}.")
-    return array
 
 
 def _pieces(lengths: NDArray[np.int64], capacity: int, overflow: Overflow) -> tuple[Pieces, int]:
