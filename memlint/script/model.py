@@ -47,6 +47,7 @@ from memlint.script.checkpoints import (
 from memlint.script.command_line import CommandLine
 from memlint.script.datasets import datasets_of, lengths_may_differ, may_shorten_rows, streams_data
 from memlint.script.effects import known_effects
+from memlint.script.escapes import places_by_node
 from memlint.script.evaluation import evaluations_of, frozen_modules_of
 from memlint.script.events import events_of, kept_of
 from memlint.script.facts import (
@@ -386,6 +387,7 @@ class Script(Tree):
     forward_of = forward_of
     is_vocabulary_wide = is_vocabulary_wide
     _uses = cached_property(uses_by_node)
+    _places = cached_property(places_by_node)
     uses_of = uses_of
     uses_at = uses_at
     token_losses = cached_property(token_losses)

@@ -6,6 +6,7 @@ import ast
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from memlint.script.escapes import goes_out_of_sight
 from memlint.script.operations import MEASURES
 from memlint.script.tensors import Positions, Role, Tensor, Use, Width
 from memlint.script.values import Constant, Object, Value, options
@@ -21,6 +22,11 @@ _LAST = lazy_pattern(r"[^,]+,-1:?(,.*)?")
 _SHIFTED = lazy_pattern(r"(:|\.\.\.),:-1(,:)?")
 _ROW = lazy_pattern(r"\d+")
 _TAIL = lazy_pattern(r"(:|\.\.\.),(?P<start>[^:,]*[A-Za-z_][^:,]*):[^,]*(,.*)?")
+
+# Measures that tell how many positions there are.
+_SIZES = frozenset({"shape", "size", "numel", "nelement"})
+# The dimensions of logits, and of those of one row, that are not the positions.
+_OTHER_DIMENSIONS, _OTHERS_OF_A_ROW = (0, 2, -1, -3), (1, -1)
 
 # Operations that work on each position by itself, and keep their order.
 _BY_POSITION = frozenset(
@@ -93,9 +99,12 @@ def positions_read(script: Script, forward: Forward) -> Positions:
 
 def _read_at(script: Script, forward: Forward, node: ast.expr) -> set[Positions]:
     """The positions that are read of the tensor that an expression makes."""
-    found: set[Positions] = set()
+    found = {Positions.ALL} if goes_out_of_sight(script, node) else set()
     for _, operation, use in script.uses_at(node):
         short = operation.rpartition(".")[2]
+        if short in _SIZES:
+            found |= set() if _asks(script, use, _OTHER_DIMENSIONS) else {Positions.ALL}
+            continue
         if short in MEASURES:
             continue
         if short in _BY_POSITION:
@@ -123,12 +132,29 @@ def _read_at(script: Script, forward: Forward, node: ast.expr) -> set[Positions]
 
 def _rows(script: Script, row: ast.expr) -> set[Positions]:
     """``logits[0][-1]``."""
-    uses = [use for _, operation, use in script.uses_at(row) if operation not in MEASURES]
+    uses = [
+        use
+        for _, operation, use in script.uses_at(row)
+        if operation not in MEASURES
+        or (operation in _SIZES and not _asks(script, use, _OTHERS_OF_A_ROW))
+    ]
     last = all(
         isinstance(use, ast.Subscript) and script.text(use.slice).replace(" ", "")[:2] == "-1"
         for use in uses
     )
     return {Positions.LAST if uses and last else Positions.ALL}
+
+
+def _asks(script: Script, size: ast.expr, dimensions: tuple[int, ...]) -> bool:
+    """Whether ``logits.shape`` or ``logits.size`` is asked for one of ``dimensions`` alone."""
+    match script.parent(size):
+        case ast.Subscript(value=inner, slice=dimension) if inner is size:
+            return script.python(dimension) in dimensions
+        case ast.Call(func=inner, args=[dimension], keywords=[]) if inner is size:
+            return script.python(dimension) in dimensions
+        case ast.Call(func=inner, args=[], keywords=[ast.keyword(arg="dim", value=dimension)]):
+            return inner is size and script.python(dimension) in dimensions
+    return False
 
 
 def _beside(script: Script, use: ast.expr, forward: Forward) -> bool:

@@ -55,3 +55,41 @@ def test_positions_that_are_read(index: str, positions: Positions) -> None:
     script = read(HEADER + f"print(model(ids).logits{index})\n")
     (forward,) = script.forwards
     assert script.positions_read(forward) is positions
+
+
+@pytest.mark.parametrize(
+    ("also", "positions"),
+    [
+        ("print(logits.shape)", Positions.UNKNOWN),
+        ("print(logits.shape[1])", Positions.UNKNOWN),
+        ("print(logits.size(1))", Positions.UNKNOWN),
+        ("print(logits.numel())", Positions.UNKNOWN),
+        ("print(len(logits))", Positions.UNKNOWN),
+        ("rows, length, words = logits.shape", Positions.UNKNOWN),
+        ("print(logits[0].shape[0])", Positions.UNKNOWN),
+        ("print(getattr(logits, 'shape'))", Positions.UNKNOWN),
+        ("print(logits.shape[-1], logits.size(0), logits.dtype)", Positions.LAST),
+        ("kept[0] = logits", Positions.UNKNOWN),
+        ("kept = [logits]", Positions.UNKNOWN),
+        ("kept.x = logits", Positions.UNKNOWN),
+        ("for row in logits: print(row)", Positions.UNKNOWN),
+        ("print(f'{logits}')", Positions.UNKNOWN),
+        ("print((logits > 0).all())", Positions.UNKNOWN),
+        ("first, second = logits", Positions.UNKNOWN),
+        ("return logits", Positions.LAST),
+        ("yield logits", Positions.UNKNOWN),
+        ("global logits", Positions.UNKNOWN),
+    ],
+)
+def test_positions_that_something_else_may_read(also: str, positions: Positions) -> None:
+    body = f"logits = model(ids).logits\n    print(logits[:, -1])\n    {also}"
+    script = read(HEADER + f"def score(ids, kept):\n    {body}\nscore(ids, [])\n")
+    (forward,) = script.forwards
+    assert script.positions_read(forward) is positions
+
+
+def test_logits_that_a_caller_out_of_sight_gets() -> None:
+    body = "logits = model(ids).logits\n    print(logits[:, -1])\n    return logits"
+    script = read(HEADER + f"def score(ids):\n    {body}\n")
+    (forward,) = script.forwards
+    assert script.positions_read(forward) is Positions.UNKNOWN
