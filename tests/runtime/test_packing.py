@@ -356,6 +356,85 @@ def test_stream_refuses_what_it_cannot_pack() -> None:
         list(StreamingPacker([{"input_ids": [1, 2, 3]}], 2))
 
 
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (None, "row 1 of the source is NoneType"),
+        ({"input_ids": [1]}, "row 1 has no column 'labels', which the rows before have"),
+        ({"input_ids": [1], "labels": None}, "column 'labels' cannot be packed: it is None"),
+        ({"input_ids": [1], "labels": [1], "mask": [1]}, "rows before have no column 'mask'"),
+        ({"input_ids": None, "labels": [1]}, "'input_ids' of row 1 is not a flat list"),
+        ({"input_ids": [[1], [2]], "labels": [1, 2]}, "'input_ids' of row 1 is not a flat list"),
+    ],
+)
+def test_stream_names_the_row_that_differs(second: Any, message: str) -> None:
+    rows = [{"input_ids": [1, 2], "labels": [1, 2], "attention_mask": [1, 1]}, second]
+    for buffer_rows in (1, 10):
+        with pytest.raises(ValueError, match=message):
+            list(StreamingPacker(rows, 8, buffer_rows=buffer_rows, keep_below=1.0))
+
+
+SETTINGS = {"capacity": 32, "buffer_rows": 30, "overflow": "split", "keep_below": 0.9, "seed": 1}
+OTHER = {"capacity": 16, "buffer_rows": 40, "overflow": "drop", "keep_below": 0.1, "seed": 2}
+
+
+def stopped_in_the_second_buffer(rows: Any) -> tuple[dict[str, Any], int]:
+    packer = StreamingPacker(rows, **SETTINGS)  # type: ignore[arg-type]
+    for handed_out, _ in enumerate(packer, 1):
+        if (state := packer.state_dict())["round"] == 1 and state["handed_out"] == 5:
+            return state, handed_out
+    raise AssertionError("the rows fill two buffers")
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_stream_resumes_with_the_same_settings_alone(setting: str) -> None:
+    rows = stream_rows(120)
+    state, handed_out = stopped_in_the_second_buffer(rows)
+    assert state["settings"] == SETTINGS
+    other = StreamingPacker(rows, **{**SETTINGS, setting: OTHER[setting]})  # type: ignore[arg-type]
+    was, now = (f"{setting}={values[setting]!r}" for values in (SETTINGS, OTHER))
+    with pytest.raises(ValueError, match=f"a packer with {was}, this one has {now}"):
+        other.load_state_dict(state)
+    other.load_state_dict(StreamingPacker(rows, **SETTINGS).state_dict())  # type: ignore[arg-type]
+    same = StreamingPacker(rows, **SETTINGS)  # type: ignore[arg-type]
+    whole = list(same)
+    earlier = {k: v for k, v in state.items() if k not in ("settings", "buffered")}
+    for saved in (state, earlier):
+        same.load_state_dict(saved)
+        assert list(same) == whole[handed_out:]
+
+
+def test_stream_refuses_what_is_no_state_of_its_source() -> None:
+    rows = stream_rows(120)
+    state, _ = stopped_in_the_second_buffer(rows)
+    packer = StreamingPacker(rows[:40], **SETTINGS)  # type: ignore[arg-type]
+    packer.load_state_dict(state)
+    with pytest.raises(ValueError, match="rows into its buffer, the source now gives"):
+        list(packer)
+    packer.load_state_dict({**state, "buffered": None, "handed_out": 99})
+    with pytest.raises(ValueError, match="had handed out 99 packed rows of its buffer"):
+        list(packer)
+    with pytest.raises(ValueError, match="no 'round', 'read', 'waiting', 'handed_out'"):
+        packer.load_state_dict({})
+    with pytest.raises(ValueError, match="got NoneType"):
+        packer.load_state_dict(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"capacity": None}, "capacity must be a whole number, got None"),
+        ({"capacity": 4.5}, "capacity must be a whole number, got 4.5"),
+        ({"ranks": 0}, "ranks must be at least 1, got 0"),
+        ({"buffer_rows": "9"}, "buffer_rows must be a whole number"),
+        ({"overflow": "cut"}, "overflow must be one of"),
+    ],
+)
+def test_stream_refuses_settings_that_mean_nothing(options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        StreamingPacker([], **{"capacity": 8, **options})
+
+
 def samples_of(lengths: list[int]) -> list[dict[str, list[int]]]:
     rows = rows_of(lengths)["input_ids"]
     return [{"tokens": row, "labels": [-100, *row[1:]][: len(row)]} for row in rows]

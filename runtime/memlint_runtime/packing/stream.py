@@ -13,12 +13,13 @@ import random
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from torch.utils.data import IterableDataset, get_worker_info
 
 from memlint_runtime.packing.plan import Overflow, plan_packing
+from memlint_runtime.quantities import holds_rows, whole_number
 
 Row = Mapping[str, Sequence[int]]
 PackedRow = dict[str, list[int]]
@@ -47,6 +48,9 @@ class StreamingPacker(IterableDataset[PackedRow]):
     `state_dict` between two rows and `load_state_dict` on a fresh packer resume exactly, reading
     the source again up to where it was; in a loader's workers the state is theirs, which
     torchdata's `StatefulDataLoader` collects. `set_epoch` draws another order.
+
+    ValueError for a row that cannot be packed or has other columns than the first, and for the
+    state of a packer with other settings or of another source, as far as that shows.
     """
 
     def __init__(
@@ -61,10 +65,13 @@ class StreamingPacker(IterableDataset[PackedRow]):
         rank: int = 0,
         ranks: int = 1,
     ) -> None:
-        if not 0 <= rank < ranks:
+        capacity = whole_number("capacity", capacity, 1, "token")
+        buffer_rows = whole_number("buffer_rows", buffer_rows, 1)
+        ranks, rank = whole_number("ranks", ranks, 1), whole_number("rank", rank, 0)
+        if rank >= ranks:
             raise ValueError(f"rank must be in 0..{ranks - 1}, got {rank}.")
-        if buffer_rows < 1:
-            raise ValueError(f"buffer_rows must be at least 1, got {buffer_rows}.")
+        if overflow not in get_args(Overflow):
+            raise ValueError(f"overflow must be one of {get_args(Overflow)}, got {overflow!r}.")
         if not 0.0 <= keep_below <= 1.0:
             raise ValueError(f"keep_below is a share between 0 and 1, got {keep_below}.")
         self.source = source
@@ -81,19 +88,40 @@ class StreamingPacker(IterableDataset[PackedRow]):
         self._resume: dict[str, Any] | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the running iteration stands: sequences read before the current buffer, the ones
-        left over from the buffer before, and the rows handed out of the current one."""
+        """Where the running iteration stands: sequences read before the current buffer and for it,
+        the ones left over from the buffer before, the rows handed out of the current one, and the
+        settings that decide the order."""
         if self._resume is not None:
-            return self._resume
+            return {**self._resume, "settings": self._settings()}
         where = {"handed_out": self._handed_out, "epoch": self.epoch, "share": self._share()}
-        return {**self._position, **where}
+        return {**self._position, **where, "settings": self._settings()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state`` at the next iteration; the ones after it start anew."""
+        """Continue from ``state`` at the next iteration; the ones after it start anew.
+
+        ValueError for anything but a packer's state, and where the packer of the state had another
+        capacity, `buffer_rows`, `overflow`, `keep_below` or seed.
+        """
+        if not isinstance(state, Mapping):
+            raise ValueError(f"a state is what state_dict returns, got {type(state).__name__}.")
+        needed = (*_START, "handed_out")
+        if absent := [key for key in needed if key not in state]:
+            raise ValueError(
+                f"the state has no {', '.join(map(repr, absent))}: load what state_dict of a "
+                f"StreamingPacker returned."
+            )
+        # Where no row was read or handed out, another packer loses and repeats none.
+        if any(state[key] for key in needed):
+            _require_settings(state.get("settings", {}), self._settings())
         # A state of an earlier version has no share, being of one process without workers.
-        plain = {"epoch": 0, "share": (0, 1)}
-        self._resume = {key: {**plain, **state}[key] for key in (*_START, *plain, "handed_out")}
+        plain = {"epoch": 0, "share": (0, 1), "buffered": None}
+        self._resume = {key: {**plain, **state}[key] for key in (*needed, *plain)}
         self.epoch = self._resume["epoch"]
+
+    def _settings(self) -> dict[str, Any]:
+        """What decides which rows are packed together, and their order."""
+        names = ("capacity", "buffer_rows", "overflow", "keep_below", "seed")
+        return {name: getattr(self, name) for name in names}
 
     def set_epoch(self, epoch: int) -> None:
         """Pack in the order of another epoch, the source too where it has one."""
@@ -126,13 +154,21 @@ class StreamingPacker(IterableDataset[PackedRow]):
                 f"the state to resume from had read {read} rows, the source has {skipped}: it is "
                 f"not the same source."
             )
+        columns = frozenset(waiting[0]) if waiting else None
         while True:
             self._position = {"round": number, "read": read, "waiting": list(waiting)}
             self._handed_out = skip
-            fresh = [_checked(row) for row in islice(rows, self.buffer_rows - len(waiting))]
+            fresh: list[dict[str, list[int]]] = []
+            for row in islice(rows, self.buffer_rows - len(waiting)):
+                place = share + shares * (read + len(fresh))
+                fresh.append(_checked(row, place, columns))
+                columns = columns or frozenset(fresh[-1])
+            self._position["buffered"] = len(fresh)
             last = len(fresh) < self.buffer_rows - len(waiting)
             read += len(fresh)
             packed, waiting = self._pack(waiting + fresh, number, last)
+            if skip:
+                _require_same_source(start.get("buffered"), len(fresh), skip, len(packed))
             for self._handed_out in range(skip + 1, len(packed) + 1):
                 yield packed[self._handed_out - 1]
             number, skip = number + 1, 0
@@ -187,22 +223,70 @@ def _shares_rows(source: Any) -> bool:
     return type(source).__module__.startswith("datasets.") and not hasattr(source, "__len__")
 
 
-def _checked(row: Row) -> dict[str, list[int]]:
+def _require_settings(before: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Raise where a state's packer had other settings; an earlier version's state names none."""
+    other = [name for name in here if name in before and before[name] != here[name]]
+    if other:
+        was = ", ".join(f"{name}={before[name]!r}" for name in other)
+        now = ", ".join(f"{name}={here[name]!r}" for name in other)
+        raise ValueError(
+            f"the state to resume from is of a packer with {was}, this one has {now}: rows would "
+            f"be lost or seen twice. Resume with the same settings."
+        )
+
+
+def _require_same_source(buffered: int | None, read: int, skip: int, packed: int) -> None:
+    """Raise where the buffer that a state was taken in cannot have been this one."""
+    if buffered is not None and buffered != read:
+        raise ValueError(
+            f"the state to resume from had read {buffered} rows into its buffer, the source now "
+            f"gives {read}: it is not the same source."
+        )
+    if skip > packed:
+        raise ValueError(
+            f"the state to resume from had handed out {skip} packed rows of its buffer, the source "
+            f"now gives {packed}: it is not the same source."
+        )
+
+
+def _checked(row: Row, place: int, columns: frozenset[str] | None) -> dict[str, list[int]]:
+    """The row's columns without `attention_mask`; ``columns`` are those of the rows before it."""
+    if not hasattr(row, "items"):
+        raise ValueError(
+            f"row {place} of the source is {type(row).__name__}, not a mapping with 'input_ids'. "
+            f"Tokenize first."
+        )
     if "input_ids" not in row:
         raise ValueError(
-            f"a row has no 'input_ids' but {', '.join(map(repr, row))}. Tokenize first."
+            f"row {place} has no 'input_ids' but {', '.join(map(repr, row))}. Tokenize first."
         )
-    length = len(row["input_ids"])
-    columns = {name: values for name, values in row.items() if name != "attention_mask"}
-    for name, values in columns.items():
-        if isinstance(values, str) or not hasattr(values, "__len__") or len(values) != length:
+    ids = row["input_ids"]
+    if isinstance(ids, str) or not hasattr(ids, "__len__") or holds_rows(ids):
+        raise ValueError(
+            f"'input_ids' of row {place} is not a flat list of token ids. Tokenize first, and give "
+            f"the packer rows, not batches of them."
+        )
+    found = {name: values for name, values in row.items() if name != "attention_mask"}
+    if columns is not None and (odd := sorted(columns ^ found.keys())):
+        name = odd[0]
+        lacking = f"row {place} has" if name in columns else "the rows before have"
+        having = "the rows before have" if name in columns else f"row {place} has"
+        raise ValueError(
+            f"{lacking} no column {name!r}, which {having}: packed together, it would be lost. "
+            f"Give every row the same columns."
+        )
+    for name, values in found.items():
+        if isinstance(values, str) or not hasattr(values, "__len__") or len(values) != len(ids):
+            what = "is None" if values is None else "does not run along input_ids"
             raise ValueError(
-                f"column {name!r} cannot be packed: it does not run along input_ids. Remove it "
-                f"before packing."
+                f"column {name!r} cannot be packed: it {what} in row {place}. Fill it, or remove "
+                f"the column before packing."
             )
     if not all(row.get("attention_mask", ())):
-        raise ValueError("attention_mask has zeros: tokenize without padding before packing.")
-    return {name: list(values) for name, values in columns.items()}
+        raise ValueError(
+            f"attention_mask has zeros in row {place}: tokenize without padding before packing."
+        )
+    return {name: list(values) for name, values in found.items()}
 
 
 def _piece(row: dict[str, list[int]], start: int, length: int) -> dict[str, list[int]]:
