@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Literal, TypeVar, cast
 
+from memlint_runtime.quantities import whole_number
+
 __all__ = ["limit_prompts"]
 
 Row = dict[str, Any]
@@ -65,12 +67,12 @@ def limit_prompts(
     Raises ValueError for other classes and for limits below 1 token; the trainer that is made, for
     prompts with images.
     """
-    for name, limit in (
-        ("max_prompt_length", max_prompt_length),
-        ("max_completion_length", max_completion_length),
-    ):
-        if limit is not None and limit < 1:
-            raise ValueError(f"{name} must be at least 1 token, got {limit}.")
+    if max_prompt_length is not None:
+        max_prompt_length = whole_number("max_prompt_length", max_prompt_length, 1, "token")
+    if max_completion_length is not None:
+        max_completion_length = whole_number(
+            "max_completion_length", max_completion_length, 1, "token"
+        )
     if keep not in ("start", "end"):
         raise ValueError(f'keep must be "start" or "end", got {keep!r}.')
     if max_prompt_length is None and max_completion_length is None:

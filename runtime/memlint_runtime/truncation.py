@@ -18,6 +18,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from memlint_runtime.quantities import holds_rows, whole_number
+
 __all__ = ["truncate", "truncate_prompt_and_completion", "truncate_text"]
 
 Row = Mapping[str, Any]
@@ -46,10 +48,10 @@ def truncate(row: Row, *, max_length: int, keep: Keep = "start") -> dict[str, An
 
     Returns only the columns that run along `input_ids`, as `dataset.map` wants them. Warns when
     nothing is left to learn from in a row that had something: its completion was cut off.
+    ValueError for a batch of rows (``batched=True``).
     """
-    _require_limit("max_length", max_length)
-    if keep not in ("start", "end"):
-        raise ValueError(f'keep must be "start" or "end", got {keep!r}.')
+    max_length = _limit("max_length", max_length)
+    _require_keep(keep)
     columns = _columns_along(row)
     whole = len(columns["input_ids"]) <= max_length
     part = (
@@ -81,18 +83,14 @@ def truncate_prompt_and_completion(
         The prompt gives way first, down to its last token, then the completion.
 
     Returns the columns that were read. ValueError for a row whose completion is empty: nothing can
-    be learned from it, and a limit never makes one.
+    be learned from it, and a limit never makes one; and for a batch of rows (``batched=True``).
     """
-    for name, limit in (
-        ("max_prompt_length", max_prompt_length),
-        ("max_completion_length", max_completion_length),
-    ):
-        if limit is not None:
-            _require_limit(name, limit)
-    if max_length is not None and max_length < 2:
-        raise ValueError(
-            f"max_length must leave room for a token of each part, so at least 2, got {max_length}."
-        )
+    if max_prompt_length is not None:
+        max_prompt_length = _limit("max_prompt_length", max_prompt_length)
+    if max_completion_length is not None:
+        max_completion_length = _limit("max_completion_length", max_completion_length)
+    if max_length is not None:
+        max_length = whole_number("max_length", max_length, 2, "tokens, one of each part")
     limits = (max_prompt_length, max_completion_length, max_length)
     if "prompt_ids" in row:
         return _cut_separate(row, limits)
@@ -123,7 +121,8 @@ def truncate_text(
     text = row[column]
     if max_length is None:
         return {column: text}
-    _require_limit("max_length", max_length)
+    max_length = _limit("max_length", max_length)
+    _require_keep(keep)
     if not isinstance(text, str):
         return {column: _require_short(text, tokenizer, max_length, column)}
     if not getattr(tokenizer, "is_fast", False):
@@ -158,9 +157,26 @@ def _require_short(messages: Any, tokenizer: Any, max_length: int, column: str) 
     return messages
 
 
-def _require_limit(name: str, limit: int) -> None:
-    if limit < 1:
-        raise ValueError(f"{name} must be at least 1 token, got {limit}.")
+def _limit(name: str, limit: int) -> int:
+    return whole_number(name, limit, 1, "token")
+
+
+def _require_keep(keep: str) -> None:
+    if keep not in ("start", "end"):
+        raise ValueError(f'keep must be "start" or "end", got {keep!r}.')
+
+
+def _require_tokens(name: str, values: Any) -> None:
+    """Raise where a row's column is no flat list: a batch cut as one row would lose its rows."""
+    if not hasattr(values, "__len__") or isinstance(values, str):
+        raise ValueError(
+            f"{name} must be a flat list of token ids, got {values!r}. Tokenize first."
+        )
+    if holds_rows(values):
+        raise ValueError(
+            f"{name} holds lists, not token ids: one row is cut at a time. Call dataset.map "
+            f"without batched=True, and flatten a tensor of [1, L]."
+        )
 
 
 def _columns_along(row: Row) -> dict[str, Any]:
@@ -170,6 +186,7 @@ def _columns_along(row: Row) -> dict[str, Any]:
         )
     if "seq_lengths" in row:
         raise ValueError("the row is packed; truncate before packing.")
+    _require_tokens("input_ids", row["input_ids"])
     columns = {name: row[name] for name in _ALONG if row.get(name) is not None}
     for name, values in columns.items():
         if len(values) != len(columns["input_ids"]):
@@ -208,6 +225,8 @@ def _cut_separate(row: Row, limits: _Limits) -> dict[str, Any]:
             f"a row with prompt_ids needs completion_ids, chosen_ids or rejected_ids; it has "
             f"{', '.join(map(repr, row))}."
         )
+    for name in ("prompt_ids", *names):
+        _require_tokens(name, row[name])
     for name in names:
         _require_completion(name, len(row[name]))
     prompt = row["prompt_ids"]

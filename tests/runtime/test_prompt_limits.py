@@ -197,6 +197,8 @@ def test_wrong_use_is_named() -> None:
         limit_prompts(SimpleNamespace(), 8)  # type: ignore[type-var]
     with pytest.raises(ValueError, match="max_prompt_length must be at least 1 token, got 0"):
         limit_prompts(trl.DPOTrainer, 0)
+    with pytest.raises(ValueError, match=r"max_prompt_length must be a whole number, got 8\.5"):
+        limit_prompts(trl.DPOTrainer, 8.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match='"start" or "end"'):
         limit_prompts(trl.DPOTrainer, 8, keep="left")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a limit of DPO's, got GRPOTrainer"):

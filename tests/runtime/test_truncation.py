@@ -95,6 +95,8 @@ def test_text_by_tokens() -> None:
         ValueError, match=r"no column 'prompt' but 'chosen', 'rejected'.*limit_prompts"
     ):
         truncate_text({"chosen": "a", "rejected": "b"}, tokenizer=tokenizer, max_length=2)
+    with pytest.raises(ValueError, match='"start" or "end", got \'keep_start\''):
+        truncate_text(row, tokenizer=tokenizer, max_length=2, keep="keep_start")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="neither text nor a conversation"):
         truncate_text({"prompt": [1, 2]}, tokenizer=tokenizer, max_length=2)
     with pytest.raises(ValueError, match="fast tokenizer"):
@@ -113,7 +115,7 @@ def test_wrong_rows_are_named() -> None:
         both({"text": "a"}, max_length=4)
     with pytest.raises(ValueError, match="needs completion_ids"):
         both({"prompt_ids": [1]}, max_length=4)
-    with pytest.raises(ValueError, match="at least 2, got 1"):
+    with pytest.raises(ValueError, match="at least 2 tokens, one of each part, got 1"):
         both({"prompt_ids": [1], "completion_ids": [2]}, max_length=1)
     with pytest.raises(ValueError, match="labels has 1 entries, input_ids has 2"):
         truncate({"input_ids": [1, 2], "labels": [1]}, max_length=1)
@@ -123,3 +125,34 @@ def test_wrong_rows_are_named() -> None:
         truncate({"input_ids": [1]}, max_length=0)
     with pytest.raises(ValueError, match='"start" or "end"'):
         truncate({"input_ids": [1]}, max_length=1, keep="left")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [None, "numpy", "torch"])
+def test_a_batch_in_the_place_of_a_row_is_refused(kind: str | None) -> None:
+    datasets = pytest.importorskip("datasets")
+    tokens = [[1, 2, 3], [4, 5, 6]]
+    joined = {"input_ids": tokens, "completion_mask": [[0, 1, 1], [0, 1, 1]]}
+    data = datasets.Dataset.from_dict(joined).with_format(kind)
+    pairs = datasets.Dataset.from_dict({"prompt_ids": tokens, "completion_ids": tokens})
+    for cut, rows in (
+        (truncate, data),
+        (truncate_prompt_and_completion, data),
+        (truncate_prompt_and_completion, pairs.with_format(kind)),
+    ):
+        with pytest.raises(ValueError, match="without batched=True"):
+            rows.map(cut, batched=True, fn_kwargs={"max_length": 2})
+        assert len(rows.map(cut, fn_kwargs={"max_length": 2})) == 2
+
+
+@pytest.mark.parametrize("wrong", [None, "8", 8.5])
+def test_a_limit_is_a_whole_number(wrong: Any) -> None:
+    row = {"input_ids": [1, 2, 3], "completion_mask": [0, 1, 1]}
+    with pytest.raises(ValueError, match="max_length must be a whole number"):
+        truncate(row, max_length=wrong)
+    for name in ("max_length", "max_prompt_length", "max_completion_length"):
+        if wrong is not None:
+            with pytest.raises(ValueError, match=f"{name} must be a whole number"):
+                truncate_prompt_and_completion(row, **{name: wrong})
+    assert truncate(row, max_length=2.0)["input_ids"] == [1, 2]  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="input_ids must be a flat list of token ids, got None"):
+        truncate({"input_ids": None}, max_length=2)
