@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -89,6 +90,64 @@ def test_preference_pairs() -> None:
     assert "id" not in batch
 
 
+@pytest.mark.parametrize("as_number", [float, torch.tensor, np.float32, np.float64, np.array])
+def test_numbers_of_pairs_are_kept_as_any_scalar(as_number: Any) -> None:
+    pair = {"chosen_ids": [3], "rejected_ids": [5], "id": "a", "tags": [1, 2]}
+    batch = PreferenceCollator()([{**pair, "margin": as_number(v)} for v in (0.5, 1.5)])
+    assert batch["margin"].tolist() == [0.5, 1.5]
+    assert batch["margin"].dtype == torch.float32
+    assert not {"id", "tags"} & batch.keys()
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([{"margin": 1.0}, {}], "'margin' must hold a number in every pair, row 1 .* no such"),
+        ([{}, {"score": 1.0}], "'score' must hold a number in every pair, row 0 .* no such"),
+        ([{"score": 1.0}, {"score": None}], "'score' .* row 1 of the batch has None"),
+        ([{"margin": None}], "'margin' .* row 0 of the batch has None"),
+    ],
+)
+def test_a_pair_without_its_number_is_named(columns: list[dict[str, Any]], message: str) -> None:
+    rows = [{"chosen_ids": [3], "rejected_ids": [5], **more} for more in columns]
+    with pytest.raises(ValueError, match=message):
+        PreferenceCollator()(rows)
+
+
+def test_columns_that_say_nothing_are_left_out() -> None:
+    row = {
+        "input_ids": [1, 2, 3],
+        "token_type_ids": [0, 0, 0],
+        "pixel_values": None,
+        "source": "a",
+        "index": 7,
+        "seq_lengths": [0, 2, 1],
+        "position_ids": [0, 1, 0],
+    }
+    assert PaddingFreeCollator()([row])["cu_seq_lens_q"].tolist() == [0, 2, 3]
+    several = {**row, "position_ids": [[0, 1, 2]] * 3}
+    assert PaddingFreeCollator()([several])["cu_seq_lens_q"].tolist() == [0, 2, 3]
+
+
+@pytest.mark.parametrize("kind", [PaddingFreeCollator, PreferenceCollator])
+def test_wrong_padding_is_named(kind: Any) -> None:
+    for multiple, message in ((-8, "at least 0, got -8"), (2.5, "a whole number, got 2.5")):
+        with pytest.raises(ValueError, match=f"pad_to_multiple_of must be {message}"):
+            kind(pad_to_multiple_of=multiple)
+    with pytest.raises(ValueError, match="needs a pad_token_id, got None"):
+        kind(pad_to_multiple_of=8, pad_token_id=None)
+    assert kind(pad_token_id=None).pad_to_multiple_of is None
+
+
+@pytest.mark.parametrize("offsets", [[0, 2, 7], [0, 4, 2, 5], [1, 2, 5], [0, 2, 4], [2, 3], []])
+def test_offsets_that_are_none_of_the_values_are_refused(offsets: list[int]) -> None:
+    values = torch.ones(5)
+    assert sum_by_document(values, torch.tensor([0, 2, 2, 5])).tolist() == [2, 0, 3]
+    assert sum_by_document(values[1:], torch.tensor([0, 2, 5])).tolist() == [2, 2]
+    with pytest.raises(ValueError, match="cu_seqlens must rise from 0 to 5"):
+        sum_by_document(values, torch.tensor(offsets))
+
+
 def test_preference_loss_and_rewards_as_padded() -> None:
     """Log-probabilities and last hidden states of pairs, flattened, against rows one by one."""
     model = tiny_model("llama").eval()
@@ -133,6 +192,19 @@ def test_wrong_rows_are_named() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             collate(rows)
+    for row, message in (
+        ({"labels": None}, "column 'labels' of a row is None"),
+        ({"labels": ["a", "b", "c"]}, "'labels' of which no tensor can be made"),
+        ({"seq_lengths": [4, -1]}, "seq_lengths must not be negative"),
+        ({"seq_lengths": [1, 2], "position_ids": [0, 1, 0]}, r"\[1, 2\] tokens.* of \[2, 1\]"),
+        ({"attention_mask": [1, 0, 1]}, "attention_mask is 0 between tokens, at 1"),
+        ({"pixel_values": torch.ones(3, 2, 2)}, "'pixel_values', which this collator would leave"),
+        ({"token_type_ids": [0, 1, 1]}, "'token_type_ids', which this collator would leave"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            collate([{"input_ids": [1, 2, 3], **row}])
+    with pytest.raises(ValueError, match="a row is a mapping with 'input_ids', got NoneType"):
+        collate([None])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="no 'rejected_ids'"):
         PreferenceCollator()([{"chosen_ids": [1]}])
     with pytest.raises(ValueError, match="empty 'chosen_ids'"):
