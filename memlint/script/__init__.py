@@ -20,6 +20,7 @@ from memlint.script.operations import MEASURES
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
 from memlint.script.passes import Forward
 from memlint.script.purpose import Purpose
+from memlint.script.reach import Reach
 from memlint.script.restoring import Fate
 from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.steps import Held, Step
@@ -69,6 +70,7 @@ __all__ = [
     "Preparation",
     "Provenance",
     "Purpose",
+    "Reach",
     "Role",
     "Script",
     "Setting",

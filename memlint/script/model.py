@@ -103,6 +103,7 @@ from memlint.script.prompts import (
     repeating_trainers,
     scored_elsewhere,
 )
+from memlint.script.reach import reach_of_graph, reach_of_hoard, reach_of_sum
 from memlint.script.reads import (
     fields_read,
     fillers_of_cache,
@@ -371,6 +372,9 @@ class Script(Tree):
     sums = cached_property(sums_of)
     hoards = cached_property(hoards_of)
     graph_of = graph_of
+    reach_of_sum = reach_of_sum
+    reach_of_hoard = reach_of_hoard
+    reach_of_graph = reach_of_graph
     starts_of = staticmethod(starts_of)
     comes_from = comes_from
 

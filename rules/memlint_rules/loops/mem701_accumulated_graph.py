@@ -18,6 +18,7 @@ from memlint.rule import (
     Fix,
     Graph,
     Level,
+    Reach,
     ReplaceExpression,
     Rule,
     Script,
@@ -39,19 +40,23 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for each in script.sums:
         graph = script.graph_of(each.addend, each.loop)
-        if graph is not None:
+        if graph is None:
+            continue
+        reach = script.reach_of_sum(each, graph)
+        if reach is not Reach.BACKWARD and (graph is Graph.WHOLE or reach is not Reach.UNSEEN):
             yield Finding(
                 script.span(each.statement),
                 f"`{each.target}` adds up tensors with their graphs: it {_COSTS[graph]}",
-                _fix(script, each),
+                _fix(script, each, unsafe=reach is not Reach.READ),
             )
 
 
-def _fix(script: Script, each: Sum) -> Fix:
+def _fix(script: Script, each: Sum, *, unsafe: bool) -> Fix:
     detached = method_of(script, each.addend, "detach")
     if script.is_sometimes_tensor(each.addend):
         return advise(f"Add `{detached}` where it is a tensor")
-    return fix(f"Add `{detached}`", (ReplaceExpression(script.span(each.addend), detached),))
+    edit = ReplaceExpression(script.span(each.addend), detached)
+    return fix(f"Add `{detached}`", (edit,), unsafe=unsafe)
 
 
 RULE = Rule(

@@ -21,6 +21,7 @@ from memlint.rule import (
     Hoard,
     Level,
     Positions,
+    Reach,
     ReplaceExpression,
     Role,
     Rule,
@@ -51,7 +52,11 @@ def check(script: Script) -> Iterator[Finding]:
     for hoard in script.hoards:
         graph = script.graph_of(hoard.value, hoard.loop)
         if graph is not None:
-            message, repair = _COSTS[graph], _change(script, hoard, "detach", unsafe=False)
+            reach = script.reach_of_hoard(hoard, graph)
+            if reach is Reach.BACKWARD or (graph is Graph.SPENT and reach is Reach.UNSEEN):
+                continue
+            message = _COSTS[graph]
+            repair = _change(script, hoard, "detach", unsafe=reach is not Reach.READ)
         elif (large := _large(script, hoard)) is not None:
             message = f"{large} of all batches stay on the GPU"
             repair = _change(script, hoard, "cpu", unsafe=True)

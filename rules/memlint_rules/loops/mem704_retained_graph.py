@@ -15,6 +15,7 @@ from memlint.rule import (
     Finding,
     Fix,
     Level,
+    Reach,
     RemoveKeyword,
     Rule,
     Script,
@@ -35,12 +36,15 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         (call,) = step.backwards
         keyword = call.keyword_node("retain_graph")
-        if keyword is not None and script.text(keyword.value) == "True":
+        if keyword is None or script.text(keyword.value) != "True":
+            continue
+        reach = script.reach_of_graph(step, call)
+        if reach < Reach.UNSEEN:
             yield Finding(
                 script.span(keyword.value),
                 "`retain_graph=True` with one backward pass a step: the activations of all layers "
                 "stay through the next forward pass",
-                _fix(script, step, call),
+                _fix(script, step, call, unsafe=reach is not Reach.READ),
             )
 
 
@@ -49,12 +53,13 @@ def _starts_anew(script: Script, step: Step) -> bool:
     return bool(step.all_forwards) and not script.flow.carried(step.node)
 
 
-def _fix(script: Script, step: Step, call: Call) -> Fix:
+def _fix(script: Script, step: Step, call: Call, *, unsafe: bool) -> Fix:
     """Safe where all of the loss comes from the step's forward passes: what was computed before the
     loop would be freed with the first turn."""
     if not all(script.comes_from(step, start) for start in script.starts_of(call)):
         return advise("Remove `retain_graph`, unless a part of the graph is older than the step")
-    return fix("Remove `retain_graph`", (RemoveKeyword(call.span, "retain_graph"),))
+    edit = RemoveKeyword(call.span, "retain_graph")
+    return fix("Remove `retain_graph`", (edit,), unsafe=unsafe)
 
 
 RULE = Rule(
