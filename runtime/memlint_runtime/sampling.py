@@ -65,7 +65,7 @@ class TokenBudgetSampler(Sampler[list[int]]):
         self.rank = rank
         self.ranks = ranks
         self.micro_batches = micro_batches
-        self.seed = seed
+        self.seed = whole_number("seed", seed, 0)
         self.drop_last = drop_last
         self.epoch = 0
         self._planned: tuple[int, list[list[int]]] | None = None

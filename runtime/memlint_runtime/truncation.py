@@ -145,7 +145,8 @@ def _require_short(messages: Any, tokenizer: Any, max_length: int, column: str) 
     """The conversation itself, where its template gives no more than ``max_length`` tokens."""
     if not (isinstance(messages, list) and messages and isinstance(messages[0], Mapping)):
         raise ValueError(
-            f"column {column!r} holds {type(messages).__name__}, neither text nor a conversation."
+            f"column {column!r} holds {type(messages).__name__}, neither text nor a "
+            f"conversation. Where it holds a batch, call dataset.map without batched=True."
         )
     ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
     if len(ids) > max_length:

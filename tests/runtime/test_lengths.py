@@ -168,6 +168,9 @@ def test_wrong_data_is_named() -> None:
     for ask in (profile.tokens_lost, profile.rows_cut):
         with pytest.raises(ValueError, match="max_length must be at least 0 tokens, got -1"):
             ask(-1)
+    for asked in (profile.quantile, profile.padded_share):
+        with pytest.raises(ValueError, match="must be a number, got None"):
+            asked(None)  # type: ignore[operator]
     with pytest.raises(ValueError, match="bars must be at least 1, got 0"):
         profile.histogram(0)
 

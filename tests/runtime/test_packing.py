@@ -428,11 +428,14 @@ def test_stream_refuses_what_is_no_state_of_its_source() -> None:
         ({"ranks": 0}, "ranks must be at least 1, got 0"),
         ({"buffer_rows": "9"}, "buffer_rows must be a whole number"),
         ({"overflow": "cut"}, "overflow must be one of"),
+        ({"keep_below": None}, "keep_below must be a number, got None"),
+        ({"keep_below": 2.0}, "keep_below is a share between 0 and 1, got 2.0"),
+        ({"source": None}, "needs a source of rows, got None"),
     ],
 )
 def test_stream_refuses_settings_that_mean_nothing(options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        StreamingPacker([], **{"capacity": 8, **options})
+        StreamingPacker(**{"source": [], "capacity": 8, **options})
 
 
 def samples_of(lengths: list[int]) -> list[dict[str, list[int]]]:

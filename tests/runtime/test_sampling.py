@@ -94,6 +94,9 @@ def test_wrong_arguments_are_named() -> None:
         TokenBudgetSampler([3], 8, ranks=0)
     with pytest.raises(ValueError, match="token_budget must be a number, got None"):
         TokenBudgetSampler([3], None)  # type: ignore[arg-type]
+    for seed in (None, -3, "a"):
+        with pytest.raises(ValueError, match="seed must be"):
+            TokenBudgetSampler([3], 8, seed=seed)  # type: ignore[arg-type]
     for lengths, message in (
         ([1.9] * 8, "got 1.9 at index 0"),
         ([2.0, float("nan")], "got nan at index 1"),

@@ -97,7 +97,7 @@ def test_text_by_tokens() -> None:
         truncate_text({"chosen": "a", "rejected": "b"}, tokenizer=tokenizer, max_length=2)
     with pytest.raises(ValueError, match='"start" or "end", got \'keep_start\''):
         truncate_text(row, tokenizer=tokenizer, max_length=2, keep="keep_start")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="neither text nor a conversation"):
+    with pytest.raises(ValueError, match=r"neither text nor a conversation.*without batched=True"):
         truncate_text({"prompt": [1, 2]}, tokenizer=tokenizer, max_length=2)
     with pytest.raises(ValueError, match="fast tokenizer"):
         truncate_text(row, tokenizer=object(), max_length=2)

@@ -89,7 +89,8 @@ class LengthProfile:
 
     def quantile(self, share: float) -> int:
         """The least length that ``share`` (0..1) of the sequences do not exceed."""
-        if not 0.0 <= share <= 1.0:
+        amount("share", share, 0)
+        if share > 1.0:
             raise ValueError(f"a quantile is a share between 0 and 1, got {share}.")
         # Rounded first: 0.99 * 100 is a little above 99.
         index = int(np.ceil(round(share * self.rows, 9))) - 1
@@ -97,8 +98,7 @@ class LengthProfile:
 
     def padded_share(self, batch_size: int) -> float:
         """Share of padding (0..1) in batches of random sequences padded to their longest."""
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
+        amount("batch_size", batch_size, 1)
         # The longest of B draws is at most the i-th length with probability (i / N)^B.
         at_most = (np.arange(1, self.rows + 1) / self.rows) ** batch_size
         chance = np.diff(at_most, prepend=0.0)

@@ -19,7 +19,7 @@ import numpy as np
 from torch.utils.data import IterableDataset, get_worker_info
 
 from memlint_runtime.packing.plan import Overflow, plan_packing
-from memlint_runtime.quantities import holds_rows, whole_number
+from memlint_runtime.quantities import amount, holds_rows, whole_number
 
 Row = Mapping[str, Sequence[int]]
 PackedRow = dict[str, list[int]]
@@ -72,8 +72,11 @@ class StreamingPacker(IterableDataset[PackedRow]):
             raise ValueError(f"rank must be in 0..{ranks - 1}, got {rank}.")
         if overflow not in get_args(Overflow):
             raise ValueError(f"overflow must be one of {get_args(Overflow)}, got {overflow!r}.")
-        if not 0.0 <= keep_below <= 1.0:
+        amount("keep_below", keep_below, 0)
+        if keep_below > 1.0:
             raise ValueError(f"keep_below is a share between 0 and 1, got {keep_below}.")
+        if source is None:
+            raise ValueError("a packer needs a source of rows, got None.")
         self.source = source
         self.capacity = capacity
         self.buffer_rows = buffer_rows
