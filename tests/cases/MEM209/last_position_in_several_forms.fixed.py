@@ -9,5 +9,5 @@ with torch.no_grad():
         following = outputs.logits[:, -1, :].argmax(-1)
         print(model(input_ids=ids, logits_to_keep=1).logits[0, -1])
         logits = model(ids, attention_mask=mask, logits_to_keep=1)["logits"]
-        print(logits.shape, logits[..., -1, :], logits[:, -1, [yes, no]])
+        print(logits.shape[-1], logits[..., -1, :], logits[:, -1, [yes, no]])
         first = model(ids, logits_to_keep=1).logits[0][-1]

@@ -9,5 +9,5 @@ with torch.no_grad():
         following = outputs.logits[:, -1, :].argmax(-1)
         print(model(input_ids=ids).logits[0, -1])  # expect: MEM209
         logits = model(ids, attention_mask=mask)["logits"]  # expect: MEM209
-        print(logits.shape, logits[..., -1, :], logits[:, -1, [yes, no]])
+        print(logits.shape[-1], logits[..., -1, :], logits[:, -1, [yes, no]])
         first = model(ids).logits[0][-1]  # expect: MEM209
