@@ -21,9 +21,13 @@ def fuse_trainers_loss(script: Script, trainer: Trainer) -> Fix | None:
     model, statement = trainer.model_name, script.statement(trainer.node)
     if model is None or not script.is_simple(statement):
         return advise(advice)
-    arguments = f"{model}, fuse_evaluation=True" if _wants_loss_alone(script, trainer) else model
+    reads = script.logit_reads(trainer)
+    alone = _wants_loss_alone(script, trainer) and not (reads.training or reads.evaluation)
+    arguments = f"{model}, fuse_evaluation=True" if alone else model
     edits = call_beside(script, _FUSE, arguments, statement)
     doubt = _doubt(script, trainer)
+    if reads.training and not doubt:
+        doubt = "if nothing else reads the logits of passes with labels: they are None then"
     message = f"Call `fuse_causal_lm_loss({arguments})` before the trainer is made"
     return fix(f"{message}, {doubt}" if doubt else message, edits, unsafe=bool(doubt))
 

@@ -104,6 +104,12 @@ from memlint.script.prompts import (
     scored_elsewhere,
 )
 from memlint.script.reach import reach_of_graph, reach_of_hoard, reach_of_sum
+from memlint.script.readers import (
+    logit_reads,
+    may_see_outputs,
+    reads_batches,
+    reads_predictions,
+)
 from memlint.script.reads import (
     fields_read,
     fillers_of_cache,
@@ -303,6 +309,10 @@ class Script(Tree):
     trainer_uses = trainer_uses
     _uses_by_trainer = cached_property(uses_of_trainers)
     metric_of = metric_of
+    reads_batches = reads_batches
+    reads_predictions = reads_predictions
+    logit_reads = logit_reads
+    may_see_outputs = may_see_outputs
     config_assignments = config_assignments
 
     # -- models ----------------------------------------------------------------------------------

@@ -103,6 +103,11 @@ def _is_of_project(name: str) -> bool:
     return name.partition(".")[0] not in _LIBRARIES and "?" not in name
 
 
+def is_library(name: str) -> bool:
+    """Whether a qualified name is one of the libraries', which no project defines."""
+    return name.partition(".")[0] in _LIBRARIES
+
+
 class Project:
     """The files around one script.
 

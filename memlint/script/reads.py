@@ -102,10 +102,8 @@ def _read_at(script: Script, forward: Forward, node: ast.expr) -> set[Positions]
     found = {Positions.ALL} if goes_out_of_sight(script, node) else set()
     for _, operation, use in script.uses_at(node):
         short = operation.rpartition(".")[2]
-        if short in _SIZES:
-            found |= set() if _asks(script, use, _OTHER_DIMENSIONS) else {Positions.ALL}
-            continue
-        if short in MEASURES:
+        if short in MEASURES or short in _SIZES:
+            found |= _measured(script, short, use)
             continue
         if short in _BY_POSITION:
             made = script.parent(use) if isinstance(use, ast.Attribute) else use
@@ -116,18 +114,26 @@ def _read_at(script: Script, forward: Forward, node: ast.expr) -> set[Positions]
         if operation != "[]" or not isinstance(use, ast.Subscript):
             found.add(Positions.ALL)
             continue
-        written = "".join(script.text(use.slice).split())
-        if _LAST.fullmatch(written):
-            found.add(Positions.LAST)
-        elif _ROW.fullmatch(written):
-            found |= _rows(script, use)
-        elif _SHIFTED.fullmatch(written):
-            found |= _read_at(script, forward, use) or {Positions.ALL}
-        elif _TAIL.fullmatch(written) and _beside(script, use, forward):
-            found.add(Positions.SOME)
-        else:
-            found.add(Positions.ALL)
+        found |= _read_by_subscript(script, forward, use)
     return found
+
+
+def _read_by_subscript(script: Script, forward: Forward, use: ast.Subscript) -> set[Positions]:
+    written = "".join(script.text(use.slice).split())
+    if _LAST.fullmatch(written):
+        return {Positions.LAST}
+    if _ROW.fullmatch(written):
+        return _rows(script, use)
+    if _SHIFTED.fullmatch(written):
+        return _read_at(script, forward, use) or {Positions.ALL}
+    some = _TAIL.fullmatch(written) and _beside(script, use, forward)
+    return {Positions.SOME if some else Positions.ALL}
+
+
+def _measured(script: Script, measure: str, use: ast.expr) -> set[Positions]:
+    """The positions that a measure asks for: all, where it is how many there are."""
+    asks = measure in _SIZES and not _asks(script, use, _OTHER_DIMENSIONS)
+    return {Positions.ALL} if asks else set()
 
 
 def _rows(script: Script, row: ast.expr) -> set[Positions]:

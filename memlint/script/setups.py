@@ -153,9 +153,10 @@ def trainer_of(script: Script, value: Value) -> Trainer | None:
     return next((one for one in script.trainers if one.node is node), None)
 
 
-def trainer_overrides(script: Script, trainer: Trainer, *methods: str) -> bool:
-    """Whether a trainer is of a class of the script that defines one of the methods."""
-    return trainer.subclass is not None and overrides(script, trainer.subclass, *methods)
+def trainer_overrides(script: Script, made: Call, *methods: str) -> bool:
+    """Whether a trainer or a collator is of a class of the script that defines one of the
+    methods."""
+    return made.subclass is not None and overrides(script, made.subclass, *methods)
 
 
 def calls_on_trainer(script: Script, trainer: Trainer, *methods: str) -> tuple[Call, ...]:

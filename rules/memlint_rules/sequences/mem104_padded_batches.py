@@ -2,7 +2,9 @@
 
 Collators for causal language models and those of preference and reward trainers pad. Padding goes
 through every layer. Without it the documents of a batch lie end to end in one row, with attention
-between their bounds. Losses are the same, token for token. Source: Krell et al., arXiv:2107.02027.
+between their bounds. Losses are the same, token for token. Batches and predictions are not: the fix
+is unsafe where the script reads them, or calls the model itself. Silent for a collator with a call
+of its own. Source: Krell et al., arXiv:2107.02027.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ _CALL = "memlint_runtime.train_without_padding"
 _LANGUAGE_MODELING = "transformers.DataCollatorForLanguageModeling"
 _COLLATORS = (_LANGUAGE_MODELING, "transformers.DataCollatorForSeq2Seq")
 _ROWS = "per_device_train_batch_size"
+# What collators are called through.
+_CALLS = ("torch_call", "numpy_call", "tf_call")
 # They put chosen and rejected sequences into one batch.
 _PAIRED = ("trl.DPOTrainer", "trl.RewardTrainer")
 
@@ -68,7 +72,13 @@ def _in_collator(script: Script, trainer: Trainer) -> Iterator[Finding]:
     call = trainer.collator
     if call is None or call.name not in _COLLATORS or trainer.model.causal_lm is not True:
         return
+    if script.overrides(call, "__call__", *_CALLS):
+        # What it makes of the batch is its own.
+        return
     made = _fix(script, trainer)
+    if call.subclass is not None and made.edits:
+        # What the class changes would be lost.
+        made = advise(made.message)
     if call.name == _LANGUAGE_MODELING:
         if call.effective("mlm").value is not False:
             return
@@ -96,7 +106,24 @@ def _fix(script: Script, trainer: Trainer) -> Fix:
         condition = ", with the attention dropout of the model's configuration at 0"
     elif not model.keeps_documents_apart:
         condition = ", if the model is one whose attention can keep documents apart"
-    return advise(made.message + condition) if made.edits and condition else made
+    if not made.edits:
+        return made
+    if condition or _needs_rows(script, trainer):
+        return advise(made.message + condition)
+    if script.reads_batches(trainer) or script.may_see_outputs(trainer):
+        return made._replace(
+            message=f"{made.message}, if nothing else needs the batches' rows and padding",
+            applicability=Applicability.UNSAFE,
+        )
+    return made
+
+
+def _needs_rows(script: Script, trainer: Trainer) -> bool:
+    """Whether something counts on a row for each example, which the runtime refuses."""
+    config = trainer.config
+    assert config is not None, "known trainers have a configuration"
+    noise = config.setting("neftune_noise_alpha")
+    return script.says("dispatch_batches") or (noise.given is True and not noise.is_none)
 
 
 RULE = Rule(

@@ -1,0 +1,202 @@
+"""What reads a trainer's batches, its predictions and its model's logits, besides the trainer.
+
+Without padding, or without logits, a trainer learns the same; code of the script that looks at the
+batches or calls the model itself then sees something else. What goes out of sight may be read.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from memlint.script.escapes import members_read
+from memlint.script.tensors import Output
+from memlint.script.values import Object, Sequence, Value, options
+from memlint.source.record import NamedTuple
+
+if TYPE_CHECKING:
+    from memlint.script.calls import Trainer
+    from memlint.script.model import Script
+    from memlint.script.passes import Forward
+
+# What is read off a trainer and depends on neither its batches nor predictions.
+_APART_FROM_BATCHES = frozenset(
+    {
+        *("train", "evaluate", "save_model", "save_state", "save_metrics", "log", "log_metrics"),
+        *("metrics_format", "push_to_hub", "create_model_card", "is_world_process_zero"),
+        *("is_local_process_zero", "add_callback", "remove_callback", "pop_callback", "state"),
+        *("args", "model", "processing_class", "tokenizer", "train_dataset", "eval_dataset"),
+        *("accelerator", "model_wrapped", "optimizer", "lr_scheduler", "is_fsdp_enabled"),
+        *("is_deepspeed_enabled", "label_names", "create_optimizer", "create_scheduler"),
+        *(
+            "create_optimizer_and_scheduler",
+            "get_num_trainable_parameters",
+            "place_model_on_device",
+        ),
+        # Of what ``train()`` returns, which the run takes for the trainer.
+        *("metrics", "training_loss", "global_step"),
+        *("get_learning_rates", "control", "num_examples", "is_in_train", "ref_model"),
+    }
+)
+_PREDICTS = frozenset({"predict", "prediction_loop", "evaluation_loop", "prediction_step"})
+# Fields of outputs that a fused loss leaves as they are.
+_WITHOUT_LOGITS = frozenset({"loss", "hidden_states", "past_key_values", "attentions"})
+_HOOKS = ("register_forward", "register_module_forward", "register_full_backward")
+
+
+class LogitReads(NamedTuple):
+    """Whether anything but the trainer may read the logits of passes of its model that get labels:
+    in training mode, or in evaluation mode."""
+
+    training: bool
+    evaluation: bool
+
+
+def reads_batches(script: Script, trainer: Trainer) -> bool:
+    """Whether the script may read what a trainer's collator makes, or predictions by example."""
+    members = _members(script, trainer)
+    if members is None or not members <= _APART_FROM_BATCHES:
+        return True
+    if not _has_known_callbacks(script, trainer):
+        return True
+    hooked = trainer.setting("callbacks").given is not False or script.says("add_callback")
+    return hooked and script.says("train_dataloader", "eval_dataloader")
+
+
+def reads_predictions(script: Script, trainer: Trainer) -> bool:
+    """Whether the script may read the predictions that a trainer returns."""
+    members = _members(script, trainer)
+    if members is None:
+        return True
+    return bool(members & _PREDICTS) and not _reads_metrics_alone(script, trainer)
+
+
+def logit_reads(script: Script, trainer: Trainer) -> LogitReads:
+    """What reads the logits that a trainer's model gives where it gets labels."""
+    objects = trainer.model.objects
+    if not objects or script.says(*_HOOKS) or _reads_unknown_logits(script):
+        return LogitReads(True, True)
+    members = members_read(script, objects), _members(script, trainer)
+    if None in members or not _has_known_callbacks(script, trainer):
+        return LogitReads(True, True)
+    passes = [
+        one
+        for one in script.all_forwards
+        if not one.own and one.labels is not False and _may_run(script, trainer, one)
+    ]
+    reading = [one for one in passes if not _leaves_logits(script, one)]
+    evaluating = [_evaluates(script, trainer, one) for one in reading]
+    return LogitReads(not all(evaluating), any(evaluating))
+
+
+def may_see_outputs(script: Script, trainer: Trainer) -> bool:
+    """Whether the script may run a trainer's model itself and read more than the loss."""
+    return any(
+        not one.own and _may_run(script, trainer, one) and not _leaves_logits(script, one)
+        for one in script.all_forwards
+    )
+
+
+# -- trainers --------------------------------------------------------------------------------------
+
+
+def _members(script: Script, trainer: Trainer) -> frozenset[str] | None:
+    nodes = {one.node for one in trainer.invocations}
+    made = [one for one in script._run.objects if one.made_by is not None]
+    return members_read(script, [one for one in made if one.node in nodes])
+
+
+def _has_known_callbacks(script: Script, trainer: Trainer) -> bool:
+    """Whether its callbacks are the libraries' own or of classes that this script defines."""
+    given = trainer.setting("callbacks")
+    added = [
+        value for call in script.method_calls("add_callback") for value in _given(call.node, script)
+    ]
+    if given.given is False or given.is_none:
+        return all(_is_known_callback(one) for one in added)
+    listed = given.raw
+    if trainer.has_unknown_keywords or not isinstance(listed, Sequence) or listed.open:
+        return False
+    return all(_is_known_callback(one) for one in (*listed.items, *added))
+
+
+def _given(call: ast.Call, script: Script) -> list[Value]:
+    return [script.value(one) for one in (*call.args, *(each.value for each in call.keywords))]
+
+
+def _is_known_callback(value: Value) -> bool:
+    return all(
+        (kind or "").startswith(("transformers.", "trl.")) for kind in map(_kind, options(value))
+    )
+
+
+def _kind(value: Value) -> str | None:
+    return value.type if isinstance(value, Object) else getattr(value, "name", None)
+
+
+def _reads_metrics_alone(script: Script, trainer: Trainer) -> bool:
+    """``trainer.predict(test).metrics``."""
+    calls = script.calls_on_trainer(trainer, *_PREDICTS)
+    return bool(calls) and all(_is_of_metrics(script, call.node) for call in calls)
+
+
+def _is_of_metrics(script: Script, call: ast.Call) -> bool:
+    parent = script.parent(call)
+    return isinstance(parent, ast.Expr) or (
+        isinstance(parent, ast.Attribute) and parent.attr == "metrics"
+    )
+
+
+# -- forward passes --------------------------------------------------------------------------------
+
+
+def _may_run(script: Script, trainer: Trainer, forward: Forward) -> bool:
+    """Whether a forward pass may be one of a trainer's model."""
+    known = set(map(id, trainer.model.objects))
+    for one in options(forward.module):
+        if not isinstance(one, Object) or (one.type is None and one.cls is None):
+            return True
+        if any(id(inner) in known for inner in script.model_facts(one).objects):
+            return True
+    return False
+
+
+def _leaves_logits(script: Script, forward: Forward) -> bool:
+    """Whether nothing reads the logits of a pass."""
+    fields = script.fields_read(forward)
+    return fields is not None and fields <= _WITHOUT_LOGITS
+
+
+def _evaluates(script: Script, trainer: Trainer, forward: Forward) -> bool:
+    """Whether the model is in evaluation mode, into which training did not put it back."""
+    if forward.training is not False:
+        return False
+    trained = [use.invocation.order for use in script.trainer_uses(trainer) if use.on]
+    switched = [one.order for one in script.invocations if one.name.endswith(".eval")]
+    return all(
+        not any(order < run.order for order in trained)
+        or any(max(o for o in trained if o < run.order) < order < run.order for order in switched)
+        for run in forward.runs
+    )
+
+
+def _reads_unknown_logits(script: Script) -> bool:
+    """Whether logits are read of something that is no output of a known forward pass."""
+    if not script.says("logits"):
+        return False
+    named = [one for one in script.nodes(ast.Attribute) if one.attr == "logits"]
+    if not all(_is_of_output(script, one.value) for one in named):
+        return True
+    keys = [one for one in script.nodes(ast.Constant) if one.value == "logits"]
+    return not all(
+        isinstance(around := script.parent(one), ast.Subscript)
+        and _is_of_output(script, around.value)
+        for one in keys
+    )
+
+
+def _is_of_output(script: Script, node: ast.expr) -> bool:
+    return all(isinstance(one, Output) for one in options(script.value(node)))
+
+
+__all__ = ["LogitReads", "logit_reads", "may_see_outputs", "reads_batches", "reads_predictions"]

@@ -1,0 +1,133 @@
+"""Fixes that hold back where the script reads what only a trainer was thought to read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.fixing import found
+
+TRAINER = """\
+from transformers import (
+    AutoModelForCausalLM, DataCollatorForSeq2Seq, EarlyStoppingCallback, Trainer, TrainerCallback,
+    TrainingArguments,
+)
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+args = TrainingArguments("out", per_device_train_batch_size=4, gradient_checkpointing=True{})
+trainer = Trainer(model, args, train_dataset=data, data_collator=DataCollatorForSeq2Seq(tok){})
+trainer.train()
+"""
+PLAIN = TRAINER.format("", "")
+COLLATOR = """\
+from transformers import AutoModelForCausalLM, DataCollatorForSeq2Seq, Trainer, TrainingArguments
+class Mine(DataCollatorForSeq2Seq):
+    {body}
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+args = TrainingArguments("out", per_device_train_batch_size=4)
+trainer = Trainer(model, args, train_dataset=data, data_collator=Mine(tok))
+trainer.train()
+"""
+PROBE = """\
+from transformers import TrainerCallback
+class Probe(TrainerCallback):
+    def on_step_end(self, args, state, control, model=None, **others):
+        {}
+"""
+
+
+def applicabilities(text: str, code: str) -> list[str]:
+    return [one.fix.applicability.value for one in found(text, code) if one.fix]
+
+
+@pytest.mark.parametrize(
+    ("after", "applicability"),
+    [
+        ("trainer.save_model()\nprint(trainer.evaluate(), trainer.state.log_history)", "safe"),
+        ("result = trainer.train()\nprint(result.metrics)", "safe"),
+        ("def finish(t):\n    t.save_model()\nfinish(trainer)", "safe"),
+        ("print(next(iter(trainer.get_train_dataloader())))", "unsafe"),
+        ("print(next(iter(trainer.get_eval_dataloader())))", "unsafe"),
+        ("load = trainer.get_test_dataloader\nprint(load(data))", "unsafe"),
+        ("print(trainer.predict(data))", "unsafe"),
+        ("print(trainer.data_collator([data[0]]))", "unsafe"),
+        ("trainer.data_collator = other", "unsafe"),
+        ("print(getattr(trainer, name))", "unsafe"),
+        ("from helpers import show\nshow(trainer)", "unsafe"),
+        ("kept = [trainer]", "unsafe"),
+        ("def show(t):\n    print(t.predict(data))\nshow(trainer)", "unsafe"),
+        ("class A:\n    def __init__(self):\n        self.t = trainer\n"
+         "    def f(self):\n        return self.t.predict(data)\nA().f()", "unsafe"),
+        ("print(model(**tok('a')).logits)", "unsafe"),
+        ("from helpers import Reads\ntrainer.add_callback(Reads())", "unsafe"),
+        ("trainer.add_callback(EarlyStoppingCallback())", "safe"),
+    ],
+)  # fmt: skip
+def test_padding_stays_where_batches_are_read(after: str, applicability: str) -> None:
+    assert applicabilities(f"{PLAIN}{after}\n", "MEM104") == [applicability]
+
+
+@pytest.mark.parametrize(
+    ("body", "applicability"),
+    [
+        ("pad_to_multiple_of = 8", ["display"]),
+        ("def __call__(self, rows, kind=None): return super().__call__(rows)", []),
+    ],
+)
+def test_padding_stays_where_a_collator_has_a_call_of_its_own(
+    body: str, applicability: list[str]
+) -> None:
+    assert applicabilities(COLLATOR.format(body=body), "MEM104") == applicability
+
+
+def test_padding_stays_where_rows_are_counted_on() -> None:
+    for option in ("neftune_noise_alpha=5", 'accelerator_config={"dispatch_batches": True}'):
+        assert applicabilities(TRAINER.format(f", {option}", ""), "MEM104") == ["display"]
+    assert applicabilities(TRAINER.format(", neftune_noise_alpha=None", ""), "MEM104") == ["safe"]
+
+
+@pytest.mark.parametrize(
+    ("after", "applicability"),
+    [
+        ("print(model(ids).logits)", "safe"),
+        ("print(model(ids, labels=ids).loss)", "safe"),
+        ("print(model.generate(ids))", "safe"),
+        ("model.eval()\nprint(model(ids, labels=ids).logits)", "safe"),
+        ("other = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-4B')\n"
+         "print(other(ids, labels=ids).logits)", "safe"),
+        ("print(model(ids, labels=ids).logits)", "unsafe"),
+        ("print(model(**batch)['logits'])", "unsafe"),
+        ("print(model(ids, labels=ids)[1])", "unsafe"),
+        ("out = model(ids, labels=ids)\nsave(out)", "unsafe"),
+        ("print(getattr(model(ids, labels=ids), 'logits'))", "unsafe"),
+        ("model.eval()\ntrainer.train()\nprint(model(ids, labels=ids).logits)", "unsafe"),
+        ("def probe(m):\n    print(m(ids, labels=ids).logits)\nprobe(model)", "unsafe"),
+        ("from helpers import probe\nprobe(model)", "unsafe"),
+        ("model.lm_head.register_forward_hook(hook)", "unsafe"),
+        ("print(trainer.compute_loss(model, batch, return_outputs=True)[1].logits)", "unsafe"),
+    ],
+)  # fmt: skip
+def test_logits_stay_where_something_else_reads_them(after: str, applicability: str) -> None:
+    assert applicabilities(f"{PLAIN}{after}\n", "MEM201")[0] == applicability
+
+
+@pytest.mark.parametrize(
+    ("body", "applicability"),
+    [
+        ("print(state.global_step)", "safe"),
+        ("print(model(ids, labels=ids).logits)", "unsafe"),
+        ("self.probe(model)\n    def probe(self, m):\n        print(m(ids, labels=ids).logits)",
+         "unsafe"),
+    ],
+)  # fmt: skip
+def test_logits_stay_where_a_callback_reads_them(body: str, applicability: str) -> None:
+    text = PROBE.format(body) + TRAINER.format("", ", callbacks=[Probe()]")
+    assert applicabilities(text, "MEM201")[0] == applicability
+    imported = "from helpers import Probe\n" + TRAINER.format("", ", callbacks=[Probe()]")
+    assert applicabilities(imported, "MEM201") == ["unsafe"]
+
+
+def test_evaluation_keeps_the_logits_that_the_script_reads() -> None:
+    text = TRAINER.format("", ", eval_dataset=test")
+    read = f"{text}model.eval()\nprint(model(ids, labels=ids).logits)\n"
+    messages = [[one.fix.message for one in found(each, "MEM201")] for each in (text, read)]
+    assert "fuse_evaluation=True" in messages[0][0]
+    assert "fuse_evaluation" not in messages[1][0]
