@@ -42,7 +42,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for call in script.calls_to(_SETS, _DETECTS):
         if _is_on(script, call):
-            yield Finding(call.span, _ANOMALY, _fix(script, call))
+            yield Finding(call.span, _ANOMALY, _fix_anomaly(script, call))
     if not script.says(*_READERS):
         for call in script.calls_to(_RECORDS):
             if _runs_always(script, call):
@@ -83,6 +83,13 @@ def _runs_always(script: Script, call: Call) -> bool:
         isinstance(around, ast.If | ast.IfExp) and "__name__" not in script.text(around.test)
         for around in script.ancestors(call.node)
     )
+
+
+def _fix_anomaly(script: Script, call: Call) -> Fix:
+    """Advice where the script may go on after a step that the detection ends, or asks for it."""
+    if script.survives_failed_steps or script.says("is_anomaly_"):
+        return advise("Turn it off, unless it decides which batches are trained on")
+    return _fix(script, call)
 
 
 def _fix(script: Script, call: Call) -> Fix:

@@ -1,0 +1,16 @@
+import torch
+
+try:
+    import wandb
+except Exception:
+    wandb = None
+for batch in loader:
+    loss = model(**batch).loss
+    try:
+        loss.backward()
+    except torch.cuda.OutOfMemoryError:
+        continue
+    except Exception:
+        print("it fails")
+        raise
+    optimizer.step()
