@@ -257,3 +257,33 @@ def test_checkpointing_is_safe_for_classes_of_transformers_alone(
         "Trainer(model, args, train_dataset=dataset).train()\n"
     )
     assert applicabilities(script, "MEM301") == [applicability]
+
+
+@pytest.mark.parametrize(
+    ("segment", "safe"), [("self.first, x", False), ("F.cross_entropy, x, labels", True)]
+)
+def test_the_kind_of_checkpointing_decides_whether_a_segment_is_trained(
+    segment: str, safe: bool
+) -> None:
+    """The reentrant kind gives no gradients to weights where no input wants one."""
+    text = f"""\
+import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
+def forward(self, x, labels):
+    return checkpoint({segment}, use_reentrant=True)
+"""
+    mended = text.replace("True", "False")
+    assert fixed(text, "MEM303") == (mended if safe else text)
+    assert fixed(text, "MEM303", unsafe=True) == mended
+
+
+def test_frozen_embeddings_make_the_kind_of_checkpointing_unsafe() -> None:
+    text = """\
+from trl import SFTConfig, SFTTrainer
+model.embed_tokens.requires_grad_(False)
+args = SFTConfig("out", gradient_checkpointing_kwargs={"use_reentrant": True})
+SFTTrainer(model, args=args, train_dataset=dataset).train()
+"""
+    assert fixed(text, "MEM303") == text
+    trained = text.replace("requires_grad_(False)", "cuda()")
+    assert fixed(trained, "MEM303") == trained.replace("True", "False")

@@ -18,7 +18,9 @@ from memlint.rule import (
     UNSLOTH,
     Call,
     Config,
+    Edit,
     Finding,
+    Fix,
     Level,
     Object,
     Rule,
@@ -34,6 +36,7 @@ _OPTION = "use_reentrant"
 _SOURCE = '{"use_reentrant": False}'
 _KBIT = "peft.prepare_model_for_kbit_training"
 _FUNCTIONS = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
+_FREEZING = ("requires_grad = False", "requires_grad=False", "requires_grad_(False)")
 _WHY = (
     "one layer's output more is held at the peak, and offloading or selective checkpointing inside "
     "a layer has no effect"
@@ -53,11 +56,22 @@ def check(script: Script) -> Iterator[Finding]:
         if len(call.node.args) + len(call.node.keywords) > 1 and (
             setting.value is True or setting.is_none
         ):
+            edits = set_option(script, call, _OPTION, "False")
             yield Finding(
                 script.span(call.node.func),
                 f"this segment is checkpointed by the reentrant kind: {_WHY}",
-                fix(f"Pass `{_OPTION}=False`", set_option(script, call, _OPTION, "False")),
+                _fix(script, f"Pass `{_OPTION}=False`", edits, call),
             )
+
+
+def _fix(
+    script: Script, message: str, edits: tuple[Edit, ...] | None, segment: Call | None = None
+) -> Fix:
+    """Safe where inputs certainly want gradients, or the segment is a function without weights: the
+    reentrant kind leaves the others untrained, and the other kind trains them."""
+    run = script.name(segment.node.args[0]) if segment is not None and segment.node.args else None
+    certain = segment is None or (run is not None and run.startswith("torch."))
+    return fix(message, edits, unsafe=not certain or script.says(*_FREEZING))
 
 
 def _in_config(script: Script, config: Config) -> Iterator[Finding]:
@@ -73,7 +87,7 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
         yield Finding(
             script.span(config.node.func),
             f"checkpointing is reentrant by the default of this version: {_WHY}",
-            fix(f"Set `{name}={_SOURCE}`", set_option(script, config, name, _SOURCE)),
+            _fix(script, f"Set `{name}={_SOURCE}`", set_option(script, config, name, _SOURCE)),
         )
 
 
@@ -88,7 +102,7 @@ def _in_dicts(script: Script, given: list[Setting]) -> Iterator[Finding]:
             yield Finding(
                 script.span(node),
                 f"checkpointing is set to be reentrant: {_WHY}",
-                fix(f"Set `{_OPTION}` to False", set_item(script, made, _OPTION, "False")),
+                _fix(script, f"Set `{_OPTION}` to False", set_item(script, made, _OPTION, "False")),
             )
 
 
@@ -113,7 +127,8 @@ def _bare(script: Script, call: Call) -> Finding:
         call.span,
         f"{'this preparation' if kbit else 'this'} turns on the reentrant kind of checkpointing, "
         f"its default: {_WHY}",
-        fix(
+        _fix(
+            script,
             f"Pass `{name}={_SOURCE}`",
             edits if not kbit or script.api.accepts(_KBIT, name) else None,
         ),
