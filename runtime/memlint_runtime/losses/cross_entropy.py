@@ -16,6 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from memlint_runtime.losses.checks import check_ignore_index, check_penalties, check_reduction
 from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
 
 
@@ -26,7 +27,11 @@ def token_cross_entropy(
     z_loss: float = 0.0,
     dynamic: bool = False,
 ) -> Tensor:
-    """Each token's loss `[T]` from its statistics; needs `mean_logit` and `logsumexp` if used."""
+    """Each token's loss `[T]` from its statistics; needs `mean_logit` and `logsumexp` if used.
+
+    Raises ValueError for options out of their range.
+    """
+    check_penalties(label_smoothing, z_loss)
     loss = -found.logprob
     if dynamic:
         loss = loss * found.logprob.detach().exp()
@@ -53,8 +58,9 @@ def reduce_tokens(
 
     The mean is over the counted tokens, or their weights' sum, and zero where there are none;
     with `num_items_in_batch` it is the sum divided by that, which makes accumulated micro-batches
-    add up.
+    add up. Raises ValueError for another reduction.
     """
+    check_reduction(reduction)
     loss_T = torch.where(counted_T, loss_T, 0.0)
     weights = counted_T.to(loss_T.dtype)
     if token_weights is not None:
@@ -96,7 +102,12 @@ def cross_entropy(
         token_weights: `[T]`.
         ignore_index: target that does not count; so does every negative one.
         reduction, num_items_in_batch: as in `reduce_tokens`.
+
+    Raises ValueError for options out of their range, before anything is computed.
     """
+    check_penalties(label_smoothing, z_loss)
+    check_reduction(reduction)
+    check_ignore_index(ignore_index)
     counted = (target_T >= 0) & (target_T != ignore_index)
     found = token_statistics(
         hidden_TD,

@@ -22,8 +22,17 @@ from torch import Tensor, nn
 
 from memlint_runtime.integrations import Patch
 from memlint_runtime.integrations.patching import bound_to, patches_of
+from memlint_runtime.losses.checks import (
+    check_class_weight,
+    check_ignore_index,
+    check_penalties,
+    check_reduction,
+    check_targets,
+    check_workspace,
+)
 from memlint_runtime.losses.cross_entropy import cross_entropy
 from memlint_runtime.losses.output_head import PATCH_MARK, check_head, read_head
+from memlint_runtime.losses.tile_ops import LogitTransform
 
 __all__ = ["LinearCrossEntropyLoss"]
 
@@ -39,7 +48,8 @@ class LinearCrossEntropyLoss(nn.Module):
         z_loss: weight of the squared log-sum-exp.
         softcap, logit_scale, workspace_bytes: as in `token_logprobs`.
 
-    Raises ValueError for `weight` together with `label_smoothing`.
+    Raises ValueError for `weight` together with `label_smoothing`, for options out of their range,
+    and, when it is called, for a `weight` of another length than the vocabulary's.
     """
 
     weight: Tensor | None
@@ -57,6 +67,11 @@ class LinearCrossEntropyLoss(nn.Module):
         workspace_bytes: int | None = None,
     ) -> None:
         super().__init__()
+        check_penalties(label_smoothing, z_loss)
+        check_reduction(reduction)
+        check_ignore_index(ignore_index)
+        check_workspace(workspace_bytes)
+        LogitTransform(logit_scale, softcap)  # raises for what gives no distribution
         if weight is not None and label_smoothing:
             raise ValueError(
                 "weight and label_smoothing do not go together here: smoothing would need the "
@@ -156,7 +171,11 @@ class LinearCrossEntropyLoss(nn.Module):
             head = tensors.options(input)
         weights = None
         if self.weight is not None:
-            weights = self.weight.float()[target.clamp(min=0)]
+            vocabulary = int(linear_weight.shape[0])
+            check_targets(target)
+            check_class_weight(self.weight, vocabulary)
+            # Targets out of range are the loss's to refuse.
+            weights = self.weight.float()[target.clamp(0, vocabulary - 1)]
         return cross_entropy(
             input,
             linear_weight,

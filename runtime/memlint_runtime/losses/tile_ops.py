@@ -10,6 +10,7 @@ Shapes: t tokens and v vocabulary entries of a tile.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -26,6 +27,17 @@ class LogitTransform:
     scale: float = 1.0
     softcap: float | None = None
     temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what would make every logit NaN, or turn the order around."""
+        capped = self.softcap is None or 0.0 < self.softcap < math.inf
+        if not (capped and self.temperature > 0.0):
+            raise ValueError(
+                f"temperature and softcap are positive, got {self.temperature} and {self.softcap}; "
+                "for no soft cap pass None"
+            )
+        if not -math.inf < self.scale < math.inf:
+            raise ValueError(f"logit_scale is a finite number, got {self.scale}; 1.0 is without")
 
     @property
     def factor(self) -> float:

@@ -20,6 +20,7 @@ from typing import Any, Literal, cast, overload
 import torch
 from torch import Tensor
 
+from memlint_runtime.losses.checks import check_targets
 from memlint_runtime.losses.passes import (
     PassOptions,
     backward_pass,
@@ -113,7 +114,8 @@ def token_logprobs(
             of `hidden_TD`; less is slower, never wrong.
 
     Under autocast the head multiplies in the autocast type, tile by tile.
-    Raises ValueError for shapes that do not fit, or a workspace too small for one tile.
+    Raises ValueError for shapes that do not fit, targets that are no token ids, options that give
+    no distribution, or a workspace too small for one tile.
     """
     found = token_statistics(
         hidden_TD,
@@ -151,7 +153,8 @@ def token_statistics(
     Differentiating any of the three recomputes the tiles for the hidden states' gradient; as
     metrics (`extras_differentiable=False`) they cost next to nothing.
     """
-    _check(hidden_TD, weight_VD, target_T, bias, low_rank, softcap, temperature)
+    _check(hidden_TD, weight_VD, target_T, bias, low_rank)
+    transform = LogitTransform(logit_scale, softcap, temperature)
     leading = target_T.shape
     target = target_T.reshape(-1)
     hiddens = [hidden_TD.reshape(-1, hidden_TD.shape[-1])]
@@ -173,7 +176,7 @@ def token_statistics(
     if not (extras_differentiable and (logsumexp or mean_logit)):
         keeps = _keeps(hiddens, weights, compute_dtype, workspace_bytes)
     options = PassOptions(
-        transform=LogitTransform(logit_scale, softcap, temperature),
+        transform=transform,
         compute_dtype=compute_dtype,
         workspace_bytes=workspace_bytes,
         logsumexp=logsumexp,
@@ -269,9 +272,8 @@ def _check(
     target: Tensor,
     bias: Tensor | None,
     low_rank: tuple[Tensor, Tensor] | None,
-    softcap: float | None,
-    temperature: float,
 ) -> None:
+    check_targets(target)
     if weight.dim() != 2 or hidden.shape[-1] != weight.shape[1]:
         raise ValueError(
             f"hidden states end in the head's width: got hidden {list(hidden.shape)} and weight "
@@ -296,9 +298,4 @@ def _check(
         raise ValueError(
             f"low_rank is ([..., R], [{weight.shape[0]}, R]) over the same tokens, got "
             f"{list(low_rank[0].shape)} and {list(low_rank[1].shape)}"
-        )
-    if temperature <= 0 or (softcap is not None and softcap <= 0):
-        raise ValueError(
-            f"temperature and softcap are positive, got {temperature} and {softcap}; "
-            "for no soft cap pass None"
         )

@@ -447,6 +447,12 @@ def test_says_what_does_not_fit() -> None:
         token_logprobs(hidden, weight, target.clamp(min=101))
     with pytest.raises(ValueError, match="temperature and softcap are positive"):
         token_logprobs(hidden, weight, target, temperature=0.0)
+    with pytest.raises(ValueError, match="temperature and softcap are positive, got nan"):
+        token_logprobs(hidden, weight, target, temperature=float("nan"))
+    with pytest.raises(
+        ValueError, match=r"targets are token ids, whole numbers: got torch.float32"
+    ):
+        token_logprobs(hidden, weight, target.float())
     with pytest.raises(ValueError, match="dequantize the head"):
         token_logprobs(hidden, torch.ones(101, 16, dtype=torch.uint8), target)
 

@@ -1,0 +1,90 @@
+"""What the losses' options may be, checked where they are chosen and where they are used.
+
+What: torch's limits on the reduction, label smoothing, the class weight and the ignored index; a
+z-loss that pulls the log-sum-exp to zero; a workspace of at least a byte; targets that are indices.
+Why: a comparison with another word, NaN or None is false, so a mistake would train on another loss
+without a word.
+Cost: comparisons of numbers; constants in a compiled graph.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from torch import Tensor
+
+from memlint_runtime.quantities import whole_number
+
+__all__ = [
+    "check_class_weight",
+    "check_ignore_index",
+    "check_penalties",
+    "check_reduction",
+    "check_targets",
+    "check_workspace",
+]
+
+_REDUCTIONS = ("mean", "sum", "none")
+
+
+def check_penalties(label_smoothing: Any, z_loss: Any) -> None:
+    """Raise ValueError unless smoothing is a share, from 0 to 1, and the z-loss's weight 0 or more.
+
+    NaN is neither.
+    """
+    if not _lies_within(label_smoothing, 0.0, 1.0):
+        raise ValueError(
+            f"label_smoothing is a share from 0 to 1, got {label_smoothing!r}; 0 is without"
+        )
+    if not _lies_within(z_loss, 0.0, math.inf) or z_loss == math.inf:
+        raise ValueError(f"z_loss is a finite weight of 0 or more, got {z_loss!r}; 0 is without")
+
+
+def check_reduction(reduction: Any) -> None:
+    """Raise ValueError unless it is one of torch's three."""
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"reduction is 'mean', 'sum' or 'none', got {reduction!r}")
+
+
+def check_ignore_index(ignore_index: Any) -> None:
+    """Raise ValueError unless a target can equal it: a whole number, of any sign."""
+    try:
+        fits = int(ignore_index) == ignore_index
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"ignore_index is a whole number, the target that does not count, got "
+            f"{ignore_index!r}; -100 is torch's, and every negative one is ignored anyway"
+        )
+
+
+def check_class_weight(weight: Tensor, vocabulary: int) -> None:
+    """Raise ValueError unless there is one weight of each class, `[V]`."""
+    if weight.shape != (vocabulary,):
+        raise ValueError(
+            f"weight holds one number for each of the head's {vocabulary} classes, "
+            f"[{vocabulary}], got {list(weight.shape)}"
+        )
+
+
+def check_targets(target: Any, name: str = "targets") -> None:
+    """Raise ValueError unless it is a tensor of whole numbers."""
+    if not isinstance(target, Tensor):
+        raise ValueError(f"{name} are a tensor of token ids, got {type(target).__name__}")
+    if target.is_floating_point() or target.is_complex():
+        raise ValueError(f"{name} are token ids, whole numbers: got {target.dtype}; call .long()")
+
+
+def check_workspace(workspace_bytes: Any) -> None:
+    """Raise ValueError unless it is None, for the default, or a number of bytes."""
+    if workspace_bytes is not None:
+        whole_number("workspace_bytes", workspace_bytes, 1)
+
+
+def _lies_within(value: Any, least: float, most: float) -> bool:
+    try:
+        return bool(least <= value <= most)
+    except (TypeError, ValueError, RuntimeError):
+        return False
