@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from memlint_runtime.integrations.patching import Patch, undo
-from memlint_runtime.integrations.unwrapping import unwrap
+from memlint_runtime.integrations.unwrapping import require_model, unwrap
 
-__all__ = ["Patch", "undo", "unwrap"]
+__all__ = ["Patch", "require_model", "undo", "unwrap"]

@@ -7,8 +7,9 @@
 Patches of this package may be undone in any order. What another library has put over one in the
 meantime (accelerate's mixed precision, say) stays: below it, the patch passes calls through.
 
-A copy of the whole model is patched itself, and computes with its own weights; a copy of a part is
-refused, and so is pickling: `state_dict` and `save_pretrained` are unaffected by patches.
+A copy of the whole model is patched itself, and computes with its own weights; so is each of the
+replicas that `nn.DataParallel` makes of it for a call. A copy of a part is refused, and so is
+pickling: `state_dict` and `save_pretrained` are unaffected by patches.
 """
 
 from __future__ import annotations
@@ -21,9 +22,14 @@ from dataclasses import dataclass
 from types import MethodType, TracebackType
 from typing import Any, TypeVar
 
-__all__ = ["Patch", "bound_to", "patches_of", "undo"]
+from memlint_runtime.integrations.unwrapping import require_model
+
+__all__ = ["REPLICATE", "Patch", "bound_to", "is_replica", "patches_of", "undo"]
 
 _PATCHES = "memlint_patches"
+
+# What `nn.DataParallel` calls on each module to make a replica of it, a shallow copy.
+REPLICATE = "_replicate_for_data_parallel"
 
 _T = TypeVar("_T", bound="Patch")
 
@@ -55,11 +61,14 @@ class Patch:
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute of `owner`'s own, past nn.Module's bookkeeping."""
-        own = vars(owner)
-        made = _Replacement(owner, name, name in own, own.get(name), value)
-        self._replacements.append(made)
-        _stack_of(owner).append(made)
-        _set(owner, name, value)
+        if _is_of(value, owner) and hasattr(owner, REPLICATE):
+            self._follow_replicas(owner)
+        self._replacements.append(_replaced(owner, name, value))
+
+    def _follow_replicas(self, owner: Any) -> None:
+        if not any(r.owner is owner and r.name == REPLICATE for r in self._replacements):
+            method = bound_to(owner, REPLICATE, _replicating)
+            self._replacements.append(_replaced(owner, REPLICATE, method))
 
     def on_undo(self, callback: Callable[[], None]) -> None:
         """Call this when the patch is undone, before attributes go back."""
@@ -114,7 +123,12 @@ def patches_of(owner: Any) -> list[Patch]:
 
 
 def undo(owner: Any) -> None:
-    """Undo all that this package has changed in a model, its modules and wrappers, or a trainer."""
+    """Undo all that this package has changed in a model, its modules and wrappers, or a trainer.
+
+    Raises TypeError for what can be neither.
+    """
+    if not hasattr(owner, "__dict__") or (isinstance(owner, type) and hasattr(owner, "modules")):
+        require_model(owner, "the model or trainer that was changed")
     models = [owner, *(vars(owner).get(name) for name in ("model", "ref_model", "model_wrapped"))]
     seen: dict[int, Patch] = {}
     for model in models:
@@ -153,6 +167,39 @@ def bound_to(owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -
     if not any(parameter.name == "self" for parameter in parameters):
         made.__signature__ = inspect.Signature([first, *parameters])
     return MethodType(made, owner)
+
+
+def is_replica(module: Any) -> bool:
+    """Whether `nn.DataParallel` made it, for one call."""
+    return bool(vars(module).get("_is_replica"))
+
+
+def _is_of(value: Any, owner: Any) -> bool:
+    """Whether a value computes with `owner`: a method of it, or what can be made one of another."""
+    return getattr(value, "__self__", None) is owner or hasattr(type(value), "for_replica")
+
+
+def _replicating(own: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a replica whose methods are its own, where a shallow copy's are the original's."""
+
+    def replicate(self: Any) -> Any:
+        replica = own(self)
+        for name, value in vars(self).items():
+            if isinstance(value, MethodType) and value.__self__ is self:
+                vars(replica)[name] = MethodType(value.__func__, replica)
+            elif hasattr(type(value), "for_replica"):
+                vars(replica)[name] = value.for_replica(replica)
+        return replica
+
+    return replicate
+
+
+def _replaced(owner: Any, name: str, value: Any) -> _Replacement:
+    own = vars(owner)
+    made = _Replacement(owner, name, name in own, own.get(name), value)
+    _stack_of(owner).append(made)
+    _set(owner, name, value)
+    return made
 
 
 def _stack_of(owner: Any) -> list[_Replacement]:

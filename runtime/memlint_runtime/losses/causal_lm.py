@@ -18,6 +18,7 @@ against what it did to the statistics, which is elementwise too.
 from __future__ import annotations
 
 import inspect
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -30,8 +31,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils.hooks import RemovableHandle
 
 from memlint_runtime.integrations import Patch, unwrap
-from memlint_runtime.integrations.patching import bound_to
+from memlint_runtime.integrations.patching import REPLICATE, bound_to, is_replica
 from memlint_runtime.losses import liger
+from memlint_runtime.losses.checks import check_ignore_index, check_penalties, check_workspace
 from memlint_runtime.losses.cross_entropy import reduce_tokens, token_cross_entropy
 from memlint_runtime.losses.output_head import (
     PATCH_MARK,
@@ -70,6 +72,19 @@ class _Request:
     output: Tensor | None = None
 
 
+class _Requests(threading.local):
+    """Requests under way, the inmost last: of each thread its own, as of each copy of a model.
+
+    `nn.DataParallel` calls a model's replicas in threads, and other code may do so with one model.
+    """
+
+    def __init__(self) -> None:
+        self.pending: list[_Request] = []
+
+    def __deepcopy__(self, memo: Any) -> _Requests:
+        return _Requests()
+
+
 class FusedLoss(Patch):
     """Undoes the fusing by `undo()`, or at the end of a `with` block."""
 
@@ -78,7 +93,7 @@ class FusedLoss(Patch):
         self.options = options
         self.head: Any = None
         self.own_loss: Any = None
-        self.requests: list[_Request] = []
+        self._requests = _Requests()
         # Whether a batch has shown that the logits' transform is the config's, and whether any
         # training step has come to the loss.
         self.checked = False
@@ -89,6 +104,10 @@ class FusedLoss(Patch):
     @property
     def model(self) -> Any:
         return self.owner
+
+    @property
+    def requests(self) -> list[_Request]:
+        return self._requests.pending
 
 
 def fuse_causal_lm_loss(
@@ -110,15 +129,19 @@ def fuse_causal_lm_loss(
         label_smoothing, z_loss, dynamic: as in `cross_entropy`.
         workspace_bytes: as in `token_logprobs`.
         fuse_evaluation: also in `eval()` mode. Turn it on where evaluation wants the loss alone:
-            `compute_metrics`, `Trainer.predict` and code that reads `outputs.logits` get none.
+            `compute_metrics`, `Trainer.predict` and code that reads `outputs.logits` get none, as
+            code that reads them in training gets None in any case.
         backend: "tiles", or "liger" for liger-kernel's fused cross entropy.
 
     Returns a handle with `undo()`, which is a context manager as well. Warns once where training
     steps go past the fused loss.
     A second call with the same options returns the same handle: trainers may share a model, and
     cells of a notebook run again. Evaluation is then fused only if every call wants that.
-    Raises ValueError if the model is fused with other options, or of a kind that cannot be.
+    Raises ValueError if the model is fused with other options, or of a kind that cannot be, or if
+    an option is out of its range; TypeError for what is no model.
     """
+    check_penalties(label_smoothing, z_loss)
+    check_workspace(workspace_bytes)
     causal = unwrap(model)
     chosen = (label_smoothing, z_loss, dynamic, workspace_bytes, backend)
     earlier = fused_loss_of(causal)
@@ -245,6 +268,7 @@ def _patch_model(causal: Any, fused: FusedLoss) -> None:
     fused.replace(causal, _MARK, fused)
     fused.replace(causal, "forward", bound_to(causal, "forward", fused_forward))
     fused.replace(causal, "_loss_function", MethodType(_fused_loss, causal))
+    fused.replace(causal, REPLICATE, bound_to(causal, REPLICATE, _following_head))
     fused.on_undo(_warn_of_steps_that_go_past(causal, fused))
 
 
@@ -270,7 +294,8 @@ def _patch_head(head: Any, fused: FusedLoss) -> None:
 
 def _follow_head(causal: Any, fused: FusedLoss) -> None:
     """Patch the head that the model has now: resized embeddings and PEFT bring another."""
-    if torch.compiler.is_compiling():
+    # A replica's head was followed when it was made, and is another one at each call.
+    if torch.compiler.is_compiling() or is_replica(causal):
         return
     head = causal.get_output_embeddings()
     if head is not fused.head:
@@ -278,10 +303,22 @@ def _follow_head(causal: Any, fused: FusedLoss) -> None:
         _patch_head(head, fused)
 
 
+def _following_head(own: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a replica, whose head is the one that the model has now."""
+
+    def replicate(self: Any) -> Any:
+        fused = fused_loss_of(self)
+        if fused is not None:
+            _follow_head(self, fused)
+        return own(self)
+
+    return replicate
+
+
 def _score_head(fused: FusedLoss, head: Any, hidden: Tensor) -> Tensor:
     """What the head returns while a loss is computed: statistics `[B, L, k]`."""
     request = fused.requests[-1]
-    if head is not fused.head:
+    if head is not fused.head and not is_replica(head):
         raise ValueError("the fused loss met a head that is not the model's output embeddings")
     if request.output is not None:
         raise ValueError(
@@ -367,6 +404,9 @@ class _Watch:
     def __call__(self, module: nn.Module, inputs: Any) -> None:
         if torch.compiler.is_compiling() or not (module.training and torch.is_grad_enabled()):
             return
+        # In a thread of several whose step is on its way to the loss, others may not be there yet.
+        if self.fused.requests and not self.fused.reached:
+            return
         self.steps += 1
         if self.fused.reached:
             self.stop()
@@ -383,6 +423,7 @@ class _Watch:
 
 def _targets(labels: Tensor | None, shifted: Tensor | None, ignore_index: int) -> Tensor:
     """Next-token targets `[B, L]`, -100 where ignored; the last place has no next token."""
+    check_ignore_index(ignore_index)
     if shifted is None:
         assert labels is not None
         shifted = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]

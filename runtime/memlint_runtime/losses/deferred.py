@@ -12,6 +12,7 @@ Shapes: leading `[...]` (usually B, L), D hidden size, V vocabulary.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,6 +24,7 @@ from torch.nn import functional
 from memlint_runtime.integrations import Patch, unwrap
 from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.losses.causal_lm import find_head
+from memlint_runtime.losses.checks import check_targets, check_workspace
 from memlint_runtime.losses.cross_entropy import cross_entropy
 from memlint_runtime.losses.output_head import (
     PATCH_MARK,
@@ -103,12 +105,12 @@ class DeferredLogits:
         return (replace(self, hidden=row) for row in self.hidden)
 
     def __truediv__(self, divisor: Any) -> Any:
-        if isinstance(divisor, (int, float)):
+        if isinstance(divisor, (int, float)) and divisor != 0:
             return self * (1.0 / divisor)
         return self.materialize() / _real(divisor)
 
     def __mul__(self, factor: Any) -> Any:
-        if not isinstance(factor, (int, float)) or factor <= 0:
+        if not isinstance(factor, (int, float)) or not 0 < factor < math.inf:
             return self.materialize() * _real(factor)
         if self.transform.softcap is None:
             changed = replace(self.transform, scale=self.transform.scale * factor)
@@ -393,6 +395,7 @@ class DeferredHead(Patch):
 
 def defer_logits(model: nn.Module, *, workspace_bytes: int | None = None) -> DeferredHead:
     """Make a transformers causal LM return `DeferredLogits`, outside `generate`, until undone."""
+    check_workspace(workspace_bytes)
     causal = unwrap(model)
     if _MARK in vars(causal):
         raise ValueError("the model's logits are deferred already: undo() that first")
@@ -469,7 +472,13 @@ def sequence_logprobs(
         workspace_bytes: as in `token_logprobs`.
         temperature: divides the logits.
         inputs: what the model takes: `input_ids`, `attention_mask`, ...
+
+    Raises TypeError for what is no model, ValueError for labels that are no token ids and for a
+    temperature that is not positive.
     """
+    unwrap(model)  # raises for what is no model
+    check_targets(labels, "labels")
+    LogitTransform(temperature=temperature)  # raises for what is no temperature
     target = functional.pad(labels, (0, 1), value=-100)[..., 1:]
     with defer_logits(model, workspace_bytes=workspace_bytes):
         logits: DeferredLogits = model(**inputs, use_cache=False).logits

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from memlint_runtime.integrations import Patch
+from memlint_runtime.integrations import Patch, require_model
 from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.losses.causal_lm import fuse_causal_lm_loss
 from memlint_runtime.losses.trl_losses import fuse_trl_losses
@@ -31,9 +31,14 @@ def fuse(model_or_trainer: Any, *, workspace_bytes: int | None = None) -> Patch:
             transformers or TRL.
         workspace_bytes: as in `token_logprobs`.
 
-    Raises ValueError where it cannot be, with the reason.
+    In training `outputs.logits` is None, and so is `outputs[1]`: a trainer whose own `compute_loss`
+    reads logits cannot be fused, and its error says so.
+
+    Raises ValueError where it cannot be, with the reason; TypeError for what is neither a model nor
+    a trainer.
     """
-    if not hasattr(model_or_trainer, "training_step"):
+    if isinstance(model_or_trainer, type) or not hasattr(model_or_trainer, "training_step"):
+        require_model(model_or_trainer, "a model or a constructed trainer")
         return fuse_causal_lm_loss(model_or_trainer, workspace_bytes=workspace_bytes)
     trainer = model_or_trainer
     if any(kind.__module__.startswith("trl.") for kind in type(trainer).__mro__):
@@ -62,4 +67,25 @@ def fuse(model_or_trainer: Any, *, workspace_bytes: int | None = None) -> Patch:
         return step
 
     fused.replace(trainer, "prediction_step", bound_to(trainer, "prediction_step", prediction_step))
+    if type(trainer).compute_loss.__module__.split(".")[0] != "transformers":
+        fused.replace(
+            trainer, "compute_loss", bound_to(trainer, "compute_loss", _telling_of_logits)
+        )
     return fused
+
+
+def _telling_of_logits(own: Callable[..., Any]) -> Callable[..., Any]:
+    """A trainer's own `compute_loss`, whose errors may come of logits that are None."""
+
+    def compute_loss(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return own(self, *args, **kwargs)
+        except (AttributeError, IndexError, TypeError) as error:
+            error.add_note(
+                f"fuse(trainer) is in force: while training, outputs.logits is None. If "
+                f"{type(self).__name__}.compute_loss reads the logits, undo(trainer) and leave its "
+                "loss unfused, or use memlint_runtime.losses.cross_entropy on the hidden states"
+            )
+            raise
+
+    return compute_loss

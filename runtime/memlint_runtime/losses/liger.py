@@ -8,6 +8,7 @@ combination of the two can train on overwritten values; it is refused here.
 from __future__ import annotations
 
 import importlib.util
+import os
 from typing import Any
 
 import torch
@@ -18,11 +19,17 @@ from memlint_runtime.losses.tile_ops import LogitTransform
 
 
 def check_available() -> None:
-    """Raise ValueError unless liger-kernel is installed."""
+    """Raise ValueError unless liger-kernel is installed, and there is a device for its kernels."""
     if importlib.util.find_spec("liger_kernel") is None:
         raise ValueError(
             "backend='liger' needs liger-kernel, which is not installed: pip install liger-kernel, "
             "or leave backend='tiles', which needs nothing and takes no more memory"
+        )
+    # Triton's interpreter runs kernels on the CPU, for tests.
+    if not torch.accelerator.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
+        raise ValueError(
+            "backend='liger' runs Triton kernels, and this machine has no GPU: leave "
+            "backend='tiles', which runs anywhere"
         )
 
 

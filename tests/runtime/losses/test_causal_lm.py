@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import sys
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from torch import Tensor, nn
 
 from tests.runtime.losses.models import FAMILIES, SIZES, lora, tiny_batch, tiny_model
 from tests.runtime.losses.plain import worst
+from tests.runtime.replicas import replicate
 
 TOLERANCE = 1e-5
 # peft asks models for a name that transformers is about to retire.
@@ -278,6 +282,69 @@ def test_compiles() -> None:
         loss, grown = step(torch.compile(model, backend="aot_eager"), batch)
     assert worst(loss, plain) < TOLERANCE
     assert worst(grown["_orig_mod.lm_head.weight"], expected["lm_head.weight"]) < TOLERANCE
+
+
+def _in_threads(models: list[Any], batches: list[dict[str, Tensor]]) -> list[list[float]]:
+    """The losses of each model with its batch, five times, all at once."""
+    barrier = threading.Barrier(len(models))
+
+    def losses(model: Any, batch: dict[str, Tensor]) -> list[float]:
+        found = []
+        for _ in range(5):
+            barrier.wait(timeout=60)
+            found.append(model(**batch).loss.item())
+        return found
+
+    with ThreadPoolExecutor(len(models)) as pool:
+        return list(pool.map(losses, models, batches))
+
+
+@pytest.mark.parametrize("replicas", [False, True])
+def test_several_threads(replicas: bool) -> None:
+    interval = sys.getswitchinterval()
+    model, batches = tiny_model(), [tiny_batch(seed=seed) for seed in range(3)]
+    expected = [[model(**batch).loss.item()] * 5 for batch in batches]
+    copies = {name: value * 1.0 for name, value in model.named_parameters()}
+    with fuse_causal_lm_loss(model), warnings.catch_warnings():
+        # Several steps are on their way to the loss before the first is there.
+        warnings.simplefilter("error")
+        models = [replicate(model, copies) if replicas else model for _ in batches]
+        sys.setswitchinterval(1e-5)
+        try:
+            found = _in_threads(models, batches)
+        finally:
+            sys.setswitchinterval(interval)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-5)
+
+
+@pytest.mark.parametrize("install", [fuse_causal_lm_loss, defer_logits])
+def test_a_replica_computes_with_its_own_weights(install: Any) -> None:
+    model, batch = tiny_model(), tiny_batch()
+
+    def halved() -> tuple[dict[str, Tensor], Any]:
+        copies = {name: value * 0.5 for name, value in model.named_parameters()}
+        return copies, replicate(model, copies)
+
+    def read(outputs: Any) -> Tensor:
+        scores: Tensor = outputs.loss if install is fuse_causal_lm_loss else outputs.logits.sum()
+        return scores
+
+    copies, plain = halved()
+    expected = read(plain(**batch))
+    wanted = torch.autograd.grad(expected, list(copies.values()))
+    with install(model):
+        # Another head than the one that was patched: replicas have that of now.
+        model.lm_head.weight = nn.Parameter(model.lm_head.weight.detach().clone())
+        copies, replica = halved()
+        found = read(replica(**batch))
+        grown = torch.autograd.grad(found, list(copies.values()))
+        if install is fuse_causal_lm_loss:
+            model.resize_token_embeddings(103)
+            assert halved()[1](**batch).logits is None
+    assert worst(found, expected) < TOLERANCE
+    assert max(map(worst, grown, wanted)) < 5 * TOLERANCE
+    assert "_replicate_for_data_parallel" not in vars(model)
 
 
 class _FetchForBackward(torch.autograd.Function):

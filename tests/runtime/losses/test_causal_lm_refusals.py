@@ -111,8 +111,13 @@ def test_unknown_change_of_the_logits_is_noticed() -> None:
             model(**tiny_batch())
 
 
-def test_liger_backend_is_refused_under_saved_tensor_hooks() -> None:
+def test_liger_backend_is_refused_under_saved_tensor_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("liger_kernel")
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    with pytest.raises(ValueError, match="this machine has no GPU"):
+        fuse_causal_lm_loss(tiny_model(), backend="liger")
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     model = tiny_model()
     hooks = torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved)
     with (

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 import torch
-from memlint_runtime import LinearCrossEntropyLoss, fuse, undo
+from memlint_runtime import LinearCrossEntropyLoss, fuse, fuse_causal_lm_loss, undo
+from memlint_runtime.losses import cross_entropy
 from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments
 
@@ -199,6 +200,65 @@ class _Note:
 
     def __call__(self, module: nn.Module, inputs: Any, output: Tensor) -> None:
         self.shapes.append(output.shape[-1])
+
+
+class _ReadsLogits(Trainer):
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        outputs = model(**inputs)
+        return outputs.loss + outputs.logits.float().mean()
+
+
+def test_a_loss_of_the_trainers_own_that_reads_logits_is_told_of_them(tmp_path: Path) -> None:
+    whole = trainer_of(tmp_path)
+    trainer = _ReadsLogits(whole.model, whole.args, train_dataset=whole.train_dataset)
+    with fuse(trainer), pytest.raises(AttributeError) as caught:
+        trainer.train()
+    assert "outputs.logits is None" in caught.value.__notes__[0]
+    assert "compute_loss" not in vars(trainer)
+
+
+@pytest.mark.parametrize("owner", [None, "model", Trainer, nn.Linear], ids=str)
+def test_what_is_neither_model_nor_trainer_is_refused(owner: Any) -> None:
+    with pytest.raises(TypeError, match="wants a model or a constructed trainer, got"):
+        fuse(owner)
+    if owner is not Trainer:
+        with pytest.raises(TypeError, match="wants the model or trainer that was changed, got"):
+            undo(owner)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reduction": "avg"}, "reduction is 'mean', 'sum' or 'none', got 'avg'"),
+        ({"label_smoothing": 1.5}, "label_smoothing is a share from 0 to 1, got 1.5"),
+        ({"label_smoothing": NAN}, "label_smoothing is a share from 0 to 1, got nan"),
+        ({"z_loss": -1.0}, "z_loss is a finite weight of 0 or more, got -1.0"),
+        ({"z_loss": NAN}, "z_loss is a finite weight"),
+        ({"softcap": NAN}, "temperature and softcap are positive"),
+        ({"logit_scale": NAN}, "logit_scale is a finite number, got nan"),
+        ({"ignore_index": None}, "ignore_index is a whole number"),
+        ({"workspace_bytes": -3}, "workspace_bytes must be at least 1, got -3"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LinearCrossEntropyLoss(**options)
+    if "workspace_bytes" not in options:
+        with pytest.raises(ValueError, match=message):
+            cross_entropy(HIDDEN, WEIGHT, TARGET, **options)
+    if "label_smoothing" in options or "z_loss" in options or "workspace_bytes" in options:
+        with pytest.raises(ValueError, match=message):
+            fuse_causal_lm_loss(tiny_model(), **options)
+
+
+@pytest.mark.parametrize("shape", [(12,), (40,), (31, 1)], ids=str)
+def test_a_class_weight_is_of_every_class(shape: tuple[int, ...]) -> None:
+    loss = LinearCrossEntropyLoss(weight=torch.ones(shape))
+    with pytest.raises(ValueError, match=r"each of the head's 31 classes, \[31\], got"):
+        loss(HIDDEN, WEIGHT, TARGET)
 
 
 def test_fuse_refuses_what_would_pass_it_by(tmp_path: Path) -> None:

@@ -135,6 +135,20 @@ def test_sequence_logprobs(family: str) -> None:
     assert worst(reference, plain) < 1e-5
 
 
+def test_sequence_logprobs_says_what_it_wants() -> None:
+    model, batch = tiny_model(), tiny_batch()
+    labels = batch.pop("labels")
+    with pytest.raises(TypeError, match=r"wants a model \(a torch.nn.Module\), got NoneType"):
+        sequence_logprobs(None, labels, **batch)  # type: ignore[arg-type]
+    for temperature in (0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="temperature and softcap are positive"):
+            sequence_logprobs(model, labels, temperature=temperature, **batch)
+    with pytest.raises(ValueError, match=r"labels are token ids, whole numbers: got torch.float32"):
+        sequence_logprobs(model, labels.float(), **batch)
+    with defer_logits(model):  # as of a tensor
+        assert not torch.isfinite(model(**batch).logits / 0).any()
+
+
 def test_refuses_other_trainers() -> None:
     with pytest.raises(ValueError, match="wants a trainer of trl"):
         fuse_trl_losses(object())
