@@ -18,15 +18,17 @@ Legend: T tokens of a sequence, D hidden size, B sequences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import get_device_states, set_device_states
 
-from memlint_runtime.integrations import Patch
+from memlint_runtime.integrations import Patch, require_model
+from memlint_runtime.quantities import whole_number
 from memlint_runtime.single_backward import refuse_create_graph
 
 __all__ = ["TiledForward", "TiledModules", "tile_mlp"]
@@ -39,7 +41,7 @@ def tile_mlp(
     model: nn.Module,
     *,
     tile_tokens: int | None = None,
-    names: tuple[str, ...] = _NAMES,
+    names: Sequence[str] = _NAMES,
 ) -> TiledModules:
     """Tile the forward of every MLP in `model`; in training only, generation is as before.
 
@@ -47,17 +49,21 @@ def tile_mlp(
         model: any model whose MLPs are submodules called one of `names` and map [..., T, D] to
             [..., T, any], each token for itself.
         tile_tokens: tokens of a tile; the larger of 1,024 and D unless given.
-        names: last part of the module's name.
+        names: last part of the module's name; one name may be given by itself.
 
     Returns:
         The modules that are tiled now, as a sequence whose `undo()` undoes it.
 
     Raises:
         ValueError: if there are none, if one routes tokens to experts (its router's statistics
-            go over the whole sequence), or if `tile_tokens` is below 1.
+            go over the whole sequence), or if `tile_tokens` is no whole number of 1 or more.
+        TypeError: if `model` is none.
     """
-    if tile_tokens is not None and tile_tokens < 1:
-        raise ValueError(f"tile_tokens must be 1 or more, got {tile_tokens}")
+    require_model(model)
+    if tile_tokens is not None:
+        tile_tokens = whole_number("tile_tokens", tile_tokens, 1, "token")
+    if isinstance(names, str):
+        names = (names,)
     found = {
         name: module for name, module in model.named_modules() if name.rpartition(".")[2] in names
     }
@@ -112,7 +118,21 @@ class TiledForward:
         tile = self.tile_tokens or max(1024, hidden.shape[-1])
         if args or kwargs or tokens <= tile or not torch.is_grad_enabled():
             return self.untiled(hidden, *args, **kwargs)
-        weights = [p for p in self.module.parameters() if p.requires_grad]
+        result: Tensor = self._tiled(hidden, tile)
+        return result
+
+    def for_replica(self, replica: nn.Module) -> TiledForward:
+        """The same of a replica that `nn.DataParallel` makes, whose weights are its own."""
+        untiled = self.untiled
+        if getattr(untiled, "__self__", None) is self.module:
+            untiled = MethodType(untiled.__func__, replica)  # type: ignore[attr-defined]
+        return TiledForward(replica, untiled, self.tile_tokens)
+
+    # Kept out of compiled graphs: how many tensors a node saves is not known to be the same there,
+    # and gradients are taken within its backward.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _tiled(self, hidden: Tensor, tile: int) -> Tensor:
+        weights = [p for p in _weights_of(self.module) if p.requires_grad]
         if not weights and not hidden.requires_grad:
             return self.untiled(hidden)
         call = _Call(self.untiled, tile, _Circumstances.now(hidden), hidden.requires_grad)
@@ -123,6 +143,13 @@ class TiledForward:
             call.saver = hidden.grad_fn
         result: Tensor = _Tiled.apply(call, hidden, *weights)  # type: ignore[no-untyped-call]
         return result
+
+
+def _weights_of(module: nn.Module) -> Iterator[Tensor]:
+    """The parameters of a module, and what stands for them in a replica of `nn.DataParallel`."""
+    yield from module.parameters()
+    for part in module.modules():
+        yield from getattr(part, "_former_parameters", {}).values()
 
 
 @dataclass

@@ -18,6 +18,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from tests.runtime.replicas import replicate
+
 D, INTERMEDIATE = 16, 48
 
 
@@ -251,11 +253,57 @@ def test_what_cannot_be_tiled_is_refused() -> None:
         tile_mlp(Routed())
     with pytest.raises(ValueError, match="no submodule of Linear is called mlp"):
         tile_mlp(nn.Linear(2, 2))
-    with pytest.raises(ValueError, match="tile_tokens must be 1 or more, got 0"):
+    with pytest.raises(ValueError, match="tile_tokens must be at least 1 token, got 0"):
         tile_mlp(Block(), tile_tokens=0)
+    with pytest.raises(ValueError, match=r"tile_tokens must be a whole number, got 1.5"):
+        tile_mlp(Block(), tile_tokens=1.5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"wants a model \(a torch.nn.Module\), got NoneType"):
+        tile_mlp(None)  # type: ignore[arg-type]
     (lstm,) = tile_mlp(Pair(), tile_tokens=2)
     with pytest.raises(ValueError, match="maps each token to one vector"):
         lstm(torch.randn(1, 6, 4, requires_grad=True))
+
+
+def test_a_name_by_itself_is_no_set_of_characters() -> None:
+    # A model's own name is empty, and an empty string is within every other.
+    block = Block()
+    assert list(tile_mlp(block, names="mlp")) == [block.mlp]
+
+
+# Where a graph goes on after what is left out of it, torch looks for a gradient.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_compiled(backend: str, dynamic: bool | None) -> None:
+    torch.manual_seed(0)
+    block, hidden = Block(), torch.randn(2, 21, D)
+    wanted, expected = run(block, hidden)
+    tile_mlp(block, tile_tokens=8)
+    torch.compiler.reset()
+    found, gradients = run(torch.compile(block, backend=backend, dynamic=dynamic), hidden)
+    torch.testing.assert_close(found, wanted)
+    assert_close(gradients, expected)
+    assert block.mlp.calls > 1 + 3
+
+
+def test_replicas_tile_by_themselves() -> None:
+    """Of `nn.DataParallel`: shallow copies of each module, whose weights are no parameters."""
+    torch.manual_seed(0)
+    mlp = nn.ModuleDict({"mlp": GatedMlp()})
+    hidden = torch.randn(2, 21, D)
+    wanted, expected = run(mlp["mlp"], hidden)
+    tile_mlp(mlp, tile_tokens=8)
+    copies = {name: value * 2.0 for name, value in mlp.named_parameters()}
+    replica = replicate(mlp, copies)["mlp"]
+    output = replica(hidden)
+    assert not torch.allclose(output, wanted)
+    with torch.no_grad():
+        for value in mlp.parameters():
+            value.mul_(2.0)
+    doubled, expected = run(mlp["mlp"], hidden)
+    torch.testing.assert_close(output, doubled)
+    output.square().mean().mul(100).backward()
+    assert_close([p.grad for p in mlp.parameters()], [2.0 * g for g in expected[1:]])
 
 
 def test_an_mlp_that_views_its_input() -> None:
