@@ -30,7 +30,9 @@ from torch.utils.checkpoint import (
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from memlint_runtime.integrations import require_model
 from memlint_runtime.offload import ActivationOffload, offload_activations
+from memlint_runtime.quantities import whole_number
 
 __all__ = ["ActivationCheckpointing", "checkpoint_activations"]
 
@@ -65,11 +67,17 @@ def checkpoint_activations(
         What was set; `remove()` undoes it.
 
     Raises:
-        ValueError: if the model has no layers that can be checkpointed, or `every` is below 1, or
-            attention is to be kept but the model computes it in the "eager" way, in parts.
+        ValueError: if the model has no layers that can be checkpointed, or `every` is no whole
+            number of 1 or more, or `offload` is something else, or attention is to be kept but the
+            model computes it in the "eager" way, in parts.
+        TypeError: if `model` is none.
     """
-    if every < 1:
-        raise ValueError(f"every must be 1 or more, got {every}")
+    require_model(model)
+    every = whole_number("every", every, 1, "layer")
+    if offload and offload is not True and not hasattr(offload, "__enter__"):
+        raise ValueError(
+            f"offload is True, False or what offload_activations() returns, got {offload!r}"
+        )
     inner = _pretrained(model)
     layers = [m for m in inner.modules() if isinstance(m, GradientCheckpointingLayer)]
     if not inner.supports_gradient_checkpointing or not layers:

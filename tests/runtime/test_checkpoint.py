@@ -197,8 +197,14 @@ def test_generation_is_untouched() -> None:
 def test_what_cannot_be_checkpointed_is_refused() -> None:
     with pytest.raises(ValueError, match="needs a transformers model, got Linear"):
         checkpoint_activations(nn.Linear(2, 2))
-    with pytest.raises(ValueError, match="every must be 1 or more, got 0"):
+    with pytest.raises(ValueError, match="every must be at least 1 layer, got 0"):
         checkpoint_activations(tiny_llama(), every=0)
+    with pytest.raises(ValueError, match=r"every must be a whole number, got 1.5"):
+        checkpoint_activations(tiny_llama(), every=1.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="offload is True, False or what offload_activations"):
+        checkpoint_activations(tiny_llama(), offload="yes")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"wants a model \(a torch.nn.Module\), got NoneType"):
+        checkpoint_activations(None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match='load it with "sdpa"'):
         checkpoint_activations(tiny_llama(attn_implementation="eager"), keep_attention=True)
     assert issubclass(type(tiny_llama().model.layers[0]), GradientCheckpointingLayer)
