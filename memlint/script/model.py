@@ -106,6 +106,7 @@ from memlint.script.prompts import (
 )
 from memlint.script.reach import reach_of_graph, reach_of_hoard, reach_of_sum
 from memlint.script.readers import (
+    decides_by_evaluation,
     logit_reads,
     may_see_outputs,
     reads_batches,
@@ -314,6 +315,7 @@ class Script(Tree):
     reads_predictions = reads_predictions
     logit_reads = logit_reads
     may_see_outputs = may_see_outputs
+    decides_by_evaluation = decides_by_evaluation
     config_assignments = config_assignments
 
     # -- models ----------------------------------------------------------------------------------

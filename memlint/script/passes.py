@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from memlint.script.answers import agreed
 from memlint.script.calls import Call
 from memlint.script.checkpoints import ModelFacts, is_language_model
+from memlint.script.escapes import members_read
 from memlint.script.forwards import Certainty, ForwardRun
 from memlint.script.owners import LOGIT_SAVERS
 from memlint.script.project import is_elsewhere
@@ -92,6 +93,20 @@ class Forward:
         """Whether the model computes its own loss: it gets labels, or its loss is read."""
         read = any(run.output is not None and "loss" in run.output.made for run in self.runs)
         return self.labels is True or (self.labels is not False and read)
+
+    @property
+    def reads_logits_alone(self) -> bool:
+        """Whether the script reads its logits, and definitely not its loss."""
+        outputs = [run.output for run in self.runs if run.output is not None]
+        made = {name for output in outputs for name in output.made}
+        if "logits" not in made or "loss" in made:
+            return False
+        return members_read(self.script, outputs) is not None
+
+    @property
+    def reads_logits(self) -> bool:
+        """Whether the script certainly reads its logits."""
+        return any(run.output is not None and "logits" in run.output.made for run in self.runs)
 
     @property
     def called(self) -> bool:

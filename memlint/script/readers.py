@@ -7,9 +7,11 @@ batches or calls the model itself then sees something else. What goes out of sig
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from memlint.script.escapes import members_read
+from memlint.script.settings import MISSING
 from memlint.script.tensors import Output
 from memlint.script.values import Object, Sequence, Value, options
 from memlint.source.record import NamedTuple
@@ -39,6 +41,9 @@ _APART_FROM_BATCHES = frozenset(
     }
 )
 _PREDICTS = frozenset({"predict", "prediction_loop", "evaluation_loop", "prediction_step"})
+_DECIDING = frozenset({"hyperparameter_search", "add_callback", "lr_scheduler", "control"})
+_DECISIONS = ("EarlyStopping", "ReduceLROnPlateau", "best_metric", "best_model_checkpoint")
+_COLLECTS = ("append", "min", "max", "setdefault")
 # Fields of outputs that a fused loss leaves as they are.
 _WITHOUT_LOGITS = frozenset({"loss", "hidden_states", "past_key_values", "attentions"})
 _HOOKS = ("register_forward", "register_module_forward", "register_full_backward")
@@ -97,6 +102,25 @@ def may_see_outputs(script: Script, trainer: Trainer) -> bool:
     )
 
 
+def decides_by_evaluation(script: Script, trainer: Trainer) -> bool:
+    """Whether something may be decided by what a trainer's evaluation returns: a checkpoint, the
+    end of training, a learning rate."""
+    config, members = trainer.config, _members(script, trainer)
+    if config is None or members is None or members & _DECIDING:
+        return True
+    if config.setting("load_best_model_at_end").value not in (MISSING, False, None):
+        return True
+    schedule = config.setting("lr_scheduler_type")
+    plateau = schedule.given is not False and (
+        not isinstance(schedule.value, str) or "plateau" in schedule.value
+    )
+    best = config.setting("save_strategy").is_value("best")
+    if plateau or best or script.says(*_DECISIONS):
+        return True
+    given = [trainer.setting(name).given for name in ("callbacks", "optimizers")]
+    return given != [False, False] or not _only_shows_evaluation(script, trainer)
+
+
 # -- trainers --------------------------------------------------------------------------------------
 
 
@@ -138,6 +162,31 @@ def _reads_metrics_alone(script: Script, trainer: Trainer) -> bool:
     """``trainer.predict(test).metrics``."""
     calls = script.calls_on_trainer(trainer, *_PREDICTS)
     return bool(calls) and all(_is_of_metrics(script, call.node) for call in calls)
+
+
+def _only_shows_evaluation(script: Script, trainer: Trainer) -> bool:
+    """Whether what ``trainer.evaluate()`` returns is compared with nothing."""
+    return not any(
+        isinstance(around, ast.Compare | ast.If | ast.While | ast.Return)
+        or (isinstance(around, ast.Call) and script.text(around.func).endswith(_COLLECTS))
+        for call in script.calls_on_trainer(trainer, "evaluate")
+        for around in _around_uses(script, call.node)
+    )
+
+
+def _around_uses(script: Script, call: ast.Call) -> Iterator[ast.AST]:
+    """What stands around a call, and around the uses of the name that its result gets."""
+    statement = script.statement(call)
+    places: list[ast.AST] = [call]
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        names = [one for one in ast.walk(statement) if isinstance(one, ast.Name)]
+        for name in (one.id for one in names if isinstance(one.ctx, ast.Store)):
+            places += script.flow.uses(name, script.flow.scope(statement))
+    for place in places:
+        for around in script.ancestors(place):
+            yield around
+            if isinstance(around, ast.stmt):
+                break
 
 
 def _is_of_metrics(script: Script, call: ast.Call) -> bool:
@@ -199,4 +248,11 @@ def _is_of_output(script: Script, node: ast.expr) -> bool:
     return all(isinstance(one, Output) for one in options(script.value(node)))
 
 
-__all__ = ["LogitReads", "logit_reads", "may_see_outputs", "reads_batches", "reads_predictions"]
+__all__ = [
+    "LogitReads",
+    "decides_by_evaluation",
+    "logit_reads",
+    "may_see_outputs",
+    "reads_batches",
+    "reads_predictions",
+]

@@ -125,6 +125,91 @@ def test_logits_stay_where_a_callback_reads_them(body: str, applicability: str) 
     assert applicabilities(imported, "MEM201") == ["unsafe"]
 
 
+LOOP = """\
+from torch.optim import AdamW
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+optimizer = AdamW(model.parameters())
+for batch in loader:
+    out = model(input_ids=batch["ids"], labels=batch["ids"])
+    {}
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "advised"),
+    [
+        ("loss = out.loss", "before the loop"),
+        ("loss = out[0]", "before the loop"),
+        ("loss, logits = out.loss, out.logits", "they are None then"),
+        ("loss = my_loss(out)", "before the loop"),
+        ("loss = kl(out[1])", None),
+        ("loss = kl(out.logits)", None),
+    ],
+)
+def test_a_loop_that_reads_logits_is_told_so(loss: str, advised: str | None) -> None:
+    messages = [one.fix.message for one in found(LOOP.format(loss), "MEM201") if one.fix]
+    assert len(messages) == (advised is not None)
+    assert advised is None or messages[0].endswith(advised)
+
+
+METRIC = """\
+import numpy as np
+import transformers
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+def metric(pair):
+    return {{"a": (np.argmax(pair.predictions, axis=-1) == pair.label_ids).mean()}}
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+args = TrainingArguments("out", per_device_train_batch_size=1, eval_strategy="epoch"{})
+trainer = Trainer(model, args, train_dataset=data, eval_dataset=test, compute_metrics=metric{})
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "applicability"),
+    [
+        ("print(trainer.evaluate())", "safe"),
+        ("print(trainer.predict(test).metrics)", "safe"),
+        ("print(trainer.predict(test).predictions)", "unsafe"),
+        ("result = trainer.predict(test)", "unsafe"),
+        ("print(getattr(trainer, 'predict')(test))", "unsafe"),
+        ("from helpers import report\nreport(trainer)", "unsafe"),
+        ("print(metric(other))", "unsafe"),
+    ],
+)
+def test_predictions_stay_logits_where_the_script_reads_them(
+    after: str, applicability: str
+) -> None:
+    assert applicabilities(f"{METRIC.format('', '')}{after}\n", "MEM205") == [applicability]
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "after", "applicability"),
+    [
+        ("", "", "", "safe"),
+        (", load_best_model_at_end=False, lr_scheduler_type='cosine'", "", "", "safe"),
+        ("", "", "metrics = trainer.evaluate()\nprint(metrics['eval_loss'])", "safe"),
+        (", load_best_model_at_end=True", "", "", "unsafe"),
+        (", load_best_model_at_end=best", "", "", "unsafe"),
+        (", lr_scheduler_type='reduce_lr_on_plateau'", "", "", "unsafe"),
+        (", save_strategy='best'", "", "", "unsafe"),
+        ("", ", callbacks=[transformers.EarlyStoppingCallback(1)]", "", "unsafe"),
+        ("", ", optimizers=pair", "", "unsafe"),
+        ("", "", "trainer.hyperparameter_search()", "unsafe"),
+        ("", "", "loss = trainer.evaluate()['eval_loss']\nif loss < 2: keep()", "unsafe"),
+    ],
+)
+def test_evaluation_batches_stay_where_the_evaluation_loss_decides(
+    options: str, given: str, after: str, applicability: str
+) -> None:
+    text = f"{METRIC.format(options, given)}{after}\n"
+    assert applicabilities(text, "MEM207") == [applicability]
+
+
 def test_evaluation_keeps_the_logits_that_the_script_reads() -> None:
     text = TRAINER.format("", ", eval_dataset=test")
     read = f"{text}model.eval()\nprint(model(ids, labels=ids).logits)\n"

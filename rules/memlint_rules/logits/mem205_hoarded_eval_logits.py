@@ -95,7 +95,10 @@ def _finding(script: Script, trainer: Trainer) -> Finding:
 def _fix(script: Script, trainer: Trainer) -> Fix:
     edits = _reducing_edits(script, trainer)
     if edits:
-        return fix(f"Keep each batch's argmax only, by `{_REDUCE}`", edits)
+        message = f"Keep each batch's argmax only, by `{_REDUCE}`"
+        if _is_read_elsewhere(script, trainer):
+            return fix(f"{message}, if nothing else reads predictions", edits, unsafe=True)
+        return fix(message, edits)
     return advise(
         f"Reduce the logits batch by batch in `{_REDUCE}`, for instance to their argmax, or set "
         "`eval_accumulation_steps`"
@@ -116,6 +119,13 @@ def _reducing_edits(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
         SetKeyword(trainer.span, _REDUCE, _ARGMAX, beside_unpacking=True),
         ReplaceExpression(script.span(call), script.text(read)),
     )
+
+
+def _is_read_elsewhere(script: Script, trainer: Trainer) -> bool:
+    """Whether the script may read predictions itself, or has another use for the metric."""
+    metric = script.metric_of(trainer)
+    once = metric is not None and script.is_read_once(metric.node.name)
+    return not once or script.reads_predictions(trainer)
 
 
 RULE = Rule(

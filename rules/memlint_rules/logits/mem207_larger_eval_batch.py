@@ -32,6 +32,7 @@ _EVAL, _TRAIN = "per_device_eval_batch_size", "per_device_train_batch_size"
 _GENERATING = ("GRPOTrainer", "RLOOTrainer", "PPOTrainer", "PPOv2Trainer", "OnlineDPOTrainer")
 # Bytes for each logit: bf16, its float32 copy and the log-softmax; training adds the gradient.
 _EVALUATED, _TRAINED = 10, 14
+_MOVED = ", if what the evaluation loss decides may move with it: it changes by less than a percent"
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -46,7 +47,8 @@ def check(script: Script) -> Iterator[Finding]:
         if not _evaluates(script, trainer):
             continue
         seen.add(config.node)
-        yield _finding(script, config, evaluation, training)
+        decides = script.decides_by_evaluation(trainer)
+        yield _finding(script, config, evaluation, training, decides=decides)
     yield from larger_evaluation_loops(script)
 
 
@@ -62,7 +64,9 @@ def _times(evaluation: int, training: int) -> float:
     return _EVALUATED * evaluation / (_TRAINED * training)
 
 
-def _finding(script: Script, config: Config, evaluation: int, training: int) -> Finding:
+def _finding(
+    script: Script, config: Config, evaluation: int, training: int, *, decides: bool
+) -> Finding:
     given = config.setting(_EVAL)
     node = given.node if given.given and given.node is not None else None
     by_default = "" if given.given else ", by the default,"
@@ -72,7 +76,7 @@ def _finding(script: Script, config: Config, evaluation: int, training: int) -> 
         f"evaluates {evaluation} rows at a time{by_default} where it trains on {training}: its "
         f"full logits take {_times(evaluation, training):.1f} times those of training "
         f"({_EVALUATED} bytes a token and word against {_TRAINED})",
-        fix(f"Set `{_EVAL}={training}`", edits),
+        fix(f"Set `{_EVAL}={training}`{_MOVED if decides else ''}", edits, unsafe=decides),
     )
 
 
