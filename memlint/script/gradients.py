@@ -30,14 +30,21 @@ def needs_gradients_in_place(script: Script) -> bool:
 
 
 def reads_gradients_unchecked(script: Script) -> bool:
-    """Whether the script reads ``.grad`` and never compares it with None."""
-    if any(
-        isinstance(node.left, ast.Attribute) and node.left.attr == "grad"
+    """Whether a function of the script reads ``.grad`` and never compares it with None: by
+    ``getattr`` or an ``attrgetter`` too."""
+    checked = {
+        script.flow.scope(node)
         for node in script.nodes(ast.Compare)
-    ):
-        return False
-    return any(
-        node.attr == "grad" and not script.text(node.value).endswith(("torch", "autograd"))
+        if isinstance(node.left, ast.Attribute) and node.left.attr == "grad"
+    }
+    by_name = any(
+        isinstance(node.value, str) and "grad" in node.value.split(".")
+        for node in script.nodes(ast.Constant)
+    )
+    return by_name or any(
+        node.attr == "grad"
+        and script.flow.scope(node) not in checked
+        and not script.text(node.value).endswith(("torch", "autograd"))
         for node in script.nodes(ast.Attribute)
     )
 

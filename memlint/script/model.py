@@ -79,6 +79,7 @@ from memlint.script.graphs import (
     sums_of,
 )
 from memlint.script.handlers import survives_failed_steps
+from memlint.script.idle import trains_all_weights
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Invocation
 from memlint.script.lengths import block_functions_of
@@ -371,6 +372,7 @@ class Script(Tree):
     needs_gradients_in_place = cached_property(needs_gradients_in_place)
     reads_gradients_unchecked = cached_property(reads_gradients_unchecked)
     without_gradients = without_gradients
+    trains_all_weights = cached_property(trains_all_weights)
     survives_failed_steps = cached_property(survives_failed_steps)
     evaluations = cached_property(evaluations_of)
     frozen_modules = cached_property(frozen_modules_of)

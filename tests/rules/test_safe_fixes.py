@@ -287,3 +287,65 @@ SFTTrainer(model, args=args, train_dataset=dataset).train()
     assert fixed(text, "MEM303") == text
     trained = text.replace("requires_grad_(False)", "cuda()")
     assert fixed(trained, "MEM303") == trained.replace("True", "False")
+
+
+ZEROED = """\
+import torch
+from helpers import norms
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+optimizer = torch.optim.AdamW(model.parameters())
+for batch in loader:
+    loss = model(**batch).loss
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+    print(loss.item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "safe"),
+    [
+        ("", "", True),
+        ("    print", "    if step % 100 == 0: model.save_pretrained('out')\n    print", True),
+        ("Qwen/Qwen3-0.6B", "mistralai/Mixtral-8x7B-v0.1", False),
+        ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-30B-A3B", False),
+        ('"Qwen/Qwen3-0.6B"', "name", False),
+        ("    print", "    norms(model.parameters())\n    print", False),
+        ("    print", "    norms(model)\n    print", False),
+        ("    print", "    for hook in hooks: hook(step=1, optimizer=optimizer)\n    print", False),
+        (
+            "    optimizer.step",
+            "    weights = list(model.parameters()); norms(weights)\n    optimizer.step",
+            False,
+        ),
+        ("AdamW(model.parameters()", "AdamW([*model.parameters(), *head.parameters()]", False),
+        ("    loss.backward()", "    if loss < 9: loss.backward()", False),
+        (
+            "    loss.backward()",
+            "    loss = loss + model(**other).loss\n    loss.backward()",
+            False,
+        ),
+        ("    print", "    if step > 9: model.lm_head.requires_grad_(False)\n    print", False),
+    ],
+)
+def test_zeros_are_freed_where_no_weight_is_ever_idle(old: str, new: str, safe: bool) -> None:
+    text = ZEROED.replace(old, new) if old else ZEROED
+    mended = text.replace("set_to_none=False", "")
+    assert fixed(text, "MEM503") == (mended if safe else text)
+    assert fixed(text, "MEM503", unsafe=True) == mended
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "[getattr(weight, 'grad').norm() for weight in model.parameters()]",
+        "list(map(operator.attrgetter('grad'), model.parameters()))",
+        "(lambda: [w.grad.norm() for w in model.parameters()])(); (lambda w: w.grad is None)(w)",
+    ],
+)
+def test_zeros_stay_where_gradients_are_read_unchecked(read: str) -> None:
+    text = f"{ZEROED}    {read}\n"
+    assert fixed(text, "MEM503", unsafe=True) == text

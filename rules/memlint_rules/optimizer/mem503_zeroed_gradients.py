@@ -60,7 +60,8 @@ def _fix(script: Script, call: Call) -> Fix:
     written = keyword is not None and script.text(keyword.value) == "False"
     if not written or script.reads_gradients_unchecked:
         return advise(f"Call it without `{_OPTION}=False`")
-    return fix(f"Remove `{_OPTION}=False`", (RemoveKeyword(call.span, _OPTION),))
+    edit = RemoveKeyword(call.span, _OPTION)
+    return fix(f"Remove `{_OPTION}=False`", (edit,), unsafe=not script.trains_all_weights)
 
 
 RULE = Rule(

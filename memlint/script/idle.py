@@ -1,0 +1,122 @@
+"""Whether every trained weight has a gradient in every step, and nothing out of sight reads it.
+
+An optimizer skips a weight whose gradient is None, and still moves one whose gradient is zero, by
+momentum and decay. So the two are the same only where no weight is ever idle.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import TYPE_CHECKING
+
+from memlint.script.project import is_elsewhere, is_library
+from memlint.script.values import Class, Function, options
+from memlint.source.patterns import lazy_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memlint.script.loop_models import LoopModel
+    from memlint.script.model import Script
+
+# Families all of whose layers run for every token, and names of those that choose experts.
+_DENSE = lazy_pattern(
+    r"gpt2|opt-|pythia|llama-?[23]|qwen|mistral-7b|gemma-|phi-?[123]|smollm|bloom|falcon|bert|t5"
+)
+_EXPERTS = lazy_pattern(r"moe|expert|mixtral|switch|a\d+(\.\d+)?b\b|next|llama-?4")
+_WEIGHTS = frozenset({"parameters", "named_parameters"})
+_BUILTINS = frozenset(dir(builtins))
+# What runs on some steps alone, or trains other weights from some step on.
+_BRANCHES = ("requires_grad", "layerdrop", "drop_path", "add_param_group")
+
+
+def trains_all_weights(script: Script) -> bool:
+    """Whether each step certainly gives a gradient to all weights that it trains, and these are
+    handed to nothing out of sight, which might read gradients."""
+    if len(script.loop_models) != 1 or len(script.steps) != 1 or script.says(*_BRANCHES):
+        return False
+    (model,) = script.loop_models
+    return (
+        _is_dense(model)
+        and _runs_each_turn(script, model)
+        and _is_all_that_is_trained(script, model)
+        and not any(_handed_out(script, model))
+    )
+
+
+def _is_dense(model: LoopModel) -> bool:
+    name = model.facts.name.lower() if isinstance(model.facts.name, str) else ""
+    return bool(_DENSE.search(name)) and not _EXPERTS.search(name)
+
+
+def _runs_each_turn(script: Script, model: LoopModel) -> bool:
+    """Whether the one forward pass of the step runs in every turn, and gives the loss."""
+    step = model.step
+    if len(model.forwards) != 1 or len(step.all_forwards) != 1 or len(step.backwards) != 1:
+        return False
+    passes = (model.forwards[0].node, step.backwards[0].node)
+    return model.forwards[0].computes_loss and all(
+        script.flow.is_run_each_turn(step.node, node) for node in passes
+    )
+
+
+def _is_all_that_is_trained(script: Script, model: LoopModel) -> bool:
+    """Whether what the script takes weights of is the model, for its optimizer and all else."""
+    weights = [node.value for node in script.nodes(ast.Attribute) if node.attr in _WEIGHTS]
+    return bool(weights) and all(_is_model(script, node, model) for node in weights)
+
+
+def _is_model(script: Script, node: ast.expr, model: LoopModel) -> bool:
+    load = script.model_facts(script.value(node)).load
+    return load is not None and load.node is model.load.node
+
+
+def _handed_out(script: Script, model: LoopModel) -> Iterator[bool]:
+    """For each call out of sight, whether it gets the model or its weights."""
+    holders = _holders(script)
+    for call in script.nodes(ast.Call):
+        if not _is_in_sight(script, call):
+            for given in (*call.args, *(one.value for one in call.keywords)):
+                yield any(
+                    isinstance(node, ast.Name | ast.Attribute)
+                    and not _is_called(script, node)
+                    and (
+                        _has_weights(node)
+                        or script.text(node) in holders
+                        or _is_model(script, node, model)
+                    )
+                    for node in ast.walk(given)
+                )
+
+
+def _holders(script: Script) -> set[str]:
+    """The names and attributes that are given weights: lists of them, and the optimizer."""
+    return {
+        name
+        for name, statements in script.stores.items()
+        for one in statements
+        if one.value is not None and any(_has_weights(node) for node in ast.walk(one.value))
+    }
+
+
+def _is_called(script: Script, node: ast.expr) -> bool:
+    """Whether only a method or an attribute of something is wanted: ``model.config``."""
+    parent = script.parent(node)
+    called = isinstance(parent, ast.Call) and parent.func is node
+    read = isinstance(parent, ast.Attribute) and parent.attr not in _WEIGHTS
+    return (called and not _has_weights(node)) or read
+
+
+def _has_weights(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in (*_WEIGHTS, "modules", "param_groups")
+
+
+def _is_in_sight(script: Script, call: ast.Call) -> bool:
+    """Whether a call is of the script itself, of Python or of a library."""
+    values = list(options(script.value(call.func)))
+    if all(isinstance(one, Function | Class) for one in values):
+        return not any(is_elsewhere(getattr(one, "node", None)) for one in values)
+    known = script.call_anywhere(call)
+    name = known.name if known is not None else "?"
+    return name in _BUILTINS or is_library(name)
