@@ -46,7 +46,10 @@ def check(script: Script) -> Iterator[Finding]:
         if _is_training_loss(forward) and script.owner_of_loss(forward.facts).full_logits:
             name = script.text(forward.node.func)
             advice = f"Call `fuse_causal_lm_loss({name})` of memlint_runtime before the loop"
-            if forward.reads_logits:
+            if forward.reads_logits_alone:
+                # A distillation, for instance, or a loss of the script's own.
+                advice = "Leave `labels` out: the logits are read, and this loss is not"
+            elif forward.reads_logits:
                 advice += ", and do without the logits that are read here: they are None then"
             yield Finding(script.span(forward.node.func), f"`{name}` {_COST}", advise(advice))
     yield from _cross_entropies(script)
@@ -55,9 +58,6 @@ def check(script: Script) -> Iterator[Finding]:
 def _is_training_loss(forward: Forward) -> bool:
     """Whether a hand-written step trains a language model on the loss that it computes itself."""
     if forward.own or forward.facts.is_toy or forward.facts.causal_lm is not True:
-        return False
-    if forward.reads_logits_alone:
-        # A distillation, for instance, whose labels were given along with the batch.
         return False
     return forward.in_training_step and forward.computes_loss and forward.gradients is True
 
