@@ -212,9 +212,11 @@ def _settled(
     findings = hints_as_advice(once(findings), options.get("by_code"))
     if any(finding.fix is not None for finding in findings):
         from memlint.run.runtime_fixes import without_runtime
+        from memlint.run.shared_lines import with_advice_on_shared_lines
 
         wanted = options.get("runtime", True)
         findings = without_runtime(findings, api.target, wanted=wanted)
+        findings = with_advice_on_shared_lines(source, findings)
     if findings and api.target.too_old:
         findings = _of_old_targets(findings, api.target.too_old)
     return unsuppressed(source, findings, rules, options.get("unused_suppressions", True))
