@@ -31,6 +31,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from memlint_runtime.integrations import require_model
+from memlint_runtime.integrations.patching import list_at, take_off
 from memlint_runtime.offload import ActivationOffload, offload_activations
 from memlint_runtime.quantities import whole_number
 
@@ -64,7 +65,7 @@ def checkpoint_activations(
             tokens x hidden size a layer for the quadratic part of the second forward pass.
 
     Returns:
-        What was set; `remove()` undoes it.
+        What was set; `remove()`, `undo(model)` or the end of a `with` block undoes it.
 
     Raises:
         ValueError: if the model has no layers that can be checkpointed, or `every` is no whole
@@ -97,6 +98,7 @@ def checkpoint_activations(
     for name in _ENABLERS:
         if hasattr(inner, name):
             setattr(inner, name, setting.enable)
+    list_at(inner, setting)
     return setting
 
 
@@ -108,6 +110,7 @@ class ActivationCheckpointing:
     offload: ActivationOffload | None
     every: int
     keep_attention: bool
+    what = "the model's layers are checkpointed"
 
     def enable(self, *ignored: Any, **also_ignored: Any) -> None:
         """Switch on as set, whatever options the caller passes: they are those of the library."""
@@ -122,6 +125,17 @@ class ActivationCheckpointing:
             module._gradient_checkpointing_func = functools.partial(checkpoint, use_reentrant=False)
         for name in _ENABLERS:
             self.model.__dict__.pop(name, None)
+        take_off(self.model, self)
+
+    def undo(self) -> None:
+        """The same, as every change of a model has it."""
+        self.remove()
+
+    def __enter__(self) -> ActivationCheckpointing:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
 
     def run(self, layer: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
         """Compute `layer(*inputs)`, keeping nothing but `inputs` for backward."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from memlint_runtime import undo
 from memlint_runtime.checkpoint import checkpoint_activations
 from memlint_runtime.device_copies import SynchronousCopies
 from memlint_runtime.fake_memory import MemorySnapshot, track_memory
@@ -180,6 +182,20 @@ def test_copies_of_the_model_are_set_too_and_remove_undoes_it() -> None:
     assert not any(layer.gradient_checkpointing for layer in model.model.layers)
     assert "gradient_checkpointing_enable" not in vars(model)
     assert_bit_equal(expected, step(model))
+
+
+def test_undo_finds_the_setting_of_a_model_and_of_its_copy() -> None:
+    model = tiny_llama()
+    with checkpoint_activations(model):
+        twin = copy.deepcopy(model)
+        undo(twin)
+        assert not any(layer.gradient_checkpointing for layer in twin.model.layers)
+        assert all(layer.gradient_checkpointing for layer in model.model.layers)
+    assert not any(layer.gradient_checkpointing for layer in model.model.layers)
+    pickle.dumps(twin)
+    checkpoint_activations(model)
+    undo(model)
+    assert not any(layer.gradient_checkpointing for layer in model.model.layers)
 
 
 def test_generation_is_untouched() -> None:

@@ -20,11 +20,13 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MethodType, TracebackType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from memlint_runtime.integrations.unwrapping import require_model
 
-__all__ = ["REPLICATE", "Patch", "bound_to", "is_replica", "patches_of", "undo"]
+__all__ = [
+    "REPLICATE", "Patch", "bound_to", "is_replica", "list_at", "patches_of", "take_off", "undo",
+]  # fmt: skip
 
 _PATCHES = "memlint_patches"
 
@@ -57,7 +59,7 @@ class Patch:
         self.active = True
         self._replacements: list[_Replacement] = []
         self._callbacks: list[Callable[[], None]] = []
-        vars(owner).setdefault(_PATCHES, []).append(self)
+        list_at(owner, self)
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute of `owner`'s own, past nn.Module's bookkeeping."""
@@ -81,11 +83,7 @@ class Patch:
             self._callbacks.pop()()
         while self._replacements:
             _put_back(self._replacements.pop())
-        patches = vars(self.owner).get(_PATCHES, [])
-        if self in patches:
-            patches.remove(self)
-        if not patches:
-            vars(self.owner).pop(_PATCHES, None)
+        take_off(self.owner, self)
 
     def __enter__(self: _T) -> _T:
         return self
@@ -117,7 +115,29 @@ class Patch:
         )
 
 
-def patches_of(owner: Any) -> list[Patch]:
+class Undoable(Protocol):
+    """What `undo` finds at a model or trainer. what: the change in words."""
+
+    what: str
+
+    def undo(self) -> None:
+        """Put back what was there."""
+
+
+def list_at(owner: Any, change: Undoable) -> None:
+    """Let `undo(owner)` find this change."""
+    vars(owner).setdefault(_PATCHES, []).append(change)
+
+
+def take_off(owner: Any, change: Undoable) -> None:
+    """The change is undone."""
+    changes = vars(owner).get(_PATCHES, [])
+    changes[:] = [other for other in changes if other is not change]
+    if not changes:
+        vars(owner).pop(_PATCHES, None)
+
+
+def patches_of(owner: Any) -> list[Undoable]:
     """The patches of a model or trainer, in the order in which they were made."""
     return list(vars(owner).get(_PATCHES, []))
 
@@ -130,7 +150,7 @@ def undo(owner: Any) -> None:
     if not hasattr(owner, "__dict__") or (isinstance(owner, type) and hasattr(owner, "modules")):
         require_model(owner, "the model or trainer that was changed")
     models = [owner, *(vars(owner).get(name) for name in ("model", "ref_model", "model_wrapped"))]
-    seen: dict[int, Patch] = {}
+    seen: dict[int, Undoable] = {}
     for model in models:
         modules = model.modules() if hasattr(model, "modules") else [model]
         for module in modules:
