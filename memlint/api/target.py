@@ -154,6 +154,8 @@ def parse_target(text: str, source: str = "--target") -> Target:
     """
     if text.strip().lower() == NEWEST:
         return Target.of({name: _newest(name, source) for name in PACKAGES}, named=True)
+    if "," in text and not text.strip(", "):
+        raise ValueError(f"expected a target such as trl=0.29,transformers=4.57, got {text!r}")
     found: dict[str, Resolved] = {}
     pending = ""
     for piece in text.split(","):
@@ -185,12 +187,20 @@ def _add(found: dict[str, Resolved], text: str, source: str) -> None:
     if re.fullmatch(r"=\s*[^=<>~!^]*", specifier):
         specifier = f"=={specifier[1:].strip()}"
     if specifier.lower() == f"=={NEWEST}":
-        found[name] = _newest(name, source)
+        _add_once(found, name, _newest(name, source))
         return
     if not is_specifier(specifier):
         written = specifier.lstrip("=<>~!^ ") or "nothing"
         raise ValueError(f"target {name}: expected a version such as 1.16.0, got {written!r}")
-    found[name] = choose(name, specifier, source)
+    _add_once(found, name, choose(name, specifier, source))
+
+
+def _add_once(found: dict[str, Resolved], name: str, resolved: Resolved) -> None:
+    known = found.setdefault(name, resolved)
+    if known.version != resolved.version:
+        raise ValueError(
+            f"target {name}: expected one version, got {known.version} and {resolved.version}"
+        )
 
 
 def choose(package: str, specifier: str, source: str) -> Resolved:

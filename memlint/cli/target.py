@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memlint.cli.inputs import check_targets, settings_here
+from memlint.cli.inputs import Usage, check_targets, settings_here
 from memlint.cli.options import Common
 from memlint.project.targets import Targets
 from memlint.reports.style import visible
@@ -24,6 +24,8 @@ _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 
 def target_command(path: str, target: str | None, config: str | None) -> int:
     """Print a line per library; the exit status."""
+    if not os.path.exists(path):
+        raise Usage(f"{path}: no such file or folder; give a script, a folder or nothing")
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
     options = Common(Choice(), target, config, False, False, None, False, False)
     settings = settings_here(options, folder)

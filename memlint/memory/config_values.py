@@ -20,6 +20,8 @@ def number(config: Config, *names: str, default: int | None = None) -> int:
         value = config.get(name)
         if isinstance(value, str) and value.strip().isdigit():
             value = int(value)
+        elif isinstance(value, str) and default is None:
+            raise ConfigError(f"{name!r} is a whole number, not {value!r}")
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             if value < 0 and default is not None:
                 return default  # -1 switches an option off

@@ -220,7 +220,7 @@ def _pattern(path: str, key: str, pattern: str) -> str:
         raise ConfigError(
             f"{path}: '{key}' has {pattern!r}, which leads out of the configuration's folder"
         )
-    reason = problem(text)
+    reason = problem(text) if text.strip() else "it is empty"
     if reason is not None:
         raise ConfigError(f"{path}: '{key}' has {pattern!r}, which can match nothing: {reason}")
     return sign + text

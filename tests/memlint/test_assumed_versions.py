@@ -226,3 +226,10 @@ def test_the_target_of_a_configuration_is_reported_as_its(
             f"{Path(name).absolute()}: 'target': target trl: expected a version"
             in capsys.readouterr().err
         )
+
+
+def test_a_path_that_is_missing_has_no_target(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["target", str(tmp_path / "nope")]) == 2
+    assert "no such file or folder" in capsys.readouterr().err

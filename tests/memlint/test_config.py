@@ -157,3 +157,10 @@ def test_a_wrong_target_names_the_file_that_says_it(
     assert run(["target"]) == 0
     assert "trl 0.29" in (out := capsys.readouterr().out)
     assert "(memlint.toml)" in out
+
+
+def test_an_empty_pattern_can_match_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "memlint.toml"
+    path.write_text('exclude = [""]\n')
+    with pytest.raises(ConfigError, match="can match nothing: it is empty"):
+        load(str(path))

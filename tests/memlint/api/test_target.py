@@ -64,3 +64,10 @@ def test_a_target_travels_between_processes_and_keys_caches() -> None:
 def test_an_unknown_library_is_refused() -> None:
     with pytest.raises(ValueError, match="expected one of trl, transformers"):
         newest().version("vllm")
+
+
+@pytest.mark.parametrize("text", [",", " , ", "trl=0.29,trl=1.0", "trl=newest,trl=0.29"])
+def test_a_target_that_says_nothing_or_two_things(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        parse_target(text)
+    assert parse_target("trl=0.29,trl=0.29").version("trl").version == "0.29"

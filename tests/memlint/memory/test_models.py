@@ -9,6 +9,7 @@ import pytest
 
 from memlint.memory import SettingsError
 from memlint.memory.checkpoints import find_architecture, table_configs
+from memlint.memory.config_values import number
 from memlint.memory.gpus import find_gpu, gpu_names
 
 
@@ -95,3 +96,8 @@ def test_gpus_by_short_names() -> None:
     assert find_gpu("NVIDIA A100-SXM4-80GB").name == "a100-80gb"
     with pytest.raises(SettingsError, match=r"near: .*h100"):
         find_gpu("h100-81gb")
+
+
+def test_a_size_that_is_no_number_is_named() -> None:
+    with pytest.raises(ValueError, match="'hidden_size' is a whole number, not 'big'"):
+        number({"hidden_size": "big"}, "hidden_size")
