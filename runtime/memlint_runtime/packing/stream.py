@@ -254,6 +254,26 @@ def _require_same_source(buffered: int | None, read: int, skip: int, packed: int
 
 def _checked(row: Row, place: int, columns: frozenset[str] | None) -> dict[str, list[int]]:
     """The row's columns without `attention_mask`; ``columns`` are those of the rows before it."""
+    _require_tokens(row, place)
+    ids = row["input_ids"]
+    found = {name: values for name, values in row.items() if name != "attention_mask"}
+    if columns is not None:
+        _require_columns(found, place, columns)
+    for name, values in found.items():
+        if isinstance(values, str) or not hasattr(values, "__len__") or len(values) != len(ids):
+            what = "is None" if values is None else "does not run along input_ids"
+            raise ValueError(
+                f"column {name!r} cannot be packed: it {what} in row {place}. Fill it, or remove "
+                f"the column before packing."
+            )
+    if not all(row.get("attention_mask", ())):
+        raise ValueError(
+            f"attention_mask has zeros in row {place}: tokenize without padding before packing."
+        )
+    return {name: list(values) for name, values in found.items()}
+
+
+def _require_tokens(row: Row, place: int) -> None:
     if not hasattr(row, "items"):
         raise ValueError(
             f"row {place} of the source is {type(row).__name__}, not a mapping with 'input_ids'. "
@@ -269,8 +289,10 @@ def _checked(row: Row, place: int, columns: frozenset[str] | None) -> dict[str, 
             f"'input_ids' of row {place} is not a flat list of token ids. Tokenize first, and give "
             f"the packer rows, not batches of them."
         )
-    found = {name: values for name, values in row.items() if name != "attention_mask"}
-    if columns is not None and (odd := sorted(columns ^ found.keys())):
+
+
+def _require_columns(row: Row, place: int, columns: frozenset[str]) -> None:
+    if odd := sorted(columns ^ row.keys()):
         name = odd[0]
         lacking = f"row {place} has" if name in columns else "the rows before have"
         having = "the rows before have" if name in columns else f"row {place} has"
@@ -278,18 +300,6 @@ def _checked(row: Row, place: int, columns: frozenset[str] | None) -> dict[str, 
             f"{lacking} no column {name!r}, which {having}: packed together, it would be lost. "
             f"Give every row the same columns."
         )
-    for name, values in found.items():
-        if isinstance(values, str) or not hasattr(values, "__len__") or len(values) != len(ids):
-            what = "is None" if values is None else "does not run along input_ids"
-            raise ValueError(
-                f"column {name!r} cannot be packed: it {what} in row {place}. Fill it, or remove "
-                f"the column before packing."
-            )
-    if not all(row.get("attention_mask", ())):
-        raise ValueError(
-            f"attention_mask has zeros in row {place}: tokenize without padding before packing."
-        )
-    return {name: list(values) for name, values in found.items()}
 
 
 def _piece(row: dict[str, list[int]], start: int, length: int) -> dict[str, list[int]]:

@@ -156,6 +156,8 @@ def test_a_copy_of_a_model_with_deferred_logits_uses_its_own_weights() -> None:
 
 def test_what_is_put_over_the_patch_stays_when_it_is_undone() -> None:
     accelerate = pytest.importorskip("accelerate")
+    # Its precision is one for the whole process: a trainer of another test may have set another.
+    accelerate.state.AcceleratorState._reset_state()
     model, batch = tiny_model(), tiny_batch()
     fused = fuse_causal_lm_loss(model)
     prepared = accelerate.Accelerator(cpu=True, mixed_precision="bf16").prepare_model(model)
@@ -167,6 +169,7 @@ def test_what_is_put_over_the_patch_stays_when_it_is_undone() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         expected = tiny_model()(**batch).loss
     assert torch.equal(outputs.loss, expected)
+    accelerate.state.AcceleratorState._reset_state()
 
 
 def test_patches_are_undone_in_any_order() -> None:
