@@ -371,9 +371,8 @@ class _Search:
         return method.attr in _APPENDS or (mapping and method.attr == "update")
 
     def _maps_a_reader(self, call: ast.Call, name: str) -> bool:
-        if name not in ("map", "filter"):
-            return False
-        return isinstance(call.args[0], ast.Name) and call.args[0].id in _READERS
+        first = call.args[0] if call.args and name in ("map", "filter") else None
+        return isinstance(first, ast.Name) and first.id in _READERS
 
     def _defines(self, name: str) -> bool:
         plain, others = self.script.nodes(ast.FunctionDef), self.script.nodes(ast.AsyncFunctionDef)
