@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from memlint.script.project import is_elsewhere, is_library
 from memlint.script.values import Class, Function, options
-from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,11 +19,6 @@ if TYPE_CHECKING:
     from memlint.script.loop_models import LoopModel
     from memlint.script.model import Script
 
-# Families all of whose layers run for every token, and names of those that choose experts.
-_DENSE = lazy_pattern(
-    r"gpt2|opt-|pythia|llama-?[23]|qwen|mistral-7b|gemma-|phi-?[123]|smollm|bloom|falcon|bert|t5"
-)
-_EXPERTS = lazy_pattern(r"moe|expert|mixtral|switch|a\d+(\.\d+)?b\b|next|llama-?4")
 _WEIGHTS = frozenset({"parameters", "named_parameters"})
 _BUILTINS = frozenset(dir(builtins))
 # What runs on some steps alone, or trains other weights from some step on.
@@ -38,16 +32,20 @@ def trains_all_weights(script: Script) -> bool:
         return False
     (model,) = script.loop_models
     return (
-        _is_dense(model)
+        _is_dense(script, model)
         and _runs_each_turn(script, model)
         and _is_all_that_is_trained(script, model)
         and not any(_handed_out(script, model))
     )
 
 
-def _is_dense(model: LoopModel) -> bool:
-    name = model.facts.name.lower() if isinstance(model.facts.name, str) else ""
-    return bool(_DENSE.search(name)) and not _EXPERTS.search(name)
+def _is_dense(script: Script, model: LoopModel) -> bool:
+    """Whether all layers run for every token: a decoder of a known family, without experts."""
+    name = model.facts.name
+    if not isinstance(name, str):
+        return False
+    family = script.api.family(name)
+    return family.plain_loss and not family.experts
 
 
 def _runs_each_turn(script: Script, model: LoopModel) -> bool:
