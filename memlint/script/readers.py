@@ -21,11 +21,18 @@ if TYPE_CHECKING:
     from memlint.script.model import Script
     from memlint.script.passes import Forward
 
-# What is read off a trainer and depends on neither its batches nor predictions.
+# What is read off a trainer and does not depend on how its batches are laid out: `predict` keeps
+# its rows without padding.
 _APART_FROM_BATCHES = frozenset(
     {
-        *("train", "evaluate", "save_model", "save_state", "save_metrics", "log", "log_metrics"),
-        *("metrics_format", "push_to_hub", "create_model_card", "is_world_process_zero"),
+        *("train", "evaluate", "predict", "save_model", "save_state", "save_metrics", "log"),
+        *(
+            "log_metrics",
+            "metrics_format",
+            "push_to_hub",
+            "create_model_card",
+            "is_world_process_zero",
+        ),
         *("is_local_process_zero", "add_callback", "remove_callback", "pop_callback", "state"),
         *("args", "model", "processing_class", "tokenizer", "train_dataset", "eval_dataset"),
         *("accelerator", "model_wrapped", "optimizer", "lr_scheduler", "is_fsdp_enabled"),
@@ -58,14 +65,13 @@ class LogitReads(NamedTuple):
 
 
 def reads_batches(script: Script, trainer: Trainer) -> bool:
-    """Whether the script may read what a trainer's collator makes, or predictions by example."""
+    """Whether the script may read what a trainer's collator makes."""
     members = _members(script, trainer)
-    if members is None or not members <= _APART_FROM_BATCHES:
-        return True
-    if not _has_known_callbacks(script, trainer):
-        return True
-    hooked = trainer.setting("callbacks").given is not False or script.says("add_callback")
-    return hooked and script.says("train_dataloader", "eval_dataloader")
+    return (
+        members is None
+        or not members <= _APART_FROM_BATCHES
+        or not _has_known_callbacks(script, trainer)
+    )
 
 
 def reads_predictions(script: Script, trainer: Trainer) -> bool:
@@ -131,7 +137,7 @@ def _members(script: Script, trainer: Trainer) -> frozenset[str] | None:
 
 
 def _has_known_callbacks(script: Script, trainer: Trainer) -> bool:
-    """Whether its callbacks are the libraries' own or of classes that this script defines."""
+    """Whether all its callbacks are the libraries' own."""
     given = trainer.setting("callbacks")
     added = [
         value for call in script.method_calls("add_callback") for value in _given(call.node, script)
