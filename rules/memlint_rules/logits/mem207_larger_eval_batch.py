@@ -32,7 +32,7 @@ _EVAL, _TRAIN = "per_device_eval_batch_size", "per_device_train_batch_size"
 _GENERATING = ("GRPOTrainer", "RLOOTrainer", "PPOTrainer", "PPOv2Trainer", "OnlineDPOTrainer")
 # Bytes for each logit: bf16, its float32 copy and the log-softmax; training adds the gradient.
 _EVALUATED, _TRAINED = 10, 14
-_MOVED = ", if what the evaluation loss decides may move with it: it changes by less than a percent"
+_MOVED = ", if the evaluation loss, and what it decides, may be slightly another"
 
 
 def check(script: Script) -> Iterator[Finding]:
