@@ -40,12 +40,8 @@ def trains_all_weights(script: Script) -> bool:
 
 
 def _is_dense(script: Script, model: LoopModel) -> bool:
-    """Whether all layers run for every token: a decoder of a known family, without experts."""
     name = model.facts.name
-    if not isinstance(name, str):
-        return False
-    family = script.api.family(name)
-    return family.plain_loss and not family.experts
+    return isinstance(name, str) and script.api.family(name).dense
 
 
 def _runs_each_turn(script: Script, model: LoopModel) -> bool:

@@ -19,6 +19,7 @@ class Family(NamedTuple):
     been tried on the machine at hand. shares_images: they take its prompts with their images.
     refused: why they do not; empty where that is not known.
     experts: it is a mixture of experts, whose routers have a loss of their own.
+    dense: all its layers certainly run for every token, so that each step reaches every weight.
     """
 
     plain_loss: bool
@@ -27,6 +28,7 @@ class Family(NamedTuple):
     shares_images: bool
     refused: str
     experts: bool
+    dense: bool
 
 
 def family(checkpoint: str) -> Family:
@@ -34,13 +36,16 @@ def family(checkpoint: str) -> Family:
     name = checkpoint.lower().rstrip("/").rpartition("/")[2]
     text = _OTHER_INPUT.search(name) is None
     refused = next((why for pattern, why in _REFUSED if re.search(pattern, name)), "")
+    plain_loss = text and _PLAIN_LOSS.search(name) is not None
+    experts = _EXPERTS.search(name) is not None
     return Family(
-        plain_loss=text and _PLAIN_LOSS.search(name) is not None,
+        plain_loss=plain_loss,
         shares_prompts=text and not refused and _ATTENTION.search(name) is not None,
         carries_state=text and not refused and _STATE.search(name) is not None,
         shares_images=not refused and _CAUSAL_IMAGES.search(name) is not None,
         refused=refused,
-        experts=_EXPERTS.search(name) is not None,
+        experts=experts,
+        dense=(plain_loss or _DENSE_ENCODERS.search(name) is not None) and not experts,
     )
 
 
@@ -60,6 +65,9 @@ _PLAIN_LOSS = lazy_pattern(
     _PLAIN_ATTENTION + r"|^qwen1\.5-|^phi-?[12]|^pythia-|^gpt-?neox|^starcoder2-|^olmo-[17]b"
     r"|^(distil)?gpt2|^opt-\d|^bloom|^granite-3\.\d-"
 )
+
+# Encoders, and encoders with a decoder.
+_DENSE_ENCODERS = lazy_pattern(r"^(flan-|m|by|um)?t5-|^(distil|al|ro|distilro|xlm-ro|de)?berta?-")
 
 # Families with layers of linear attention, state-space scans or convolutions, whose state at the
 # end of a prompt is handed to its answers; and families of vision whose images' tokens see none
