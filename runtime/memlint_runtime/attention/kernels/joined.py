@@ -183,13 +183,14 @@ def _merge_(
         triton_merge.merge_(out_THD, lse_HT, where, part_THD, part_lse_HT)
         return
     before_HT = lse_HT[:, where]
-    after_HT = torch.logaddexp(before_HT, part_lse_HT)
-    keep = (before_HT - after_HT).exp_().T.unsqueeze(-1)
-    take = (part_lse_HT - after_HT).exp_().T.unsqueeze(-1)
-    out_THD[where] = (
-        (out_THD[where] * keep).addcmul_(part_THD.to(take.dtype), take).to(out_THD.dtype)
-    )
-    lse_HT[:, where] = after_HT
+    # The part's share of the whole softmax.
+    take_TH1 = torch.sigmoid(part_lse_HT - before_HT).T.unsqueeze(-1)
+    lse_HT[:, where] = torch.logaddexp(before_HT, part_lse_HT)
+    if isinstance(where, slice) and out_THD.dtype == part_THD.dtype == take_TH1.dtype:
+        out_THD[where].lerp_(part_THD, take_TH1)
+    else:
+        before, part = (x.to(take_TH1.dtype) for x in (out_THD[where], part_THD))
+        out_THD[where] = before.lerp(part, take_TH1).to(out_THD.dtype)
 
 
 def _has_triton(out_THD: Tensor, lse_HT: Tensor) -> bool:
