@@ -161,8 +161,8 @@ def shared_prompt_logprobs(
     )
     head = OutputHead(inside, temperature)
     routed: list[tuple[Tensor, ...]] = []
-    phases = None if aux_loss or not can_go_in_phases(inside) else list(inside.parameters())
-    kept_graph = graph_kept(inside, sharing, in_phases=phases is not None)
+    in_phases = not aux_loss and can_go_in_phases(inside)
+    kept_graph = graph_kept(inside, sharing, in_phases=in_phases)
 
     def inside_forward(forward: Any, kwargs: dict[str, Any]) -> tuple[Tensor, ...]:
         def run(one: TreeRun) -> tuple[Tensor, ...]:
@@ -188,8 +188,9 @@ def shared_prompt_logprobs(
                 )
             return scores[0]
 
-        scored = score_rows(rows, sharing, run, keep_every_token=aux_loss, trained=phases)
-        report_paths(inside, scored, sharing, in_phases=phases is not None)
+        phases = inside if in_phases else None
+        scored = score_rows(rows, sharing, run, keep_every_token=aux_loss, model=phases)
+        report_paths(inside, scored, sharing, in_phases=in_phases)
         before = prompt_ids.shape[1]
         logprobs, entropies = (value[:, before:] for value in scored.values)
         if not aux_loss:
@@ -270,10 +271,12 @@ def report_paths(
 ) -> None:
     """Log the choice of attention and rho: at level INFO when the choice is new, else DEBUG.
 
-    Once, as a warning, that a token budget was not kept.
+    Once, as a warning, that a token budget was not kept. Nothing where nothing was forwarded.
     """
+    if not scored.trees:
+        return
     switch = switch_of(model)
-    largest = max((tree.num_tokens for tree in scored.trees), default=0)
+    largest = max(tree.num_tokens for tree in scored.trees)
     over = sharing.token_budget is not None and largest > sharing.token_budget
     if over and not in_phases and _OVER_BUDGET not in switch.reported:
         switch.reported.add(_OVER_BUDGET)

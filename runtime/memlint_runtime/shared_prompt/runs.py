@@ -9,16 +9,17 @@ B rows, S columns of the padded batch; T packed tokens; N scored tokens, M disti
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from memlint_runtime.attention import AttentionPath, ForestAttention
 from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
 from memlint_runtime.shared_prompt.models import TreePass
 
-__all__ = ["PaddedRows", "RunTree", "Scored", "Sharing", "TreeRun", "run_of"]
+__all__ = ["PaddedRows", "RunTree", "Scored", "Sharing", "TreeRun", "joined", "run_of"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,25 @@ class PaddedRows:
         index = torch.tensor(rows, device=self.ids.device)
         return PaddedRows(self.ids[index], self.mask[index], self.scored[index])
 
+    def after(self, prefix_tokens: int) -> PaddedRows:
+        """The same rows without their first tokens."""
+        return replace(self, mask=self.mask & (self.mask.cumsum(1) > prefix_tokens))
+
+    @property
+    def forwarded(self) -> Tensor:
+        """How many tokens of each row are forwarded, `[B]`: its last scored token, and what follows
+        it, predicts nothing."""
+        scored_later = self.scored.flip(1).cumsum(1).flip(1) > self.scored.long()
+        return (self.mask & scored_later).sum(1)
+
+    def equals(self, other: PaddedRows) -> bool:
+        """Whether these are the same rows, padded in the same way."""
+        return (
+            torch.equal(self.ids, other.ids)
+            and torch.equal(self.mask, other.mask)
+            and torch.equal(self.scored, other.scored)
+        )
+
     def tree(self, sharing: Sharing, *, keep_every_token: bool = False) -> PrefixTree:
         return build_tree(
             self.ids,
@@ -66,6 +86,18 @@ class PaddedRows:
             keep_every_token=keep_every_token,
             min_saved_tokens=sharing.min_saved_tokens,
         )
+
+
+def joined(parts: Sequence[PaddedRows]) -> PaddedRows:
+    """The rows of all parts one after another, padded on the left to the widest."""
+    if len(parts) == 1:
+        return parts[0]
+    width = max(part.ids.shape[1] for part in parts)
+    fields = (
+        [pad(value, (width - value.shape[1], 0)) for value in values]
+        for values in zip(*((one.ids, one.mask, one.scored) for one in parts), strict=True)
+    )
+    return PaddedRows(*map(torch.cat, fields))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,14 +4,12 @@ The padded batch becomes trees, each goes through the model by a `RunTree`, and 
 their places in the batch again.
 
 A token budget bounds the packed row. Groups go together as far as it allows; a group that exceeds
-it alone is scored in two phases (`two_phase`): exact, at the cost of forwarding its branches once
-more in the backward pass. Prompts that come in several calls of a step are forwarded by the first
-of them (`kept`).
+it alone is scored in two phases (`two_phase`), the same up to rounding. Prompts that come in
+several calls of a step are forwarded by the first of them (`kept`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -35,29 +33,28 @@ def score_rows(
     run: RunTree,
     *,
     keep_every_token: bool = False,
-    trained: Iterable[nn.Parameter] | None = None,
+    model: nn.Module | None = None,
     prompts: KeptPrompts | None = None,
     whole: PrefixTree | None = None,
 ) -> Scored:
     """Score a padded batch through its prefix tree or trees.
 
     keep_every_token: forward tokens that predict nothing, too.
-    trained: the parameters that `run` depends on, which lets a group over the budget go in two
-    phases; None forwards it whole.
-    prompts: those whose rows come in several calls. Given only where `trained` is.
+    model: what `run` goes through, which lets a group over the budget go in two phases; None
+    forwards it whole.
+    prompts: those whose rows come in several calls. Given only where `model` is.
     whole: the tree of all rows, where it is built already.
     """
-    if prompts is None or trained is None:
-        return _score_together(rows, sharing, run, keep_every_token, trained, whole)
+    if prompts is None or model is None:
+        return _score_together(rows, sharing, run, keep_every_token, model, whole)
     parts: list[Scored] = []
     passes: list[list[int]] = []
-    trained = list(trained)
     for prompt, members in _by_kept_prompt(rows, prompts).items():
         taken = rows if len(members) == len(rows.ids) else rows.take(members)
         if prompt is None:
-            parts.append(_score_together(taken, sharing, run, keep_every_token, trained))
+            parts.append(_score_together(taken, sharing, run, keep_every_token, model))
         else:
-            parts.append(_score_after_prompt(taken, prompt, prompts, sharing, run, trained))
+            parts.append(_score_after_prompt(taken, prompt, prompts, sharing, run, model))
         passes.append(members)
     return parts[0] if len(parts) == 1 else _rejoin(parts, passes, len(rows.ids))
 
@@ -78,7 +75,7 @@ def _score_after_prompt(
     prompts: KeptPrompts,
     sharing: Sharing,
     run: RunTree,
-    trained: list[nn.Parameter],
+    model: nn.Module,
 ) -> Scored:
     """Score rows of one prompt, which is forwarded unless an earlier call has done so."""
     kept = prompts.find(prompt)
@@ -90,7 +87,7 @@ def _score_after_prompt(
         kept = KeptPrompt.of(tokens, found)
         trees = (replace(tree, repeated_tokens=0),)
     scored = score_branches(
-        rows, kept.tokens, kept.layers, prompts.take(prompt, kept), sharing, run, trained
+        rows, kept.tokens, kept.layers, prompts.take(prompt, kept), sharing, run, model
     )
     counted = [
         replace(tree, repeated_tokens=0 if i else int(rows.mask.sum()))
@@ -104,7 +101,7 @@ def _score_together(
     sharing: Sharing,
     run: RunTree,
     keep_every_token: bool,
-    trained: Iterable[nn.Parameter] | None,
+    model: nn.Module | None,
     whole: PrefixTree | None = None,
 ) -> Scored:
     if whole is None:
@@ -120,9 +117,9 @@ def _score_together(
     for members in passes:
         taken = rows.take(members)
         tree = taken.tree(sharing, keep_every_token=keep_every_token)
-        if tree.num_tokens > budget and trained is not None and len(members) > 1:
+        if tree.num_tokens > budget and model is not None and len(members) > 1:
             last = members is passes[-1]
-            parts.append(score_in_two_phases(taken, tree, sharing, run, trained, last=last))
+            parts.append(score_in_two_phases(taken, tree, sharing, run, model, last=last))
         else:
             one = run_of(taken, tree, sharing)
             values = tuple(tree.spread(value) for value in run(one))

@@ -4,31 +4,40 @@ Phase one (`forward_prompt`) forwards the prompt and keeps every layer's keys an
 graph. Phase two (`score_branches`) forwards the branches against them, all in one pass or, over a
 token budget, in portions.
 
-Portions keep nothing but the last: in the backward pass each is forwarded again, its gradients with
-respect to the prompt's keys and values and to the parameters are added to sums, and when all are
-through, autograd sends the sum of the former once back through the prompt. Exact, whatever the
-model is wrapped in, since every parameter receives its gradient once. The last portion is the first
-that the backward pass meets, so that its graph is kept and it is not forwarded again.
+Where all layers are checkpointed, portions keep their graphs, and what these hold, the layers'
+inputs, waits in host memory (`memlint_runtime.offload`): checkpointing computes each layer again
+anyway, and nothing else is computed twice.
+
+Elsewhere portions keep nothing but the last: in the backward pass each is forwarded again, its
+gradients with respect to the prompt's keys and values and to the parameters are added to sums, and
+when all are through, autograd sends the sum of the former once back through the prompt. The last
+portion is the first that the backward pass meets, so that its graph is kept and it is not forwarded
+again. Exact either way, whatever the model is wrapped in, since every parameter receives its
+gradient once.
 
 The prompt's part ends one token before the first scored one, so that each branch starts with the
 token that predicts it. Memory: the prompt's activations (checkpointed and offloaded like any), its
-keys and values, one portion, and one sum of gradients for each trained parameter. Cost: a second
-forward of all portions but one, as under checkpointing.
+keys and values, one portion, and one sum of gradients for each trained parameter; on the host, the
+layers' inputs of all portions. Cost: the copies to the host and back; without checkpointing a
+second forward of all portions but one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from memlint_runtime.attention import AttentionPath
+from memlint_runtime.offload import ActivationOffload, offload_activations
 from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
 from memlint_runtime.shared_prompt.models import KeysValues, Layers, layers_of
 from memlint_runtime.shared_prompt.runs import PaddedRows, RunTree, Scored, Sharing, run_of
@@ -37,19 +46,23 @@ __all__ = ["forward_prompt", "score_branches", "score_in_two_phases"]
 
 RunPortion = Callable[[KeysValues], tuple[Tensor, ...]]
 
+# Where portions of each model wait: host memory is pinned once, not once a step.
+_HOSTS: WeakKeyDictionary[nn.Module, ActivationOffload] = WeakKeyDictionary()
+
 
 def score_in_two_phases(
     rows: PaddedRows,
     tree: PrefixTree,
     sharing: Sharing,
     run: RunTree,
-    trained: Iterable[nn.Parameter],
+    model: nn.Module,
     *,
     last: bool = True,
 ) -> Scored:
     """Score the rows of one group, `tree` being theirs. Values come in the rows' order.
 
-    last: whether nothing is forwarded after this group, so that its last portion may stay.
+    model: what `run` goes through. last: whether nothing is forwarded after this group, so that its
+    last portion may stay.
     """
     assert sharing.token_budget is not None
     prefix_tokens = _prefix_tokens(rows, tree)
@@ -61,7 +74,7 @@ def score_in_two_phases(
     kept, head_tree = forward_prompt(rows, prefix_tokens, sharing, run)
     tensors = [tensor for own in kept.values() for tensor in own]
     scored = score_branches(
-        rows, prefix_tokens, layers_of(kept), tensors, sharing, run, trained, last=last
+        rows, prefix_tokens, layers_of(kept), tensors, sharing, run, model, last=last
     )
     # The prompt's own tree stands for none of the repeated tokens; the whole group's does.
     counted_trees = [replace(head_tree, repeated_tokens=tree.repeated_tokens)]
@@ -91,13 +104,13 @@ def score_branches(
     kept: Sequence[Tensor],
     sharing: Sharing,
     run: RunTree,
-    trained: Iterable[nn.Parameter],
+    model: nn.Module,
     *,
     last: bool = True,
 ) -> Scored:
     """Score what follows the rows' first `prefix_tokens` tokens, given those tokens' keys and
     values `kept` of `layers`. The trees are those of the rests of the rows."""
-    rests = replace(rows, mask=rows.mask & (rows.mask.cumsum(1) > prefix_tokens))
+    rests = rows.after(prefix_tokens)
     taken: set[AttentionPath] = set()
     portions: list[RunPortion] = []
     trees: list[PrefixTree] = []
@@ -107,11 +120,13 @@ def score_branches(
         trees.append(part_tree)
         portions.append(partial(_run_portion, part, part_tree, sharing, run, prefix_tokens, taken))
 
-    if torch.is_grad_enabled() and len(portions) > 1:
-        parameters = [p for p in trained if p.requires_grad]
+    parted = torch.is_grad_enabled() and len(portions) > 1
+    if parted and not _is_checkpointed(model):
+        parameters = [p for p in model.parameters() if p.requires_grad]
         values = _Portions.apply(portions, layers, last, *kept, *parameters)  # type: ignore[no-untyped-call]
     else:
-        outcomes = [portion(_by_layer(layers, kept)) for portion in portions]
+        with _waiting_on_host(model, kept[0].device.type) if parted else nullcontext():
+            outcomes = [portion(_by_layer(layers, kept)) for portion in portions]
         values = tuple(torch.cat(value) for value in zip(*outcomes, strict=True))
     return Scored(values, tuple(trees), frozenset(taken))
 
@@ -127,9 +142,7 @@ def _prefix_tokens(rows: PaddedRows, tree: PrefixTree) -> int:
 def _portions(rests: PaddedRows, budget: int | None) -> list[tuple[int, int]]:
     """Consecutive rows whose tokens together fit the budget; at least one row in each. Filled from
     the end, since the last portion is the one that is forwarded once."""
-    # A row's last scored token, and what follows it, predicts nothing and is not forwarded.
-    scored_later = rests.scored.flip(1).cumsum(1).flip(1) > rests.scored.long()
-    lengths = (rests.mask & scored_later).sum(1).tolist()
+    lengths = rests.forwarded.tolist()
     if budget is None:
         return [(0, len(lengths))]
     portions: list[tuple[int, int]] = []
@@ -142,6 +155,21 @@ def _portions(rests: PaddedRows, budget: int | None) -> list[tuple[int, int]]:
             portions[-1] = (row, portions[-1][1])
             tokens += length
     return portions[::-1]
+
+
+def _is_checkpointed(model: nn.Module) -> bool:
+    """Whether every layer keeps nothing but its input."""
+    layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
+    return bool(layers) and all(m.training and m.gradient_checkpointing for m in layers)
+
+
+def _waiting_on_host(model: nn.Module, device_type: str) -> AbstractContextManager[Any]:
+    """Within, what autograd saves leaves the device, if that is not the host itself."""
+    if device_type == "cpu":
+        return nullcontext()
+    if model not in _HOSTS:
+        _HOSTS[model] = offload_activations(device=device_type)
+    return _HOSTS[model]
 
 
 def _run_portion(

@@ -66,7 +66,8 @@ class TokenCount:
 class _SharedScoring:
     """How a model scores: on the model itself, so that a copy of it scores by itself.
 
-    repeats: whether prompts with images are repeated, since the model was found unable.
+    repeats: whether prompts with images are repeated, since the model was found unable. names: the
+    values of each token that the head gave last, which later calls may be handed as well.
     """
 
     sharing: Sharing
@@ -74,6 +75,7 @@ class _SharedScoring:
     reported: set[str] = field(default_factory=set)
     prompts: KeptPrompts = field(default_factory=KeptPrompts)
     repeats: bool = False
+    names: list[str] = field(default_factory=list)
 
 
 def share_prompts(model: PreTrainedModel, sharing: Sharing, count: TokenCount) -> None:
@@ -137,7 +139,6 @@ def _score(
         given.get("output_router_logits") or getattr(config, "output_router_logits", False)
     )
     routed: list[tuple[Tensor, ...]] = []
-    names: list[str] = []
     if given.keys() & IMAGE_INPUTS:
         scored, names, routed = score_with_images(
             model, original, given, sharing, _PER_TOKEN, balanced=balanced
@@ -173,7 +174,8 @@ def _score(
                 fused_lm_head=True,
                 **({"output_router_logits": True} if balanced else {}),
             )
-        names[:] = [name for name in _PER_TOKEN if getattr(outputs, name) is not None]
+        names = [name for name in _PER_TOKEN if getattr(outputs, name) is not None]
+        scoring.names = names
         return tuple(getattr(outputs, name)[0].to(one.ids.device) for name in names)
 
     scored = score_rows(
@@ -181,11 +183,12 @@ def _score(
         sharing,
         run,
         keep_every_token=balanced,
-        trained=list(model.parameters()) if in_phases else None,
+        model=model if in_phases else None,
         prompts=prompts,
         whole=whole,
     )
     report_paths(model, scored, sharing, in_phases=in_phases)
+    names = scoring.names
     return _output(model, given, scored, names, routed, scored_BS, count, balanced=balanced)
 
 

@@ -20,8 +20,8 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, MambaConfig, PreTrainedModel
 
 from tests.runtime.attention.models import HYBRIDS
+from tests.runtime.shared_prompt.comparing import ALL, compare
 from tests.runtime.shared_prompt.models import VOCABULARY, batch, checkpoint
-from tests.runtime.shared_prompt.test_logprobs import ALL, compare
 from tests.runtime.shared_prompt.test_trainers import (
     DPOConfig,
     DPOTrainer,

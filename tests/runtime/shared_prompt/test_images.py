@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForImageTextToText
 from trl.trainer.utils import add_fused_lm_head
 
+from tests.runtime.shared_prompt.comparing import ALL, weights_like
 from tests.runtime.shared_prompt.models import checkpoint, gradients
-from tests.runtime.shared_prompt.test_logprobs import ALL, weights_like
 
 IMAGE = 120
 VOCABULARY = 128

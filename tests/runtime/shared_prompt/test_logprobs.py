@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 from memlint_runtime import shared_prompt_logprobs
-from memlint_runtime.fake_memory import track_memory
 from memlint_runtime.shared_prompt import Sharing, probe
 from peft import LoraConfig, get_peft_model
-from torch import Tensor, nn
+from torch import nn
 from transformers import (
     AutoModelForCausalLM,
     Qwen2MoeConfig,
 )
 
+from tests.runtime.shared_prompt.comparing import ALL, compare, weights_like
 from tests.runtime.shared_prompt.models import (
     CONFIGS,
     MOE,
@@ -30,43 +30,6 @@ from tests.runtime.shared_prompt.models import (
 
 # peft asks transformers for checkpointing by a name that the newest transformers deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing.*:FutureWarning")
-
-ALL = Sharing(min_saved_tokens=1)
-RELATIVE = 1e-5
-
-
-def weights_like(x: Tensor, seed: int = 5) -> Tensor:
-    return torch.randn(x.shape, generator=torch.Generator().manual_seed(seed))
-
-
-def compare(
-    model: nn.Module,
-    inputs: tuple[Tensor, ...],
-    sharing: Sharing = ALL,
-    temperature: float = 1.0,
-    aux: bool = False,
-) -> None:
-    """Values, and gradients of a loss that weighs every log-probability and entropy differently."""
-    wanted, wanted_entropy, wanted_aux = repeated(model, *inputs, temperature=temperature)
-    scores = shared_prompt_logprobs(
-        model, *inputs, temperature=temperature, entropy=True, aux_loss=aux, sharing=sharing
-    )
-    found, entropy = scores[0], scores[1]
-    assert found.shape == inputs[2].shape
-    weigh, weigh_entropy = weights_like(wanted), weights_like(wanted, 6)
-
-    def loss(logprobs: Tensor, entropies: Tensor, balance: Tensor | None) -> Tensor:
-        total = (logprobs * weigh).sum() + (entropies * weigh_entropy).sum()
-        return total + 3.0 * balance if aux and balance is not None else total
-
-    torch.testing.assert_close(found, wanted, rtol=RELATIVE, atol=RELATIVE)
-    torch.testing.assert_close(entropy, wanted_entropy, rtol=RELATIVE, atol=RELATIVE)
-    assert bool((found[inputs[3] == 0] == 0).all())
-    if aux:
-        torch.testing.assert_close(scores[2], wanted_aux, rtol=RELATIVE, atol=RELATIVE)
-    ours = gradients(loss(found, entropy, scores[2] if aux else None), model)
-    theirs = gradients(loss(wanted, wanted_entropy, wanted_aux), model)
-    assert relative_error(ours, theirs) < RELATIVE
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
@@ -161,84 +124,6 @@ def test_every_attention_path_by_force(attention: str) -> None:
 def test_several_rows_by_budget() -> None:
     model, inputs = tiny("llama"), batch([2, 3, 1, 4])
     compare(model, inputs, Sharing(token_budget=45, min_saved_tokens=1))
-
-
-@pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize("name", ["qwen2", "gemma2", "mistral with window", "mixtral"])
-def test_two_phases_are_one(name: str, checkpointing: bool) -> None:
-    """Groups of five and four over a budget that holds their prompt and about two completions."""
-    model = tiny(name, checkpointing=checkpointing)
-    compare(model, batch([5, 4, 1], prompt=20), Sharing(token_budget=20, min_saved_tokens=1))
-
-
-def test_two_phases_with_lora() -> None:
-    model = get_peft_model(tiny("qwen2"), LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
-    for name, parameter in model.named_parameters():
-        if "lora_B" in name:
-            nn.init.normal_(parameter, 0.0, 0.3)
-    compare(model, batch([5, 4]), Sharing(token_budget=16, min_saved_tokens=1))
-
-
-@pytest.mark.parametrize("frozen", ["embeddings", "all but LoRA", "nothing"])
-def test_two_phases_under_reentrant_checkpointing(frozen: str) -> None:
-    # Reentrant checkpointing runs a layer without a graph: keys and values taken from inside it
-    # gave no gradient to what lies before, and no error.
-    model: Any = tiny("qwen2")
-    if frozen == "embeddings":
-        model.model.embed_tokens.weight.requires_grad_(False)
-    checkpoint(model, reentrant=True)
-    model.enable_input_require_grads()
-    functions = [layer._gradient_checkpointing_func for layer in model.model.layers]
-    if frozen == "all but LoRA":
-        model = get_peft_model(model, LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
-        for name, parameter in model.named_parameters():
-            if "lora_B" in name:
-                nn.init.normal_(parameter, 0.0, 0.3)
-    compare(model, batch([5, 4], prompt=20), Sharing(token_budget=20, min_saved_tokens=1))
-    layers = model.get_base_model().model.layers if frozen == "all but LoRA" else model.model.layers
-    assert [layer._gradient_checkpointing_func for layer in layers] == functions
-
-
-def test_two_phases_keep_no_branch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first portion's activations are gone before the second is forwarded."""
-    import weakref
-
-    model, seen = tiny("llama"), []
-
-    def watch(module: nn.Module, args: tuple[Tensor, ...], out: Tensor) -> None:
-        seen.append((weakref.ref(out), out.shape[1]))
-
-    model.model.layers[0].mlp.register_forward_hook(watch)
-    inputs = batch([6], prompt=12, completion=12)
-    scores = shared_prompt_logprobs(model, *inputs, sharing=Sharing(token_budget=24))
-    assert len(seen) > 2
-    assert all(made() is None for made, _ in seen[1:])
-    scores.sum().backward()
-
-
-def test_portions_fill_the_budget() -> None:
-    """What a row's last token would take is not set aside, since it is not forwarded."""
-    model, lengths = tiny("llama"), []
-    shared_prompt_logprobs(model, *batch([2]))  # the first call looks at the model's numbers too
-    model.model.layers[0].mlp.register_forward_hook(lambda *a: lengths.append(a[2].shape[1]))
-    prompts = torch.arange(3, 15).repeat(6, 1)
-    ends = torch.arange(72).view(6, 12) % 50 + 3
-    inputs = (prompts, torch.ones_like(prompts), ends, torch.ones_like(ends))
-    shared_prompt_logprobs(model, *inputs, sharing=Sharing(token_budget=24))
-    assert lengths == [11, 24, 24, 24]  # the last prompt token goes with each completion
-
-
-def test_two_phases_hold_a_portion_of_the_activations() -> None:
-    model, inputs = tiny("llama"), batch([24], prompt=30, completion=40)
-    shared_prompt_logprobs(model, *inputs)
-    peaks = {}
-    for budget in (None, 120):
-        model.zero_grad(set_to_none=True)
-        with track_memory(model) as tracker:
-            sharing = Sharing(token_budget=budget)
-            shared_prompt_logprobs(model, *inputs, sharing=sharing).sum().backward()
-        peaks[budget] = tracker.peak.activations
-    assert peaks[120] < 0.35 * peaks[None]
 
 
 def test_mask_that_drops_a_whole_completion() -> None:
