@@ -2,23 +2,29 @@
 
 Where a micro-batch holds fewer rows than a group, the group comes in several micro-batches of one
 optimizer step, each with a loss and a backward pass of its own. The first call forwards the prompt
-and keeps every layer's keys and values, with their graph. Each call forwards its own branches
-against them, as if they were inputs: the gradients of the earlier calls gather on these inputs. The
-last call's branches hang on the graph itself, and its backward pass sends the sum of all calls'
-gradients once through the prompt. Exact, since the parameters stay what they are within a step.
+and keeps every layer's keys and values, with their graph. Calls forward branches against them, as
+if they were inputs: the gradients of the earlier calls gather on these inputs. The last call's
+branches hang on the graph itself, and its backward pass sends the sum of all calls' gradients once
+through the prompt. Exact, since the parameters stay what they are within a step.
+
+Short branches go through the model together, those of the next calls with a call's own: each call
+gets its values, on which its gradients gather in the same way, and the last of these calls sends
+all of them back.
 
 So a prompt costs one forward and one backward pass however few rows a micro-batch holds. Memory:
 the prompt's activations (checkpointed like any), its keys and values and their gradients, and the
-branches of one call; the repeated micro-batch holds prompt and branches too.
+branches of one call, or of several as long as they have at most half as many tokens as the prompt;
+the repeated micro-batch holds prompt and branches too.
 
-Who calls has to say how often a prompt will come (`expect`), since only that tells the last call.
+Who calls has to say which rows will come (`expect`), since only that tells the last call.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import torch
@@ -33,6 +39,10 @@ Prompt = bytes
 _BYTES_OF_TOKEN = 4
 # Below this a forward pass of the prompt's own hardly pays: a guess, no measured break-even.
 MIN_KEPT_TOKENS = 48
+# The branches of several calls go together up to so many tokens for each token of the prompt.
+MOST_TOGETHER = 0.5
+
+Values = tuple[Tensor, ...]
 
 
 def prompts_of(rows: PaddedRows) -> list[Prompt]:
@@ -53,32 +63,74 @@ class KeptPrompt:
     attention; the states after them of layers that carry one.
 
     made: as the prompt's forward pass left them. given: the same without what made them, where
-    calls leave their gradients.
+    calls leave their gradients. ahead: what calls to come are given, scored with an earlier one.
+    gathered: where these calls, and that earlier one, leave theirs.
     """
 
     tokens: int
     layers: Layers
     made: list[Tensor]
     given: list[Tensor]
+    ahead: deque[Values] = field(default_factory=deque)
+    gathered: list[Tensor] = field(default_factory=list)
 
     @classmethod
     def of(cls, tokens: int, kept: KeysValues) -> KeptPrompt:
         layers = layers_of(kept)
         made = [tensor for tensors in kept.values() for tensor in tensors]
-        given = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in made]
-        return cls(tokens, layers, made, given)
+        return cls(tokens, layers, made, _copies(made))
 
     def taken(self, *, last: bool) -> list[Tensor]:
-        """What a call's branches look at; the last call's lead back into the prompt."""
-        if not last:
-            return self.given
-        if not any(tensor.requires_grad for tensor in self.made):
-            return self.made
-        return list(_Sums.apply(self.given, *self.made))  # type: ignore[no-untyped-call]
+        """What branches look at; those of the last call lead back into the prompt."""
+        return _with_gradients_of(self.given, self.made) if last else self.given
+
+    def hand_out(self, calls: Sequence[PaddedRows], values: Values) -> Values:
+        """The values of the first of `calls`; those of the others wait for them.
+
+        values: `[rows, S]`, of the calls' rows one after another, padded on the left.
+        """
+        if len(calls) == 1:
+            return values
+        by_call: list[list[Tensor]] = [[] for _ in calls]
+        for value in values:
+            sizes = [len(call.ids) for call in calls]
+            for own, call, part in zip(by_call, calls, torch.split(value, sizes), strict=True):
+                own.append(part[:, value.shape[1] - call.ids.shape[1] :])
+        made = [tensor for own in by_call for tensor in own]
+        given = _copies(made)
+        # The last of the calls sends the gradients of all of them.
+        sent = _with_gradients_of(given, made)
+        # Who gets them may change them in place, which leaves and views of a function's refuse.
+        outcomes = (tensor.clone() for tensor in [*given[: -len(values)], *sent[-len(values) :]])
+        self.ahead.extend(tuple(islice(outcomes, len(values))) for _ in calls)
+        self.gathered = given
+        return self.ahead.popleft()
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether gradients wait for a call to come."""
+        waiting = [*self.given, *(self.gathered if self.ahead else ())]
+        return any(tensor.grad is not None for tensor in waiting)
+
+
+def _copies(made: list[Tensor]) -> list[Tensor]:
+    return [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in made]
+
+
+def _with_gradients_of(given: list[Tensor], made: list[Tensor]) -> list[Tensor]:
+    """`made`, whose gradients become their own and those that gathered on `given`."""
+    leading = [i for i, tensor in enumerate(made) if tensor.requires_grad]
+    if not leading:
+        return made
+    outcome = list(made)
+    sums = _Sums.apply([given[i] for i in leading], *(made[i] for i in leading))  # type: ignore[no-untyped-call]
+    for i, tensor in zip(leading, sums, strict=True):
+        outcome[i] = tensor
+    return outcome
 
 
 class _Sums(torch.autograd.Function):
-    """Keys and values as they are; their gradients with those that gathered on `given`."""
+    """Tensors as they are; their gradients with those that gathered on `given`."""
 
     @staticmethod
     def forward(ctx: Any, given: list[Tensor], *made: Tensor) -> tuple[Tensor, ...]:
@@ -98,25 +150,22 @@ class KeptPrompts:
     """The prompts of one model that come in several calls of one step."""
 
     def __init__(self) -> None:
-        self._coming: Counter[Prompt] = Counter()
+        self._coming: dict[Prompt, deque[PaddedRows | None]] = {}
         self._kept: dict[Prompt, KeptPrompt] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> KeptPrompts:
         """A copied model has no part in the steps of the model that it was copied from."""
         return KeptPrompts()
 
-    def expect(self, calls: Mapping[Prompt, int]) -> None:
-        """In how many calls each of these prompts will come. Others are not kept, nor are prompts
-        of fewer than MIN_KEPT_TOKENS tokens.
+    def expect(self, calls: Mapping[Prompt, Sequence[PaddedRows | None]]) -> None:
+        """The rows of each call in which each of these prompts will come; None for calls that go
+        through the model alone. Other prompts are not kept, nor are those of fewer than
+        MIN_KEPT_TOKENS tokens.
 
         Raises RuntimeError where a call that was expected before never came: what its prompt is
         owed in gradients would be lost.
         """
-        owed = [
-            prompt
-            for prompt, kept in self._kept.items()
-            if any(tensor.grad is not None for tensor in kept.given)
-        ]
+        owed = [prompt for prompt, kept in self._kept.items() if kept.is_owed]
         self.forget()
         if owed:
             raise RuntimeError(
@@ -124,9 +173,11 @@ class KeptPrompts:
                 "never came: their gradients are not complete. If micro-batches are left out on "
                 "purpose, set sharing = Sharing(keep_prompts=False) on the trainer's class"
             )
-        self._coming = Counter(
-            {prompt: n for prompt, n in calls.items() if tokens_of(prompt) >= MIN_KEPT_TOKENS}
-        )
+        self._coming = {
+            prompt: deque(rows)
+            for prompt, rows in calls.items()
+            if tokens_of(prompt) >= MIN_KEPT_TOKENS
+        }
 
     def forget(self) -> None:
         """Drop what is kept and expected: the step was given up."""
@@ -141,20 +192,69 @@ class KeptPrompts:
     @property
     def expected(self) -> bool:
         """Whether any call is to come."""
-        return any(count > 0 for count in self._coming.values())
+        return any(self._coming.values())
 
     def expects(self, prompt: Prompt) -> bool:
-        return self._coming[prompt] > 0
+        return bool(self._coming.get(prompt))
 
     def find(self, prompt: Prompt) -> KeptPrompt | None:
         return self._kept.get(prompt)
 
-    def take(self, prompt: Prompt, kept: KeptPrompt) -> list[Tensor]:
-        """The keys and values for this call, the next of those that were expected."""
-        self._coming[prompt] -= 1
-        last = self._coming[prompt] <= 0
-        if last:
-            self._kept.pop(prompt, None)
-        else:
-            self._kept[prompt] = kept
-        return kept.taken(last=last)
+    def keep(self, prompt: Prompt, kept: KeptPrompt) -> None:
+        """Until its last call has been given its values."""
+        self._kept[prompt] = kept
+
+    def ready(self, prompt: Prompt, rows: PaddedRows) -> Values | None:
+        """The values of the call that comes with `rows`, where an earlier one has made them.
+
+        Raises RuntimeError where other rows were expected.
+        """
+        kept = self._kept.get(prompt)
+        if kept is None or not kept.ahead:
+            return None
+        expected = self._coming[prompt][0]
+        if expected is None or not rows.equals(expected):
+            raise RuntimeError(
+                "a micro-batch has other rows than those that were scored for it with an earlier "
+                "one. If micro-batches are changed after their step has begun, set "
+                "sharing = Sharing(keep_prompts=False) on the trainer's class"
+            )
+        values = kept.ahead.popleft()
+        self._end_call(prompt)
+        return values
+
+    def calls_together(
+        self, prompt: Prompt, rows: PaddedRows, token_budget: int | None
+    ) -> list[PaddedRows]:
+        """The rows of the present call, and of further ones that go through the model with them."""
+        kept, (first, *others) = self._kept[prompt], self._coming[prompt]
+        calls = [rows]
+        if first is None or not rows.equals(first):
+            return calls
+        room = int(MOST_TOGETHER * kept.tokens)
+        room = min(room, token_budget or room) - _branch_tokens(rows, kept.tokens)
+        for call in others:
+            room -= 0 if call is None else _branch_tokens(call, kept.tokens)
+            if call is None or room < 0:
+                break
+            calls.append(call)
+        return calls
+
+    def take(self, prompt: Prompt, calls: int) -> list[Tensor]:
+        """The keys and values for the branches of the next `calls` calls."""
+        return self._kept[prompt].taken(last=calls == len(self._coming[prompt]))
+
+    def hand_out(self, prompt: Prompt, calls: Sequence[PaddedRows], values: Values) -> Values:
+        """The values of the present call, of those of all of `calls`; the others' are kept."""
+        own = self._kept[prompt].hand_out(calls, values)
+        self._end_call(prompt)
+        return own
+
+    def _end_call(self, prompt: Prompt) -> None:
+        self._coming[prompt].popleft()
+        if not self._coming[prompt]:
+            self._kept.pop(prompt)
+
+
+def _branch_tokens(rows: PaddedRows, prompt_tokens: int) -> int:
+    return int(rows.after(prompt_tokens).forwarded.sum())

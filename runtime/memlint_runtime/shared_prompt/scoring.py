@@ -17,7 +17,14 @@ from torch import nn
 
 from memlint_runtime.shared_prompt.kept import KeptPrompt, KeptPrompts, prompts_of, tokens_of
 from memlint_runtime.shared_prompt.layout import PrefixTree
-from memlint_runtime.shared_prompt.runs import PaddedRows, RunTree, Scored, Sharing, run_of
+from memlint_runtime.shared_prompt.runs import (
+    PaddedRows,
+    RunTree,
+    Scored,
+    Sharing,
+    joined,
+    run_of,
+)
 from memlint_runtime.shared_prompt.two_phase import (
     forward_prompt,
     score_branches,
@@ -77,7 +84,11 @@ def _score_after_prompt(
     run: RunTree,
     model: nn.Module,
 ) -> Scored:
-    """Score rows of one prompt, which is forwarded unless an earlier call has done so."""
+    """Score rows of one prompt, which is forwarded unless an earlier call has done so, and rows of
+    further calls with them where they are short."""
+    values = prompts.ready(prompt, rows)
+    if values is not None:
+        return Scored(values, (), frozenset())
     kept = prompts.find(prompt)
     trees: tuple[PrefixTree, ...] = ()
     if kept is None:
@@ -85,15 +96,19 @@ def _score_after_prompt(
         tokens = tokens_of(prompt) - 1
         found, tree = forward_prompt(rows, tokens, sharing, run)
         kept = KeptPrompt.of(tokens, found)
+        prompts.keep(prompt, kept)
         trees = (replace(tree, repeated_tokens=0),)
+    calls = prompts.calls_together(prompt, rows, sharing.token_budget)
+    together = joined(calls)
     scored = score_branches(
-        rows, kept.tokens, kept.layers, prompts.take(prompt, kept), sharing, run, model
+        together, kept.tokens, kept.layers, prompts.take(prompt, len(calls)), sharing, run, model
     )
     counted = [
-        replace(tree, repeated_tokens=0 if i else int(rows.mask.sum()))
+        replace(tree, repeated_tokens=0 if i else int(together.mask.sum()))
         for i, tree in enumerate(scored.trees)
     ]
-    return replace(scored, trees=(*trees, *counted))
+    values = prompts.hand_out(prompt, calls, scored.values)
+    return Scored(values, (*trees, *counted), scored.paths)
 
 
 def _score_together(

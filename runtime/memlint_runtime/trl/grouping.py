@@ -9,7 +9,7 @@ random generator gives what TRL would ask of it, so that generations stay the sa
 
 Micro-batches that cut groups, down to one row each, stay in order as far as they share prompts, and
 a prompt is kept from its first micro-batch in an optimizer step to its last (`shared_prompt.kept`).
-The rows and the loss of each are as configured, so that nothing else changes, memory included.
+The rows and the loss of each are as configured, so that nothing else changes.
 
 Each micro-batch is cut to its own longest prompt and completion. The loss is TRL's where an
 optimizer step sees the whole generation batch and nothing is normalized by micro-batch (`exactness`
@@ -97,8 +97,10 @@ class GroupedMicroBatches(_Base):
         self._window_ended = trainer.accelerator.sync_gradients
         if index == 0 or self._in_window == 0:
             stretch = trainer.current_gradient_accumulation_steps - self._in_window
-            found = [_prompts_to_keep(batch) for batch in micro_batches]
-            prompts.expect(calls_of_cut_prompts(found, slice(index, index + stretch)))
+            found = [_rows_to_keep(batch) for batch in micro_batches]
+            here = slice(index, index + stretch)
+            whole = _steps_hold_whole_groups(trainer.args)
+            prompts.expect(calls_of_cut_prompts(found, here, together=whole))
 
     def _get_per_token_logps_and_entropies(
         self,
@@ -122,9 +124,11 @@ class GroupedMicroBatches(_Base):
         completion = torch.zeros_like(attention_mask, dtype=torch.bool)
         completion[:, -logits_to_keep:] = True
         mask = attention_mask.bool()
-        found = prompts_of(PaddedRows(input_ids, mask, mask & completion))
-        chunks = [set(found[i : i + batch_size]) for i in range(0, len(found), batch_size)]
-        prompts.expect(calls_of_cut_prompts(chunks, slice(None)))
+        rows = (torch.split(each, batch_size) for each in (input_ids, mask, mask & completion))
+        chunks = [_by_prompt(PaddedRows(*each)) for each in zip(*rows, strict=True)]
+        # As the policy's: the same rows in one pass, so that the numbers are the same to the bit.
+        whole = _steps_hold_whole_groups(owner.args)
+        prompts.expect(calls_of_cut_prompts(chunks, slice(None), together=whole))
         try:
             return trainer._get_per_token_logps_and_entropies(*given, *args, **kwargs)
         finally:
@@ -176,6 +180,11 @@ def _micro_batches_together(args: Any) -> int:
     return math.lcm(rows, args.num_generations) // rows
 
 
+def _steps_hold_whole_groups(args: Any) -> bool:
+    """Whether all rows of a group come in one optimizer step, however its micro-batches cut it."""
+    return bool(args.gradient_accumulation_steps % _micro_batches_together(args) == 0)
+
+
 def _settings_of_whole_groups(args: Any) -> str:
     """What to set so that groups stay whole, with as many rows in an optimizer step if possible."""
     rows, group = args.per_device_train_batch_size, args.num_generations
@@ -209,20 +218,40 @@ def grouped_micro_batches(
     return [_cut_padding(slices[i]) for i in order if i < count]
 
 
-def calls_of_cut_prompts(micro_batches: Sequence[set[bytes]], stretch: slice) -> Counter[bytes]:
-    """In how many micro-batches of a stretch each prompt comes that several of all of them hold."""
-    times = Counter(prompt for prompts in micro_batches for prompt in prompts)
-    here = Counter(prompt for prompts in micro_batches[stretch] for prompt in prompts)
-    return Counter({prompt: count for prompt, count in here.items() if times[prompt] > 1})
+def calls_of_cut_prompts(
+    micro_batches: Sequence[dict[bytes, PaddedRows]], stretch: slice, *, together: bool
+) -> dict[bytes, list[PaddedRows | None]]:
+    """The rows of the micro-batches of a stretch by prompt, of prompts that several of all of them
+    hold. None for rows that are scored alone: those of a prompt that comes beyond the stretch, and
+    all unless `together`."""
+    times = Counter(prompt for rows in micro_batches for prompt in rows)
+    here = Counter(prompt for rows in micro_batches[stretch] for prompt in rows)
+    calls: dict[bytes, list[PaddedRows | None]] = {}
+    for by_prompt in micro_batches[stretch]:
+        for prompt, rows in by_prompt.items():
+            if times[prompt] > 1:
+                alone = not together or here[prompt] < times[prompt]
+                calls.setdefault(prompt, []).append(None if alone else rows)
+    return calls
 
 
-def _prompts_to_keep(batch: Batch) -> set[bytes]:
-    """The prompts of a micro-batch; none where images come with it, which goes whole: its prompts
-    are more than their tokens."""
+def _rows_to_keep(batch: Batch) -> dict[bytes, PaddedRows]:
+    """The rows of a micro-batch by prompt; none where images come with it, which goes whole: its
+    prompts are more than their tokens."""
     if any(batch.get(name) is not None for name in IMAGE_INPUTS):
-        return set()
-    mask = batch["prompt_mask"].bool()
-    return set(prompts_of(PaddedRows(batch["prompt_ids"], mask, torch.zeros_like(mask))))
+        return {}
+    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+    completion = batch["completion_mask"].bool()
+    prompt = batch["prompt_mask"].bool()
+    scored = torch.cat([torch.zeros_like(prompt), completion], 1)
+    return _by_prompt(PaddedRows(ids, torch.cat([prompt, completion], 1), scored))
+
+
+def _by_prompt(rows: PaddedRows) -> dict[bytes, PaddedRows]:
+    members: dict[bytes, list[int]] = {}
+    for row, prompt in enumerate(prompts_of(rows)):
+        members.setdefault(prompt, []).append(row)
+    return {prompt: rows.take(found) for prompt, found in members.items()}
 
 
 def _cut_padding(batch: Batch) -> Batch:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 from memlint_runtime.shared_prompt import Sharing, kept
-from memlint_runtime.shared_prompt.kept import KeptPrompt, KeptPrompts
+from memlint_runtime.shared_prompt.kept import KeptPrompt, KeptPrompts, prompts_of
+from memlint_runtime.shared_prompt.runs import PaddedRows, joined
 from memlint_runtime.trl import GRPOTrainer, RLOOTrainer, grouping
 from memlint_runtime.trl.forward import kept_prompts_of
 from memlint_runtime.trl.grouping import calls_of_cut_prompts, grouped_micro_batches
@@ -72,6 +73,39 @@ def test_training_is_trl_s(model_path: str, tmp_path: Path, options: dict[str, A
     side_by_side(*made, names=SAME, steps=2)
     for theirs, ours in zip(*(one.model.parameters() for one in made), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        rows_at_once(1, 8),
+        rows_at_once(1, 8, gradient_checkpointing=False, num_iterations=2, beta=0.04),
+        rows_at_once(3, 4),
+        rows_at_once(
+            1, 8, steps_per_generation=4, gradient_checkpointing_kwargs={"use_reentrant": True}
+        ),
+    ],
+    ids=str,
+)
+def test_training_with_calls_that_go_together_is_trl_s(
+    model_path: str, tmp_path: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "MOST_TOGETHER", 100)
+    sizes, hand_out = [], KeptPrompts.hand_out
+
+    def watch(self: KeptPrompts, prompt: bytes, calls: Any, values: Any) -> Any:
+        sizes.append(len(calls))
+        return hand_out(self, prompt, calls, values)
+
+    monkeypatch.setattr(KeptPrompts, "hand_out", watch)
+    made = [
+        trained(trainer, GRPOConfig, model_path, tmp_path, **options)
+        for trainer in (TrlGRPOTrainer, GRPOTrainer)
+    ]
+    side_by_side(*made, names=SAME, steps=2)
+    for theirs, ours in zip(*(one.model.parameters() for one in made), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+    assert max(sizes) > 1
 
 
 @pytest.mark.parametrize("sharing", [Sharing(), Sharing(token_budget=8)])
@@ -139,8 +173,12 @@ def test_prompts_are_repeated_if_asked(model_path: str, tmp_path: Path) -> None:
     assert all(entry["shared_prompt/rho"] < 1.1 for entry in logged)
 
 
+@pytest.mark.parametrize("together", [0.5, 100.0])
 @pytest.mark.parametrize("rows", [1, 2, 3])
-def test_ratio_at_step_0_is_exactly_one(model_path: str, tmp_path: Path, rows: int) -> None:
+def test_ratio_at_step_0_is_exactly_one(
+    model_path: str, tmp_path: Path, rows: int, together: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "MOST_TOGETHER", together)
     seen = []
 
     class Watched(GRPOTrainer):
@@ -192,13 +230,29 @@ def made_with(trainer: type, path: str, folder: Path) -> Any:
     )  # fmt: skip
 
 
-def test_a_call_that_never_came_is_noticed() -> None:
+def rows_of(*completions: int, prompt: int = 13, width: int = 24) -> PaddedRows:
+    """Rows of a prompt with completions of these lengths, all scored, padded on the right."""
+    ids = torch.arange(1, width + 1).repeat(len(completions), 1)
+    mask = torch.stack([torch.arange(width) < prompt + tokens for tokens in completions])
+    return PaddedRows(ids, mask, mask & (torch.arange(width) >= prompt))
+
+
+PROMPT = prompts_of(rows_of(1))[0]
+
+
+def kept_with(weight: Tensor, calls: list[PaddedRows | None], tokens: int = 3) -> KeptPrompts:
     prompts = KeptPrompts()
-    prompts.expect({b"abcd": 2})
+    prompts.expect({PROMPT: calls})
+    prompts.keep(PROMPT, KeptPrompt.of(tokens, {0: (weight * 2, weight * 3)}))
+    return prompts
+
+
+def test_a_call_that_never_came_is_noticed() -> None:
     weight = torch.ones(3, 1, 2, requires_grad=True)
-    one = KeptPrompt.of(3, {0: (weight * 2, weight * 3)})
-    first = prompts.take(b"abcd", one)
-    sum(x.sum() for x in first).backward()  # type: ignore[union-attr]
+    prompts = kept_with(weight, [None, None])
+    keys, values = prompts.take(PROMPT, 1)
+    (own,) = prompts.hand_out(PROMPT, [rows_of(1)], ((keys.sum() + values.sum()).view(1, 1),))
+    own.sum().backward()
     assert weight.grad is None
     assert prompts.waiting
     other = copy.deepcopy(prompts)
@@ -209,22 +263,86 @@ def test_a_call_that_never_came_is_noticed() -> None:
 
 
 def test_the_last_call_sends_all_gradients_back() -> None:
-    prompts = KeptPrompts()
-    prompts.expect({b"abcd": 3})
     weight = torch.ones(3, 1, 2, requires_grad=True)
-    one = KeptPrompt.of(3, {0: (weight * 2, weight * 3)})
+    prompts = kept_with(weight, [None] * 3)
     for call in range(3):
         assert weight.grad is None
-        keys, values = prompts.take(b"abcd", one)
-        (keys.sum() * (call + 1) + values.sum()).backward()
+        keys, values = prompts.take(PROMPT, 1)
+        value = (keys.sum() * (call + 1) + values.sum()).expand(1, 24)
+        assert prompts.ready(PROMPT, rows_of(1)) is None
+        (own,) = prompts.hand_out(PROMPT, [rows_of(1)], (value,))
+        own[0, 0].backward()
     assert torch.equal(weight.grad, torch.full_like(weight, 2 * (1 + 2 + 3) + 3 * 3))
+    assert not prompts.waiting
     prompts.expect({})
+
+
+def test_calls_that_go_together_get_their_own_values_and_send_all_gradients_at_the_last() -> None:
+    calls = [rows_of(2), rows_of(3, 1), rows_of(2, width=20)]
+    weight = torch.ones(3, 1, 2, requires_grad=True)
+    prompts = kept_with(weight, [*calls], tokens=12)
+    together = prompts.calls_together(PROMPT, calls[0], None)
+    assert [len(call.ids) for call in together] == [1, 2]  # 6 tokens of at most 6
+    keys, _ = prompts.take(PROMPT, 2)
+    joined_rows = joined(together)
+    value = keys.sum() * torch.arange(72.0).view(3, 24)
+    flag = torch.ones(3, 24, dtype=torch.bool)
+    first, first_flag = prompts.hand_out(PROMPT, together, (value, flag))
+    assert torch.equal(joined_rows.ids, torch.cat([calls[0].ids, calls[1].ids]))
+    assert torch.equal(first, value[:1])
+    assert first_flag.dtype == torch.bool
+    first.mul_(2.0)  # as any tensor that a forward pass returns
+    first[0, 1].mul(0.5).backward()
+    with pytest.raises(RuntimeError, match="other rows than those that were scored"):
+        prompts.ready(PROMPT, rows_of(9, 9))
+    ready = prompts.ready(PROMPT, rows_of(3, 1))
+    assert ready is not None
+    assert torch.equal(ready[0], value[1:])
+    kept_prompt = prompts.find(PROMPT)
+    assert kept_prompt is not None
+    assert kept_prompt.given[0].grad is None  # nothing has gone through the branches yet
+    ready[0][1, 0].backward()
+    assert torch.equal(kept_prompt.given[0].grad, torch.full((3, 1, 2), 1.0 + 48.0))
+    assert weight.grad is None
+
+    keys, _ = prompts.take(PROMPT, 1)
+    narrow = prompts.hand_out(PROMPT, [calls[2]], (keys.sum().expand(1, 20),))
+    narrow[0][0, 3].backward()
+    assert torch.equal(weight.grad, torch.full_like(weight, 2 * (1 + 48 + 1)))
+
+
+@pytest.mark.parametrize(
+    ("coming", "budget", "calls"),
+    [
+        ([2, 2, 2], None, 3),
+        ([2, 2, 2], 4, 2),
+        ([2, 2, None], None, 2),
+        ([None, 2, 2], None, 1),
+        ([3, 2, 2], None, 1),  # other rows come than were told
+        ([2, 9, 2], None, 1),
+    ],
+)
+def test_calls_go_together_while_they_are_short(
+    coming: list[int | None], budget: int | None, calls: int
+) -> None:
+    rows = [None if tokens is None else rows_of(tokens) for tokens in coming]
+    prompts = kept_with(torch.ones(1), [*rows], tokens=12)
+    assert len(prompts.calls_together(PROMPT, rows_of(2), budget)) == calls
+
+
+def test_rows_of_several_widths_are_joined() -> None:
+    whole = joined([rows_of(2, width=18), rows_of(1, 3)])
+    assert whole.ids.shape == (3, 24)
+    assert whole.mask.sum(1).tolist() == [15, 14, 16]
+    assert torch.equal(whole.ids[0][whole.mask[0]], torch.arange(1, 16))
+    assert whole.forwarded.tolist() == [14, 13, 15]
+    assert whole.after(12).forwarded.tolist() == [2, 1, 3]
 
 
 def test_short_prompts_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "MIN_KEPT_TOKENS", 2)
     prompts = KeptPrompts()
-    prompts.expect({b"abcd": 2, b"abcdefgh": 2})
+    prompts.expect({b"abcd": [None] * 2, b"abcdefgh": [None] * 2})
     assert not prompts.expects(b"abcd")
     assert prompts.expects(b"abcdefgh")
 
@@ -242,10 +360,16 @@ def test_micro_batches_of_a_group_stay_in_order() -> None:
 
 
 def test_only_prompts_of_several_micro_batches_are_cut() -> None:
-    micro_batches = [{b"a"}, {b"a", b"b"}, {b"b"}, {b"c"}]
-    assert calls_of_cut_prompts(micro_batches, slice(None)) == {b"a": 2, b"b": 2}
-    assert calls_of_cut_prompts(micro_batches, slice(0, 2)) == {b"a": 2, b"b": 1}
-    assert calls_of_cut_prompts(micro_batches, slice(3, 4)) == {}
+    a, b = rows_of(1), rows_of(2)
+    micro_batches = [{b"a": a}, {b"a": a, b"b": b}, {b"b": b}, {b"c": a}]
+
+    def calls(stretch: slice, *, together: bool = True) -> dict[bytes, list[PaddedRows | None]]:
+        return calls_of_cut_prompts(micro_batches, stretch, together=together)
+
+    assert calls(slice(None)) == {b"a": [a, a], b"b": [b, b]}
+    assert calls(slice(None), together=False) == {b"a": [None, None], b"b": [None, None]}
+    assert calls(slice(0, 2)) == {b"a": [a, a], b"b": [None]}
+    assert calls(slice(3, 4)) == {}
 
 
 @pytest.mark.parametrize(
