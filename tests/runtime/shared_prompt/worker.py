@@ -70,7 +70,7 @@ def trainers(folder: Path) -> dict[str, list[list[dict[str, float]]]]:
 
     return {
         wrapper: [steps(each, folder, wrapper) for each in (GRPOTrainer, SharedGRPOTrainer)]
-        for wrapper in ("fsdp2", "ddp", "ddp, rows of one")
+        for wrapper in ("fsdp2", "ddp", "ddp, rows of one", "ddp, rows of one scored together")
     }
 
 
@@ -86,10 +86,11 @@ def steps(trainer: type[Any], folder: Path, wrapper: str) -> list[dict[str, floa
     options: dict[str, Any] = {"per_device_train_batch_size": 4}
     if wrapper == "fsdp2":
         options["generation_kwargs"] = {"min_new_tokens": 10}
-    if wrapper == "ddp, rows of one":
+    if "rows of one" in wrapper:
         # Groups are cut by the micro-batches of a step, and every prompt is kept over them: from
-        # here on, so that this wrapper comes last.
+        # here on, so that these wrappers come last.
         kept.MIN_KEPT_TOKENS = 1
+        kept.MOST_TOGETHER = 100.0 if "together" in wrapper else 0.0
         options |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}
     made = trainer(
         model=str(folder / "model"), reward_funcs=reward, processing_class=tokenizer(),
