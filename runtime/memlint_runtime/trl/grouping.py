@@ -8,8 +8,9 @@ log-probabilities come from the very same packed rows: their ratio at step 0 is 
 random generator gives what TRL would ask of it, so that generations stay the same.
 
 Micro-batches that cut groups, down to one row each, stay in order as far as they share prompts, and
-a prompt is kept from its first micro-batch in an optimizer step to its last (`shared_prompt.kept`).
-The rows and the loss of each are as configured, so that nothing else changes.
+a prompt is kept from its first micro-batch in an optimizer step to its last (`shared_prompt.kept`)
+where that saves a tenth of the tokens. The rows and the loss of each are as configured, so that
+nothing else changes.
 
 Each micro-batch is cut to its own longest prompt and completion. The loss is TRL's where an
 optimizer step sees the whole generation batch and nothing is normalized by micro-batch (`exactness`
@@ -34,7 +35,7 @@ from trl.trainer.utils import (
     unsplit_pixel_values_by_grid,
 )
 
-from memlint_runtime.shared_prompt.kept import prompts_of
+from memlint_runtime.shared_prompt.kept import prompts_of, tokens_of
 from memlint_runtime.shared_prompt.logprobs import can_go_in_phases
 from memlint_runtime.shared_prompt.models import causal_lm_inside
 from memlint_runtime.shared_prompt.runs import PaddedRows
@@ -51,6 +52,10 @@ __all__ = ["GroupedMicroBatches", "calls_of_cut_prompts", "grouped_micro_batches
 logger = logging.getLogger("memlint_runtime.trl")
 
 Batch = dict[str, Any]
+
+# Of the tokens of a prompt's rows, the share that has to be saved: to forward it by itself, and to
+# join attention over it with attention over each row, costs about as much (on a CPU, tiny models).
+LEAST_SAVED = 0.1
 
 _ALONG_PROMPT = ("prompt_ids", "prompt_mask")
 _ALONG_BOTH = ("token_type_ids", "mm_token_type_ids")
@@ -222,17 +227,27 @@ def calls_of_cut_prompts(
     micro_batches: Sequence[dict[bytes, PaddedRows]], stretch: slice, *, together: bool
 ) -> dict[bytes, list[PaddedRows | None]]:
     """The rows of the micro-batches of a stretch by prompt, of prompts that several of all of them
-    hold. None for rows that are scored alone: those of a prompt that comes beyond the stretch, and
-    all unless `together`."""
-    times = Counter(prompt for rows in micro_batches for prompt in rows)
+    hold and whose repetition is dear enough. None for rows that are scored alone: those of a prompt
+    that comes beyond the stretch, and all unless `together`."""
+    everywhere: dict[bytes, list[PaddedRows]] = {}
+    for by_prompt in micro_batches:
+        for prompt, rows in by_prompt.items():
+            everywhere.setdefault(prompt, []).append(rows)
     here = Counter(prompt for rows in micro_batches[stretch] for prompt in rows)
     calls: dict[bytes, list[PaddedRows | None]] = {}
     for by_prompt in micro_batches[stretch]:
         for prompt, rows in by_prompt.items():
-            if times[prompt] > 1:
-                alone = not together or here[prompt] < times[prompt]
+            every = everywhere[prompt]
+            if len(every) > 1 and _saved_by_keeping(prompt, every) >= LEAST_SAVED:
+                alone = not together or here[prompt] < len(every)
                 calls.setdefault(prompt, []).append(None if alone else rows)
     return calls
+
+
+def _saved_by_keeping(prompt: bytes, calls: Sequence[PaddedRows]) -> float:
+    """Of all tokens of the prompt's rows, the share that need not be forwarded."""
+    repeated = sum(len(rows.ids) for rows in calls) - 1
+    return repeated * tokens_of(prompt) / int(sum(rows.mask.sum() for rows in calls))
 
 
 def _rows_to_keep(batch: Batch) -> dict[bytes, PaddedRows]:

@@ -238,6 +238,7 @@ def rows_of(*completions: int, prompt: int = 13, width: int = 24) -> PaddedRows:
 
 
 PROMPT = prompts_of(rows_of(1))[0]
+A, B, C = (letter * len(PROMPT) for letter in (b"a", b"b", b"c"))
 
 
 def kept_with(weight: Tensor, calls: list[PaddedRows | None], tokens: int = 3) -> KeptPrompts:
@@ -361,15 +362,24 @@ def test_micro_batches_of_a_group_stay_in_order() -> None:
 
 def test_only_prompts_of_several_micro_batches_are_cut() -> None:
     a, b = rows_of(1), rows_of(2)
-    micro_batches = [{b"a": a}, {b"a": a, b"b": b}, {b"b": b}, {b"c": a}]
+    micro_batches = [{A: a}, {A: a, B: b}, {B: b}, {C: a}]
 
     def calls(stretch: slice, *, together: bool = True) -> dict[bytes, list[PaddedRows | None]]:
         return calls_of_cut_prompts(micro_batches, stretch, together=together)
 
-    assert calls(slice(None)) == {b"a": [a, a], b"b": [b, b]}
-    assert calls(slice(None), together=False) == {b"a": [None, None], b"b": [None, None]}
-    assert calls(slice(0, 2)) == {b"a": [a, a], b"b": [None]}
+    assert calls(slice(None)) == {A: [a, a], B: [b, b]}
+    assert calls(slice(None), together=False) == {A: [None, None], B: [None, None]}
+    assert calls(slice(0, 2)) == {A: [a, a], B: [None]}
     assert calls(slice(3, 4)) == {}
+
+
+@pytest.mark.parametrize(("completion", "kept_calls"), [(51, 2), (53, 0)])
+def test_prompts_are_kept_where_a_tenth_of_the_tokens_is_saved(
+    completion: int, kept_calls: int
+) -> None:
+    rows = rows_of(completion, width=80)  # of 13 tokens twice, once is saved
+    calls = calls_of_cut_prompts([{PROMPT: rows}, {PROMPT: rows}], slice(None), together=True)
+    assert len(calls.get(PROMPT, [])) == kept_calls
 
 
 @pytest.mark.parametrize(
