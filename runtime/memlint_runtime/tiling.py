@@ -56,7 +56,8 @@ def tile_mlp(
 
     Raises:
         ValueError: if there are none, if one routes tokens to experts (its router's statistics
-            go over the whole sequence), or if `tile_tokens` is no whole number of 1 or more.
+            go over the whole sequence), if `tile_tokens` is no whole number of 1 or more, or if
+            one is tiled already with another.
         TypeError: if `model` is none.
     """
     require_model(model)
@@ -79,6 +80,12 @@ def tile_mlp(
             raise ValueError(
                 f"{name} routes tokens to experts ({routed[0]}) and counts them over the whole "
                 f"sequence; tile_mlp takes dense MLPs only"
+            )
+        before = module.forward
+        if tile_tokens and isinstance(before, TiledForward) and before.tile_tokens != tile_tokens:
+            raise ValueError(
+                f"{name} is tiled already, with tile_tokens={before.tile_tokens}: undo that first, "
+                "by .undo() of what tile_mlp returned or by undo(model)"
             )
     tiled = TiledModules(model, list(found.values()))
     for module in tiled:

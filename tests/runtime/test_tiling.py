@@ -264,6 +264,17 @@ def test_what_cannot_be_tiled_is_refused() -> None:
         lstm(torch.randn(1, 6, 4, requires_grad=True))
 
 
+def test_another_tile_size_is_refused_until_the_first_is_undone() -> None:
+    block = Block()
+    first = tile_mlp(block, tile_tokens=3, names="mlp")
+    assert list(tile_mlp(block, names="mlp")) == list(tile_mlp(block, tile_tokens=3, names="mlp"))
+    with pytest.raises(ValueError, match="mlp is tiled already, with tile_tokens=3: undo that"):
+        tile_mlp(block, tile_tokens=5, names="mlp")
+    first.undo()
+    forward: Any = tile_mlp(block, tile_tokens=5, names="mlp")[0].forward
+    assert forward.tile_tokens == 5
+
+
 def test_a_name_by_itself_is_no_set_of_characters() -> None:
     # A model's own name is empty, and an empty string is within every other.
     block = Block()
