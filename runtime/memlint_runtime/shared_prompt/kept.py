@@ -151,6 +151,7 @@ class KeptPrompts:
 
     def __init__(self) -> None:
         self._coming: dict[Prompt, deque[PaddedRows | None]] = {}
+        self._with_graph = True
         self._kept: dict[Prompt, KeptPrompt] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> KeptPrompts:
@@ -160,7 +161,7 @@ class KeptPrompts:
     def expect(self, calls: Mapping[Prompt, Sequence[PaddedRows | None]]) -> None:
         """The rows of each call in which each of these prompts will come; None for calls that go
         through the model alone. Other prompts are not kept, nor are those of fewer than
-        MIN_KEPT_TOKENS tokens.
+        MIN_KEPT_TOKENS tokens. They come with autograd on or off, as it is now.
 
         Raises RuntimeError where a call that was expected before never came: what its prompt is
         owed in gradients would be lost.
@@ -173,6 +174,7 @@ class KeptPrompts:
                 "never came: their gradients are not complete. If micro-batches are left out on "
                 "purpose, set sharing = Sharing(keep_prompts=False) on the trainer's class"
             )
+        self._with_graph = torch.is_grad_enabled()
         self._coming = {
             prompt: deque(rows)
             for prompt, rows in calls.items()
@@ -191,11 +193,13 @@ class KeptPrompts:
 
     @property
     def expected(self) -> bool:
-        """Whether any call is to come."""
-        return any(self._coming.values())
+        """Whether any call is to come, as this one."""
+        return self._with_graph == torch.is_grad_enabled() and any(self._coming.values())
 
-    def expects(self, prompt: Prompt) -> bool:
-        return bool(self._coming.get(prompt))
+    def expects(self, prompt: Prompt, rows: PaddedRows) -> bool:
+        """Whether this is the next call of the prompt, and none that somebody else makes."""
+        coming = self._coming.get(prompt)
+        return bool(coming and (coming[0] is None or coming[0].equals(rows)))
 
     def find(self, prompt: Prompt) -> KeptPrompt | None:
         return self._kept.get(prompt)
@@ -204,21 +208,11 @@ class KeptPrompts:
         """Until its last call has been given its values."""
         self._kept[prompt] = kept
 
-    def ready(self, prompt: Prompt, rows: PaddedRows) -> Values | None:
-        """The values of the call that comes with `rows`, where an earlier one has made them.
-
-        Raises RuntimeError where other rows were expected.
-        """
+    def ready(self, prompt: Prompt) -> Values | None:
+        """The values of the present call, where an earlier one has made them."""
         kept = self._kept.get(prompt)
         if kept is None or not kept.ahead:
             return None
-        expected = self._coming[prompt][0]
-        if expected is None or not rows.equals(expected):
-            raise RuntimeError(
-                "a micro-batch has other rows than those that were scored for it with an earlier "
-                "one. If micro-batches are changed after their step has begun, set "
-                "sharing = Sharing(keep_prompts=False) on the trainer's class"
-            )
         values = kept.ahead.popleft()
         self._end_call(prompt)
         return values
@@ -228,10 +222,9 @@ class KeptPrompts:
     ) -> list[PaddedRows]:
         """The rows of the present call, and of further ones that go through the model with them."""
         kept, (first, *others) = self._kept[prompt], self._coming[prompt]
-        calls = [rows]
-        if first is None or not rows.equals(first):
-            return calls
-        room = int(MOST_TOGETHER * kept.tokens)
+        if first is None:
+            return [rows]
+        calls, room = [rows], int(MOST_TOGETHER * kept.tokens)
         room = min(room, token_budget or room) - _branch_tokens(rows, kept.tokens)
         for call in others:
             room -= 0 if call is None else _branch_tokens(call, kept.tokens)

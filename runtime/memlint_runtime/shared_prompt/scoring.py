@@ -56,8 +56,7 @@ def score_rows(
         return _score_together(rows, sharing, run, keep_every_token, model, whole)
     parts: list[Scored] = []
     passes: list[list[int]] = []
-    for prompt, members in _by_kept_prompt(rows, prompts).items():
-        taken = rows if len(members) == len(rows.ids) else rows.take(members)
+    for prompt, (members, taken) in _by_kept_prompt(rows, prompts).items():
         if prompt is None:
             parts.append(_score_together(taken, sharing, run, keep_every_token, model))
         else:
@@ -66,14 +65,27 @@ def score_rows(
     return parts[0] if len(parts) == 1 else _rejoin(parts, passes, len(rows.ids))
 
 
-def _by_kept_prompt(rows: PaddedRows, prompts: KeptPrompts) -> dict[bytes | None, list[int]]:
-    """The rows of each prompt that comes in several calls; those of all others under None."""
+def _by_kept_prompt(
+    rows: PaddedRows, prompts: KeptPrompts
+) -> dict[bytes | None, tuple[list[int], PaddedRows]]:
+    """The rows of each prompt that comes in several calls, and their places; those of all others
+    under None."""
+    every = list(range(len(rows.ids)))
     if not prompts.expected:
-        return {None: list(range(len(rows.ids)))}
-    members: dict[bytes | None, list[int]] = {}
+        return {None: (every, rows)}
+    members: dict[bytes, list[int]] = {}
     for row, prompt in enumerate(prompts_of(rows)):
-        members.setdefault(prompt if prompts.expects(prompt) else None, []).append(row)
-    return members
+        members.setdefault(prompt, []).append(row)
+    found: dict[bytes | None, tuple[list[int], PaddedRows]] = {}
+    for prompt, places in members.items():
+        taken = rows.take(places)
+        if prompts.expects(prompt, taken):
+            found[prompt] = places, taken
+    kept = {row for places, _ in found.values() for row in places}
+    others = [row for row in every if row not in kept]
+    if others:
+        found[None] = others, rows.take(others)
+    return found
 
 
 def _score_after_prompt(
@@ -86,7 +98,7 @@ def _score_after_prompt(
 ) -> Scored:
     """Score rows of one prompt, which is forwarded unless an earlier call has done so, and rows of
     further calls with them where they are short."""
-    values = prompts.ready(prompt, rows)
+    values = prompts.ready(prompt)
     if values is not None:
         return Scored(values, (), frozenset())
     kept = prompts.find(prompt)
