@@ -58,12 +58,14 @@ def load_dataset(path: str, name: str | None = None, *args: Any, **options: Any)
 
 def put_ours_in_place() -> None:
     """The names that tests import from trl are ours from now on; prompts as short as theirs are
-    kept over micro-batches too."""
+    kept over micro-batches too, and the rows after them scored together."""
     from memlint_runtime import trl as ours
     from memlint_runtime.shared_prompt import kept
+    from memlint_runtime.trl import grouping
 
     logging.getLogger("memlint_runtime.trl").addHandler(_Repeated())
     kept.MIN_KEPT_TOKENS = 2  # a token of it goes with the completion
+    kept.MOST_TOGETHER, grouping.LEAST_SAVED = 100.0, 0.0
 
     for name in ("GRPOTrainer", "RLOOTrainer", "DPOTrainer"):
         setattr(trl, name, getattr(ours, name))
