@@ -17,8 +17,9 @@ gradient once.
 
 The prompt's part ends one token before the first scored one, so that each branch starts with the
 token that predicts it. Memory: the prompt's activations (checkpointed and offloaded like any), its
-keys and values, one portion, and one sum of gradients for each trained parameter; on the host, the
-layers' inputs of all portions. Cost: the copies to the host and back; without checkpointing a
+keys and values, one portion, and one sum of gradients for each trained parameter; where portions
+wait, a hidden state for each scored token, which the head keeps, and on the host the layers' inputs
+of all portions. Cost: the copies to the host and back; without checkpointing a
 second forward of all portions but one.
 """
 
