@@ -35,9 +35,11 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from memlint_runtime.attention import AttentionPath
+from memlint_runtime.checkpoint import ActivationCheckpointing
 from memlint_runtime.offload import ActivationOffload, offload_activations
 from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
 from memlint_runtime.shared_prompt.models import KeysValues, Layers, layers_of
@@ -159,9 +161,22 @@ def _portions(rests: PaddedRows, budget: int | None) -> list[tuple[int, int]]:
 
 
 def _is_checkpointed(model: nn.Module) -> bool:
-    """Whether every layer keeps nothing but its input."""
+    """Whether every layer keeps nothing but its input. What a selective policy keeps would stay on
+    the device: it is out of reach of the hooks that move the rest."""
     layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
-    return bool(layers) and all(m.training and m.gradient_checkpointing for m in layers)
+    return bool(layers) and all(
+        layer.training
+        and layer.gradient_checkpointing
+        and _keeps_inputs_only(layer._gradient_checkpointing_func)
+        for layer in layers
+    )
+
+
+def _keeps_inputs_only(run_layer: Any) -> bool:
+    if isinstance(run_layer, partial):
+        return run_layer.func is checkpoint and "context_fn" not in run_layer.keywords
+    setting = getattr(run_layer, "__self__", None)
+    return isinstance(setting, ActivationCheckpointing) and not setting.keep_attention
 
 
 def _waiting_on_host(model: nn.Module, device_type: str) -> AbstractContextManager[Any]:

@@ -81,10 +81,10 @@ def tiny(
     return model
 
 
-def checkpoint(model: PreTrainedModel, *, reentrant: bool = False) -> None:
+def checkpoint(model: PreTrainedModel, *, reentrant: bool = False, **options: Any) -> None:
     """By the name that this version of transformers has for it."""
     enable = getattr(model, "activation_checkpointing_enable", None)
-    (enable or model.gradient_checkpointing_enable)({"use_reentrant": reentrant})
+    (enable or model.gradient_checkpointing_enable)({"use_reentrant": reentrant, **options})
 
 
 def repeated(

@@ -9,12 +9,17 @@ from typing import Any
 
 import pytest
 import torch
-from memlint_runtime import offload_activations, shared_prompt_logprobs
+from memlint_runtime import (
+    checkpoint_activations,
+    offload_activations,
+    shared_prompt_logprobs,
+)
 from memlint_runtime.fake_memory import track_memory
 from memlint_runtime.offload import ActivationOffload
 from memlint_runtime.shared_prompt import Sharing, two_phase
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
+from torch.utils.checkpoint import noop_context_fn
 
 from tests.runtime.shared_prompt.comparing import compare
 from tests.runtime.shared_prompt.models import batch, checkpoint, gradients, tiny
@@ -112,6 +117,29 @@ def test_checkpointed_portions_wait_in_host_memory(monkeypatch: pytest.MonkeyPat
     assert hosts[0].sent_bytes >= layers_inputs
     found = gradients(scores.sum(), model)
     assert all(torch.equal(found[name], grad) for name, grad in wanted.items())
+
+
+@pytest.mark.parametrize("how", ["keep_attention", "context_fn", "every second layer"])
+def test_portions_that_keep_more_than_inputs_are_forwarded_again(how: str) -> None:
+    """Hooks cannot move to the host what a selective policy keeps of a layer."""
+    model: Any = tiny("llama", implementation="sdpa")
+    if how == "keep_attention":
+        checkpoint_activations(model, keep_attention=True)
+    elif how == "context_fn":
+        checkpoint(model, context_fn=noop_context_fn)
+    else:
+        checkpoint_activations(model, every=2)
+    model.train()
+    inputs, sharing = batch([6], prompt=12, completion=12), Sharing(token_budget=24)
+    scores = shared_prompt_logprobs(model, *inputs, sharing=sharing)
+    nodes, found = [scores.grad_fn], set()
+    while nodes:
+        node = nodes.pop()
+        if node is not None and node not in found:
+            found.add(node)
+            nodes.extend(one for one, _ in node.next_functions)
+    assert "_PortionsBackward" in {node.name() for node in found}
+    compare(model, inputs, sharing)
 
 
 def test_a_model_s_host_memory_goes_with_it() -> None:
