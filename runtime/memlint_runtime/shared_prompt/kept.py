@@ -16,7 +16,11 @@ the prompt's activations (checkpointed like any), its keys and values and their 
 branches of one call, or of several as long as they have at most half as many tokens as the prompt;
 the repeated micro-batch holds prompt and branches too.
 
-Who calls has to say which rows will come (`expect`), since only that tells the last call.
+Who calls has to say which rows will come (`expect`), since only that tells the last call, and where
+each micro-batch begins (`begin`): in each a prompt has one call, so that whatever else is scored in
+it, or in its place, goes by itself. A micro-batch whose loss has no part of its call, or that makes
+none, still has to send what the earlier ones left: `settled` adds that to its loss. What could not
+be sent is an error, never a smaller gradient.
 """
 
 from __future__ import annotations
@@ -58,31 +62,105 @@ def tokens_of(prompt: Prompt) -> int:
 
 
 @dataclass(eq=False)
+class _Debt:
+    """Gradients that backward passes left for a later one to send on."""
+
+    gathered: bool = False
+    sent: bool = False
+
+    @property
+    def is_owed(self) -> bool:
+        return self.gathered and not self.sent
+
+    def gather(self, tensor: Tensor) -> None:
+        if self.sent:
+            raise RuntimeError(
+                "gradients of a micro-batch came after those of its prompt were sent back, which "
+                "happens once in a step. Let each micro-batch's backward pass end before the next "
+                "begins, or set sharing = Sharing(keep_prompts=False) on the trainer's class"
+            )
+        self.gathered = True
+
+
+class _Gathering:
+    """Tensors that several backward passes lead to, of which one goes on.
+
+    given: what all passes but that one see, where their gradients gather. sending: what that one
+    sees, which sends the sum of all on. Made before anything computes with either, so that within
+    one backward pass, too, autograd comes to it last.
+    """
+
+    def __init__(self, made: Sequence[Tensor]) -> None:
+        self.debt = _Debt()
+        self.given = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in made]
+        self.sending = list(made)
+        leading = [i for i, tensor in enumerate(made) if tensor.requires_grad]
+        if not leading:
+            return
+        given = [self.given[i] for i in leading]
+        for tensor in given:
+            tensor.register_post_accumulate_grad_hook(self.debt.gather)  # type: ignore[no-untyped-call]
+        sums = _Sums.apply(self.debt, given, *(made[i] for i in leading))  # type: ignore[no-untyped-call]
+        for i, tensor in zip(leading, sums, strict=True):
+            self.sending[i] = tensor
+
+
+class _Sums(torch.autograd.Function):
+    """Tensors as they are; their gradients with those that gathered on `given`."""
+
+    @staticmethod
+    def forward(ctx: Any, debt: _Debt, given: list[Tensor], *made: Tensor) -> tuple[Tensor, ...]:
+        ctx.debt, ctx.given = debt, given
+        ctx.set_materialize_grads(False)
+        return tuple(tensor.view_as(tensor) for tensor in made)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        sums = [_sum(grad, earlier.grad) for grad, earlier in zip(grads, ctx.given, strict=True)]
+        for earlier in ctx.given:
+            earlier.grad = None
+        ctx.debt.sent = True
+        return (None, None, *sums)
+
+
+def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other
+
+
+class _Settled(torch.autograd.Function):
+    """A loss as it is, from which autograd also reaches `ends`, with no gradients of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, loss: Tensor, *ends: Tensor) -> Tensor:
+        ctx.ends = len(ends)
+        return loss.view_as(loss)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return (grad, *[None] * ctx.ends)
+
+
+@dataclass(eq=False)
 class KeptPrompt:
     """Keys and values of a prompt's first `tokens` tokens, `[P, K, D]` each, two for every layer of
     attention; the states after them of layers that carry one.
 
-    made: as the prompt's forward pass left them. given: the same without what made them, where
-    calls leave their gradients. ahead: what calls to come are given, scored with an earlier one.
-    gathered: where these calls, and that earlier one, leave theirs.
+    ahead: what calls to come are given, scored with an earlier one. together: the values of these
+    calls and of that earlier one.
     """
 
     tokens: int
     layers: Layers
-    made: list[Tensor]
-    given: list[Tensor]
+    shared: _Gathering
     ahead: deque[Values] = field(default_factory=deque)
-    gathered: list[Tensor] = field(default_factory=list)
+    together: _Gathering | None = None
 
     @classmethod
     def of(cls, tokens: int, kept: KeysValues) -> KeptPrompt:
-        layers = layers_of(kept)
         made = [tensor for tensors in kept.values() for tensor in tensors]
-        return cls(tokens, layers, made, _copies(made))
-
-    def taken(self, *, last: bool) -> list[Tensor]:
-        """What branches look at; those of the last call lead back into the prompt."""
-        return _with_gradients_of(self.given, self.made) if last else self.given
+        return cls(tokens, layers_of(kept), _Gathering(made))
 
     def hand_out(self, calls: Sequence[PaddedRows], values: Values) -> Values:
         """The values of the first of `calls`; those of the others wait for them.
@@ -96,54 +174,13 @@ class KeptPrompt:
             sizes = [len(call.ids) for call in calls]
             for own, call, part in zip(by_call, calls, torch.split(value, sizes), strict=True):
                 own.append(part[:, value.shape[1] - call.ids.shape[1] :])
-        made = [tensor for own in by_call for tensor in own]
-        given = _copies(made)
+        self.together = _Gathering([tensor for own in by_call for tensor in own])
         # The last of the calls sends the gradients of all of them.
-        sent = _with_gradients_of(given, made)
+        given, sent = self.together.given[: -len(values)], self.together.sending[-len(values) :]
         # Who gets them may change them in place, which leaves and views of a function's refuse.
-        outcomes = (tensor.clone() for tensor in [*given[: -len(values)], *sent[-len(values) :]])
+        outcomes = (tensor.clone() for tensor in [*given, *sent])
         self.ahead.extend(tuple(islice(outcomes, len(values))) for _ in calls)
-        self.gathered = given
         return self.ahead.popleft()
-
-    @property
-    def is_owed(self) -> bool:
-        """Whether gradients wait for a call to come."""
-        waiting = [*self.given, *(self.gathered if self.ahead else ())]
-        return any(tensor.grad is not None for tensor in waiting)
-
-
-def _copies(made: list[Tensor]) -> list[Tensor]:
-    return [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in made]
-
-
-def _with_gradients_of(given: list[Tensor], made: list[Tensor]) -> list[Tensor]:
-    """`made`, whose gradients become their own and those that gathered on `given`."""
-    leading = [i for i, tensor in enumerate(made) if tensor.requires_grad]
-    if not leading:
-        return made
-    outcome = list(made)
-    sums = _Sums.apply([given[i] for i in leading], *(made[i] for i in leading))  # type: ignore[no-untyped-call]
-    for i, tensor in zip(leading, sums, strict=True):
-        outcome[i] = tensor
-    return outcome
-
-
-class _Sums(torch.autograd.Function):
-    """Tensors as they are; their gradients with those that gathered on `given`."""
-
-    @staticmethod
-    def forward(ctx: Any, given: list[Tensor], *made: Tensor) -> tuple[Tensor, ...]:
-        ctx.given = given
-        return tuple(tensor.view_as(tensor) for tensor in made)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        sums = [
-            grad if earlier.grad is None else grad + earlier.grad
-            for grad, earlier in zip(grads, ctx.given, strict=True)
-        ]
-        return (None, *sums)
 
 
 class KeptPrompts:
@@ -151,55 +188,86 @@ class KeptPrompts:
 
     def __init__(self) -> None:
         self._coming: dict[Prompt, deque[PaddedRows | None]] = {}
+        self._micro_batches: deque[set[Prompt]] = deque()
+        # Those whose call of the present micro-batch was not made yet; None where calls come
+        # without micro-batches around them.
+        self._present: set[Prompt] | None = None
         self._with_graph = True
         self._kept: dict[Prompt, KeptPrompt] = {}
+        # Of prompts, and of calls that went together, whose last call was in this micro-batch.
+        self._ended: list[_Gathering] = []
+        self._debts: list[_Debt] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> KeptPrompts:
         """A copied model has no part in the steps of the model that it was copied from."""
         return KeptPrompts()
 
-    def expect(self, calls: Mapping[Prompt, Sequence[PaddedRows | None]]) -> None:
-        """The rows of each call in which each of these prompts will come; None for calls that go
-        through the model alone. Other prompts are not kept, nor are those of fewer than
-        MIN_KEPT_TOKENS tokens. They come with autograd on or off, as it is now.
+    def expect(self, micro_batches: Sequence[Mapping[Prompt, PaddedRows | None]]) -> None:
+        """The rows of the prompts that will come, by micro-batch; None for rows that go through the
+        model alone. Other prompts are not kept, nor are those of fewer than MIN_KEPT_TOKENS tokens.
+        They come with autograd on or off, as it is now.
 
         Raises RuntimeError where a call that was expected before never came: what its prompt is
         owed in gradients would be lost.
         """
-        owed = [prompt for prompt, kept in self._kept.items() if kept.is_owed]
+        for kept in self._kept.values():
+            self._end(kept.together, kept.shared)
+        self._require_that_all_was_sent()
         self.forget()
-        if owed:
-            raise RuntimeError(
-                f"{len(owed)} prompts were kept for further micro-batches of their step, which "
-                "never came: their gradients are not complete. If micro-batches are left out on "
-                "purpose, set sharing = Sharing(keep_prompts=False) on the trainer's class"
-            )
         self._with_graph = torch.is_grad_enabled()
-        self._coming = {
-            prompt: deque(rows)
-            for prompt, rows in calls.items()
-            if tokens_of(prompt) >= MIN_KEPT_TOKENS
-        }
+        for calls in micro_batches:
+            long = {prompt for prompt in calls if tokens_of(prompt) >= MIN_KEPT_TOKENS}
+            self._micro_batches.append(long)
+            for prompt in long:
+                self._coming.setdefault(prompt, deque()).append(calls[prompt])
+
+    def begin(self) -> None:
+        """The next micro-batch begins: until it ends, each of its prompts has one call.
+
+        Raises RuntimeError where the last backward pass left out gradients.
+        """
+        self._pass_over()
+        self._require_that_all_was_sent()
+        self._present = self._micro_batches.popleft() if self._micro_batches else set()
+
+    def settled(self, loss: Tensor) -> Tensor:
+        """The micro-batch's loss as it is; its backward pass sends all that was left for it to."""
+        self._pass_over()
+        ends = [tensor for ended in self._ended for tensor in ended.sending if tensor.requires_grad]
+        self._ended.clear()
+        if not ends or not loss.requires_grad:
+            return loss
+        settled: Tensor = _Settled.apply(loss, *ends)  # type: ignore[no-untyped-call]
+        return settled
 
     def forget(self) -> None:
         """Drop what is kept and expected: the step was given up."""
         self._kept.clear()
         self._coming.clear()
+        self._micro_batches.clear()
+        self._ended.clear()
+        self._debts.clear()
+        self._present = None
 
     @property
     def waiting(self) -> bool:
-        """Whether a kept prompt has calls to come."""
-        return bool(self._kept)
+        """Whether a kept prompt has calls to come, after this micro-batch."""
+        present = self._present or ()
+        return any(len(self._coming[prompt]) > (prompt in present) for prompt in self._kept)
 
     @property
     def expected(self) -> bool:
         """Whether any call is to come, as this one."""
-        return self._with_graph == torch.is_grad_enabled() and any(self._coming.values())
+        left = any(self._coming.values()) if self._present is None else bool(self._present)
+        return left and self._with_graph == torch.is_grad_enabled()
 
     def expects(self, prompt: Prompt, rows: PaddedRows) -> bool:
-        """Whether this is the next call of the prompt, and none that somebody else makes."""
+        """Whether this is the prompt's call: of other rows, too, unless its own are scored."""
         coming = self._coming.get(prompt)
-        return bool(coming and (coming[0] is None or coming[0].equals(rows)))
+        if not coming or (self._present is not None and prompt not in self._present):
+            return False
+        kept = self._kept.get(prompt)
+        return kept is None or not kept.ahead or (coming[0] is not None and coming[0].equals(rows))
 
     def find(self, prompt: Prompt) -> KeptPrompt | None:
         return self._kept.get(prompt)
@@ -222,7 +290,7 @@ class KeptPrompts:
     ) -> list[PaddedRows]:
         """The rows of the present call, and of further ones that go through the model with them."""
         kept, (first, *others) = self._kept[prompt], self._coming[prompt]
-        if first is None:
+        if first is None or not first.equals(rows):
             return [rows]
         calls, room = [rows], int(MOST_TOGETHER * kept.tokens)
         room = min(room, token_budget or room) - _branch_tokens(rows, kept.tokens)
@@ -234,8 +302,10 @@ class KeptPrompts:
         return calls
 
     def take(self, prompt: Prompt, calls: int) -> list[Tensor]:
-        """The keys and values for the branches of the next `calls` calls."""
-        return self._kept[prompt].taken(last=calls == len(self._coming[prompt]))
+        """The keys and values for the branches of the next `calls` calls; those of the last call
+        lead back into the prompt."""
+        shared = self._kept[prompt].shared
+        return shared.sending if calls == len(self._coming[prompt]) else shared.given
 
     def hand_out(self, prompt: Prompt, calls: Sequence[PaddedRows], values: Values) -> Values:
         """The values of the present call, of those of all of `calls`; the others' are kept."""
@@ -243,10 +313,43 @@ class KeptPrompts:
         self._end_call(prompt)
         return own
 
+    def _pass_over(self) -> None:
+        """The calls that this micro-batch has not made will not come."""
+        for prompt in self._present or ():
+            kept = self._kept.get(prompt)
+            if kept is not None and kept.ahead:
+                kept.ahead.popleft()
+            self._end_call(prompt)
+
     def _end_call(self, prompt: Prompt) -> None:
-        self._coming[prompt].popleft()
-        if not self._coming[prompt]:
-            self._kept.pop(prompt)
+        if self._present is not None:
+            self._present = self._present - {prompt}
+        coming, kept = self._coming[prompt], self._kept.get(prompt)
+        coming.popleft()
+        if kept is not None and not kept.ahead:
+            self._end(kept.together)
+            kept.together = None
+        if kept is not None and not coming:
+            self._end(self._kept.pop(prompt).shared)
+
+    def _end(self, *gatherings: _Gathering | None) -> None:
+        for ended in gatherings:
+            if ended is not None:
+                self._ended.append(ended)
+                self._debts.append(ended.debt)
+
+    def _require_that_all_was_sent(self) -> None:
+        owed = sum(debt.is_owed for debt in self._debts)
+        self._ended.clear()
+        self._debts.clear()
+        if owed:
+            self.forget()
+            raise RuntimeError(
+                f"{owed} prompts were kept for further micro-batches of their step, which never "
+                "came or had no backward pass: their gradients are not complete. If micro-batches "
+                "are left out on purpose, set sharing = Sharing(keep_prompts=False) on the "
+                "trainer's class"
+            )
 
 
 def _branch_tokens(rows: PaddedRows, prompt_tokens: int) -> int:

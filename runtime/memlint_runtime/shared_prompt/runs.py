@@ -72,10 +72,11 @@ class PaddedRows:
 
     def equals(self, other: PaddedRows) -> bool:
         """Whether these are the same rows, padded in the same way."""
+        here = self.ids.device
         return (
-            torch.equal(self.ids, other.ids)
-            and torch.equal(self.mask, other.mask)
-            and torch.equal(self.scored, other.scored)
+            torch.equal(self.ids, other.ids.to(here))
+            and torch.equal(self.mask, other.mask.to(here))
+            and torch.equal(self.scored, other.scored.to(here))
         )
 
     def tree(self, sharing: Sharing, *, keep_every_token: bool = False) -> PrefixTree:

@@ -15,7 +15,8 @@ B rows, S columns of the padded batch; T packed tokens; N scored tokens.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any
@@ -38,12 +39,14 @@ from memlint_runtime.shared_prompt.runs import PaddedRows, Scored, TreeRun
 from memlint_runtime.shared_prompt.scoring import score_rows
 from memlint_runtime.trl.images import IMAGE_INPUTS, score_with_images
 
-__all__ = ["TokenCount", "kept_prompts_of", "share_prompts"]
+__all__ = ["TokenCount", "kept_prompts_of", "prompts_kept_apart", "share_prompts"]
 
 logger = logging.getLogger("memlint_runtime.trl")
 
 # On a model that scores with shared prompts.
 _MARK = "memlint_shared_scoring"
+# On the forward that does it.
+_SHARES = "memlint_shares_prompts"
 
 _UNDERSTOOD = {
     "input_ids", "attention_mask", "labels", "fused_lm_head", "use_cache", "output_router_logits",
@@ -81,9 +84,10 @@ class _SharedScoring:
 def share_prompts(model: PreTrainedModel, sharing: Sharing, count: TokenCount) -> None:
     """From now on, `model` scores with every prompt forwarded once; `count` is kept up to date.
 
-    `model` has TRL's fused head. Doing it again changes nothing; `memlint_runtime.undo` undoes it.
+    `model` has TRL's fused head. Doing it again changes nothing, unless another trainer has given
+    the model a head since; `memlint_runtime.undo` undoes it.
     """
-    if _MARK in vars(model):
+    if _MARK in vars(model) and getattr(model.forward, _SHARES, False):
         return
     patch = Patch(model, "the model shares prompts")
     patch.replace(model, _MARK, _SharedScoring(sharing, count))
@@ -94,6 +98,17 @@ def kept_prompts_of(model: nn.Module | None) -> KeptPrompts | None:
     """What a model that shares prompts keeps of them between calls; None for any other model."""
     scoring = None if model is None else vars(causal_lm_inside(model)).get(_MARK)
     return scoring.prompts if isinstance(scoring, _SharedScoring) else None
+
+
+@contextmanager
+def prompts_kept_apart(model: nn.Module) -> Iterator[KeptPrompts]:
+    """Within, a model that shares prompts keeps others than those of the step that it is in."""
+    scoring: _SharedScoring = vars(causal_lm_inside(model))[_MARK]
+    own, scoring.prompts = scoring.prompts, KeptPrompts()
+    try:
+        yield scoring.prompts
+    finally:
+        scoring.prompts = own
 
 
 def _sharing(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -119,6 +134,7 @@ def _sharing(own: Callable[..., Any]) -> Callable[..., Any]:
             logger.warning("prompts with images are repeated as TRL does: %s", reason)
             return own(self, *args, **kwargs)
 
+    setattr(forward, _SHARES, True)
     return forward
 
 

@@ -35,11 +35,13 @@ from trl.trainer.utils import (
     unsplit_pixel_values_by_grid,
 )
 
+from memlint_runtime.integrations import Patch
+from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.shared_prompt.kept import prompts_of, tokens_of
 from memlint_runtime.shared_prompt.logprobs import can_go_in_phases
 from memlint_runtime.shared_prompt.models import causal_lm_inside
 from memlint_runtime.shared_prompt.runs import PaddedRows
-from memlint_runtime.trl.forward import kept_prompts_of
+from memlint_runtime.trl.forward import kept_prompts_of, prompts_kept_apart
 from memlint_runtime.trl.images import IMAGE_INPUTS
 
 if TYPE_CHECKING:
@@ -106,6 +108,28 @@ class GroupedMicroBatches(_Base):
             here = slice(index, index + stretch)
             whole = _steps_hold_whole_groups(trainer.args)
             prompts.expect(calls_of_cut_prompts(found, here, together=whole))
+        prompts.begin()
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        """The micro-batch's loss, whatever of it a subclass leaves out, sends what earlier ones of
+        the same prompts left for it to send."""
+        trainer: Any = super()
+        owner: Any = self
+        prompts = kept_prompts_of(owner.model) if self._prompts_are_shared else None
+        if prompts is None:
+            return trainer.training_step(*args, **kwargs)
+        settled = prompts.settled
+
+        def settling(own: Callable[..., Any]) -> Callable[..., Any]:
+            def backward(self: Any, loss: Tensor, **kwargs: Any) -> Any:
+                return own(self, settled(loss), **kwargs)
+
+            return backward
+
+        accelerator = owner.accelerator
+        with Patch(accelerator, "losses settle what kept prompts are owed") as patch:
+            patch.replace(accelerator, "backward", bound_to(accelerator, "backward", settling))
+            return trainer.training_step(*args, **kwargs)
 
     def _get_per_token_logps_and_entropies(
         self,
@@ -121,10 +145,9 @@ class GroupedMicroBatches(_Base):
         trainer: Any = super()
         owner: Any = self
         given = (model, input_ids, attention_mask, logits_to_keep, batch_size)
-        prompts = None
-        if self._prompts_are_shared and self.sharing.keep_prompts and not torch.is_grad_enabled():
-            prompts = kept_prompts_of(model)
-        if prompts is None or not batch_size or not owner.model.training:
+        keeps = self._prompts_are_shared and self.sharing.keep_prompts and owner.model.training
+        keeps = keeps and not torch.is_grad_enabled() and kept_prompts_of(model) is not None
+        if not keeps or not batch_size:
             return trainer._get_per_token_logps_and_entropies(*given, *args, **kwargs)
         completion = torch.zeros_like(attention_mask, dtype=torch.bool)
         completion[:, -logits_to_keep:] = True
@@ -133,11 +156,9 @@ class GroupedMicroBatches(_Base):
         chunks = [_by_prompt(PaddedRows(*each)) for each in zip(*rows, strict=True)]
         # As the policy's: the same rows in one pass, so that the numbers are the same to the bit.
         whole = _steps_hold_whole_groups(owner.args)
-        prompts.expect(calls_of_cut_prompts(chunks, slice(None), together=whole))
-        try:
+        with prompts_kept_apart(model) as prompts:
+            prompts.expect(calls_of_cut_prompts(chunks, slice(None), together=whole))
             return trainer._get_per_token_logps_and_entropies(*given, *args, **kwargs)
-        finally:
-            prompts.forget()
 
     def _say_if_groups_are_cut(self) -> None:
         trainer: Any = self
@@ -225,8 +246,8 @@ def grouped_micro_batches(
 
 def calls_of_cut_prompts(
     micro_batches: Sequence[dict[bytes, PaddedRows]], stretch: slice, *, together: bool
-) -> dict[bytes, list[PaddedRows | None]]:
-    """The rows of the micro-batches of a stretch by prompt, of prompts that several of all of them
+) -> list[dict[bytes, PaddedRows | None]]:
+    """The rows by prompt of each micro-batch of a stretch, of prompts that several of all of them
     hold and whose repetition is dear enough. None for rows that are scored alone: those of a prompt
     that comes beyond the stretch, and all unless `together`."""
     everywhere: dict[bytes, list[PaddedRows]] = {}
@@ -234,14 +255,16 @@ def calls_of_cut_prompts(
         for prompt, rows in by_prompt.items():
             everywhere.setdefault(prompt, []).append(rows)
     here = Counter(prompt for rows in micro_batches[stretch] for prompt in rows)
-    calls: dict[bytes, list[PaddedRows | None]] = {}
-    for by_prompt in micro_batches[stretch]:
-        for prompt, rows in by_prompt.items():
-            every = everywhere[prompt]
-            if len(every) > 1 and _saved_by_keeping(prompt, every) >= LEAST_SAVED:
-                alone = not together or here[prompt] < len(every)
-                calls.setdefault(prompt, []).append(None if alone else rows)
-    return calls
+    cut = {
+        prompt
+        for prompt, every in everywhere.items()
+        if len(every) > 1 and _saved_by_keeping(prompt, every) >= LEAST_SAVED
+    }
+    alone = {prompt for prompt in cut if not together or here[prompt] < len(everywhere[prompt])}
+    return [
+        {prompt: None if prompt in alone else rows for prompt, rows in by.items() if prompt in cut}
+        for by in micro_batches[stretch]
+    ]
 
 
 def _saved_by_keeping(prompt: bytes, calls: Sequence[PaddedRows]) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from memlint_runtime import undo
 from memlint_runtime.shared_prompt import Sharing, kept
 from memlint_runtime.shared_prompt.kept import KeptPrompt, KeptPrompts, prompts_of
 from memlint_runtime.shared_prompt.runs import PaddedRows, joined
@@ -23,7 +24,7 @@ from trl import RLOOTrainer as TrlRLOOTrainer
 
 from tests.runtime.shared_prompt.test_hybrids import tiny as tiny_hybrid
 from tests.runtime.shared_prompt.test_trainers import made_for, side_by_side, steps_of, trained
-from tests.runtime.shared_prompt.training import saved, saved_model
+from tests.runtime.shared_prompt.training import DropsLosses, saved, saved_model
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
@@ -243,9 +244,16 @@ A, B, C = (letter * len(PROMPT) for letter in (b"a", b"b", b"c"))
 
 def kept_with(weight: Tensor, calls: list[PaddedRows | None], tokens: int = 3) -> KeptPrompts:
     prompts = KeptPrompts()
-    prompts.expect({PROMPT: calls})
+    prompts.expect([{PROMPT: call} for call in calls])
     prompts.keep(PROMPT, KeptPrompt.of(tokens, {0: (weight * 2, weight * 3)}))
     return prompts
+
+
+def one_call(prompts: KeptPrompts, factor: float = 1.0) -> Tensor:
+    """The value of a call by itself, whose gradient of keys is 1 in every place."""
+    keys, _ = prompts.take(PROMPT, 1)
+    value = (keys.sum() * factor).expand(1, 24)
+    return prompts.hand_out(PROMPT, [rows_of(1)], (value,))[0][0, 0]
 
 
 def test_a_call_that_never_came_is_noticed() -> None:
@@ -259,8 +267,9 @@ def test_a_call_that_never_came_is_noticed() -> None:
     other = copy.deepcopy(prompts)
     assert not other.waiting
     with pytest.raises(RuntimeError, match="1 prompts were kept for further micro-batches"):
-        prompts.expect({})
+        prompts.expect([])
     assert not prompts.waiting
+    prompts.expect([])
 
 
 def test_the_last_call_sends_all_gradients_back() -> None:
@@ -275,7 +284,104 @@ def test_the_last_call_sends_all_gradients_back() -> None:
         own[0, 0].backward()
     assert torch.equal(weight.grad, torch.full_like(weight, 2 * (1 + 2 + 3) + 3 * 3))
     assert not prompts.waiting
-    prompts.expect({})
+    prompts.expect([])
+
+
+def test_micro_batches_hold_one_call_of_each_prompt() -> None:
+    weight = torch.ones(3, 1, 2, requires_grad=True)
+    prompts = kept_with(weight, [None] * 2)
+    for left in (1, 0):
+        prompts.begin()
+        assert prompts.expects(PROMPT, rows_of(1))
+        one_call(prompts).backward()
+        assert not prompts.expects(PROMPT, rows_of(1))
+        assert prompts.waiting == bool(left)
+    prompts.begin()
+    assert not prompts.expected
+    assert torch.equal(weight.grad, torch.full_like(weight, 2 * 2))
+
+
+@pytest.mark.parametrize("missing", ["call", "backward pass"])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_loss_without_its_call_sends_what_the_earlier_ones_left(
+    missing: str, together: bool
+) -> None:
+    weight = torch.ones(3, 1, 2, requires_grad=True)
+    calls = [rows_of(1), rows_of(1)]
+    prompts = kept_with(weight, [*calls] if together else [None] * 2, tokens=12)
+    prompts.begin()
+    if together:
+        keys, _ = prompts.take(PROMPT, 2)
+        first = prompts.hand_out(PROMPT, calls, (keys.sum().expand(2, 24),))[0][0, 0]
+    else:
+        first = one_call(prompts)
+    prompts.settled(first).backward()
+    assert weight.grad is None
+    prompts.begin()
+    if missing == "backward pass":
+        if together:
+            assert prompts.ready(PROMPT) is not None
+        else:
+            one_call(prompts)
+    loss = torch.ones((), requires_grad=True)
+    settled = prompts.settled(loss)
+    assert torch.equal(settled, loss)
+    settled.backward()
+    assert torch.equal(loss.grad, torch.ones(()))
+    assert torch.equal(weight.grad, torch.full_like(weight, 2))
+    prompts.begin()  # nothing is owed
+    assert prompts.settled(loss) is loss
+
+
+@pytest.mark.parametrize("missing", ["call", "backward pass"])
+def test_what_no_loss_sends_is_noticed_at_the_next_micro_batch(missing: str) -> None:
+    prompts = kept_with(torch.ones(3, 1, 2, requires_grad=True), [None] * 2)
+    prompts.begin()
+    one_call(prompts).backward()
+    prompts.begin()
+    if missing == "backward pass":
+        one_call(prompts)
+    with pytest.raises(RuntimeError, match="had no backward pass: their gradients are not compl"):
+        prompts.begin()
+    prompts.begin()
+
+
+def test_micro_batches_may_have_one_backward_pass() -> None:
+    """A trainer that adds up its losses: the prompt's gradients are the last to go back."""
+    weight = torch.ones(3, 1, 2, requires_grad=True)
+    prompts = kept_with(weight, [None] * 3)
+    losses = []
+    for factor in (1.0, 2.0, 4.0):
+        prompts.begin()
+        losses.append(one_call(prompts, factor))
+    torch.stack(losses).sum().backward()
+    assert torch.equal(weight.grad, torch.full_like(weight, 2 * 7))
+    prompts.expect([])
+
+
+def test_a_gradient_that_comes_too_late_is_an_error() -> None:
+    weight = torch.ones(3, 1, 2, requires_grad=True)
+    prompts = kept_with(weight, [None] * 2)
+    early = one_call(prompts)
+    one_call(prompts).backward()
+    with pytest.raises(RuntimeError, match="came after those of its prompt were sent back"):
+        early.backward()
+
+
+def test_other_rows_than_those_scored_ahead_are_none_of_a_prompt_s_calls() -> None:
+    calls = [rows_of(2), rows_of(2), rows_of(2)]
+    prompts = kept_with(torch.ones(3, 1, 2, requires_grad=True), [*calls], tokens=12)
+    prompts.begin()
+    assert prompts.expects(PROMPT, rows_of(1))  # these go alone, against the prompt that is kept
+    assert len(prompts.calls_together(PROMPT, rows_of(1), None)) == 1
+    assert len(prompts.calls_together(PROMPT, calls[0], None)) == 3
+    keys, _ = prompts.take(PROMPT, 2)
+    prompts.hand_out(PROMPT, calls[:2], (keys.sum().expand(2, 24),))
+    prompts.begin()
+    assert not prompts.expects(PROMPT, rows_of(1))
+    prompts.begin()  # its values are for nobody
+    assert prompts.ready(PROMPT) is None
+    assert prompts.expects(PROMPT, rows_of(1))
 
 
 def test_calls_that_go_together_get_their_own_values_and_send_all_gradients_at_the_last() -> None:
@@ -301,9 +407,9 @@ def test_calls_that_go_together_get_their_own_values_and_send_all_gradients_at_t
     assert torch.equal(ready[0], value[1:])
     kept_prompt = prompts.find(PROMPT)
     assert kept_prompt is not None
-    assert kept_prompt.given[0].grad is None  # nothing has gone through the branches yet
+    assert kept_prompt.shared.given[0].grad is None  # nothing has gone through the branches yet
     ready[0][1, 0].backward()
-    assert torch.equal(kept_prompt.given[0].grad, torch.full((3, 1, 2), 1.0 + 48.0))
+    assert torch.equal(kept_prompt.shared.given[0].grad, torch.full((3, 1, 2), 1.0 + 48.0))
     assert weight.grad is None
 
     keys, _ = prompts.take(PROMPT, 1)
@@ -339,34 +445,118 @@ def test_rows_of_several_widths_are_joined() -> None:
     assert whole.after(12).forwarded.tolist() == [2, 1, 3]
 
 
-def test_calls_of_somebody_else_are_none_of_those_that_come(
-    model_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A trainer that scores its micro-batches more than once, without gradients and with."""
-    monkeypatch.setattr(kept, "MOST_TOGETHER", 100)
+class ScoresTwice:
+    """Scores its micro-batches more than once, without gradients and with."""
 
-    def twice(trainer: type) -> type:
-        class Twice(trainer):  # type: ignore[misc]
-            def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
-                with torch.no_grad():
-                    super().compute_loss(*args, **kwargs)
-                first = super().compute_loss(*args, **kwargs)
-                return (first + super().compute_loss(*args, **kwargs)) / 2
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        trainer: Any = super()
+        with torch.no_grad():
+            trainer.compute_loss(*args, **kwargs)
+        return (trainer.compute_loss(*args, **kwargs) + trainer.compute_loss(*args, **kwargs)) / 2
 
-        return Twice
 
+class SameRows(ScoresTwice):
+    """The last two rows of each group are the same, so that calls cannot be told by their rows."""
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        trainer: Any = super()
+        made = trainer._generate_and_score_completions(inputs)
+        for name in ("completion_ids", "completion_mask"):
+            made[name][3::4] = made[name][2::4]
+        return made
+
+
+class MasksSome:
+    """Takes the tail of some micro-batches' rows out of the loss, which the prompt's other
+    micro-batches cannot foresee."""
+
+    micro_batches = 0
+
+    def _compute_loss(self, model: Any, inputs: Any) -> Any:
+        trainer: Any = super()
+        self.micro_batches += 1
+        if self.micro_batches % 3 == 2:
+            mask = inputs["completion_mask"].clone()
+            mask[:, 2:] = 0
+            inputs = {**inputs, "completion_mask": mask}
+        return trainer._compute_loss(model, inputs)
+
+
+class ScoresInPieces:
+    """Scores rows without gradients amid a step, in pieces, as for old log-probabilities."""
+
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        trainer: Any = super()
+        loss = trainer.compute_loss(model, inputs, *args, **kwargs)
+        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
+        mask = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
+        completion = inputs["completion_ids"].shape[1]
+        with torch.no_grad():
+            trainer._get_per_token_logps_and_entropies(model, ids, mask, completion, batch_size=1)
+        return loss
+
+
+class AddsUpLosses:
+    """One backward pass for the losses of all micro-batches of a step."""
+
+    def training_step(self, model: Any, inputs: Any, *args: Any) -> Any:
+        trainer: Any = self
+        losses = vars(trainer).setdefault("losses", [])
+        model.train()
+        with torch.enable_grad():
+            losses.append(trainer.compute_loss(model, trainer._prepare_inputs(inputs)))
+        trainer._step += 1
+        if trainer.accelerator.sync_gradients:
+            trainer.accelerator.backward(sum(losses) / len(losses))
+            losses.clear()
+        return torch.zeros(())
+
+
+@pytest.mark.parametrize("together", [0.0, 100.0])
+@pytest.mark.parametrize(
+    ("mixin", "options"),
+    [
+        (ScoresTwice, {}),
+        (ScoresTwice, {"gradient_accumulation_steps": 2, "steps_per_generation": 4}),
+        (SameRows, {}),
+        (MasksSome, {}),
+        (DropsLosses, {}),
+        (ScoresInPieces, {}),
+        (AddsUpLosses, {}),
+    ],
+)
+def test_trainers_that_do_more_than_trl_s_learn_the_same(
+    model_path: str, tmp_path: Path, mixin: type, options: dict[str, int], together: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Beside the same trainer without kept prompts, whose micro-batches are the same."""
+    monkeypatch.setattr(kept, "MOST_TOGETHER", together)
+    repeating = {"sharing": Sharing(keep_prompts=False)}
     made = [
-        trained(twice(trainer), GRPOConfig, model_path, tmp_path, **rows_at_once(1, 8))
-        for trainer in (TrlGRPOTrainer, GRPOTrainer)
-    ]
+        trained(
+            type("Own", (mixin, GRPOTrainer), attributes), GRPOConfig, model_path, tmp_path,
+            **(rows_at_once(1, 8) | options),
+        )
+        for attributes in (repeating, {})
+    ]  # fmt: skip
     for theirs, ours in zip(*(one.model.parameters() for one in made), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+    rho = [steps_of(one)[0]["shared_prompt/rho"] for one in made]
+    assert rho[1] > 1.05 * rho[0]
+
+
+def test_a_model_s_second_trainer_shares_too(model_path: str, tmp_path: Path) -> None:
+    first = made_with(GRPOTrainer, model_path, tmp_path)
+    second = trained(GRPOTrainer, GRPOConfig, first.model, tmp_path, **rows_at_once(1, 8))
+    assert steps_of(second)[0]["shared_prompt/rho"] > 1.5
+    undo(second.model)
+    assert kept_prompts_of(second.model) is None
 
 
 def test_short_prompts_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "MIN_KEPT_TOKENS", 2)
     prompts = KeptPrompts()
-    prompts.expect({b"abcd": [None] * 2, b"abcdefgh": [None] * 2})
+    prompts.expect([{b"abcd": None, b"abcdefgh": None}] * 2)
     assert not prompts.expects(b"abcd", rows_of(1))
     assert prompts.expects(b"abcdefgh", rows_of(1))
 
@@ -387,13 +577,13 @@ def test_only_prompts_of_several_micro_batches_are_cut() -> None:
     a, b = rows_of(1), rows_of(2)
     micro_batches = [{A: a}, {A: a, B: b}, {B: b}, {C: a}]
 
-    def calls(stretch: slice, *, together: bool = True) -> dict[bytes, list[PaddedRows | None]]:
+    def calls(stretch: slice, *, together: bool = True) -> list[dict[bytes, PaddedRows | None]]:
         return calls_of_cut_prompts(micro_batches, stretch, together=together)
 
-    assert calls(slice(None)) == {A: [a, a], B: [b, b]}
-    assert calls(slice(None), together=False) == {A: [None, None], B: [None, None]}
-    assert calls(slice(0, 2)) == {A: [a, a], B: [None]}
-    assert calls(slice(3, 4)) == {}
+    assert calls(slice(None)) == [{A: a}, {A: a, B: b}, {B: b}, {}]
+    assert calls(slice(None), together=False) == [{A: None}, {A: None, B: None}, {B: None}, {}]
+    assert calls(slice(0, 2)) == [{A: a}, {A: a, B: None}]
+    assert calls(slice(3, 4)) == [{}]
 
 
 @pytest.mark.parametrize(("completion", "kept_calls"), [(51, 2), (53, 0)])
@@ -402,7 +592,7 @@ def test_prompts_are_kept_where_a_tenth_of_the_tokens_is_saved(
 ) -> None:
     rows = rows_of(completion, width=80)  # of 13 tokens twice, once is saved
     calls = calls_of_cut_prompts([{PROMPT: rows}, {PROMPT: rows}], slice(None), together=True)
-    assert len(calls.get(PROMPT, [])) == kept_calls
+    assert sum(PROMPT in call for call in calls) == kept_calls
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_gradients_under_ddp_and_fsdp2(tmp_path: Path) -> None:
 def test_trainers(tmp_path: Path) -> None:
     saved_model(tmp_path / "model")
     steps = launch("trainers", tmp_path)
-    assert len(steps) == 4
+    assert len(steps) == 5
     for wrapper, (theirs, ours) in steps.items():
         assert len(theirs) == len(ours) > 0, wrapper
         for wanted, found in zip(theirs, ours, strict=True):

@@ -69,3 +69,16 @@ def preferences(count: int = 16) -> Dataset:
 def reward(completion_ids: list[list[int]], **_: Any) -> list[float]:
     """Between 0 and 1: the share of tokens with an even id."""
     return [sum(i % 2 == 0 for i in ids) / max(len(ids), 1) for ids in completion_ids]
+
+
+class DropsLosses:
+    """A trainer's mixin: no loss of each fourth micro-batch, the last of a group."""
+
+    micro_batches = 0
+
+    def compute_loss(self, model: Any, *args: Any, **kwargs: Any) -> Any:
+        trainer: Any = super()
+        self.micro_batches += 1
+        loss = trainer.compute_loss(model, *args, **kwargs)
+        drops = self.micro_batches % 4 == 0
+        return sum(p.sum() for p in model.parameters()) * 0.0 if drops else loss

@@ -17,6 +17,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.runtime.shared_prompt.models import batch, relative_error, repeated, tiny
+from tests.runtime.shared_prompt.training import DropsLosses
 
 RANK = int(os.environ["RANK"])
 
@@ -71,7 +72,16 @@ def trainers(folder: Path) -> dict[str, list[list[dict[str, float]]]]:
     return {
         wrapper: [steps(each, folder, wrapper) for each in (GRPOTrainer, SharedGRPOTrainer)]
         for wrapper in ("fsdp2", "ddp", "ddp, rows of one", "ddp, rows of one scored together")
-    }
+    } | {"ddp, rows of one, losses dropped": losses_dropped(SharedGRPOTrainer, folder)}
+
+
+def losses_dropped(trainer: type[Any], folder: Path) -> list[list[dict[str, float]]]:
+    """Beside itself without kept prompts: TRL's would drop the losses of other rows."""
+    wrapper = "ddp, rows of one, losses dropped"
+    return [
+        steps(type("Own", (DropsLosses, trainer), {"sharing": sharing}), folder, wrapper)
+        for sharing in (Sharing(keep_prompts=False), Sharing())
+    ]
 
 
 def steps(trainer: type[Any], folder: Path, wrapper: str) -> list[dict[str, float]]:
