@@ -74,25 +74,29 @@ def tile_mlp(
             f"'the name of its MLP',)"
         )
     for name, module in found.items():
-        kinds = [type(part).__name__ for part in module.modules()]
-        routed = [kind for kind in kinds if any(word in kind.lower() for word in _ROUTED)]
-        if routed:
-            raise ValueError(
-                f"{name} routes tokens to experts ({routed[0]}) and counts them over the whole "
-                f"sequence; tile_mlp takes dense MLPs only"
-            )
-        before = module.forward
-        if tile_tokens and isinstance(before, TiledForward) and before.tile_tokens != tile_tokens:
-            raise ValueError(
-                f"{name} is tiled already, with tile_tokens={before.tile_tokens}: undo that first, "
-                "by .undo() of what tile_mlp returned or by undo(model)"
-            )
+        _require_tileable(name, module, tile_tokens)
     tiled = TiledModules(model, list(found.values()))
     for module in tiled:
         if not isinstance(module.forward, TiledForward):
             made = TiledForward(module, module.forward, tile_tokens)
             tiled.replace(module, "forward", made)
     return tiled
+
+
+def _require_tileable(name: str, module: nn.Module, tile_tokens: int | None) -> None:
+    kinds = [type(part).__name__ for part in module.modules()]
+    routed = [kind for kind in kinds if any(word in kind.lower() for word in _ROUTED)]
+    if routed:
+        raise ValueError(
+            f"{name} routes tokens to experts ({routed[0]}) and counts them over the whole "
+            f"sequence; tile_mlp takes dense MLPs only"
+        )
+    before = module.forward
+    if tile_tokens and isinstance(before, TiledForward) and before.tile_tokens != tile_tokens:
+        raise ValueError(
+            f"{name} is tiled already, with tile_tokens={before.tile_tokens}: undo that first, "
+            "by .undo() of what tile_mlp returned or by undo(model)"
+        )
 
 
 class TiledModules(Patch):
