@@ -19,25 +19,26 @@ the repeated micro-batch holds prompt and branches too.
 Who calls has to say which rows will come (`expect`), since only that tells the last call, and where
 each micro-batch begins (`begin`): in each a prompt has one call, so that whatever else is scored in
 it, or in its place, goes by itself. A micro-batch whose loss has no part of its call, or that makes
-none, still has to send what the earlier ones left: `settled` adds that to its loss. What could not
-be sent is an error, never a smaller gradient.
+none, still has to send what the earlier ones left: `settled` adds that to its loss. What was not
+sent before the optimizer's step is an error (`require_settled`), never a smaller gradient.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from memlint_runtime.shared_prompt.models import KeysValues, Layers, layers_of
 from memlint_runtime.shared_prompt.runs import PaddedRows
 
-__all__ = ["KeptPrompt", "KeptPrompts", "prompts_of", "tokens_of"]
+__all__ = ["KeptPrompt", "KeptPrompts", "prompts_of", "tokens_of", "version_of"]
 
 Prompt = bytes
 _BYTES_OF_TOKEN = 4
@@ -57,6 +58,11 @@ def prompts_of(rows: PaddedRows) -> list[Prompt]:
     return [row[kept].tobytes() for row, kept in zip(ids, keep, strict=True)]
 
 
+def version_of(model: nn.Module) -> int:
+    """A number that changes with the values of the model's trained parameters."""
+    return sum(p._version for p in model.parameters() if p.requires_grad)
+
+
 def tokens_of(prompt: Prompt) -> int:
     return len(prompt) // _BYTES_OF_TOKEN
 
@@ -72,7 +78,7 @@ class _Debt:
     def is_owed(self) -> bool:
         return self.gathered and not self.sent
 
-    def gather(self, tensor: Tensor) -> None:
+    def gather(self, _: Tensor) -> None:
         if self.sent:
             raise RuntimeError(
                 "gradients of a micro-batch came after those of its prompt were sent back, which "
@@ -99,28 +105,41 @@ class _Gathering:
             return
         given = [self.given[i] for i in leading]
         for tensor in given:
-            tensor.register_post_accumulate_grad_hook(self.debt.gather)  # type: ignore[no-untyped-call]
-        sums = _Sums.apply(self.debt, given, *(made[i] for i in leading))  # type: ignore[no-untyped-call]
+            _when_gradients_come(tensor, self.debt.gather)
+        # Gradients that are asked for (`torch.autograd.grad`) are none that were sent: they do not
+        # come to this input, which says so.
+        sent = torch.zeros((), device=given[0].device, requires_grad=True)
+        _when_gradients_come(sent, partial(_sent, self.debt, given))
+        sums = _Sums.apply(given, sent, *(made[i] for i in leading))  # type: ignore[no-untyped-call]
         for i, tensor in zip(leading, sums, strict=True):
             self.sending[i] = tensor
+
+
+def _when_gradients_come(tensor: Tensor, call: Callable[[Tensor], None]) -> None:
+    tensor.register_post_accumulate_grad_hook(call)  # type: ignore[no-untyped-call]
+
+
+def _sent(debt: _Debt, given: list[Tensor], _: Tensor) -> None:
+    debt.sent = True
+    for earlier in given:
+        earlier.grad = None
 
 
 class _Sums(torch.autograd.Function):
     """Tensors as they are; their gradients with those that gathered on `given`."""
 
     @staticmethod
-    def forward(ctx: Any, debt: _Debt, given: list[Tensor], *made: Tensor) -> tuple[Tensor, ...]:
-        ctx.debt, ctx.given = debt, given
+    def forward(ctx: Any, given: list[Tensor], sent: Tensor, *made: Tensor) -> tuple[Tensor, ...]:
+        ctx.given = given
         ctx.set_materialize_grads(False)
+        ctx.save_for_backward(sent)
         return tuple(tensor.view_as(tensor) for tensor in made)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        (sent,) = ctx.saved_tensors
         sums = [_sum(grad, earlier.grad) for grad, earlier in zip(grads, ctx.given, strict=True)]
-        for earlier in ctx.given:
-            earlier.grad = None
-        ctx.debt.sent = True
-        return (None, None, *sums)
+        return (None, torch.zeros_like(sent), *sums)
 
 
 def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
@@ -147,20 +166,22 @@ class KeptPrompt:
     """Keys and values of a prompt's first `tokens` tokens, `[P, K, D]` each, two for every layer of
     attention; the states after them of layers that carry one.
 
-    ahead: what calls to come are given, scored with an earlier one. together: the values of these
-    calls and of that earlier one.
+    weights: which values of the model's parameters made them, see `version_of`. ahead: what calls
+    to come are given, scored with an earlier one. together: the values of these calls and of that
+    earlier one.
     """
 
     tokens: int
     layers: Layers
     shared: _Gathering
+    weights: int = 0
     ahead: deque[Values] = field(default_factory=deque)
     together: _Gathering | None = None
 
     @classmethod
-    def of(cls, tokens: int, kept: KeysValues) -> KeptPrompt:
+    def of(cls, tokens: int, kept: KeysValues, weights: int = 0) -> KeptPrompt:
         made = [tensor for tensors in kept.values() for tensor in tensors]
-        return cls(tokens, layers_of(kept), _Gathering(made))
+        return cls(tokens, layers_of(kept), _Gathering(made), weights)
 
     def hand_out(self, calls: Sequence[PaddedRows], values: Values) -> Values:
         """The values of the first of `calls`; those of the others wait for them.
@@ -194,9 +215,8 @@ class KeptPrompts:
         self._present: set[Prompt] | None = None
         self._with_graph = True
         self._kept: dict[Prompt, KeptPrompt] = {}
-        # Of prompts, and of calls that went together, whose last call was in this micro-batch.
+        # Of prompts, and of calls that went together, that have no call to come.
         self._ended: list[_Gathering] = []
-        self._debts: list[_Debt] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> KeptPrompts:
         """A copied model has no part in the steps of the model that it was copied from."""
@@ -207,13 +227,9 @@ class KeptPrompts:
         model alone. Other prompts are not kept, nor are those of fewer than MIN_KEPT_TOKENS tokens.
         They come with autograd on or off, as it is now.
 
-        Raises RuntimeError where a call that was expected before never came: what its prompt is
-        owed in gradients would be lost.
+        Raises RuntimeError where gradients of the step before were not sent.
         """
-        for kept in self._kept.values():
-            self._end(kept.together, kept.shared)
-        self._require_that_all_was_sent()
-        self.forget()
+        self.require_settled()
         self._with_graph = torch.is_grad_enabled()
         for calls in micro_batches:
             long = {prompt for prompt in calls if tokens_of(prompt) >= MIN_KEPT_TOKENS}
@@ -222,23 +238,45 @@ class KeptPrompts:
                 self._coming.setdefault(prompt, deque()).append(calls[prompt])
 
     def begin(self) -> None:
-        """The next micro-batch begins: until it ends, each of its prompts has one call.
-
-        Raises RuntimeError where the last backward pass left out gradients.
-        """
+        """The next micro-batch begins: until it ends, each of its prompts has one call."""
         self._pass_over()
-        self._require_that_all_was_sent()
+        self._ended = [ended for ended in self._ended if not ended.debt.sent]
         self._present = self._micro_batches.popleft() if self._micro_batches else set()
 
     def settled(self, loss: Tensor) -> Tensor:
         """The micro-batch's loss as it is; its backward pass sends all that was left for it to."""
         self._pass_over()
-        ends = [tensor for ended in self._ended for tensor in ended.sending if tensor.requires_grad]
-        self._ended.clear()
-        if not ends or not loss.requires_grad:
+        if not loss.requires_grad or not any(ended.debt.is_owed for ended in self._ended):
             return loss
+        # What calls that went together left may go to a prompt that is owed nothing yet.
+        unsent = [ended for ended in self._ended if not ended.debt.sent]
+        ends = [tensor for ended in unsent for tensor in ended.sending if tensor.requires_grad]
         settled: Tensor = _Settled.apply(loss, *ends)  # type: ignore[no-untyped-call]
         return settled
+
+    def require_settled(self) -> None:
+        """The optimizer steps: nothing is kept or expected any more.
+
+        Raises RuntimeError where a call never came, or had no backward pass, and gradients that
+        waited for it would be lost.
+        """
+        owed = self.owed
+        self.forget()
+        if owed:
+            raise RuntimeError(
+                f"{owed} prompts were kept for further micro-batches of their step, which never "
+                "came or had no backward pass: their gradients are not complete. If micro-batches "
+                "are left out on purpose, set sharing = Sharing(keep_prompts=False) on the "
+                "trainer's class"
+            )
+
+    @property
+    def owed(self) -> int:
+        """How many gradients, of prompts and of calls that went together, wait to be sent."""
+        waiting = [*self._ended]
+        for kept in self._kept.values():
+            waiting += [kept.shared, *([kept.together] if kept.together else [])]
+        return sum(one.debt.is_owed for one in waiting)
 
     def forget(self) -> None:
         """Drop what is kept and expected: the step was given up."""
@@ -246,7 +284,6 @@ class KeptPrompts:
         self._coming.clear()
         self._micro_batches.clear()
         self._ended.clear()
-        self._debts.clear()
         self._present = None
 
     @property
@@ -269,16 +306,28 @@ class KeptPrompts:
         kept = self._kept.get(prompt)
         return kept is None or not kept.ahead or (coming[0] is not None and coming[0].equals(rows))
 
-    def find(self, prompt: Prompt) -> KeptPrompt | None:
-        return self._kept.get(prompt)
+    def find(self, prompt: Prompt, weights: int = 0) -> KeptPrompt | None:
+        """What is kept of a prompt, if it is.
+
+        Raises RuntimeError where other weights have made it.
+        """
+        kept = self._kept.get(prompt)
+        if kept is not None and kept.weights != weights:
+            raise RuntimeError(
+                "the model's parameters changed between the micro-batches of one step, for which a "
+                "prompt is kept. If they are stepped more often than once in "
+                "gradient_accumulation_steps micro-batches, set sharing = "
+                "Sharing(keep_prompts=False) on the trainer's class"
+            )
+        return kept
 
     def keep(self, prompt: Prompt, kept: KeptPrompt) -> None:
         """Until its last call has been given its values."""
         self._kept[prompt] = kept
 
-    def ready(self, prompt: Prompt) -> Values | None:
+    def ready(self, prompt: Prompt, weights: int = 0) -> Values | None:
         """The values of the present call, where an earlier one has made them."""
-        kept = self._kept.get(prompt)
+        kept = self.find(prompt, weights)
         if kept is None or not kept.ahead:
             return None
         values = kept.ahead.popleft()
@@ -326,30 +375,11 @@ class KeptPrompts:
             self._present = self._present - {prompt}
         coming, kept = self._coming[prompt], self._kept.get(prompt)
         coming.popleft()
-        if kept is not None and not kept.ahead:
-            self._end(kept.together)
+        if kept is not None and not kept.ahead and kept.together is not None:
+            self._ended.append(kept.together)
             kept.together = None
         if kept is not None and not coming:
-            self._end(self._kept.pop(prompt).shared)
-
-    def _end(self, *gatherings: _Gathering | None) -> None:
-        for ended in gatherings:
-            if ended is not None:
-                self._ended.append(ended)
-                self._debts.append(ended.debt)
-
-    def _require_that_all_was_sent(self) -> None:
-        owed = sum(debt.is_owed for debt in self._debts)
-        self._ended.clear()
-        self._debts.clear()
-        if owed:
-            self.forget()
-            raise RuntimeError(
-                f"{owed} prompts were kept for further micro-batches of their step, which never "
-                "came or had no backward pass: their gradients are not complete. If micro-batches "
-                "are left out on purpose, set sharing = Sharing(keep_prompts=False) on the "
-                "trainer's class"
-            )
+            self._ended.append(self._kept.pop(prompt).shared)
 
 
 def _branch_tokens(rows: PaddedRows, prompt_tokens: int) -> int:

@@ -35,6 +35,9 @@ class Sharing:
         has it.
     keep_prompts: where the trainers' micro-batches cut groups, forward a prompt in the first of
         them and send its gradient back in the last, so that micro-batches of one row share too.
+        Set it to False where single micro-batches' gradients are used (`torch.autograd.grad`,
+        `backward(inputs=...)`, a step after each backward pass): all but the last have no part that
+        goes through the prompt.
     """
 
     token_budget: int | None = None

@@ -15,7 +15,13 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from memlint_runtime.shared_prompt.kept import KeptPrompt, KeptPrompts, prompts_of, tokens_of
+from memlint_runtime.shared_prompt.kept import (
+    KeptPrompt,
+    KeptPrompts,
+    prompts_of,
+    tokens_of,
+    version_of,
+)
 from memlint_runtime.shared_prompt.layout import PrefixTree
 from memlint_runtime.shared_prompt.runs import (
     PaddedRows,
@@ -98,16 +104,17 @@ def _score_after_prompt(
 ) -> Scored:
     """Score rows of one prompt, which is forwarded unless an earlier call has done so, and rows of
     further calls with them where they are short."""
-    values = prompts.ready(prompt)
+    weights = version_of(model)
+    values = prompts.ready(prompt, weights)
     if values is not None:
         return Scored(values, (), frozenset())
-    kept = prompts.find(prompt)
+    kept = prompts.find(prompt, weights)
     trees: tuple[PrefixTree, ...] = ()
     if kept is None:
         # The prompt's last token predicts the first of the completion, and goes with it.
         tokens = tokens_of(prompt) - 1
         found, tree = forward_prompt(rows, tokens, sharing, run)
-        kept = KeptPrompt.of(tokens, found)
+        kept = KeptPrompt.of(tokens, found, weights)
         prompts.keep(prompt, kept)
         trees = (replace(tree, repeated_tokens=0),)
     calls = prompts.calls_together(prompt, rows, sharing.token_budget)

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import MethodType
 from typing import Any
 
@@ -90,8 +91,18 @@ def share_prompts(model: PreTrainedModel, sharing: Sharing, count: TokenCount) -
     if _MARK in vars(model) and getattr(model.forward, _SHARES, False):
         return
     patch = Patch(model, "the model shares prompts")
-    patch.replace(model, _MARK, _SharedScoring(sharing, count))
+    scoring = _SharedScoring(sharing, count)
+    patch.on_undo(partial(_warn_of_owed, scoring))
+    patch.replace(model, _MARK, scoring)
     patch.replace(model, "forward", bound_to(model, "forward", _sharing))
+
+
+def _warn_of_owed(scoring: _SharedScoring) -> None:
+    if scoring.prompts.owed:
+        logger.warning(
+            "sharing prompts was undone amid an optimizer step, whose gradients are not complete "
+            "now: set them to zero and begin the step again"
+        )
 
 
 def kept_prompts_of(model: nn.Module | None) -> KeptPrompts | None:

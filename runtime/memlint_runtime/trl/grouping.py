@@ -25,10 +25,11 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
+from transformers import TrainerCallback
 from trl.trainer.utils import (
     split_pixel_values_by_grid,
     split_tensor_dict,
@@ -67,6 +68,20 @@ _ALONG_COMPLETION = (
 )  # fmt: skip
 
 
+class _StepsOfKeptPrompts(TrainerCallback):
+    """No optimizer step with gradients that a kept prompt still waits for, and none kept after."""
+
+    def __init__(self, trainer: GroupedMicroBatches) -> None:
+        self._trainer = trainer
+
+    def on_pre_optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        trainer = self._trainer
+        prompts = kept_prompts_of(cast("Any", trainer).model)
+        trainer._window_ended = True  # whatever micro-batches a subclass left out
+        if prompts is not None:
+            prompts.require_settled()
+
+
 class GroupedMicroBatches(_Base):
     """Mixed in before a TRL trainer that generates: GRPO and RLOO."""
 
@@ -74,6 +89,11 @@ class GroupedMicroBatches(_Base):
     _window_ended = True
     _training: Any = None  # the state of the training that they belong to
     _reported_forwards = 1  # of a prompt in a step, at most
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        cast("Any", self).add_callback(_StepsOfKeptPrompts(self))
+        self._say_if_groups_are_cut()
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         trainer: Any = self
@@ -98,12 +118,15 @@ class GroupedMicroBatches(_Base):
         if trainer.state is not self._training:  # perhaps after one that ended amid a step
             prompts.forget()
             self._training, self._window_ended = trainer.state, True
+            self._prompt_is_kept = False
             # Parameters may be sharded by now, which the constructor could not know.
             self._say_if_groups_are_cut()
         self._in_window = 0 if self._window_ended else self._in_window + 1
         self._window_ended = trainer.accelerator.sync_gradients
         if index == 0 or self._in_window == 0:
             stretch = trainer.current_gradient_accumulation_steps - self._in_window
+            if self._window_ended:
+                stretch = 1
             found = [_rows_to_keep(batch) for batch in micro_batches]
             here = slice(index, index + stretch)
             whole = _steps_hold_whole_groups(trainer.args)
@@ -118,18 +141,27 @@ class GroupedMicroBatches(_Base):
         prompts = kept_prompts_of(owner.model) if self._prompts_are_shared else None
         if prompts is None:
             return trainer.training_step(*args, **kwargs)
-        settled = prompts.settled
 
         def settling(own: Callable[..., Any]) -> Callable[..., Any]:
-            def backward(self: Any, loss: Tensor, **kwargs: Any) -> Any:
-                return own(self, settled(loss), **kwargs)
+            def compute_loss(self: Any, *args: Any, **kwargs: Any) -> Any:
+                loss = own(self, *args, **kwargs)
+                return prompts.settled(loss) if isinstance(loss, Tensor) else loss
 
-            return backward
+            return compute_loss
 
-        accelerator = owner.accelerator
-        with Patch(accelerator, "losses settle what kept prompts are owed") as patch:
-            patch.replace(accelerator, "backward", bound_to(accelerator, "backward", settling))
+        with Patch(owner, "losses send what kept prompts are owed") as patch:
+            patch.replace(owner, "compute_loss", bound_to(owner, "compute_loss", settling))
             return trainer.training_step(*args, **kwargs)
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Train. Where it ends amid a step, what the model keeps of prompts goes."""
+        trainer: Any = super()
+        try:
+            return trainer.train(*args, **kwargs)
+        finally:
+            prompts = kept_prompts_of(cast("Any", self).model)
+            if prompts is not None:
+                prompts.forget()
 
     def _get_per_token_logps_and_entropies(
         self,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from trl.trainer.rloo_trainer import RLOOTrainer as TrlRLOOTrainer
 
 from memlint_runtime.trl.grouping import GroupedMicroBatches
@@ -34,7 +32,3 @@ class RLOOTrainer(GroupedMicroBatches, SharedPrompts, TrlRLOOTrainer):
             "batch_size",
         ),
     }
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._say_if_groups_are_cut()

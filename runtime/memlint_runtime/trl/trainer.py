@@ -108,16 +108,20 @@ class SharedPrompts:
         trainer: Any = super()
         owner: Any = self
         count = self._shared_tokens
-        if not self._prompt_is_kept:
+        training, before = owner.model.training, (count.forwarded, count.repeated)
+        if not (training and self._prompt_is_kept):
             count.forwarded = count.repeated = 0
         result = trainer.compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        prompts = kept_prompts_of(owner.model)
-        # A prompt that is kept stands for the rows of all its micro-batches, not for the first's.
-        self._prompt_is_kept = prompts is not None and prompts.waiting
-        if count.forwarded and not self._prompt_is_kept:
-            metrics = owner._metrics["train" if owner.model.training else "eval"]
+        if training:
+            # A prompt that is kept stands for the rows of all its micro-batches, not the first's.
+            prompts = kept_prompts_of(owner.model)
+            self._prompt_is_kept = prompts is not None and prompts.waiting
+        if count.forwarded and not (training and self._prompt_is_kept):
+            metrics = owner._metrics["train" if training else "eval"]
             metrics["shared_prompt/rho"].append(count.repeated / count.forwarded)
             metrics["shared_prompt/tokens_saved"].append(float(count.repeated - count.forwarded))
+        if not training:  # perhaps amid a step
+            count.forwarded, count.repeated = before
         return result
 
 

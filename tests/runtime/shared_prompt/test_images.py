@@ -12,7 +12,7 @@ from memlint_runtime import undo
 from memlint_runtime.shared_prompt import Sharing
 from memlint_runtime.shared_prompt.images import CannotPackError, _require_causal
 from memlint_runtime.trl.forward import TokenCount, share_prompts
-from memlint_runtime.trl.grouping import _prompts_to_keep, grouped_micro_batches
+from memlint_runtime.trl.grouping import _rows_to_keep, grouped_micro_batches
 from memlint_runtime.trl.images import _embedded_as_text
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForImageTextToText
@@ -269,9 +269,13 @@ def test_text_alone_of_a_model_that_takes_images(name: str) -> None:
 def test_prompts_with_images_are_not_waited_for() -> None:
     """They go whole with their micro-batch, and their tokens do not say which images they hold."""
     mask = torch.ones(1, 3)
-    text = {"prompt_ids": torch.tensor([[1, 2, 3]]), "prompt_mask": mask, "pixel_values": None}
-    assert len(_prompts_to_keep(text)) == 1
-    assert not _prompts_to_keep({**text, "pixel_values": torch.zeros(1, 2)})
+    ids = torch.tensor([[1, 2, 3]])
+    text = {
+        "prompt_ids": ids, "prompt_mask": mask, "completion_ids": ids, "completion_mask": mask,
+        "pixel_values": None,
+    }  # fmt: skip
+    assert len(_rows_to_keep(text)) == 1
+    assert not _rows_to_keep({**text, "pixel_values": torch.zeros(1, 2)})
 
 
 def test_micro_batches_keep_the_images_of_their_rows() -> None:

@@ -11,13 +11,14 @@ import pytest
 import torch
 from memlint_runtime import undo
 from memlint_runtime.shared_prompt import Sharing, kept
-from memlint_runtime.shared_prompt.kept import KeptPrompt, KeptPrompts, prompts_of
+from memlint_runtime.shared_prompt.kept import KeptPrompt, KeptPrompts, prompts_of, version_of
 from memlint_runtime.shared_prompt.runs import PaddedRows, joined
 from memlint_runtime.trl import GRPOTrainer, RLOOTrainer, grouping
 from memlint_runtime.trl.forward import kept_prompts_of
 from memlint_runtime.trl.grouping import calls_of_cut_prompts, grouped_micro_batches
 from peft import LoraConfig
 from torch import Tensor
+from transformers import TrainerCallback
 from trl import GRPOConfig, RLOOConfig
 from trl import GRPOTrainer as TrlGRPOTrainer
 from trl import RLOOTrainer as TrlRLOOTrainer
@@ -217,9 +218,11 @@ def test_a_step_that_was_given_up_leaves_nothing(model_path: str, tmp_path: Path
         broken.train()
     prompts = kept_prompts_of(broken.model)
     assert prompts is not None
-    assert prompts.waiting
+    assert not prompts.waiting
+    assert prompts.owed == 0
     broken.train()  # the micro-batches that were left, and whole steps after them
     assert not prompts.waiting
+    assert all(1.0 < entry["shared_prompt/rho"] < 2.5 for entry in steps_of(broken))
 
 
 def made_with(trainer: type, path: str, folder: Path) -> Any:
@@ -334,16 +337,65 @@ def test_a_loss_without_its_call_sends_what_the_earlier_ones_left(
 
 
 @pytest.mark.parametrize("missing", ["call", "backward pass"])
-def test_what_no_loss_sends_is_noticed_at_the_next_micro_batch(missing: str) -> None:
+def test_what_no_loss_sends_is_noticed_before_the_optimizer_steps(missing: str) -> None:
     prompts = kept_with(torch.ones(3, 1, 2, requires_grad=True), [None] * 2)
     prompts.begin()
     one_call(prompts).backward()
     prompts.begin()
     if missing == "backward pass":
         one_call(prompts)
+    assert prompts.owed == 1
     with pytest.raises(RuntimeError, match="had no backward pass: their gradients are not compl"):
-        prompts.begin()
+        prompts.require_settled()
+    prompts.require_settled()
+
+
+@pytest.mark.parametrize("last_call", [True, False])
+def test_any_later_micro_batch_sends_what_calls_that_went_together_left(last_call: bool) -> None:
+    weight = torch.ones(3, 1, 2, requires_grad=True)
+    calls = [rows_of(2), rows_of(2), rows_of(9)]
+    prompts = kept_with(weight, [*calls], tokens=12)
     prompts.begin()
+    keys, _ = prompts.take(PROMPT, 2)
+    prompts.hand_out(PROMPT, calls[:2], (keys.sum().expand(2, 24),))[0][0, 0].backward()
+    prompts.begin()  # its loss has no backward pass
+    assert prompts.ready(PROMPT) is not None
+    prompts.begin()
+    loss = one_call(prompts) if last_call else torch.ones((), requires_grad=True)
+    prompts.settled(loss).backward()
+    assert prompts.owed == 0
+    assert torch.equal(weight.grad, torch.full_like(weight, 2 * (1 + last_call)))
+
+
+def test_gradients_that_are_asked_for_are_not_sent() -> None:
+    weight = torch.ones(3, 1, 2, requires_grad=True)
+    prompts = kept_with(weight, [None] * 2)
+    one_call(prompts).backward()
+    last = one_call(prompts)
+    torch.autograd.grad(last, [weight], retain_graph=True)
+    assert prompts.owed == 1
+    last.backward(retain_graph=True)
+    assert prompts.owed == 0
+    assert torch.equal(weight.grad, torch.full_like(weight, 2 * 2))
+    last.backward()
+    assert torch.equal(weight.grad, torch.full_like(weight, 2 * 3))  # the earlier call's once
+
+
+def test_a_prompt_of_other_weights_is_not_used() -> None:
+    prompts = kept_with(torch.ones(3, 1, 2), [None] * 2)
+    assert prompts.find(PROMPT) is not None
+    with pytest.raises(RuntimeError, match="parameters changed between the micro-batches"):
+        prompts.find(PROMPT, 1)
+    with pytest.raises(RuntimeError, match="parameters changed between the micro-batches"):
+        prompts.ready(PROMPT, 1)
+    layer = torch.nn.Linear(2, 2)
+    layer.bias.requires_grad_(False)
+    before = version_of(layer)
+    torch.optim.SGD(layer.parameters(), 0.1).zero_grad()
+    assert version_of(layer) == before
+    with torch.no_grad():
+        layer.weight.add_(1.0)
+    assert version_of(layer) != before
 
 
 def test_micro_batches_may_have_one_backward_pass() -> None:
@@ -496,6 +548,52 @@ class ScoresInPieces:
         return loss
 
 
+class LooksAtGradients:
+    """Asks for the gradients of each micro-batch's loss before its backward pass."""
+
+    def compute_loss(self, model: Any, *args: Any, **kwargs: Any) -> Any:
+        trainer: Any = super()
+        loss = trainer.compute_loss(model, *args, **kwargs)
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
+        return loss
+
+
+class HasALossOfItsOwn:
+    """Runs another loss backward before, and one after, the policy's forward pass."""
+
+    def compute_loss(self, model: Any, *args: Any, **kwargs: Any) -> Any:
+        trainer: Any = super()
+        own: Any = self
+        own.accelerator.backward(sum(p.square().sum() for p in model.parameters()) * 1e-3)
+        loss = trainer.compute_loss(model, *args, **kwargs)
+        own.accelerator.backward(sum(p.square().sum() for p in model.parameters()) * 1e-3)
+        return loss
+
+
+class CatchesErrors:
+    """Goes on where a micro-batch in the middle of a group fails."""
+
+    micro_batches = 0
+
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        trainer: Any = super()
+        self.micro_batches += 1
+        loss = trainer.compute_loss(*args, **kwargs)
+        if self.micro_batches % 4 == 2:
+            raise InterruptedError
+        return loss
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        trainer: Any = super()
+        own: Any = self
+        try:
+            return trainer.training_step(*args, **kwargs)
+        except InterruptedError:
+            own._step += 1
+            return torch.zeros(())
+
+
 class AddsUpLosses:
     """One backward pass for the losses of all micro-batches of a step."""
 
@@ -522,6 +620,9 @@ class AddsUpLosses:
         (MasksSome, {}),
         (DropsLosses, {}),
         (ScoresInPieces, {}),
+        (LooksAtGradients, {}),
+        (HasALossOfItsOwn, {}),
+        (CatchesErrors, {}),
         (AddsUpLosses, {}),
     ],
 )
@@ -543,6 +644,102 @@ def test_trainers_that_do_more_than_trl_s_learn_the_same(
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
     rho = [steps_of(one)[0]["shared_prompt/rho"] for one in made]
     assert rho[1] > 1.05 * rho[0]
+
+
+class LeavesOutTheLast:
+    """Does nothing with each fourth micro-batch, by which the others' gradients would go."""
+
+    micro_batches = 0
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        trainer: Any = super()
+        self.micro_batches += 1
+        if self.micro_batches % 4 == 0:
+            return torch.zeros(())
+        return trainer.training_step(*args, **kwargs)
+
+
+class StepsInBetween:
+    """Changes the weights after each micro-batch."""
+
+    def training_step(self, model: Any, *args: Any, **kwargs: Any) -> Any:
+        trainer: Any = super()
+        loss = trainer.training_step(model, *args, **kwargs)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(0.999)
+        return loss
+
+
+@pytest.mark.parametrize(
+    ("mixin", "reason"),
+    [
+        (LeavesOutTheLast, "never came or had no backward pass"),
+        (StepsInBetween, "parameters changed between the micro-batches of one step"),
+    ],
+)
+@pytest.mark.parametrize("together", [0.0, 100.0])
+def test_what_kept_prompts_cannot_follow_is_an_error_before_the_optimizer_steps(
+    model_path: str, tmp_path: Path, mixin: type, reason: str, together: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(kept, "MOST_TOGETHER", together)
+    options = rows_at_once(1, 4) | {"max_steps": 1}
+    with pytest.raises(RuntimeError, match=f"{reason}.*Sharing.keep_prompts=False"):
+        trained(type("Own", (mixin, GRPOTrainer), {}), GRPOConfig, model_path, tmp_path, **options)
+
+
+def test_nothing_is_kept_past_a_step(model_path: str, tmp_path: Path) -> None:
+    """Where a trainer has a backward pass of its own, too."""
+    kept_after: list[tuple[int, int]] = []
+
+    class Own(GRPOTrainer):
+        def training_step(self, model: Any, inputs: Any, *args: Any) -> Any:
+            model.train()
+            loss = self.compute_loss(model, self._prepare_inputs(inputs))
+            loss.backward()
+            self._step += 1
+            return loss.detach()
+
+    class Watch(TrainerCallback):
+        def on_step_end(self, *args: Any, model: Any = None, **kwargs: Any) -> None:
+            prompts = kept_prompts_of(model)
+            assert prompts is not None
+            kept_after.append((len(prompts._ended), len(prompts._kept)))
+
+    trainer = made_with(Own, model_path, tmp_path)
+    trainer.add_callback(Watch())
+    trainer.train()
+    assert kept_after == [(0, 0)] * 2
+
+
+def test_a_step_by_hand_of_one_micro_batch_has_all_its_gradients(
+    model_path: str, tmp_path: Path
+) -> None:
+    """Outside of `train`, each call of `training_step` is a window of its own."""
+    trainer = made_with(GRPOTrainer, model_path, tmp_path)
+    trainer.current_gradient_accumulation_steps = 4
+    batch = next(iter(trainer.get_train_dataloader()))
+    for _ in range(2):
+        trainer.model.zero_grad()
+        trainer.training_step(trainer.model, batch, None)
+        found = [p.grad for p in trainer.model.parameters()]
+        assert all(grad is not None and bool(grad.any()) for grad in found)
+
+
+def test_undoing_amid_a_step_is_reported(
+    model_path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Undoing(TrainerCallback):
+        def on_substep_end(self, *args: Any, model: Any = None, **kwargs: Any) -> None:
+            undo(model)
+
+    trainer = made_with(GRPOTrainer, model_path, tmp_path)
+    trainer.add_callback(Undoing())
+    with caplog.at_level(logging.WARNING, "memlint_runtime.trl"):
+        trainer.train()
+    reports = [one for one in caplog.messages if "undone amid an optimizer step" in one]
+    assert len(reports) == 1
 
 
 def test_a_model_s_second_trainer_shares_too(model_path: str, tmp_path: Path) -> None:
