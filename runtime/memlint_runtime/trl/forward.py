@@ -40,7 +40,7 @@ from memlint_runtime.shared_prompt.runs import PaddedRows, Scored, TreeRun
 from memlint_runtime.shared_prompt.scoring import score_rows
 from memlint_runtime.trl.images import IMAGE_INPUTS, score_with_images
 
-__all__ = ["TokenCount", "kept_prompts_of", "prompts_kept_apart", "share_prompts"]
+__all__ = ["TokenCount", "kept_prompts_of", "prompts_kept_apart", "share_for", "share_prompts"]
 
 logger = logging.getLogger("memlint_runtime.trl")
 
@@ -95,6 +95,14 @@ def share_prompts(model: PreTrainedModel, sharing: Sharing, count: TokenCount) -
     patch.on_undo(partial(_warn_of_owed, scoring))
     patch.replace(model, _MARK, scoring)
     patch.replace(model, "forward", bound_to(model, "forward", _sharing))
+
+
+def share_for(model: PreTrainedModel, sharing: Sharing, count: TokenCount) -> None:
+    """From now on, a model that shares prompts does so in this way: another trainer of it may have
+    set its own."""
+    scoring = vars(model).get(_MARK)
+    if isinstance(scoring, _SharedScoring):
+        scoring.sharing, scoring.count = sharing, count
 
 
 def _warn_of_owed(scoring: _SharedScoring) -> None:

@@ -99,6 +99,7 @@ class GroupedMicroBatches(_Base):
         trainer: Any = self
         if not (self._prompts_are_shared and trainer.model.training):
             return super()._prepare_inputs(generation_batch)  # type: ignore[misc]
+        self._share_as_set_here()
         slices = trainer.args.steps_per_generation
         due = trainer._step % (slices * trainer.num_iterations) == 0
         if due or trainer._buffered_inputs is None:

@@ -13,11 +13,13 @@ import logging
 from importlib.metadata import version
 from typing import Any
 
+from transformers import PreTrainedModel
+
 from memlint_runtime.shared_prompt import Sharing
 from memlint_runtime.shared_prompt.logprobs import reason_against
 from memlint_runtime.shared_prompt.models import causal_lm_inside
 from memlint_runtime.trl.exactness import reasons_training_differs
-from memlint_runtime.trl.forward import TokenCount, kept_prompts_of, share_prompts
+from memlint_runtime.trl.forward import TokenCount, kept_prompts_of, share_for, share_prompts
 
 __all__ = ["SharedPrompts", "require_parameters"]
 
@@ -31,6 +33,7 @@ class SharedPrompts:
 
     sharing: Sharing = Sharing()
     _prompt_is_kept = False
+    _prompts_are_shared = False
 
     # TRL's methods that are called or overridden here, with the parameters they must have.
     _relied_upon: dict[str, tuple[str, ...]] = {  # noqa: RUF012 (TRL's classes are no dataclasses)
@@ -56,11 +59,21 @@ class SharedPrompts:
                 return
         self._refuse_what_cannot_be_shared(trainer, name)
         self._say_where_training_differs(trainer, name)
-        models = [trainer.model, getattr(trainer, "ref_model", None)]
-        for model in models:
-            if model is not None:
-                share_prompts(causal_lm_inside(model), self.sharing, self._shared_tokens)
+        for model in self._scoring_models():
+            share_prompts(model, self.sharing, self._shared_tokens)
         self._prompts_are_shared = True
+
+    def _scoring_models(self) -> list[PreTrainedModel]:
+        """The policy and, where there is one, the reference."""
+        trainer: Any = self
+        models = (trainer.model, getattr(trainer, "ref_model", None))
+        return [causal_lm_inside(model) for model in models if model is not None]
+
+    def _share_as_set_here(self) -> None:
+        """Before the models score for this trainer: they may be another's, too."""
+        if self._prompts_are_shared:
+            for model in self._scoring_models():
+                share_for(model, self.sharing, self._shared_tokens)
 
     @staticmethod
     def _refuse_what_cannot_be_shared(trainer: Any, name: str) -> None:
@@ -107,6 +120,7 @@ class SharedPrompts:
     ) -> Any:
         trainer: Any = super()
         owner: Any = self
+        self._share_as_set_here()
         count = self._shared_tokens
         training, before = owner.model.training, (count.forwarded, count.repeated)
         if not (training and self._prompt_is_kept):

@@ -221,12 +221,12 @@ def test_a_step_that_was_given_up_leaves_nothing(model_path: str, tmp_path: Path
     assert all(1.0 < entry["shared_prompt/rho"] < 2.5 for entry in steps_of(broken))
 
 
-def made_with(trainer: type, path: str, folder: Path) -> Any:
+def made_with(trainer: type, path: Any, folder: Path, rows: int = 1, steps: int = 4) -> Any:
     from tests.runtime.shared_prompt.test_trainers import prompts, reward, settings, tokenizer
 
     return trainer(
         model=path, reward_funcs=reward, processing_class=tokenizer(), train_dataset=prompts(),
-        args=settings(GRPOConfig, folder, **rows_at_once(1, 4)),
+        args=settings(GRPOConfig, folder, **rows_at_once(rows, steps)),
     )  # fmt: skip
 
 
@@ -236,6 +236,28 @@ def test_a_model_s_second_trainer_shares_too(model_path: str, tmp_path: Path) ->
     assert steps_of(second)[0]["shared_prompt/rho"] > 1.5
     undo(second.model)
     assert kept_prompts_of(second.model) is None
+
+
+def test_two_trainers_of_a_model_share_each_in_its_own_way(model_path: str, tmp_path: Path) -> None:
+    class Bounded(GRPOTrainer):
+        sharing = Sharing(token_budget=30)
+
+    first = made_with(Bounded, model_path, tmp_path, rows=4, steps=1)
+    second = made_with(GRPOTrainer, first.model, tmp_path, rows=4, steps=1)
+    forwarded: list[int] = []
+
+    def see(layer: torch.nn.Module, args: tuple[Tensor, ...]) -> None:
+        if layer.training:
+            forwarded.append(args[0].shape[1])
+
+    first.model.model.layers[0].mlp.register_forward_pre_hook(see)
+    longest: dict[Any, int] = {}
+    for trainer in (first, second, first):
+        forwarded.clear()
+        trainer.train()
+        longest[trainer] = max(forwarded)
+        assert steps_of(trainer)[-1]["shared_prompt/rho"] > 1.5
+    assert longest[first] <= 30 < longest[second]
 
 
 @pytest.mark.parametrize(

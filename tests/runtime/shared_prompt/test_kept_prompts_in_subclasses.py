@@ -24,8 +24,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
 ]
 
-# Entropy and KL are means of micro-batches' means, which weigh rows by TRL's own order.
-
 
 @pytest.fixture(scope="module")
 def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
