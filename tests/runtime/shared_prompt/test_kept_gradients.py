@@ -12,10 +12,7 @@ from memlint_runtime.shared_prompt.runs import PaddedRows, joined
 from memlint_runtime.trl.grouping import calls_of_cut_prompts, grouped_micro_batches
 from torch import Tensor
 
-
-@pytest.fixture(autouse=True)
-def _short_prompts_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MIN_KEPT_TOKENS", 1)
+pytestmark = pytest.mark.usefixtures("_short_prompts_too")
 
 
 def rows_of(*completions: int, prompt: int = 13, width: int = 24) -> PaddedRows:

@@ -24,22 +24,13 @@ from tests.runtime.shared_prompt.test_trainers import made_for, side_by_side, st
 from tests.runtime.shared_prompt.training import saved, saved_model
 
 pytestmark = [
+    pytest.mark.usefixtures("_short_prompts_too"),
     pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
     pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
 ]
 
 # Entropy and KL are means of micro-batches' means, which weigh rows by TRL's own order.
 SAME = ("loss", "reward", "grad_norm", "completions/mean_length")
-
-
-@pytest.fixture(scope="module")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return saved_model(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture(autouse=True)
-def _short_prompts_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MIN_KEPT_TOKENS", 1)
 
 
 def rows_at_once(rows: int, accumulated: int, **options: Any) -> dict[str, Any]:

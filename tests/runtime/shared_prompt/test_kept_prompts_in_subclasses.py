@@ -17,22 +17,13 @@ from trl import GRPOConfig
 
 from tests.runtime.shared_prompt.test_kept_prompts import made_with, rows_at_once
 from tests.runtime.shared_prompt.test_trainers import steps_of, trained
-from tests.runtime.shared_prompt.training import DropsLosses, saved_model
+from tests.runtime.shared_prompt.training import DropsLosses
 
 pytestmark = [
+    pytest.mark.usefixtures("_short_prompts_too"),
     pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
     pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
 ]
-
-
-@pytest.fixture(scope="module")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return saved_model(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture(autouse=True)
-def _short_prompts_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MIN_KEPT_TOKENS", 1)
 
 
 class ScoresTwice:

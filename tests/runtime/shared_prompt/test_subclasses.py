@@ -13,7 +13,6 @@ from trl import DPOConfig, SFTTrainer
 from trl import DPOTrainer as TrlDPOTrainer
 
 from tests.runtime.shared_prompt.test_trainers import side_by_side, trained
-from tests.runtime.shared_prompt.training import saved_model
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
@@ -23,11 +22,6 @@ pytestmark = [
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from trl.experimental.gmpo import GMPOConfig, GMPOTrainer
-
-
-@pytest.fixture(scope="module")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return saved_model(tmp_path_factory.mktemp("model"))
 
 
 def test_an_experimental_trainer(model_path: str, tmp_path: Path) -> None:

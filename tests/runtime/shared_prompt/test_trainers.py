@@ -43,11 +43,6 @@ STEPS = 4
 
 
 @pytest.fixture(scope="module")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return saved_model(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture(scope="module")
 def moe_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return saved_model(tmp_path_factory.mktemp("moe"), "qwen3 moe")
 
