@@ -11,6 +11,7 @@ from memlint_runtime.attention.engine import (
     AttentionPath,
     ForestAttention,
     attend_documents,
+    require_path,
     to_one_dtype,
 )
 from memlint_runtime.attention.forest import Forest, Node
@@ -33,6 +34,7 @@ __all__ = [
     "attends",
     "dense_mask",
     "documents_of_lengths",
+    "require_path",
     "require_within_window",
     "to_one_dtype",
     "use_variable_length_attention",

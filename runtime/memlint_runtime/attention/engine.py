@@ -36,7 +36,14 @@ from memlint_runtime.attention.kernels.flex import attend_flex, forest_block_mas
 from memlint_runtime.attention.kernels.joined import Part, joined_attention
 from memlint_runtime.attention.plan import plan_blocks, plan_runs, plan_windows
 
-__all__ = ["AttentionPath", "ForestAttention", "SharedPlans", "attend_documents", "to_one_dtype"]
+__all__ = [
+    "AttentionPath",
+    "ForestAttention",
+    "SharedPlans",
+    "attend_documents",
+    "require_path",
+    "to_one_dtype",
+]
 
 AttentionPath = Literal["joined", "flex", "blockwise", "dense"]
 
@@ -49,6 +56,13 @@ PLAIN_BLOCK = 256
 WINDOW_BLOCKS = (128, 256)
 
 _TRITON = find_spec("triton") is not None
+
+
+def require_path(path: str | None) -> None:
+    """Raise ValueError unless this names a path, or is None."""
+    paths = get_args(AttentionPath)
+    if path is not None and path not in paths:
+        raise ValueError(f"attention path must be one of {paths}, got {path!r}")
 
 
 @dataclass(eq=False)
@@ -67,9 +81,7 @@ class ForestAttention:
     _plans: dict[Any, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        paths = get_args(AttentionPath)
-        if self.forced is not None and self.forced not in paths:
-            raise ValueError(f"attention path must be one of {paths}, got {self.forced!r}")
+        require_path(self.forced)
 
     @property
     def span(self) -> int:

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from memlint_runtime.attention import AttentionPath, ForestAttention
+from memlint_runtime.attention import AttentionPath, ForestAttention, require_path
+from memlint_runtime.quantities import whole_number
 from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
 from memlint_runtime.shared_prompt.models import TreePass
 
@@ -38,6 +39,8 @@ class Sharing:
         Set it to False where single micro-batches' gradients are used (`torch.autograd.grad`,
         `backward(inputs=...)`, a step after each backward pass): all but the last have no part that
         goes through the prompt.
+
+    Raises ValueError for a path that there is not, and for bounds that are no whole numbers.
     """
 
     token_budget: int | None = None
@@ -46,8 +49,11 @@ class Sharing:
     keep_prompts: bool = True
 
     def __post_init__(self) -> None:
-        if self.token_budget is not None and self.token_budget < 1:
-            raise ValueError(f"token_budget must be at least 1 token, got {self.token_budget}")
+        require_path(self.attention)
+        if self.token_budget is not None:
+            whole_number("token_budget", self.token_budget, 1, "token")
+        if self.min_saved_tokens is not None:
+            whole_number("min_saved_tokens", self.min_saved_tokens, 0)
 
 
 @dataclass(frozen=True, eq=False)

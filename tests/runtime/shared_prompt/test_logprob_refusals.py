@@ -147,5 +147,18 @@ def test_models_and_inputs_that_cannot_be_are_refused() -> None:
         shared_prompt_logprobs(nn.Linear(2, 2), *inputs)
     with pytest.raises(ValueError, match=r"\[rows, P\]"):
         shared_prompt_logprobs(tiny("llama"), *inputs[:3], inputs[3][:1])
-    with pytest.raises(ValueError, match="token_budget must be at least 1"):
-        Sharing(token_budget=0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"token_budget": 0}, "token_budget must be at least 1 token, got 0"),
+        ({"token_budget": "4k"}, "token_budget must be a whole number, got '4k'"),
+        ({"min_saved_tokens": -1}, "min_saved_tokens must be at least 0, got -1"),
+        ({"attention": "fast"}, r"attention path must be one of \('joined', .*got 'fast'"),
+    ],
+    ids=str,
+)
+def test_settings_are_checked_where_they_are_made(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Sharing(**setting)
