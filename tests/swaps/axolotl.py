@@ -12,7 +12,7 @@ Needs axolotl 0.19.0 and trl 1.8.0 beside memlint and what transformers needs:
         addict fire colorama python-dotenv art requests urllib3 charset-normalizer certifi idna \\
         numba llvmlite einops evaluate posthog distro backoff schedulefree termcolor wandb \\
         fastcore sentry-sdk gitpython gitdb smmap protobuf scipy optimum mistral-common \\
-        opentelemetry-api importlib-metadata tensorboard
+        opentelemetry-api importlib-metadata platformdirs tensorboard
 
 Stubbed is a processor of speech that axolotl imports (Voxtral's); it computes nothing here.
 """
