@@ -10,7 +10,8 @@ from typing import Any
 
 from memlint.memory import facts
 from memlint.memory.architecture import Architecture
-from memlint.memory.settings import Lora, Quantization, Settings
+from memlint.memory.checkpoints import find_architecture
+from memlint.memory.settings import Lora, Quantization, Settings, SettingsError
 from memlint.memory.sharding import plain_options, unread
 from memlint.memory.weights import matches
 from memlint.source.record import Record
@@ -115,7 +116,21 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     reference = _reference(settings, run.trainer, run.method)
     run.take("reference_model", reference, "the trainer's default", quiet=True)
     _adapter(run)
+    _frozen(run)
     return Known(settings._replace(**run.changes), tuple(run.taken))
+
+
+def _frozen(run: _Completion) -> None:
+    """Leave out the frozen models of which nothing is known."""
+    known = {}
+    for name, stored in run.settings.frozen_models.items():
+        try:
+            find_architecture(name)
+            known[name] = stored
+        except SettingsError:
+            reason = "not known: its weights are not counted"
+            run.taken.append(Assumption(f"frozen_models.{name}", "ignored", reason))
+    run.changes["frozen_models"] = known
 
 
 def _batch(run: _Completion) -> None:

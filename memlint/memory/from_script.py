@@ -63,6 +63,7 @@ def settings_of(script: Script) -> dict[str, Any] | None:
         values, adapter = _looped(script)
     else:
         return None
+    values.update(_frozen(script))
     # The trainers' option applies all of Liger's kernels, the runtime's loss none of them.
     by_liger = values.get("loss") == "liger" and values["trainer"] != "loop"
     values.update(_by_runtime(script, values["trainer"]))
@@ -105,9 +106,41 @@ def _trained(script: Script, trainer: Trainer) -> tuple[dict[str, Any], Call | N
 
 def _looped(script: Script) -> tuple[dict[str, Any], Call | None]:
     """What a hand-written loop says, and the configuration of its adapter."""
-    loads = script.model_loads
-    model = _load(script, loads[-1]) if loads else _configured(script)
+    load = _looped_load(script)
+    model = _load(script, load) if load is not None else _configured(script)
     return {"trainer": "loop", **model, **_loop(script), **_tokens(script)}, _adapter(script)
+
+
+def _looped_load(script: Script) -> Call | None:
+    """What loads the model that a loop trains: the last that may be, where several are loaded."""
+    trained = {one.load.node for one in script.loop_models}
+    frozen = {load.node for load in _frozen_loads(script)}
+    loads = [load for load in script.model_loads if load.node not in frozen]
+    return next(reversed([load for load in loads if load.node in trained] or loads), None)
+
+
+def _frozen(script: Script) -> dict[str, Any]:
+    """The models that steps run and nothing trains: a teacher, a reference of the script's own."""
+    models: dict[str, str] = {}
+    for load in _frozen_loads(script):
+        values = _load(script, load)
+        if "model" in values:
+            stored = values.get("quantization", {}).get("type")
+            models[values["model"]] = stored or values.get("weights_dtype", "bfloat16")
+    return {"frozen_models": models} if models else {}
+
+
+def _frozen_loads(script: Script) -> tuple[Call, ...]:
+    """What loads them."""
+    idle = {id(one.run) for one in script.frozen_passes}
+    passes: dict[Call, list[bool]] = {}
+    for forward in script.forwards:
+        load = forward.facts.load
+        if load is not None and forward.in_training_step and not forward.own:
+            frozen = all(run.gradients is False or id(run) in idle for run in forward.runs)
+            passes.setdefault(load, []).append(frozen)
+    trained = {one.model.load for one in script.training}
+    return tuple(load for load, frozen in passes.items() if all(frozen) and load not in trained)
 
 
 def _adapter(script: Script) -> Call | None:
@@ -327,7 +360,11 @@ def _loop(script: Script) -> dict[str, Any]:
             values["optimizer"] = optimizer
     enabled = bool(script.method_calls("gradient_checkpointing_enable"))
     values["checkpointing"] = "full" if enabled else "none"
-    if not script.calls_to(*_MIXES):
+    mixed = {forward.autocast for one in script.loop_models for forward in one.forwards}
+    name = str(next(iter(mixed))).rpartition(".")[2] if len(mixed) == 1 else ""
+    if name in _DTYPES:
+        values.update(compute_dtype=name, autocast=True)
+    elif not script.calls_to(*_MIXES):
         values["autocast"] = False
     for dataset in script.datasets:
         rows = dataset.batch_size.value if dataset.batch_size is not None else None

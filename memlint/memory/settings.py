@@ -62,6 +62,7 @@ class Settings(Record):
     completion_len: int | None = None
     shared_prompt: bool | None = None
     reference_model: bool | None = None
+    frozen_models: Mapping[str, str] = {}
     offload: str | None = None
     streamed: bool | None = None
     head_in_tiles: bool | None = None
@@ -146,7 +147,7 @@ _FLAGS = (
     *("packed", "longest_first", "compile", "autocast", "evaluation", "shared_prompt"),
     *("reference_model", "streamed", "head_in_tiles"),
 )
-_MAPPINGS = ("sharding_options", "versions", "generation")
+_MAPPINGS = ("sharding_options", "versions", "generation", "frozen_models")
 _NUMBERS = (
     "reduce_bucket_size",
     "stage3_max_live_parameters",
@@ -261,17 +262,31 @@ def _value(key: str, value: Any) -> Any:
             raise SettingsError(f"{key} is true or false, not {_shown(value)}")
         return value
     if key in _MAPPINGS:
-        if not isinstance(value, Mapping):
-            raise SettingsError(f"{key} is an object, not {_shown(value)}")
-        _plain_values(key, value)
-        if key == "generation":
-            _generation(value)
-        return dict(value) if key != "versions" else {str(k): str(v) for k, v in value.items()}
+        return _mapping(key, value)
     if key in _NESTED:
         return _nested(key, value)
     if not isinstance(value, str):
         raise SettingsError(f"{key} is a string, not {_shown(value)}")
     return value
+
+
+def _mapping(key: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SettingsError(f"{key} is an object, not {_shown(value)}")
+    _plain_values(key, value)
+    if key == "frozen_models":
+        counted = {name: form for name, form in value.items() if form != "ignored"}
+        return {str(name): _stored(f"{key}.{name}", form) for name, form in counted.items()}
+    if key == "versions":
+        return {str(name): str(version) for name, version in value.items()}
+    if key == "generation":
+        _generation(value)
+    return dict(value)
+
+
+def _stored(key: str, form: Any) -> str:
+    """How frozen weights are stored: a dtype, or a quantization."""
+    return str(form) if form in QUANTIZATIONS else _dtype(key, form)
 
 
 def _generation(value: Mapping[str, Any]) -> None:

@@ -6,10 +6,12 @@ Strategies divide these; some keep them on the host, or gather whole layers besi
 from __future__ import annotations
 
 from memlint.memory import facts
+from memlint.memory.checkpoints import find_architecture
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.optimizers import Optimizer, state_bytes
 from memlint.memory.recording import Recording, Stack
 from memlint.memory.training_run import TrainingRun
+from memlint.memory.weights import frozen_bytes
 
 TURN = "layers in turn"
 _CUBLAS = 8519680  # torch's default workspace (":4096:2:16:8"), allocated like any tensor
@@ -58,6 +60,7 @@ class Standing:
             *self._trained_apart(),
             *self._communication(),
             *self._reference(),
+            *self._frozen(),
             Tensor("cuBLAS workspace", _CUBLAS_HOPPER if hopper else _CUBLAS, "workspace"),
             Tensor("batch (ids, labels, mask, positions)", 8 * 4 * tokens, "batch"),
         ]
@@ -141,6 +144,18 @@ class Standing:
         whole = sum(stack.stock.base * stack.count for stack in self.recording.stacks)
         whole += self.holding.embedding().base + self.holding.head().base
         return [Tensor("reference model", int(whole * self._share()), "reference model")]
+
+    def _frozen(self) -> list[Tensor]:
+        """Teachers, and references of the script's own."""
+        settings, share = self.settings, self._share()
+        return [
+            Tensor(
+                f"frozen {name}",
+                int(frozen_bytes(find_architecture(name), stored, settings.versions) * share),
+                "reference model",
+            )
+            for name, stored in settings.frozen_models.items()
+        ]
 
     def streams(self) -> bool:
         """Whether the runtime keeps a frozen base on the host, block by block."""

@@ -8,11 +8,12 @@ of 128: a 16-bit scale and a packed zero for each output; GPTQ also a group inde
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from memlint.memory import facts
 from memlint.memory.architecture import Architecture, Layer, Linear
 from memlint.memory.linear_maps import Weight, Weights
-from memlint.memory.settings import Lora, Quantization, Settings, dtype_width
+from memlint.memory.settings import QUANTIZATIONS, Lora, Quantization, Settings, dtype_width
 from memlint.source.record import Record
 
 _GROUP = 128
@@ -96,6 +97,20 @@ def _matches_pattern(name: str, pattern: str) -> bool:
         return False
     paths = (name, f"model.{name}", *(f"model.layers.0.{part}.{name}" for part in _PARENTS))
     return any(found.fullmatch(path) for path in paths)
+
+
+def frozen_bytes(architecture: Architecture, stored: str, versions: Mapping[str, str]) -> int:
+    """Bytes of the weights of a model that nothing trains, stored in a dtype or quantized."""
+    if stored not in QUANTIZATIONS:
+        return architecture.parameters * dtype_width(stored)
+    quantization = Quantization(bits=8 if stored == "int8" else 4, type=stored)
+    settings = Settings("", method="qlora", quantization=quantization, versions=versions)
+    holding = Holding(architecture, settings)
+    layers = (
+        holding.layer(layer, architecture.norm_parameters).base * count
+        for layer, count in architecture.layers
+    )
+    return sum(layers) + holding.embedding().base + holding.head().base
 
 
 class Held(Record):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from memlint.api import Api, newest
 from memlint.memory import estimate
 from memlint.memory.from_script import settings_of
+from memlint.memory.settings import parse_assumption, read_settings, with_assumption
 from memlint.script import build_script
 from memlint.source import Source
 
@@ -83,7 +86,9 @@ for batch in loader:
     mixed = settings(
         loop.replace("    loss = model", "    with torch.autocast('cuda'):\n        loss = model")
     )
-    assert "autocast" not in mixed
+    assert (mixed["compute_dtype"], mixed["autocast"]) == ("float16", True)
+    by_flag = settings(loop.replace("data =", "import lightning\n\nlightning.Fabric()\ndata ="))
+    assert "autocast" not in by_flag
 
 
 def test_old_checkpoints_are_in_float32() -> None:
@@ -103,3 +108,58 @@ Trainer(model=model, args=TrainingArguments("out"), train_dataset=data).train()
 """)
     assert found["loss"] == "liger"
     assert found["checkpointing"] == "none"
+
+
+STUDENT = 'student = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")\n'
+TEACHER = 'teacher = AutoModelForCausalLM.from_pretrained("{name}", dtype="bfloat16")\n'
+DISTILLATION = """
+optimizer = torch.optim.AdamW(student.parameters())
+for batch in loader:
+    {context}:
+        wanted = teacher(batch["input_ids"]).logits
+    with torch.autocast("cuda", dtype=torch.float16):
+        found = student(batch["input_ids"]).logits
+    (found - wanted).square().mean().backward()
+    optimizer.step()
+"""
+IMPORTS = "import torch\nfrom transformers import AutoModelForCausalLM\n"
+
+
+def distillation(*loads: str, context: str = "with torch.no_grad()") -> dict[str, Any]:
+    text = IMPORTS + "".join(loads) + DISTILLATION.format(context=context)
+    found = settings_of(build_script(Source("a.py", text), Api(newest())))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("loads", [(STUDENT, TEACHER), (TEACHER, STUDENT)], ids=["last", "first"])
+@pytest.mark.parametrize("context", ["with torch.no_grad()", "if True"])
+def test_a_loop_trains_the_student_and_holds_the_teacher(
+    loads: tuple[str, ...], context: str
+) -> None:
+    name = "Qwen/Qwen3-8B"
+    found = distillation(*(text.format(name=name) for text in loads), context=context)
+    assert (found["model"], found["frozen_models"]) == ("Qwen/Qwen3-0.6B", {name: "bfloat16"})
+    assert (found["compute_dtype"], found["autocast"]) == ("float16", True)
+    held, alone = estimate(found), estimate({**found, "frozen_models": {}})
+    gib = (held.peak.total - alone.peak.total) / 2**30
+    assert gib == pytest.approx(8.19e9 * 2 / 2**30, rel=0.01)
+    assert held.trainable < 600e6
+
+
+def test_quantized_weights_of_a_teacher_are_smaller() -> None:
+    run = distillation(STUDENT) | {"seq_len": 128}
+    sizes = [
+        estimate({**run, "frozen_models": {"Qwen/Qwen3-8B": stored}}).peak.total
+        for stored in ("nf4", "int8", "bfloat16")
+    ]
+    assert sizes == sorted(sizes)
+    assert 2.5 < (sizes[1] - sizes[0]) / 2**30 < 3.5
+
+
+def test_a_teacher_of_unknown_shape_is_an_assumption() -> None:
+    result = estimate(distillation(STUDENT, TEACHER.format(name="nobody/Unknown-8B")))
+    (one,) = [each for each in result.assumptions if each.name.startswith("frozen_models")]
+    assert one.flag == "--assume frozen_models.nobody/Unknown-8B=ignored"
+    settled = with_assumption(read_settings({"model": "gpt2"}), *parse_assumption(one.flag[9:]))
+    assert settled.frozen_models == {}

@@ -155,6 +155,7 @@ def test_narrower_weights_raise_no_peak(settings: dict[str, Any]) -> None:
         ({"micro_batch": 10**30}, "at most"),
         ({"generation": {"vllm_gpu_memory_utilization": "half"}}, "is a number"),
         ({"sharding_options": {"reduce_bucket_size": []}}, "is a number"),
+        ({"frozen_models": {"Qwen/Qwen3-8B": "int3"}}, "bfloat16, float16"),
         ({"sharding_options": {"reduce_bucket_size": -5}}, "from 0"),
     ],
 )
