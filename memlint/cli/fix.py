@@ -27,7 +27,7 @@ from memlint.reports.text import diagnostic_line, finding_place, plural
 from memlint.run.checking import fix_jobs
 from memlint.run.results import FixResult, Rendered
 from memlint.run.session import Session
-from memlint.source.diagnostics import FileError
+from memlint.source.diagnostics import FileError, reason
 from memlint.source.reading import Stamp
 from memlint.source.record import NamedTuple
 
@@ -82,7 +82,7 @@ def fix_command(
     for diagnostic in tally.diagnostics:
         click.echo(diagnostic_line(diagnostic, err), err=True)
     if not options.quiet:
-        _report_sum(tally.changed, tally.left, writes=mode.writes)
+        _report_sum(tally.changed, tally.left, tally.unwritten, writes=mode.writes)
         _report_conditions(tally.changed, tally.tried)
     return _status(tally.diagnostics, tally.changed, tally.left, mode)
 
@@ -90,13 +90,14 @@ def fix_command(
 class _Tally:
     """What a run has come to so far; files are written and reported as they come.
 
-    changed: the files that were changed, or would be. left: the findings that remain. tried: the
-    files for which versions were assumed.
+    changed: the files that were changed, or would be. unwritten: those whose fixes could not be
+    written. left: the findings that remain. tried: the files for which versions were assumed.
     """
 
     def __init__(self, mode: Mode, quiet: bool, out: Style) -> None:
         self.diagnostics: list[FileError] = []
         self.changed: list[FixResult] = []
+        self.unwritten: list[FixResult] = []
         self.left: list[Rendered] = []
         self.tried: list[FixResult] = []
         self._written: set[tuple[int, int]] = set()
@@ -112,15 +113,16 @@ class _Tally:
             problem = _write(result, result.after, self._written)
             if problem is not None:
                 self.diagnostics.append(problem)
+                self.unwritten.append(result)
                 self.left += result.checked.findings
                 return
         self.left += result.left
         if result.after is not None:
             self.changed.append(result)
             _report_change(result, self._mode, self._quiet, self._out)
-        for finding, reason in result.refused:
+        for finding, why in result.refused:
             where = f"{finding_place(finding)}: {finding.code}"
-            click.echo(f"{where} was not fixed: {visible(reason)}", err=True)
+            click.echo(f"{where} was not fixed: {visible(why)}", err=True)
 
 
 def _fix_stdin(options: Common, filename: str | None, unsafe: bool | None, mode: Mode) -> int:
@@ -199,8 +201,7 @@ def _write(result: FixResult, after: bytes, written: set[tuple[int, int]]) -> Fi
         write_atomically(path, after)
         written.add(file)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        return FileError(path, f"could not be written: {reason}; left as it was")
+        return FileError(path, f"could not be written: {reason(error)}; left as it was")
     if names:
         text = f"{visible(path)}: {plural(names, 'hard link')} to it keep the old content"
         click.echo(text if names > 1 else text.replace("keep", "keeps"), err=True)
@@ -224,19 +225,33 @@ def _report_change(result: FixResult, mode: Mode, quiet: bool, out: Style) -> No
         click.echo(f"    {out(code, 'bold', 'cyan')} {visible(message)}{times}")
 
 
-def _report_sum(changed: Sequence[FixResult], left: Sequence[Rendered], *, writes: bool) -> None:
+def _done(changed: Sequence[FixResult], unwritten: Sequence[FixResult], *, writes: bool) -> str:
+    """What was fixed, or would be, and what could not be written."""
+    done = []
+    if changed:
+        first = sum(result.first_pass for result in changed)
+        following = sum(len(result.fixed) for result in changed) - first
+        also = f" and {following} that followed from a fix" if following else ""
+        verb = "Fixed" if writes else "Would fix"
+        done.append(f"{verb} {plural(first, 'finding')}{also} in {plural(len(changed), 'file')}")
+    if unwritten:
+        count = plural(sum(len(result.fixed) for result in unwritten), "fix", "fixes")
+        done.append(f"{count} in {plural(len(unwritten), 'file')} not written")
+    return "; ".join(done) or "Nothing to fix"
+
+
+def _report_sum(
+    changed: Sequence[FixResult],
+    left: Sequence[Rendered],
+    unwritten: Sequence[FixResult] = (),
+    *,
+    writes: bool,
+) -> None:
     """On standard error: standard output may be a patch or a script."""
-    first = sum(result.first_pass for result in changed)
-    following = sum(len(result.fixed) for result in changed) - first
+    text = _done(changed, unwritten, writes=writes)
     counted = sum(finding.counts for finding in left)
     unsafe = sum(finding.fix is not None and finding.fix.applicability == "unsafe"
                  for finding in left)  # fmt: skip
-    verb = "Fixed" if writes else "Would fix"
-    if changed:
-        also = f" and {following} that followed from a fix" if following else ""
-        text = f"{verb} {plural(first, 'finding')}{also} in {plural(len(changed), 'file')}"
-    else:
-        text = "Nothing to fix"
     if counted:
         text += f"; {plural(counted, 'finding')} {'remains' if counted == 1 else 'remain'}"
     if unsafe:

@@ -18,6 +18,10 @@ def _codes(
 ) -> tuple[str, ...]:
     """``MEM301,MEM4,padded-batches``: codes, prefixes, names or ALL, separated by commas."""
     codes = tuple(word.strip() for value in values for word in value.split(",") if word.strip())
+    for value in values:
+        if not value.strip(" ,"):
+            text = f"expected codes as in MEM301,MEM4, got {value!r}"
+            raise click.BadParameter(text, context, option)
     if codes:
         from memlint.rule.registry import check_specifiers
 

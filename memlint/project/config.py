@@ -13,10 +13,12 @@ from typing import Any
 
 from memlint.project.ignores import Patterns, problem
 from memlint.source.bounded import read_regular
+from memlint.source.diagnostics import reason
 from memlint.source.record import NamedTuple
 from memlint.suggest import suggestion
 
-CONFIG_NAMES = ("memlint.toml", "pyproject.toml")
+_OWN_NAME = "memlint.toml"
+CONFIG_NAMES = (_OWN_NAME, "pyproject.toml")
 
 
 class ConfigError(ValueError):
@@ -56,8 +58,7 @@ def load(path: str) -> Settings | None:
     try:
         data = read_regular(path)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ConfigError(f"{path}: cannot be read: {reason}") from None
+        raise ConfigError(f"{path}: cannot be read: {reason(error)}") from None
     whole = os.path.basename(path) != "pyproject.toml"
     if not whole and b"memlint" not in data:
         return None
@@ -105,10 +106,15 @@ def nearest(folder: str, known: dict[str, Settings | None] | None = None) -> Set
 
 
 def in_folder(folder: str, names: Sequence[str] = CONFIG_NAMES) -> Settings | None:
-    """The settings of a configuration file in ``folder`` itself; ``memlint.toml`` goes first."""
+    """The settings of a configuration file in ``folder`` itself; ``memlint.toml`` goes first.
+
+    Raises ``ConfigError``; also for a ``memlint.toml`` that is no file or a link to nothing, which
+    means to say something.
+    """
     for name in CONFIG_NAMES:
         path = os.path.join(folder, name)
-        if name in names and os.path.isfile(path):
+        is_there = os.path.lexists if name == _OWN_NAME else os.path.isfile
+        if name in names and is_there(path):
             settings = load(path)
             if settings is not None:
                 return settings
@@ -193,7 +199,7 @@ def _per_file(path: str, key: str, value: Any) -> tuple[tuple[str, tuple[str, ..
     if not isinstance(value, dict):
         raise ConfigError(f"{path}: '{key}' must be a table of pattern = [codes], not {value!r}")
     return tuple(
-        (_pattern(path, key, pattern), _strings(path, key, codes))
+        (_pattern(path, key, pattern), _strings(path, f'{key}."{pattern}"', codes))
         for pattern, codes in value.items()
     )
 
@@ -220,9 +226,9 @@ def _pattern(path: str, key: str, pattern: str) -> str:
         raise ConfigError(
             f"{path}: '{key}' has {pattern!r}, which leads out of the configuration's folder"
         )
-    reason = problem(text) if text.strip() else "it is empty"
-    if reason is not None:
-        raise ConfigError(f"{path}: '{key}' has {pattern!r}, which can match nothing: {reason}")
+    why = problem(text) if text.strip() else "it is empty"
+    if why is not None:
+        raise ConfigError(f"{path}: '{key}' has {pattern!r}, which can match nothing: {why}")
     return sign + text
 
 

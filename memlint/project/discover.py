@@ -20,7 +20,7 @@ from memlint.project.vendored import is_vendored
 from memlint.recipes.files import DOCUMENTS, is_recipe_file
 from memlint.recipes.launch_kinds import is_launch_file
 from memlint.source.bounded import read_regular_text
-from memlint.source.diagnostics import FileError
+from memlint.source.diagnostics import FileError, reason
 from memlint.source.record import NamedTuple
 
 SUFFIXES = (".py", ".ipynb", *DOCUMENTS)
@@ -298,4 +298,4 @@ def _why_not(error: OSError) -> str:
         return "does not exist"
     if error.errno == errno.ELOOP:
         return "is a loop of links"
-    return f"cannot be read: {(error.strerror or str(error)).lower()}"
+    return f"cannot be read: {reason(error)}"

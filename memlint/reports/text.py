@@ -27,8 +27,11 @@ _AT = {
 
 
 def place(path: str, row: int | None, column: int | None, cell: int | None) -> str:
-    """``path:row:column``, or ``path:cell:row:column`` in a notebook."""
-    parts = [path, *(str(each) for each in (cell, row, column) if each is not None)]
+    """``path:row:column``, or ``path:cell:row:column`` in a notebook; a blank path in quotes."""
+    parts = [
+        path if path.strip() else repr(path),
+        *(str(each) for each in (cell, row, column) if each is not None),
+    ]
     return visible(":".join(parts))
 
 

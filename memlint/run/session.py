@@ -361,9 +361,11 @@ def _without_place(source: Source, findings: Sequence[Finding]) -> list[Rendered
 
 def _patch(before: Source, after: Source) -> str:
     from memlint.fix import unified_diff
+    from memlint.run.patch_names import patch_name
 
+    name = patch_name(before.path)
     if not before.is_notebook:
-        return "".join(unified_diff(before.text, after.text, _slashes(before.path)))
+        return "".join(unified_diff(before.text, after.text, name))
     from memlint.source.notebook import cell_texts
 
     old, new = cell_texts(before, before.text), cell_texts(after, after.text)
@@ -371,11 +373,5 @@ def _patch(before: Source, after: Source) -> str:
         line
         for number in old
         if old[number] != new.get(number, "")
-        for line in unified_diff(
-            old[number], new.get(number, ""), f"{_slashes(before.path)}:cell {number}"
-        )
+        for line in unified_diff(old[number], new.get(number, ""), f"{name}:cell {number}")
     )
-
-
-def _slashes(path: str) -> str:
-    return path.replace("\\", "/").lstrip("/")

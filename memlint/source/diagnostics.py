@@ -21,3 +21,9 @@ class ReadError(Exception):
     def __init__(self, diagnostic: FileError) -> None:
         super().__init__(diagnostic.message)
         self.diagnostic = diagnostic
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused, as the end of a sentence; words of our own keep their case: they may
+    hold a path."""
+    return error.strerror.lower() if error.strerror else str(error)

@@ -163,14 +163,23 @@ def _code_cells(document: Any) -> list[_CodeCell]:
         return []
     found = []
     for number, cell in enumerate(cells, start=1):
-        if not isinstance(cell, dict) or cell.get("cell_type") != "code":
-            continue
-        source = cell.get("source", "")
-        if isinstance(source, list):
-            source = "".join(line for line in source if isinstance(line, str))
-        if isinstance(source, str):
-            found.append(_CodeCell(number, source))
+        if not isinstance(cell, dict):
+            raise ValueError(f"is a broken notebook: cell {number} is no object")
+        if cell.get("cell_type") == "code":
+            found.append(_CodeCell(number, _code(number, cell.get("source", ""))))
     return found
+
+
+def _code(number: int, source: Any) -> str:
+    """The text of a code cell; raises ``ValueError`` where its source is none."""
+    lines = source if isinstance(source, list) else [source]
+    for line in lines:
+        if not isinstance(line, str):
+            raise ValueError(
+                f"is a broken notebook: the source of cell {number} must be text or a list of "
+                f"lines, {'not' if line is source else 'and holds'} {json.dumps(line):.40}"
+            )
+    return "".join(lines)
 
 
 def _speaks_python(metadata: Any) -> bool:
@@ -278,7 +287,7 @@ def _splice(value: str, new: str) -> str:
     plain = re.search(r"\\u(?!00[01])", value) is not None  # non-ASCII is escaped here
     if value.startswith('"'):
         return json.dumps(new, ensure_ascii=plain)
-    items = [place for place in _values(value, 0) if value[place[0]] == '"']
+    items = list(_values(value, 0))
     old = [json.loads(value[start:end]) for start, end in items]
     lines = re.findall(r"[^\n]*\n|[^\n]+", new)
     same = _same(old, lines)

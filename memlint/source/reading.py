@@ -13,7 +13,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from memlint.source.diagnostics import FileError, ReadError
+from memlint.source.diagnostics import FileError, ReadError, reason
 from memlint.source.record import NamedTuple
 from memlint.source.text import Source
 
@@ -86,7 +86,7 @@ def read_file(path: str) -> FileData:
         finally:
             os.close(file)
     except OSError as error:
-        raise ReadError(FileError(path, f"cannot be read: {_reason(error)}")) from None
+        raise ReadError(FileError(path, f"cannot be read: {reason(error)}")) from None
     if len(data) > MAX_BYTES:  # a pipe or a growing file
         raise ReadError(_too_large(path, len(data)))
     return FileData(data, Stamp.of(status))
@@ -207,10 +207,6 @@ def _place(data: bytes, offset: int) -> tuple[int, int]:
     for newline in re.finditer(rb"\r\n|\r|\n", data[:offset]):
         row, start = row + 1, newline.end()
     return row, offset - start + 1
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
 
 
 def _too_large(path: str, size: int) -> FileError:

@@ -79,7 +79,10 @@ def test_target_may_be_a_table(tmp_path: Path) -> None:
         ('unsafe-fixes = "yes"', "'unsafe-fixes' must be true or false, not 'yes'"),
         ("target = 1", "'target' must be a string"),
         ("per-file-ignores = []", "'per-file-ignores' must be a table"),
-        ("per-file-ignores = {a = 1}", "'per-file-ignores' must be a list of strings"),
+        (
+            'per-file-ignores = {a = ["MEM3"], "x/*" = "MEM2"}',
+            "'per-file-ignores.\"x/*\"' must be a list of strings, not 'MEM2'",
+        ),
         ("per-file-ignores = {a = ['MEM9x']}", "no rule is called 'MEM9x'"),
         ("select = [", "is not valid TOML"),
     ],
@@ -141,6 +144,18 @@ def test_a_configuration_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "memlint.toml")
     with pytest.raises(ConfigError, match="not a regular file"):
         load(str(tmp_path / "memlint.toml"))
+
+
+def test_an_own_file_that_cannot_be_read_is_told_and_not_passed_over(tmp_path: Path) -> None:
+    write(tmp_path / "pyproject.toml", '[tool.memlint]\nignore = ["MEM3"]')
+    own = tmp_path / "memlint.toml"
+    own.mkdir()
+    with pytest.raises(ConfigError, match=r"memlint\.toml: cannot be read: is a directory"):
+        nearest(str(tmp_path))
+    own.rmdir()
+    own.symlink_to("Gone.toml")
+    with pytest.raises(ConfigError, match=r"memlint\.toml: cannot be read: no such file"):
+        nearest(str(tmp_path))
 
 
 def test_a_wrong_target_names_the_file_that_says_it(

@@ -118,6 +118,17 @@ def test_broken_cell_is_left_out_and_told() -> None:
         (b'{"a": 1}', "no list of cells", None),
         (b'{"worksheets": []}', "nbconvert", None),
         (b'{"cells": "\xff"}', "not UTF-8", None),
+        (b'{"cells": [5]}', "broken notebook: cell 1 is no object", None),
+        (
+            as_bytes(notebook("x", 5)),  # type: ignore[arg-type]
+            "broken notebook: the source of cell 2 must be text or a list of lines, not 5",
+            None,
+        ),
+        (
+            as_bytes(notebook(["import torch\n", 5])),  # type: ignore[list-item]
+            "broken notebook: the source of cell 1 must be text or a list of lines, and holds 5",
+            None,
+        ),
         (b"[" * 100_000, "nested too deeply", None),
     ],
 )

@@ -86,6 +86,8 @@ def test_select_ignore_and_statistics(capsys: pytest.CaptureFixture[str]) -> Non
     ("arguments", "message"),
     [
         (["check", "--select", "MEM303"], "no rule is called 'MEM303'; did you mean"),
+        (["check", "--select", ""], "'--select': expected codes as in MEM301,MEM4, got ''"),
+        (["check", "--select", "MEM301", "--ignore", ", "], "'--ignore': expected codes"),
         (["check", "--output-format", "xml"], "'xml' is not one of"),
         (["check", "--frobnicate"], "No such option"),
         (["check", "-", "a.py"], "standard input (-) is the only path"),
@@ -137,6 +139,14 @@ def test_nothing_to_check_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     Path("empty").mkdir()
     assert run(["check", "empty"]) == 0
     assert "no Python files, notebooks or recipes found under empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", ["", " "])
+def test_a_path_of_nothing_is_shown_in_quotes(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["check", path]) == 2
+    assert f"error: '{path}': does not exist\n" in capsys.readouterr().out
 
 
 def test_standard_input(

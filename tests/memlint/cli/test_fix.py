@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -63,6 +64,46 @@ def test_diff_and_check_write_nothing(capsys: pytest.CaptureFixture[str]) -> Non
     assert path.read_bytes() == b"omega\r\nbeta\r\n"
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git reads the patch")
+@pytest.mark.parametrize(
+    ("here", "given"),
+    [
+        ("repo/sub", "../Train.py"),
+        ("other", "../repo/sub/../Train.py"),
+        ("other", "{root}/repo/Train.py"),
+        ("repo", "{root}/repo/Train.py"),
+        ("repo", "./sub/.././Train.py"),
+    ],
+)
+def test_git_applies_the_diff_of_a_file_wherever_it_lies(
+    here: str,
+    given: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = write("repo/Train.py", "alpha\n").absolute()
+    write("repo/sub/b.py", "alpha\n")
+    Path("other").mkdir()
+    subprocess.run(["git", "init", "-q", "repo"], check=True)
+    monkeypatch.chdir(here)
+    assert run(["fix", "--diff", given.format(root=tmp_path)]) == 0
+    patch = capsys.readouterr().out
+    assert patch.startswith("--- a/Train.py\n+++ b/Train.py\n")
+    subprocess.run(["git", "apply", "-"], input=patch.encode(), cwd=path.parent, check=True)
+    assert path.read_text() == "omega\n"
+
+
+def test_a_diff_outside_of_every_repository_names_the_whole_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write("a.py", "alpha\n").resolve()
+    Path("sub").mkdir()
+    monkeypatch.chdir("sub")
+    assert run(["fix", "--diff", "../a.py"]) == 0
+    assert capsys.readouterr().out.startswith(f"--- a{path.as_posix()}\n")
+
+
 def test_diff_of_a_notebook_is_by_cell(capsys: pytest.CaptureFixture[str]) -> None:
     write("n.ipynb", as_bytes(notebook("x = 1", "!ls\ny = alpha\n")))
     assert run(["fix", "--diff"]) == 0
@@ -114,6 +155,32 @@ def test_fix_that_cannot_be_written_is_told(
     assert path.read_text() == "alpha\n"
 
 
+def test_a_file_that_may_not_be_written_is_named_as_it_is_and_counted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write("Data/Train.py", "alpha\nalpha\ngamma\n")
+    good = write("b.py", "alpha\n")
+
+    def may(target: Path, mode: int) -> bool:
+        return os.path.basename(target) != "Train.py"
+
+    monkeypatch.setattr("memlint.fix.atomic.os.access", may)
+    assert run(["fix", "Data"]) == 2
+    assert path.read_text() == "alpha\nalpha\ngamma\n"
+    assert capsys.readouterr().err == (
+        f"error: Data/Train.py: could not be written: {path.resolve()} is read-only; "
+        "left as it was\n"
+        "2 fixes in 1 file not written; 2 findings remain.\n"
+        "`memlint check` shows what remains.\n"
+    )
+    assert run(["fix", "Data", "b.py"]) == 2
+    assert good.read_text() == "omega\n"
+    assert (
+        "Fixed 1 finding in 1 file; 2 fixes in 1 file not written; 2 findings remain.\n"
+        in capsys.readouterr().err
+    )
+
+
 def test_a_file_that_changes_meanwhile_is_left(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +194,9 @@ def test_a_file_that_changes_meanwhile_is_left(
 
     monkeypatch.setattr("memlint.run.session.Session.fix", fix_and_edit)
     assert run(["fix"]) == 2
-    assert "changed while it was being fixed" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "changed while it was being fixed" in error
+    assert "1 fix in 1 file not written; 1 finding remains.\n" in error
     assert path.read_text() == "gamma\n"
 
 
