@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memlint_runtime import pack_dataset, plan_packing
@@ -372,6 +374,90 @@ def test_stream_names_the_row_that_differs(second: Any, message: str) -> None:
     for buffer_rows in (1, 10):
         with pytest.raises(ValueError, match=message):
             list(StreamingPacker(rows, 8, buffer_rows=buffer_rows, keep_below=1.0))
+
+
+class GivenAway:
+    """Gives one and the same iterator each time."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = iter(rows)
+
+    def __iter__(self) -> Any:
+        return self.rows
+
+
+class StartsItself:
+    """An iterator whose class wrote an `__iter__` that starts anew."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Any:
+        self.left = iter(self.rows)
+        return self
+
+    def __next__(self) -> Any:
+        return next(self.left)
+
+
+@pytest.mark.parametrize("kind", [iter, lambda rows: (row for row in rows), GivenAway])
+def test_a_stream_that_is_used_up_is_not_packed_as_none(kind: Any) -> None:
+    rows = stream_rows(120)
+    whole = list(StreamingPacker(rows, 32, buffer_rows=30))
+    packer = StreamingPacker(kind(rows), 32, buffer_rows=30)
+    assert list(packer) == whole
+    with pytest.raises(ValueError, match="does not start anew"):
+        list(packer)
+    packer.source = kind(rows)
+    assert list(packer) == whole, "another source is read from its beginning"
+
+
+def test_a_generator_serves_one_pass_and_a_resumed_one() -> None:
+    rows = stream_rows(120)
+    whole = list(StreamingPacker(rows, 32, buffer_rows=30))
+    packer = StreamingPacker((row for row in rows), 32, buffer_rows=30)
+    begun = iter(packer)
+    assert [next(begun) for _ in range(5)] == whole[:5]
+    state = packer.state_dict()
+    with pytest.raises(ValueError, match=r"a generator, has been read .* a dataset, a list, or"):
+        next(iter(packer))
+    resumed = StreamingPacker((row for row in rows), 32, buffer_rows=30)
+    resumed.load_state_dict(state)
+    assert list(resumed) == whole[5:]
+    with pytest.raises(ValueError, match="does not start anew"):
+        list(resumed)
+
+
+@pytest.mark.parametrize("kind", [list, Again, StartsItself])
+def test_streams_that_start_anew_are_packed_again(kind: Any) -> None:
+    packer = StreamingPacker(kind(stream_rows(120)), 32, buffer_rows=30)
+    next(iter(packer))
+    assert list(packer) == list(packer)
+    assert list(pickle.loads(pickle.dumps(packer))) == list(packer)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_generator_is_read_again_in_a_loader_s_new_workers_alone(workers: int) -> None:
+    rows = stream_rows(120)
+    packer = StreamingPacker((row for row in rows), 32, buffer_rows=30)
+    fork = "fork" if workers else None
+    options = {"num_workers": workers, "multiprocessing_context": fork}
+    loader: Any = DataLoader(packer, batch_size=None, **options)  # type: ignore[arg-type]
+    tokens = sorted(token for row in rows for token in row["input_ids"])
+    assert sorted(token for row in loader for token in row["input_ids"]) == tokens
+    if workers:  # copies of a packer that has read nothing
+        assert sorted(token for row in loader for token in row["input_ids"]) == tokens
+    else:
+        with pytest.raises(ValueError, match="does not start anew"):
+            list(loader)
+
+
+@pytest.mark.parametrize("made", [torch.tensor, np.array])
+def test_rows_of_tensors_and_arrays_are_packed_to_integers(made: Any) -> None:
+    rows = [{name: made(values) for name, values in row.items()} for row in stream_rows(20)]
+    packed = list(StreamingPacker(rows, 32))
+    assert packed == list(StreamingPacker(stream_rows(20), 32))
+    assert {type(token) for row in packed for token in row["input_ids"] + row["labels"]} == {int}
 
 
 SETTINGS = {"capacity": 32, "buffer_rows": 30, "overflow": "split", "keep_below": 0.9, "seed": 1}

@@ -13,6 +13,7 @@ import random
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from types import FunctionType
 from typing import Any, get_args
 
 import numpy as np
@@ -27,6 +28,11 @@ PackedRow = dict[str, list[int]]
 # Before the first buffer: its number, the rows read, the sequences that wait for it.
 _START: Mapping[str, Any] = {"round": 0, "read": 0, "waiting": ()}
 
+_SPENT = (
+    "the source, a {}, has been read by an earlier pass and does not start anew: its rows would be "
+    "lost. Give the packer a dataset, a list, or an object of a class whose __iter__ starts anew."
+)
+
 
 class StreamingPacker(IterableDataset[PackedRow]):
     """Iterates over packed rows of ``source``; the same seed and source give the same rows.
@@ -34,8 +40,9 @@ class StreamingPacker(IterableDataset[PackedRow]):
     A `torch.utils.data.IterableDataset`: for a `DataLoader`, for `Trainer` with `max_steps`. Of
     several workers each packs its own share of the rows, so that none is lost or seen twice.
 
-    source: yields rows with `input_ids` and columns that run along it, each a list of integers.
-        Iterating twice must start it anew, as a `datasets.IterableDataset` does. A source that is
+    source: yields rows with `input_ids` and columns that run along it, each a list of integers
+        (or a tensor or array of them). Iterating twice must start it anew, as a
+        `datasets.IterableDataset` does: a generator serves for one pass alone. A source that is
         an iterable dataset itself, of torch or `datasets`, is left to share its rows among workers.
     capacity: most tokens in a packed row.
     buffer_rows: sequences held at once.
@@ -49,8 +56,9 @@ class StreamingPacker(IterableDataset[PackedRow]):
     the source again up to where it was; in a loader's workers the state is theirs, which
     torchdata's `StatefulDataLoader` collects. `set_epoch` draws another order.
 
-    ValueError for a row that cannot be packed or has other columns than the first, and for the
-    state of a packer with other settings or of another source, as far as that shows.
+    ValueError for a row that cannot be packed or has other columns than the first, for a second
+    pass over a source that does not start anew, and for the state of a packer with other settings
+    or of another source, as far as that shows.
     """
 
     def __init__(
@@ -89,6 +97,7 @@ class StreamingPacker(IterableDataset[PackedRow]):
         self._handed_out = 0
         self._position: dict[str, Any] = dict(_START)
         self._resume: dict[str, Any] | None = None
+        self._read_from: Any = None  # the source that gave a row, in this pass or an earlier one
 
     def state_dict(self) -> dict[str, Any]:
         """Where the running iteration stands: sequences read before the current buffer and for it,
@@ -150,13 +159,7 @@ class StreamingPacker(IterableDataset[PackedRow]):
             )
         skip = start["handed_out"]
         number, read, waiting = start["round"], start["read"], list(start["waiting"])
-        rows = islice(self.source, share, None, shares)
-        skipped = sum(1 for _ in islice(rows, read))
-        if skipped < read:
-            raise ValueError(
-                f"the state to resume from had read {read} rows, the source has {skipped}: it is "
-                f"not the same source."
-            )
+        rows = self._rows(share, shares, read)
         columns = frozenset(waiting[0]) if waiting else None
         while True:
             self._position = {"round": number, "read": read, "waiting": list(waiting)}
@@ -178,6 +181,25 @@ class StreamingPacker(IterableDataset[PackedRow]):
             if last:
                 self._position, self._handed_out = dict(_START), 0
                 return
+
+    def _rows(self, share: int, shares: int, read: int) -> Iterator[Row]:
+        """The share's rows after the first ``read``. ValueError where the source has not as many,
+        or where an earlier pass has used it up."""
+        again = self._read_from is self.source
+        if again and _serves_once(self.source):
+            raise ValueError(_SPENT.format(type(self.source).__name__))
+        found = 0
+        for found, row in enumerate(islice(self.source, share, None, shares), 1):
+            self._read_from = self.source
+            if found > read:
+                yield row
+        if again and not found:
+            raise ValueError(_SPENT.format(type(self.source).__name__))
+        if found < read:
+            raise ValueError(
+                f"the state to resume from had read {read} rows, the source has {found}: it is "
+                f"not the same source."
+            )
 
     def _pack(
         self, rows: list[dict[str, list[int]]], number: int, last: bool
@@ -217,6 +239,15 @@ class StreamingPacker(IterableDataset[PackedRow]):
         epoch = f"{self.epoch}/" if self.epoch else ""
         random.Random(f"{self.seed}/{epoch}{number}").shuffle(packed)
         return packed, waiting
+
+
+def _serves_once(source: Any) -> bool:
+    """Whether nothing can start it anew: an iterator, unless its class wrote an `__iter__` itself,
+    which may. Where that one does not either, the pass that finds no row tells."""
+    if not isinstance(source, Iterator):
+        return False
+    own = type(source).__iter__
+    return not isinstance(own, FunctionType) or own is Iterator.__iter__
 
 
 def _shares_rows(source: Any) -> bool:
@@ -270,7 +301,13 @@ def _checked(row: Row, place: int, columns: frozenset[str] | None) -> dict[str, 
         raise ValueError(
             f"attention_mask has zeros in row {place}: tokenize without padding before packing."
         )
-    return {name: list(values) for name, values in found.items()}
+    return {name: _listed(values) for name, values in found.items()}
+
+
+def _listed(values: Any) -> list[int]:
+    """As a list of integers, of a tensor or array too, whose elements are tensors themselves."""
+    listed: list[int] = values.tolist() if hasattr(values, "tolist") else list(values)
+    return listed
 
 
 def _require_tokens(row: Row, place: int) -> None:
