@@ -52,6 +52,7 @@ from torch.utils._pytree import tree_leaves
 
 from memlint_runtime.device_copies import Copies, copies_for
 from memlint_runtime.host_pool import HostPool
+from memlint_runtime.integrations import require_model
 
 __all__ = ["ActivationOffload", "keep_on_device", "offload_activations"]
 
@@ -101,8 +102,11 @@ def offload_activations(
 
     Raises:
         ValueError: for a negative limit.
+        TypeError: for a model that is none.
         RuntimeError: in backward, if a saved tensor was overwritten in place after it was saved.
     """
+    if model is not None:
+        require_model(model)
     for name, value in [
         ("min_bytes", min_bytes),
         ("budget_bytes", budget_bytes or 0),

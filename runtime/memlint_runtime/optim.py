@@ -38,13 +38,24 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-__all__ = ["OptimizerInBackward", "SpentGradient"]
+__all__ = ["OptimizerInBackward", "SpentGradient", "require_optimizer"]
 
 _NO_SCALER = (
     "OptimizerInBackward cannot be used with a gradient scaler: parameters are stepped in "
     "backward, with gradients that are still scaled. Train in bf16, which needs no scaler "
     "(bf16=True instead of fp16=True)"
 )
+
+
+def require_optimizer(owner: Any) -> None:
+    """Raise TypeError unless it steps parameter groups, as optimizers of any library do."""
+    if isinstance(owner, type):
+        got = f"the class {owner.__name__} itself: make an object of it first"
+    elif hasattr(owner, "param_groups") and hasattr(owner, "step"):
+        return
+    else:
+        got = f"{type(owner).__name__}: pass the object itself"
+    raise TypeError(f"wants an optimizer (as torch.optim.AdamW(model.parameters())), got {got}")
 
 
 class OptimizerInBackward(Optimizer):
@@ -61,6 +72,7 @@ class OptimizerInBackward(Optimizer):
             parameters of a distributed run are not sharded by FSDP2 (their gradients are reduced
             over ranks after backward's hooks), or from `backward()`, before any parameter is
             stepped, if a gradient scaler has scaled a loss.
+        TypeError: for what is no optimizer.
         RuntimeError: from `backward()`, if a parameter gets a second gradient before `step()`.
     """
 
@@ -68,6 +80,7 @@ class OptimizerInBackward(Optimizer):
     def __init__(
         self, optimizer: Optimizer, *, max_norm_per_parameter: float | None = None
     ) -> None:
+        require_optimizer(optimizer)
         closure = inspect.signature(type(optimizer).step).parameters.get("closure")
         if closure is not None and closure.default is inspect.Parameter.empty:
             raise ValueError(

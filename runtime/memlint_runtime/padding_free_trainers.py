@@ -33,6 +33,7 @@ from transformers import (
 from memlint_runtime.attention import use_variable_length_attention
 from memlint_runtime.collation import PaddingFreeCollator
 from memlint_runtime.integrations import Patch
+from memlint_runtime.trainer_adapters import require_trainer
 
 __all__ = ["train_without_padding"]
 
@@ -60,12 +61,8 @@ def train_without_padding(trainer: _T) -> _T:
     its data was cut behind the packing's back, or when something counts on rows: `compute_metrics`,
     NEFTune's noise, accelerate's `dispatch_batches`. Streams are read by every process instead.
     """
-    if not isinstance(trainer, Trainer):
-        raise ValueError(
-            f"train_without_padding takes a transformers or TRL trainer, got "
-            f"{type(trainer).__name__}. In a loop of your own use PaddingFreeCollator and "
-            f"use_variable_length_attention."
-        )
+    otherwise = "PaddingFreeCollator and use_variable_length_attention"
+    require_trainer(trainer, "train_without_padding", otherwise)
     collator = _collator(trainer)
     patch = Patch(trainer, "the trainer trains without padding")
     try:

@@ -20,8 +20,10 @@ __all__ = ["amount", "holds_rows", "token_counts", "whole_number"]
 
 
 def whole_number(name: str, value: Any, least: int, unit: str = "") -> int:
-    """``value`` as an int of at least ``least``; 8.0 is one, 8.5, None and text are not."""
+    """``value`` as an int of at least ``least``; 8.0 is one, 8.5, True, None and text are not."""
     try:
+        if isinstance(value, bool):  # True would be 1
+            raise TypeError
         whole = isinstance(value, float) and value.is_integer()
         number = int(value) if whole else operator.index(value)
     except (TypeError, ValueError, RuntimeError):  # of a tensor, each is possible
@@ -34,6 +36,8 @@ def whole_number(name: str, value: Any, least: int, unit: str = "") -> int:
 def amount(name: str, value: Any, least: int, unit: str = "") -> None:
     """Raise unless ``value`` is a number of at least ``least``, be it a fraction or infinite."""
     try:
+        if isinstance(value, bool):
+            raise TypeError
         short = bool(value < least) or math.isnan(value)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number, got {value!r}.") from None

@@ -35,8 +35,8 @@ class TokenBudgetSampler(Sampler[list[int]]):
     each, they are dropped with ``drop_last`` and repeated without. ``set_epoch`` draws another
     order; the same seed, epoch and arguments give the same batches.
 
-    ValueError when a row alone is over the budget, since no batch could hold it, and for lengths
-    that are negative or no whole numbers.
+    ValueError when a row alone is over the budget, since no batch could hold it, for lengths that
+    are negative or no whole numbers, and for a budget that is no number of 1 or more.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class TokenBudgetSampler(Sampler[list[int]]):
         drop_last: bool = False,
     ) -> None:
         self.lengths = token_counts(lengths)
-        amount("token_budget", token_budget, 0, "tokens")
+        amount("token_budget", token_budget, 1, "token")
         ranks = whole_number("ranks", ranks, 1)
         if rank is not None and whole_number("rank", rank, 0) >= ranks:
             raise ValueError(f"rank must be in 0..{ranks - 1}, got {rank}.")

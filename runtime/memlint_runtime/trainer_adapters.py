@@ -29,8 +29,27 @@ if TYPE_CHECKING:
 __all__ = [
     "batch_trainer_by_tokens",
     "offload_trainer_activations",
+    "require_trainer",
     "step_trainer_in_backward",
 ]
+
+
+def require_trainer(trainer: Any, function: str, otherwise: str) -> None:
+    """Raise ValueError unless it is a constructed trainer of transformers, or derived from one.
+
+    function: what was called. otherwise: what serves in a loop without a trainer.
+    """
+    from transformers import Trainer
+
+    if isinstance(trainer, Trainer):
+        return
+    got = type(trainer).__name__
+    if isinstance(trainer, type):
+        got = f"the class {trainer.__name__} itself: make an object of it first"
+    raise ValueError(
+        f"{function} takes a transformers or TRL trainer, got {got}. In a loop of your own use "
+        f"{otherwise}."
+    )
 
 
 def offload_trainer_activations(trainer: Trainer, **options: Any) -> ActivationOffload:
@@ -48,8 +67,10 @@ def offload_trainer_activations(trainer: Trainer, **options: Any) -> ActivationO
         the trainer its own step back.
 
     Raises:
-        ValueError: if the trainer offloads already, or its `training_step` is not the known one.
+        ValueError: if this is no trainer, if it offloads already, or if its `training_step` is not
+            the known one.
     """
+    require_trainer(trainer, "offload_trainer_activations", "offload_activations(model)")
     if getattr(trainer.args, "activation_offloading", False):
         raise ValueError(
             f"{type(trainer).__name__} offloads activations already; set activation_offloading="
@@ -94,8 +115,10 @@ def batch_trainer_by_tokens(
         The sampler. `memlint_runtime.undo(trainer)` gives the trainer its own batches back.
 
     Raises:
-        ValueError: for streamed data, for a row over the budget, and where lengths do not fit.
+        ValueError: for what is no trainer, for streamed data, for a row over the budget, and where
+            lengths do not fit.
     """
+    require_trainer(trainer, "batch_trainer_by_tokens", "TokenBudgetSampler")
     data: Any = trainer.train_dataset
     if not hasattr(data, "__len__"):
         raise ValueError(
@@ -160,9 +183,10 @@ def step_trainer_in_backward(
         max_norm_per_parameter: instead of `max_grad_norm`, which needs all gradients at once.
 
     Raises:
-        ValueError: for gradient accumulation, `max_grad_norm`, fp16, and all that
-            `OptimizerInBackward` refuses.
+        ValueError: for what is no trainer, for gradient accumulation, `max_grad_norm`, fp16, and
+            all that `OptimizerInBackward` refuses.
     """
+    require_trainer(trainer, "step_trainer_in_backward", "OptimizerInBackward")
     args = trainer.args
     if args.gradient_accumulation_steps != 1:
         raise ValueError(

@@ -137,6 +137,14 @@ def test_long_timelines_keep_their_peak() -> None:
     assert ",30.0 " in picture
 
 
+@pytest.mark.parametrize("wrong", ["x", 3, ["x"], nn.Linear])
+def test_what_is_no_model_or_optimizer_is_named_at_once(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"wants a model .*, got "):
+        measure_memory(wrong)
+    with pytest.raises(TypeError, match=r"wants an optimizer .*, got "):
+        measure_memory(nn.Linear(2, 2), wrong)
+
+
 def test_the_allocators_peak_goes_to_its_phase() -> None:
     class Allocator:
         peaks = iter([(5, 8), (9, 16), (7, 16), (3, 16)])

@@ -218,6 +218,19 @@ def test_closures_counting_optimizers_and_processes_are_refused(
         OptimizerInBackward(torch.optim.SGD(layer.parameters()))
 
 
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [
+        (nn.Linear(2, 2), "Linear: pass the object itself"),
+        (torch.optim.SGD, "the class SGD itself: make an object of it first"),
+        (None, "NoneType"),
+    ],
+)
+def test_what_is_no_optimizer_is_named(given: Any, got: str) -> None:
+    with pytest.raises(TypeError, match=f"wants an optimizer .*, got {got}"):
+        OptimizerInBackward(given)
+
+
 def test_parameters_unfrozen_later_are_stepped() -> None:
     def run(wrap: bool) -> list[Tensor]:
         torch.manual_seed(0)

@@ -92,8 +92,11 @@ def test_wrong_arguments_are_named() -> None:
         TokenBudgetSampler([3], 8, micro_batches=0)
     with pytest.raises(ValueError, match="ranks must be at least 1, got 0"):
         TokenBudgetSampler([3], 8, ranks=0)
-    with pytest.raises(ValueError, match="token_budget must be a number, got None"):
-        TokenBudgetSampler([3], None)  # type: ignore[arg-type]
+    for budget in (None, True, "8"):
+        with pytest.raises(ValueError, match=f"token_budget must be a number, got {budget!r}"):
+            TokenBudgetSampler([3], budget)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="token_budget must be at least 1 token, got 0"):
+        TokenBudgetSampler([3], 0)
     for seed in (None, -3, "a"):
         with pytest.raises(ValueError, match="seed must be"):
             TokenBudgetSampler([3], 8, seed=seed)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from memlint_runtime import undo
 from memlint_runtime.checkpoint import checkpoint_activations
 from memlint_runtime.offload import ActivationOffload, offload_activations
 from memlint_runtime.optim import OptimizerInBackward
+from memlint_runtime.padding_free_trainers import train_without_padding
 from memlint_runtime.trainer_adapters import (
     batch_trainer_by_tokens,
     offload_trainer_activations,
@@ -197,6 +198,23 @@ def test_offloading_twice_or_over_a_changed_step_is_refused(tmp_path: Path) -> N
     args = TrainingArguments(output_dir=str(tmp_path), report_to="none", use_cpu=True)
     with pytest.raises(ValueError, match=r"Changed has training_step\(batch\)"):
         offload_trainer_activations(Changed(tiny_llama(), args), **HERE)
+
+
+@pytest.mark.parametrize(
+    ("adapt", "otherwise"),
+    [
+        (lambda trainer: batch_trainer_by_tokens(trainer, 100), "TokenBudgetSampler"),
+        (offload_trainer_activations, r"offload_activations\(model\)"),
+        (step_trainer_in_backward, "OptimizerInBackward"),
+        (train_without_padding, "PaddingFreeCollator"),
+    ],
+)
+def test_what_is_no_trainer_is_named(adapt: Any, otherwise: str) -> None:
+    takes = "takes a transformers or TRL trainer, got"
+    with pytest.raises(ValueError, match=f"{takes} Linear. In a loop of your own use {otherwise}"):
+        adapt(torch.nn.Linear(2, 2))
+    with pytest.raises(ValueError, match=f"{takes} the class Trainer itself"):
+        adapt(Trainer)
 
 
 def test_stepping_in_backward_learns_the_same(tmp_path: Path) -> None:

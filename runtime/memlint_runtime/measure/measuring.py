@@ -12,7 +12,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Optimizer
 
 from memlint_runtime.fake_memory import MemoryTracker
+from memlint_runtime.integrations import require_model
 from memlint_runtime.measure.report import MemoryReport, PhaseMemory
+from memlint_runtime.optim import require_optimizer
 
 __all__ = ["MeasuredMemory", "measure_memory"]
 
@@ -34,18 +36,32 @@ def measure_memory(
         fake: allocate nothing. Models and inputs must be made inside, and numbers cannot be read.
             Models may change their type inside, as by `half()`.
         timeline: record every change, for `report.save_timeline`.
+
+    Raises:
+        TypeError: for a model or an optimizer that is none.
     """
+    models, optimizers = _several(model, nn.Module), _several(optimizer, Optimizer)
+    for each in models:
+        require_model(each)
+    for each in optimizers:
+        require_optimizer(each)
     if device is None:
         # A build for CUDA names its accelerator on machines without one, too.
         present = torch.accelerator.is_available() and not fake
         accelerator = torch.accelerator.current_accelerator() if present else None
         device = accelerator if accelerator is not None else torch.device("cpu")
-    models = (model,) if isinstance(model, nn.Module) else tuple(model or ())
-    optimizers = (optimizer,) if isinstance(optimizer, Optimizer) else tuple(optimizer or ())
     device = torch.device(device)
     allocator = _Allocator(device) if device.type != "cpu" and not fake else None
     tracker = _PhaseTracker(models, optimizers, device, timeline, allocator)
     return MeasuredMemory(tracker, FakeTensorMode() if fake else None)
+
+
+def _several(given: Any, kind: type) -> tuple[Any, ...]:
+    """One of a kind, or several, or None, as a tuple."""
+    if given is None:
+        return ()
+    one = isinstance(given, (kind, str)) or not isinstance(given, Iterable)
+    return (given,) if one else tuple(given)
 
 
 class MeasuredMemory:

@@ -39,7 +39,7 @@ from memlint_runtime.shared_prompt.probe import (
     window_not_told,
 )
 from memlint_runtime.shared_prompt.router import load_balancing_loss
-from memlint_runtime.shared_prompt.runs import PaddedRows, Scored, Sharing, TreeRun
+from memlint_runtime.shared_prompt.runs import PaddedRows, Scored, Sharing, TreeRun, require_sharing
 from memlint_runtime.shared_prompt.scoring import score_rows
 
 __all__ = [
@@ -143,8 +143,10 @@ def shared_prompt_logprobs(
     positions (GPT-2) or rotary ones that depend on the batch's length come out as without padding.
 
     Raises ValueError for a model that cannot share prompts (with the reason), for dropout above 0
-    in training mode, and for inputs that do not fit.
+    in training mode, and for inputs that do not fit; TypeError for other kinds of `sharing`.
     """
+    sharing = Sharing() if sharing is None else sharing
+    require_sharing(sharing)
     _check_shapes(prompt_ids, prompt_mask, completion_ids, completion_mask)
     _check_padding(completion_mask)
     inside = causal_lm_inside(model)
@@ -152,7 +154,6 @@ def shared_prompt_logprobs(
     if reason is not None:
         raise ValueError(f"this model cannot share prompts: {reason}")
 
-    sharing = sharing or Sharing()
     completion_mask = completion_mask.bool()
     rows = PaddedRows(
         torch.cat([prompt_ids, completion_ids], 1),

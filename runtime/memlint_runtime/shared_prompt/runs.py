@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +21,16 @@ from memlint_runtime.quantities import whole_number
 from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
 from memlint_runtime.shared_prompt.models import TreePass
 
-__all__ = ["PaddedRows", "RunTree", "Scored", "Sharing", "TreeRun", "joined", "run_of"]
+__all__ = [
+    "PaddedRows",
+    "RunTree",
+    "Scored",
+    "Sharing",
+    "TreeRun",
+    "joined",
+    "require_sharing",
+    "run_of",
+]
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,8 @@ class Sharing:
         `backward(inputs=...)`, a step after each backward pass): all but the last have no part that
         goes through the prompt.
 
-    Raises ValueError for a path that there is not, and for bounds that are no whole numbers.
+    Raises ValueError for a path that there is not, for bounds that are no whole numbers, and for
+    `keep_prompts` that is neither True nor False.
     """
 
     token_budget: int | None = None
@@ -54,6 +65,20 @@ class Sharing:
             whole_number("token_budget", self.token_budget, 1, "token")
         if self.min_saved_tokens is not None:
             whole_number("min_saved_tokens", self.min_saved_tokens, 0)
+        if not isinstance(self.keep_prompts, bool):
+            raise ValueError(f"keep_prompts must be True or False, got {self.keep_prompts!r}.")
+
+
+def require_sharing(sharing: Any) -> None:
+    """Raise TypeError unless this is a `Sharing`, an object of it and not its class."""
+    if isinstance(sharing, Sharing):
+        return
+    got = "the class itself" if sharing is Sharing else repr(sharing)
+    raise TypeError(
+        f"sharing wants an object of memlint_runtime.shared_prompt.Sharing, got {got}. Write "
+        f"sharing=Sharing(), with what is set in the parentheses, such as token_budget=4096, or "
+        f"leave it out."
+    )
 
 
 @dataclass(frozen=True, eq=False)

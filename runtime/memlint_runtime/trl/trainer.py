@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from memlint_runtime.shared_prompt import Sharing
 from memlint_runtime.shared_prompt.logprobs import reason_against
 from memlint_runtime.shared_prompt.models import causal_lm_inside
+from memlint_runtime.shared_prompt.runs import require_sharing
 from memlint_runtime.trl.exactness import reasons_training_differs
 from memlint_runtime.trl.forward import TokenCount, kept_prompts_of, share_for, share_prompts
 
@@ -29,7 +30,10 @@ logger = logging.getLogger("memlint_runtime.trl")
 
 
 class SharedPrompts:
-    """Mixed in before a TRL trainer. `sharing` may be set on a subclass, for a token budget."""
+    """Mixed in before a TRL trainer. `sharing` may be set on a subclass, for a token budget.
+
+    Raises TypeError at construction where that is no `Sharing`.
+    """
 
     sharing: Sharing = Sharing()
     _prompt_is_kept = False
@@ -42,6 +46,7 @@ class SharedPrompts:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         require_parameters(type(self), self._relied_upon)
+        require_sharing(self.sharing)
         super().__init__(*args, **kwargs)
         self._share_prompts()
 
@@ -72,6 +77,7 @@ class SharedPrompts:
     def _share_as_set_here(self) -> None:
         """Before the models score for this trainer: they may be another's, too."""
         if self._prompts_are_shared:
+            require_sharing(self.sharing)  # it may have been set since
             for model in self._scoring_models():
                 share_for(model, self.sharing, self._shared_tokens)
 

@@ -182,6 +182,12 @@ def test_negative_limits_are_refused() -> None:
         offload_activations(prefetch=-1)
 
 
+@pytest.mark.parametrize("wrong", [3, nn.Linear])
+def test_what_is_no_model_is_named_at_once(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"wants a model \(a torch\.nn\.Module\), got "):
+        offload_activations(wrong)
+
+
 def test_peak_under_fakes_falls() -> None:
     def peak(budget: int | None, *, offloaded: bool) -> int:
         with FakeTensorMode():

@@ -155,6 +155,7 @@ def test_models_and_inputs_that_cannot_be_are_refused() -> None:
         ({"token_budget": 0}, "token_budget must be at least 1 token, got 0"),
         ({"token_budget": "4k"}, "token_budget must be a whole number, got '4k'"),
         ({"min_saved_tokens": -1}, "min_saved_tokens must be at least 0, got -1"),
+        ({"keep_prompts": "yes"}, "keep_prompts must be True or False, got 'yes'"),
         ({"attention": "fast"}, r"attention path must be one of \('joined', .*got 'fast'"),
     ],
     ids=str,
@@ -162,3 +163,9 @@ def test_models_and_inputs_that_cannot_be_are_refused() -> None:
 def test_settings_are_checked_where_they_are_made(setting: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Sharing(**setting)
+
+
+@pytest.mark.parametrize("wrong", [5, {}, {"token_budget": 10}, Sharing])
+def test_what_is_no_sharing_is_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="sharing wants an object of"):
+        shared_prompt_logprobs(tiny("llama"), *batch([2]), sharing=wrong)

@@ -308,6 +308,15 @@ def test_what_sharing_would_change_is_refused(model_path: str, tmp_path: Path) -
     assert "dropout" not in str(refused.value)
 
 
+@pytest.mark.parametrize("wrong", [5, {"token_budget": 10}, "x", None, Sharing])
+def test_what_is_no_sharing_is_refused_at_construction(
+    wrong: Any, model_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GRPOTrainer, "sharing", wrong)
+    with pytest.raises(TypeError, match=r"sharing wants an object .*, got .*Write sharing=Sharing"):
+        made_for(model_path, tmp_path)
+
+
 def test_sequence_parallelism_is_refused() -> None:
     trainer = SimpleNamespace(
         model=tiny("llama"),
