@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 from memlint.script.fields import unpacked
 from memlint.script.tensors import Output
-from memlint.script.values import UNKNOWN, Binding, Constant, How, Object, Sequence, Value, options
+from memlint.script.values import (
+    UNKNOWN,
+    Binding,
+    Class,
+    Constant,
+    How,
+    Object,
+    Sequence,
+    Value,
+    options,
+)
 
 if TYPE_CHECKING:
     from memlint.script.interpreter import Interpreter
@@ -22,6 +32,9 @@ def assign(run: Interpreter, target: ast.expr, value: Value, owner: ast.AST) -> 
             for thing in options(run.eval(inner)):
                 if isinstance(thing, Object):
                     run.set_binding(thing, attribute, Binding(value, How.ATTRIBUTE, owner))
+                elif isinstance(thing, Class):
+                    run.bound[thing.scope].add(attribute)
+                    run.state.facts[thing.scope, attribute] = Binding(value, How.ATTRIBUTE, owner)
         case ast.Subscript(value=inner, slice=key_node):
             key = run.eval(key_node)
             for thing in options(run.eval(inner)):

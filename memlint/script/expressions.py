@@ -239,7 +239,7 @@ def _compare(run: Interpreter, node: ast.Compare) -> Value:
                 return UNKNOWN
         return UNKNOWN
     against_none = isinstance(right, Constant) and right.value is None
-    if op in (ast.Is, ast.IsNot) and against_none and _is_something(left):
+    if op in (ast.Is, ast.IsNot) and against_none and _is_something(run, node.left, left):
         return Constant(op is ast.IsNot, node)
     return UNKNOWN
 
@@ -321,11 +321,25 @@ def _outside(left: Provenance, right: Provenance) -> Provenance:
     return left if left != Provenance.LITERAL else right
 
 
-def _is_something(value: Value) -> bool:
+def _is_something(run: Interpreter, node: ast.expr, value: Value) -> bool:
     """Whether a value is certainly not None."""
     if isinstance(value, Object):
-        return value.type is not None
+        return value.type is not None and _binding_of(run, node) not in run.unsure
     return isinstance(value, Function | Class | Sequence)
+
+
+def _binding_of(run: Interpreter, node: ast.expr) -> Binding | None:
+    """What binds the value of a name or an attribute."""
+    match node:
+        case ast.Name(id=name):
+            return run.lookup(name)
+        case ast.Attribute(value=inner, attr=name):
+            thing = run.values.get(inner)
+            if isinstance(thing, Object) and name in thing.names:
+                return run.get_binding(thing, name)
+            cls = thing.cls if isinstance(thing, Object) else thing
+            return run.class_binding(cls, name) if isinstance(cls, Class) else None
+    return None
 
 
 EXPRESSIONS: dict[type[ast.expr], Callable[[Interpreter, Any], Value]] = {

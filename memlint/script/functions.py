@@ -21,6 +21,7 @@ from memlint.script.forwards import (
 from memlint.script.frames import frame_of, return_to
 from memlint.script.imported import project_value
 from memlint.script.invocations import Invocation
+from memlint.script.setters import forget_what_others_set
 from memlint.script.tensors import Output, derived, note, tensors_in
 from memlint.script.values import (
     UNKNOWN,
@@ -277,7 +278,12 @@ def made_by(run: Interpreter, invocation: Invocation, kind: str | None) -> Objec
         elif not last[:1].isupper():
             kind = None
     made = run.new_object(kind, invocation, node=invocation.node)
+    for value in invocation.arguments:
+        if isinstance(value, Function):
+            run.handed_over.add(value.node)
     for name, binding in invocation.keywords.items():
+        if isinstance(binding.value, Function):
+            run.handed_over.add(binding.value.node)
         run.set_binding(made, name, binding)
     made.open = invocation.open_keywords
     return made
@@ -335,6 +341,8 @@ def call_function(run: Interpreter, function: Function, invocation: Invocation |
     run.active.add(node)
     if invocation is None:
         _enter_uncalled(run, function)
+    elif run.handed_over:
+        forget_what_others_set(run, function, run.handed_over)
     bind_parameters(run, function, invocation)
     unreachable = run.state.unreachable
     run.state.unreachable = False
@@ -356,6 +364,7 @@ def _enter_uncalled(run: Interpreter, function: Function) -> None:
     run.branches = run.loops = 0
     run.contexts = run.loop_nest = ()
     run.called = False
+    forget_what_others_set(run, function)
     if function.owner is not None:
         modes.enter_hook(run, getattr(function.node, "name", ""))
 

@@ -41,7 +41,12 @@ def project_constant(run: Interpreter, symbol: Symbol) -> Value:
     if run.project is None or "." not in symbol.name:
         return symbol
     value = _value_elsewhere(run, symbol.name)
-    return value if value is not None and _is_plain(value) else symbol
+    if value is None or not _is_plain(value):
+        return symbol
+    # ``settings.MODEL = ...``: what is set on a module is not followed.
+    name = symbol.name.rpartition(".")[2]
+    changed = name in run.setters.foreign or (not run.called and name in run.setters.names)
+    return symbol if changed and not isinstance(value, Class) else value
 
 
 def _is_plain(value: Value) -> bool:
@@ -111,6 +116,7 @@ def _run_module(run: Interpreter, module: Module) -> int:
     run.branches = run.loops = 0
     run.function, run.returns, run.stars = None, [], []
     run.module_depth += 1
+    run.trees.append(module.tree)
     run.block(module.tree.body)
     run.module_depth -= 1
     del run.defined[lengths[0] :], run.classes[lengths[1] :], run.imports[lengths[2] :]

@@ -23,6 +23,7 @@ from memlint.script.imported import project_constant
 from memlint.script.invocations import Invocation
 from memlint.script.modes import is_known_module
 from memlint.script.project import Project
+from memlint.script.setters import Setters
 from memlint.script.state import State
 from memlint.script.statements import STATEMENTS
 from memlint.script.tensors import Tensor, Use, detached, note
@@ -78,6 +79,13 @@ class Interpreter:
         self.objects: list[Object] = []
         self.imports: list[tuple[ast.Import | ast.ImportFrom, ast.alias, str]] = []
         self.classes: list[ast.ClassDef] = []
+        # All classes of all files, their instances, the files, and who sets what in them.
+        self.class_values: list[Class] = []
+        self.instances: list[Object] = []
+        self.trees: list[ast.Module] = []
+        self._setters = Setters()
+        # Bindings of objects that may be something else by now.
+        self.unsure: set[Binding] = set()
         self.scope = 0
         self.parents: dict[int, int | None] = {0: None}
         # The names that each scope ever bound: where a name is not among them, no state has it.
@@ -100,6 +108,8 @@ class Interpreter:
         self.defined: list[Function] = []
         self.runs: dict[ast.AST, int] = {}
         self.active: set[ast.AST] = set()
+        # Functions that something out of sight was given, and may call at any time.
+        self.handed_over: set[ast.AST] = set()
         # For each function, the order of the calls that its runs make, from and to.
         self.extents: dict[ast.AST, list[tuple[int, int]]] = {}
         self.generators: set[ast.AST] = set()
@@ -123,6 +133,7 @@ class Interpreter:
     # -- the run ---------------------------------------------------------------------------------
 
     def run(self, module: ast.Module) -> None:
+        self.trees.append(module)
         self.block(module.body)
         self.state.unreachable = False
         self.end_of_top = self._order
@@ -134,6 +145,14 @@ class Interpreter:
             defined, start = self.defined[start:], len(self.defined)
             for function in callers_first(defined, self.lines, self.runs):
                 call_function(self, function, None)
+
+    @property
+    def setters(self) -> Setters:
+        """Who sets what in the files that were read so far."""
+        for tree in self.trees:
+            self._setters.read(tree)
+        self.trees.clear()
+        return self._setters
 
     def root_scope(self) -> int:
         """The scope of the module that runs."""
@@ -201,6 +220,8 @@ class Interpreter:
     ) -> Object:
         thing = Object(type, made_by, base, cls, node, from_command_line)
         self.objects.append(thing)
+        if cls is not None:
+            self.instances.append(thing)
         self.state.allocated.add(id(thing))
         return thing
 

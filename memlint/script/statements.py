@@ -269,6 +269,7 @@ def _define_class(run: Interpreter, node: ast.ClassDef) -> None:
     is_dataclass |= any(isinstance(base, Class) and base.is_dataclass for base in bases)
     scope = run.new_scope(run.scope)
     made = Class(node, scope, bases, is_dataclass)
+    run.class_values.append(made)
     outer, run.scope = run.scope, scope
     start = len(run.defined)
     run.block(node.body)

@@ -1,0 +1,259 @@
+"""What other functions may have changed before a function runs that nothing here calls.
+
+``self.model = None`` in a constructor says nothing of the model in ``train``: ``setup`` may have
+run between. Where a function is run because nothing had called it, the constants that any other
+function assigns are unknown at its start: attributes, also of classes and by ``setattr``, globals,
+names of enclosing functions, items of a shared dict. An object stays what it is, but may be None.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Container, Iterator
+from typing import TYPE_CHECKING
+
+from memlint.script.names import is_local, parameters
+from memlint.script.nodes import CHILDREN
+from memlint.script.values import (
+    UNKNOWN,
+    Binding,
+    Class,
+    Constant,
+    Function,
+    Object,
+    OneOf,
+    Sequence,
+    Value,
+    merge,
+    same,
+)
+from memlint.source.record import NamedTuple
+
+if TYPE_CHECKING:
+    from memlint.script.interpreter import Interpreter
+
+_CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__"})
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+# Any name: what a computed ``setattr`` may set.
+_ANY = "*"
+
+
+class _All:
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+ALL = _All()
+
+
+class Setter(NamedTuple):
+    """What gives something a value in a function. cls: the class whose method sets it on its own
+    instance; empty where it is set on anything else."""
+
+    function: ast.AST
+    node: ast.AST
+    cls: str
+
+
+class Setters:
+    """Who sets what, in all files of a run.
+
+    names: globals, and names of enclosing functions. attributes: by name. items: of dicts that a
+    name outside of the function holds, by name and key. foreign: attributes that are set on what
+    is no method's instance, at the top of a file too.
+    """
+
+    def __init__(self) -> None:
+        self.names: dict[str, list[Setter]] = defaultdict(list)
+        self.attributes: dict[str, list[Setter]] = defaultdict(list)
+        self.items: dict[tuple[str, str], list[Setter]] = defaultdict(list)
+        self.foreign: set[str] = set()
+        self._families: dict[str, str] = {}
+
+    def family(self, name: str) -> str:
+        """Return the name that stands for a class, its bases and all that share one with it."""
+        while (other := self._families.get(name, name)) != name:
+            name = other
+        return name
+
+    def of(self, name: str, cls: Class) -> list[Setter]:
+        """Return what may set an attribute of a class or of its instances."""
+        family = self.family(cls.node.name)
+        return [
+            setter
+            for one in (name, _ANY)
+            for setter in self.attributes.get(one, ())
+            if not setter.cls or self.family(setter.cls) == family
+        ]
+
+    def read(self, tree: ast.Module) -> None:
+        """Note what a file sets."""
+        _Reader(self).read(tree, None, None)
+
+    def relate(self, cls: ast.ClassDef) -> None:
+        """Note that a class and its bases share their attributes."""
+        for base in cls.bases:
+            name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+            if name and name != "object":
+                self._families[self.family(cls.name)] = self.family(name)
+
+
+class _Reader:
+    def __init__(self, setters: Setters) -> None:
+        self.setters = setters
+
+    def read(self, node: ast.AST, function: _Definition | None, cls: ast.ClassDef | None) -> None:
+        """Note what is set below a node of a function; cls: the class that it is a method of."""
+        pending = [node]
+        for node in pending:  # grows meanwhile
+            self._note(node, function, cls)
+            for name, many in CHILDREN[node.__class__]:
+                for child in getattr(node, name) if many else (getattr(node, name),):
+                    if isinstance(child, _Definition):
+                        owner = node if isinstance(node, ast.ClassDef) else cls
+                        self.read_body(child, owner)
+                    elif child is not None:
+                        pending.append(child)
+
+    def read_body(self, function: _Definition, cls: ast.ClassDef | None) -> None:
+        body = function.body if isinstance(function.body, list) else [function.body]
+        declared = {
+            name
+            for one in body
+            for node in ast.walk(one)
+            if isinstance(node, ast.Global | ast.Nonlocal)
+            for name in node.names
+        }
+        for name in declared:
+            self.setters.names[name].append(Setter(function, function, ""))
+        for statement in body:
+            if isinstance(statement, _Definition):
+                self.read_body(statement, cls)
+            else:
+                self.read(statement, function, cls)
+
+    def _note(self, node: ast.AST, function: _Definition | None, cls: ast.ClassDef | None) -> None:
+        match node:
+            case ast.ClassDef():
+                self.setters.relate(node)
+            case ast.Attribute(value=base, attr=name, ctx=ast.Store() | ast.Del()):
+                self._attribute(name, base, node, function, cls)
+            case ast.Call(func=ast.Name(id="setattr"), args=[base, key, _]):
+                spelled = str(key.value) if isinstance(key, ast.Constant) else _ANY
+                self._attribute(spelled, base, node, function, cls)
+            case ast.Call(
+                func=ast.Attribute(
+                    value=ast.Attribute(value=base, attr="__dict__")
+                    | ast.Call(func=ast.Name(id="vars"), args=[base]),
+                    attr="update",
+                )
+            ):
+                self._attribute(_ANY, base, node, function, cls)
+            case ast.Subscript(value=base, slice=ast.Constant(value=str(key)), ctx=ast.Store()):
+                match base:
+                    case ast.Name(id=name) if function is not None and not is_local(function, name):
+                        self.setters.items[name, key].append(Setter(function, node, ""))
+                    case ast.Call(func=ast.Name(id="globals")) if function is not None:
+                        self.setters.names[key].append(Setter(function, node, ""))
+
+    def _attribute(
+        self,
+        name: str,
+        base: ast.expr,
+        node: ast.AST,
+        function: _Definition | None,
+        cls: ast.ClassDef | None,
+    ) -> None:
+        first = next(iter(parameters(function)), None) if function is not None else None
+        mine = first is not None and isinstance(base, ast.Name) and base.id == first.arg
+        if not mine or cls is None:
+            self.setters.foreign.add(name)
+        if function is None or (mine and getattr(function, "name", "") in _CONSTRUCTORS):
+            return
+        owner = cls.name if mine and cls is not None else ""
+        self.setters.attributes[name].append(Setter(function, node, owner))
+
+
+# -- at the start of a function --------------------------------------------------------------------
+
+
+def forget_what_others_set(
+    run: Interpreter, function: Function, others: Container[ast.AST] = ALL
+) -> None:
+    """Make unknown what ``others`` may have set before this function is called."""
+    _Memory(run, function, others).forget()
+
+
+class _Memory:
+    """What is known where a function begins."""
+
+    def __init__(self, run: Interpreter, function: Function, others: Container[ast.AST]) -> None:
+        self.run = run
+        self.function = function
+        self.others = others
+
+    def forget(self) -> None:
+        run, setters = self.run, self.run.setters
+        scope: int | None = self.function.scope
+        while scope is not None:
+            for name in run.bound[scope].intersection(setters.names):
+                self._name((scope, name), setters.names[name])
+            scope = run.parents[scope]
+        for (name, key), items in setters.items.items():
+            held = run.lookup(name)
+            if held is not None and isinstance(held.value, Object) and held.value.type == "dict":
+                self._attribute(held.value, key, items)
+        if not setters.attributes:
+            return
+        for cls in run.class_values:
+            for name in run.bound[cls.scope]:
+                self._name((cls.scope, name), setters.of(name, cls))
+        for thing in run.instances:
+            assert thing.cls is not None, "an instance is one of a class"
+            for name in thing.names:
+                self._attribute(thing, name, setters.of(name, thing.cls))
+
+    def _others(self, setters: list[Setter]) -> bool:
+        here = self.function.node
+        return any(one.function is not here and one.function in self.others for one in setters)
+
+    def _name(self, key: tuple[int, str], setters: list[Setter]) -> None:
+        binding = self.run.state.get(key) if self._others(setters) else None
+        if binding is not None:
+            self.run.state.facts[key] = self._unsure(binding)
+
+    def _attribute(self, thing: Object, name: str, setters: list[Setter]) -> None:
+        binding = self.run.get_binding(thing, name) if self._others(setters) else None
+        if binding is not None and not _is_certain(thing, name, binding.value, setters):
+            self.run.state.facts[id(thing), name] = self._unsure(binding)
+
+    def _unsure(self, binding: Binding) -> Binding:
+        """What was bound, or something else."""
+        value = binding.value
+        if isinstance(value, OneOf):
+            decided = not any(isinstance(one, Object) for one in value.options)
+        else:
+            decided = isinstance(value, Constant | Sequence | Function | Class)
+        if decided:
+            return Binding(merge([value, UNKNOWN]), binding.how, binding.owner)
+        unsure = Binding(value, binding.how, binding.owner)
+        self.run.unsure.add(unsure)
+        return unsure
+
+
+def _is_certain(thing: Object, name: str, value: Value, setters: list[Setter]) -> bool:
+    """True if all that sets it was run already, and always gave it this value."""
+    given = thing.names[name]
+    run_already = {id(node) for one in given for node in _targets(one.owner)}
+    return all(same(one.value, value) for one in given) and all(
+        id(setter.node) in run_already for setter in setters
+    )
+
+
+def _targets(statement: ast.AST | None) -> Iterator[ast.AST]:
+    match statement:
+        case ast.Assign(targets=targets):
+            yield from targets
+        case ast.AnnAssign(target=target):
+            yield target
