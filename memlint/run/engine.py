@@ -251,9 +251,15 @@ def _found(
 def findings_of(
     rule: Rule, check: Callable[[Subject], Iterable[Finding]], of: Subject, on_error: OnError | None
 ) -> list[Finding]:
-    """What a rule finds in a script or a recipe; a rule that fails goes to ``on_error``."""
+    """Return what a rule finds in a script or a recipe; a rule that fails goes to ``on_error``."""
+    from memlint.script.project import ElsewhereError
+
+    found: list[Finding] = []
     try:
-        return [_of_rule(rule, finding) for finding in check(of)]
+        found.extend(_of_rule(rule, finding) for finding in check(of))
+    except ElsewhereError:
+        # What it would say next is of another file, which is checked by itself.
+        return found
     except (RecursionError, MemoryError):
         raise
     except Exception as error:
@@ -261,6 +267,7 @@ def findings_of(
             raise
         on_error(rule, error)
         return []
+    return found
 
 
 def _of_rule(rule: Rule, finding: Finding) -> Finding:

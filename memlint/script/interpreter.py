@@ -149,9 +149,8 @@ class Interpreter:
     @property
     def setters(self) -> Setters:
         """Who sets what in the files that were read so far."""
-        for tree in self.trees:
+        for tree in self.trees[self._setters.files :]:
             self._setters.read(tree)
-        self.trees.clear()
         return self._setters
 
     def root_scope(self) -> int:

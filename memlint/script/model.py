@@ -185,7 +185,7 @@ class Script(Tree):
     """
 
     def __init__(self, source: Source, tree: ast.Module, api: Api, run: Interpreter) -> None:
-        super().__init__(source, tree)
+        super().__init__(source, tree, run.trees[1:])
         self.api = api
         self._run = run
         self._made: dict[ast.Call, Call] = {}

@@ -5,8 +5,9 @@ script's folder, in the package or project around it, or in a ``src`` folder the
 read when something of it is first called, at most once a script and once a content in a run of
 memlint. Bounded in number, size and depth; what is beyond is unknown, as all that is elsewhere.
 
-Nodes of other files are told from the script's own by their lines, which begin far behind. What
-comes from there is knowledge about the script's own calls: nothing is reported or edited there.
+The nodes of each file have lines of their own, far behind those of the script: a node carries its
+file. What comes from there is knowledge about the script's own calls: nothing is reported or edited
+there, and no place in one file is compared with a place in another.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ MAX_MODULES = 12
 MAX_DEPTH = 3
 _MAX_BYTES = 300_000
 _MAX_PARENTS = 4
-# Lines of other files begin here.
-_ELSEWHERE = 1 << 24
+# A file's number times this is added to its lines; the script's is 0.
+_LINES = 1 << 24
 # Top-level packages that are no project's own.
 _LIBRARIES = frozenset(
     {
@@ -46,7 +47,8 @@ _LIBRARIES = frozenset(
 
 
 class Module(NamedTuple):
-    """A file of the project. tree: its lines begin far behind those of any script."""
+    """A file of the project. tree: its lines begin behind those of all files that were read before
+    it."""
 
     path: str
     tree: ast.Module
@@ -57,6 +59,7 @@ class Modules:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[int, int], Module | None]] = {}
+        self._count = 0
 
     def read(self, path: str) -> Module | None:
         """The module at ``path``; None where it cannot be read or parsed, or is too large."""
@@ -67,32 +70,42 @@ class Modules:
         stamp = (status.st_mtime_ns, status.st_size)
         known = self._known.get(path)
         if known is None or known[0] != stamp:
-            module = _read(path) if status.st_size <= _MAX_BYTES else None
+            self._count += 1
+            module = _read(path, self._count) if status.st_size <= _MAX_BYTES else None
             known = self._known[path] = (stamp, module)
         return known[1]
 
 
-def _read(path: str) -> Module | None:
+def _read(path: str, number: int) -> Module | None:
     try:
         source = read_source(path, read_regular(path, _MAX_BYTES))
         tree = ast.parse(source.text, path)
-        _move_elsewhere(tree)
+        _move(tree, number * _LINES)
     except (ReadError, OSError, SyntaxError, ValueError, RecursionError):
         return None
     return Module(path, tree)
 
 
-def _move_elsewhere(tree: ast.Module) -> None:
-    """Give all nodes lines that no script has: as ``ast.increment_lineno``, in half its time."""
+def _move(tree: ast.Module, lines: int) -> None:
+    """Move nodes to lines that no other file has: ``ast.increment_lineno`` takes twice as long."""
     for node in walk([tree]):
         if "lineno" in node._attributes:
-            node.lineno += _ELSEWHERE  # type: ignore[attr-defined]
-            node.end_lineno += _ELSEWHERE  # type: ignore[attr-defined]
+            node.lineno += lines  # type: ignore[attr-defined]
+            node.end_lineno += lines  # type: ignore[attr-defined]
+
+
+class ElsewhereError(LookupError):
+    """A place in the script was asked for, of a node of another file."""
 
 
 def is_elsewhere(node: object) -> bool:
-    """Whether a node is of another file of the project."""
-    return getattr(node, "lineno", 0) > _ELSEWHERE
+    """True if a node is of another file of the project."""
+    return getattr(node, "lineno", 0) > _LINES
+
+
+def are_of_one_file(*nodes: ast.AST) -> bool:
+    """True if the places of all nodes can be compared."""
+    return len({getattr(node, "lineno", 0) // _LINES for node in nodes}) == 1
 
 
 @lru_cache(maxsize=4096)

@@ -128,7 +128,7 @@ def reach_of_graph(script: Script, step: Step, backward: Call) -> Reach:
 
     def is_before(call: ast.Call) -> bool:
         if script.flow.scope(call) is scope:
-            return (call.lineno, call.col_offset) < (backward.node.lineno, backward.node.col_offset)
+            return script.is_before(call, backward.node) is True
         return script.function(call) in helpers
 
     search = _Search(script, own=backward.node, is_before=is_before)

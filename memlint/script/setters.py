@@ -61,7 +61,7 @@ class Setters:
 
     names: globals, and names of enclosing functions. attributes: by name. items: of dicts that a
     name outside of the function holds, by name and key. foreign: attributes that are set on what
-    is no method's instance, at the top of a file too.
+    is no method's instance, at the top of a file too. files: how many were read.
     """
 
     def __init__(self) -> None:
@@ -69,6 +69,7 @@ class Setters:
         self.attributes: dict[str, list[Setter]] = defaultdict(list)
         self.items: dict[tuple[str, str], list[Setter]] = defaultdict(list)
         self.foreign: set[str] = set()
+        self.files = 0
         self._families: dict[str, str] = {}
 
     def family(self, name: str) -> str:
@@ -89,6 +90,7 @@ class Setters:
 
     def read(self, tree: ast.Module) -> None:
         """Note what a file sets."""
+        self.files += 1
         _Reader(self).read(tree, None, None)
 
     def relate(self, cls: ast.ClassDef) -> None:

@@ -96,10 +96,10 @@ def setting_of(name: str, binding: Binding | None, *, has_unknown_keywords: bool
         if has_unknown_keywords:
             return Setting(name, None, UNSURE)
         return Setting(name, False, MISSING)
-    found = options(binding.value)
-    if any(isinstance(one, Absent) for one in found):
+    owner = None if is_elsewhere(binding.owner) else binding.owner
+    if any(isinstance(one, Absent) for one in options(binding.value)):
         # Some path gives it: ``kwargs["packing"] = True`` under a condition.
-        return Setting(name, None, UNSURE, how=binding.how, owner=binding.owner, raw=binding.value)
+        return Setting(name, None, UNSURE, how=binding.how, owner=owner, raw=binding.value)
     value = python_value(binding.value)
     origin = Provenance.LITERAL
     node: ast.expr | None = None
@@ -109,11 +109,8 @@ def setting_of(name: str, binding: Binding | None, *, has_unknown_keywords: bool
         node = binding.value.node
     elif isinstance(binding.value, Object):
         node = binding.value.node if isinstance(binding.value.node, ast.expr) else None
-    owner = binding.owner
     if is_elsewhere(node):
         node = None
-    if is_elsewhere(owner):
-        owner = None
     return Setting(name, True, value, origin, binding.how, owner, node, binding.value)
 
 

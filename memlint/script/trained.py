@@ -10,6 +10,7 @@ from memlint.script.checkpoints import ModelFacts
 from memlint.script.events import Event, EventKind
 from memlint.script.forwards import Certainty
 from memlint.script.passes import Forward
+from memlint.script.project import are_of_one_file
 from memlint.script.settings import Setting
 from memlint.script.values import Object
 from memlint.script.weights import loaded_dtype, weights_dtype
@@ -156,8 +157,10 @@ def is_sharded(script: Script) -> bool:
 
 
 def lets_go_between(script: Script, first: ast.AST, last: ast.AST) -> bool:
-    """Whether a name or an attribute is deleted, or bound to None, between two places, in a
+    """True if a name or an attribute may be deleted, or bound to None, between two places, in a
     function that is called there too."""
+    if not are_of_one_file(first, last):
+        return True
     start, end = script.span(first).end, script.span(last).start
     freed: list[ast.stmt] = [
         *script.nodes(ast.Delete),
@@ -177,7 +180,7 @@ def lets_go_between(script: Script, first: ast.AST, last: ast.AST) -> bool:
 
 
 def are_exclusive(script: Script, one: ast.AST, other: ast.AST) -> bool:
-    """Whether two nodes stand in different arms of one ``if``: a run reaches one of them."""
+    """True if two nodes stand in different arms of one ``if``: a run reaches one of them."""
     arms = dict(_arms(script, one))
     return any(arms.get(branch, arm) != arm for branch, arm in _arms(script, other))
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
 
 from memlint.script.nodes import CHILDREN
-from memlint.script.project import is_elsewhere
+from memlint.script.project import ElsewhereError, are_of_one_file, is_elsewhere
 from memlint.source import Source, Span
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -37,22 +37,52 @@ def packages_at_top(module: ast.Module) -> frozenset[str]:
     return frozenset(found)
 
 
-class Tree:
-    """A module and its source."""
+def _parents(
+    tree: ast.Module, by_type: dict[type[ast.AST], list[ast.AST]]
+) -> dict[ast.AST, ast.AST]:
+    """Return the node around each node; all nodes go to ``by_type``, breadth first."""
+    around: dict[ast.AST, ast.AST] = {}
+    nodes: list[ast.AST] = [tree]
+    for node in nodes:  # grows meanwhile
+        kind = node.__class__
+        by_type[kind].append(node)
+        for name, many in CHILDREN[kind]:
+            for child in getattr(node, name) if many else (getattr(node, name),):
+                if child is not None:
+                    around[child] = node
+                    nodes.append(child)
+    return around
 
-    def __init__(self, source: Source, tree: ast.Module) -> None:
+
+class Tree:
+    """A module and its source. others: the files of the project that were run for it."""
+
+    def __init__(self, source: Source, tree: ast.Module, others: Sequence[ast.Module] = ()) -> None:
         self.source = source
         self.tree = tree
+        self.others = others
 
     # -- places ----------------------------------------------------------------------------------
 
     def span(self, node: ast.AST) -> Span:
-        """The bytes that a node covers."""
+        """Return the bytes that a node covers.
+
+        Raises ElsewhereError for a node of another file, which has no place in this one.
+        """
+        if is_elsewhere(node):
+            raise ElsewhereError(f"{type(node).__name__} of another file")
         source = self.source
         return Span(
             source.offset(node.lineno, node.col_offset),  # type: ignore[attr-defined]
             source.offset(node.end_lineno, node.end_col_offset),  # type: ignore[attr-defined]
         )
+
+    def is_before(self, first: ast.AST, last: ast.AST) -> bool | None:
+        """True if ``first`` begins before ``last``; None where they are of two files."""
+        if not are_of_one_file(first, last):
+            return None
+        start = (first.lineno, first.col_offset)  # type: ignore[attr-defined]
+        return start < (last.lineno, last.col_offset)  # type: ignore[attr-defined]
 
     def says(self, *words: str) -> bool:
         """Whether one of ``words`` stands anywhere in the file: answered without a walk."""
@@ -71,25 +101,30 @@ class Tree:
     @cached_property
     def _index(self) -> tuple[dict[ast.AST, ast.AST], dict[type[ast.AST], list[ast.AST]]]:
         """The node around each node, and all nodes by type, breadth first."""
-        around: dict[ast.AST, ast.AST] = {}
         by_type: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
-        nodes: list[ast.AST] = [self.tree]
-        for node in nodes:  # grows meanwhile
-            kind = node.__class__
-            by_type[kind].append(node)
-            for name, many in CHILDREN[kind]:
-                for child in getattr(node, name) if many else (getattr(node, name),):
-                    if child is not None:
-                        around[child] = node
-                        nodes.append(child)
+        around = _parents(self.tree, by_type)
         return around, by_type
 
+    @cached_property
+    def _around_elsewhere(self) -> dict[ast.AST, ast.AST]:
+        """The node around each node of other files."""
+        around: dict[ast.AST, ast.AST] = {}
+        for tree in self.others:
+            around.update(_parents(tree, defaultdict(list)))
+        return around
+
     def parent(self, node: ast.AST) -> ast.AST | None:
-        return self._index[0].get(node)
+        """Return the node around a node, in its own file."""
+        around = self._index[0].get(node)
+        if around is None and node is not self.tree and self.others:
+            return self._around_elsewhere.get(node)
+        return around
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around a node, nearest first."""
         around = self._index[0]
+        if node not in around and node is not self.tree and self.others:
+            around = self._around_elsewhere
         parent = around.get(node)
         while parent is not None:
             yield parent
@@ -194,7 +229,6 @@ class Tree:
     def is_bound_before(self, value: ast.expr, at: ast.AST) -> bool:
         """Whether all names in ``value`` are definitely bound where ``at`` stands: ``value`` means
         there what it means where it is written."""
-        place = self.span(at).start
         function = self.function(at)
         shared = function is self.function(value)
         for name in {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}:
@@ -204,7 +238,7 @@ class Tree:
                 home = self.function(node)
                 if not shared and home is not None:
                     return False
-                if home is function and self.span(node).end > place:
+                if home is function and self.is_before(node, at) is not True:
                     return False
         return True
 

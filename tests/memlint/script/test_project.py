@@ -403,7 +403,7 @@ def test_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     import memlint.script.project as project
 
     before = project._read
-    monkeypatch.setattr(project, "_read", lambda path: (read.append(path), before(path))[1])
+    monkeypatch.setattr(project, "_read", lambda *given: (read.append(given), before(*given))[1])
     for name in ("one.py", "two.py"):
         path = str(tmp_path / name)
         source = Source(path, "from models import build\nmodel = build()\nmodel(ids)\n")
