@@ -185,6 +185,7 @@ SETS: tuple[tuple[str, ...], ...] = (
         "in_bwd",
         "layerwise",
         "lomo",
+        "offload_gradients",
         "register_post_accumulate_grad_hook",
     ),
     ("DistributedDataParallel",),

@@ -3,21 +3,24 @@
 An optimizer that steps in backward uses each gradient as soon as it is complete and frees it:
 nothing is left for the next micro-batch to add to. With accumulation each micro-batch then makes a
 step of its own, with the learning rate meant for all of them together, and the loss already divided
-by their number. Source: PyTorch tutorial, "How to save memory by fusing the optimizer step into the
-backward pass"; ``memlint_runtime.OptimizerInBackward``, which refuses it.
+by their number. Gradients that each backward pass copies to the CPU are overwritten instead: a step
+sees those of the last micro-batch. Sources: PyTorch tutorial, "How to save memory by fusing the
+optimizer step into the backward pass"; ``memlint_runtime.OptimizerInBackward``, which refuses it;
+torchao, ``CPUOffloadOptimizer``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Call, Finding, Level, Rule, Script, advise
+from memlint.rule import Call, Finding, Level, Object, Rule, Script, advise
 
 _STEPS = "gradient_accumulation_steps"
 _HOOK = "register_post_accumulate_grad_hook"
 _WRAPPERS = (
     "OptimizerInBackward", "_apply_optimizer_in_backward", "register_optim_in_bwd_hooks",
 )  # fmt: skip
+_OFFLOADS = "offload_gradients"
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -33,6 +36,32 @@ def check(script: Script) -> Iterator[Finding]:
         if call.method != _HOOK or script.steps_optimizer(call.argument(0)):
             # What only divides its loss means that many backward passes for each step.
             yield from _finding(script, call, script.accumulation or script.loss_divisor)
+    for call in script.method_calls("CPUOffloadOptimizer"):
+        yield from _offloaded(script, call)
+
+
+def _offloaded(script: Script, call: Call) -> Iterator[Finding]:
+    offloads, steps = call.setting(_OFFLOADS), _micro_batches(script, call)
+    if offloads.value is not True or offloads.is_overridable_default:
+        return
+    if type(steps) is int and steps > 1:
+        node = offloads.node if offloads.node is not None else call.node.func
+        yield Finding(
+            script.span(node),
+            f"each backward pass overwrites the gradients on the CPU: a step sees those of the "
+            f"last of {steps} micro-batches",
+            advise(f"Set `{_OFFLOADS}=False`, or do not accumulate"),
+        )
+
+
+def _micro_batches(script: Script, optimizer: Call) -> object:
+    """Return how many backward passes an optimizer's step has, in a trainer or in a loop."""
+    for trainer in script.trainers:
+        given = trainer.setting("optimizers").value
+        first = given[0] if isinstance(given, tuple | list) and given else None
+        if isinstance(first, Object) and first.node is optimizer.node:
+            return trainer.config.effective(_STEPS).value if trainer.config is not None else None
+    return script.accumulation or script.loss_divisor
 
 
 def _steps_in_backward(optimizer: object) -> bool:
@@ -60,5 +89,7 @@ RULE = Rule(
     level=Level.ERROR,
     summary="gradient accumulation with an optimizer that steps inside backward",
     check=check,
-    triggers=(frozenset({"in_backward", "InBackward", "in_bwd", _HOOK, "layerwise", "lomo"}),),
+    triggers=(
+        frozenset({"in_backward", "InBackward", "in_bwd", _HOOK, "layerwise", "lomo", _OFFLOADS}),
+    ),
 )
