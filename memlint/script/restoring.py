@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
-from memlint.script.values import Constant, Object, Value, options
+from memlint.script.values import Absent, Constant, Function, Object, Value, options
 from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 class Fate(StrEnum):
     """What becomes of something that is read from a file.
 
-    RESTORED: a module, an optimizer or a schedule copies it to where its own tensors are.
-    LOOKED_AT: numbers and words that are on no device. KEPT: what may be a small tensor, or the
-    state of something that may keep it as it is. UNKNOWN: it may be used as it was read.
+    RESTORED: a module or an optimizer copies it to where its own tensors are.
+    LOOKED_AT: numbers and words, which take no memory of a device. KEPT: what may be a small
+    tensor, or the state of something that may keep it as it is. UNKNOWN: it may be used as it was
+    read, or become the model's own tensors.
     """
 
     RESTORED = "restored"
@@ -28,7 +29,13 @@ class Fate(StrEnum):
     UNKNOWN = "unknown"
 
 
-_RESTORES = frozenset({"load_state_dict", "load_model_state_dict", "set_peft_model_state_dict"})
+_METHOD, _FUNCTION = "load_state_dict", "set_peft_model_state_dict"
+_PEFT = f"peft.{_FUNCTION}"
+# With these the tensors that are read replace those of the model, wherever they are.
+_REPLACING = ("assign", "low_cpu_mem_usage")
+_ASSIGN_POSITION = 2
+# Schedules and loss scalers, whose state is a few numbers.
+_SMALL = lazy_pattern(r"(?i)sched|scaler|warmup|sampler")
 # Averages of weights, which may take what they are given as it is.
 _AVERAGES = lazy_pattern(r"(?i)ema|average|avg|shadow|swa|replay|buffer")
 # Items of a checkpoint that are on no device, and those that may be tensors of a number.
@@ -48,7 +55,7 @@ def _fates(script: Script, node: ast.AST, depth: int) -> set[Fate]:
     parent = script.parent(node)
     match parent:
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if node in parent.args:
-            if name in _RESTORES:
+            if name in (_METHOD, _FUNCTION):
                 return {_restored(script, parent)}
             return {Fate.LOOKED_AT if name in _LOOKS else Fate.UNKNOWN}
         case ast.Attribute(attr="get" | "pop" | "keys" | "items" | "values"):
@@ -71,8 +78,39 @@ def _fates(script: Script, node: ast.AST, depth: int) -> set[Fate]:
 
 
 def _restored(script: Script, call: ast.Call) -> Fate:
-    own = any(one.name in _RESTORES for one in script.nodes(ast.FunctionDef))
-    return Fate.KEPT if own or _AVERAGES.search(script.text(call.func)) else Fate.RESTORED
+    called = script.call_at(call)
+    if called is None or called.is_partial or _may_replace(script, called):
+        return Fate.UNKNOWN
+    if script.name(call.func) == _PEFT:
+        return Fate.RESTORED
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != _METHOD:
+        return Fate.UNKNOWN
+    if _is_small(called):
+        return Fate.LOOKED_AT
+    return Fate.KEPT if _AVERAGES.search(script.text(call.func)) else Fate.RESTORED
+
+
+def _is_small(called: Call) -> bool:
+    """True if a call restores a schedule or its like, by what made it or else by its name."""
+    receiver = called.receiver
+    made = receiver.made_by if isinstance(receiver, Object) else None
+    kind = made.name if made is not None else getattr(receiver, "type", None)
+    func = called.node.func
+    assert isinstance(func, ast.Attribute)
+    return _SMALL.search(kind or ast.unparse(func.value)) is not None
+
+
+def _may_replace(script: Script, called: Call) -> bool:
+    """True if a call may put the tensors themselves into the model instead of copying them."""
+    own = any(one.name in (_METHOD, _FUNCTION) for one in script.nodes(ast.FunctionDef))
+    if own or any(isinstance(one, Function) for one in options(script.value(called.node.func))):
+        return True
+    given = [called.setting(name) for name in _REPLACING]
+    if any(setting.given is not False and setting.value is not False for setting in given):
+        return True
+    third = called.argument(_ASSIGN_POSITION)
+    off = isinstance(third, Absent) or (isinstance(third, Constant) and third.value is False)
+    return not off and script.name(called.node.func) != _PEFT
 
 
 def _of_item(script: Script, item: ast.AST | None, keys: list[ast.expr], depth: int) -> set[Fate]:

@@ -161,7 +161,6 @@ SETS: tuple[tuple[str, ...], ...] = (
         "torch.load",
     ),
     (
-        "load_model_state_dict",
         "load_state_dict",
         "set_peft_model_state_dict",
     ),

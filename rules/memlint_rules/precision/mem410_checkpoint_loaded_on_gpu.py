@@ -74,7 +74,7 @@ RULE = Rule(
     skips=(OFF_CUDA, TESTS),
     triggers=(
         frozenset({"torch.load", "import load"}),
-        frozenset({"load_state_dict", "load_model_state_dict", "set_peft_model_state_dict"}),
+        frozenset({"load_state_dict", "set_peft_model_state_dict"}),
         frozenset({"backward", "Trainer"}),
     ),
 )
