@@ -45,9 +45,8 @@ def _doubt(script: Script, trainer: Trainer) -> str:
     load = trainer.model.load
     if load is None or load.has_unknown_keywords:
         return "if the runtime takes the model: it is loaded out of sight"
-    remote = load.setting("trust_remote_code")
-    if remote.given is not False and remote.value is not False:
-        return "if its code, which comes with the checkpoint, leaves the loss to transformers"
+    if trainer.trains_own_code:
+        return "if its code, which is not transformers' own, leaves the loss to transformers"
     placed = load.setting("device_map")
     if placed.given is not False and not _is_one_device(script, placed):
         return "if its output head is not moved between devices"

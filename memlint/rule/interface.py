@@ -47,6 +47,7 @@ from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.kit import (
     DEEPSPEED,
     DIFFUSION,
+    IF_TAKEN,
     LEARNED_PROMPTS,
     OFF_CUDA,
     TESTS,
@@ -132,6 +133,7 @@ __all__ = [
     "COMPARED",
     "DEEPSPEED",
     "DIFFUSION",
+    "IF_TAKEN",
     "LEARNED_PROMPTS",
     "LIBRARIES",
     "MEASURES",

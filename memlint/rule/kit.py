@@ -155,4 +155,16 @@ def call_after_trainer(script: Script, trainer: Trainer, qualname: str, argument
         return advise(f"Call `{qualname}({argument.format('trainer')})` before training")
     call = InsertStatement(script.span(statement), f"{reference.text}({given})", "after")
     short = qualname.rpartition(".")[2]
-    return fix(f"Call `{short}({given})` after the trainer is made", (call, *reference.edits))
+    message = f"Call `{short}({given})` after the trainer is made"
+    return fix_of_model(trainer, message, (call, *reference.edits))
+
+
+def fix_of_model(trainer: Trainer, message: str, edits: tuple[Edit, ...] | None) -> Fix:
+    """A fix that calls the runtime on a trainer's model: safe for classes of transformers, whose
+    code it is tested with."""
+    doubted = trainer.trains_own_code
+    message += f", {IF_TAKEN}" if doubted else ""
+    return fix(message, edits, unsafe=doubted)
+
+
+IF_TAKEN = "if the runtime takes the model: its code may not be transformers' own"

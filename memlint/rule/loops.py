@@ -13,7 +13,7 @@ from memlint.rule.changes import set_option
 from memlint.rule.edits import InsertStatement
 from memlint.rule.findings import Finding, Fix
 from memlint.rule.kit import advise, fix
-from memlint.script import MISSING, Call, Dataset, LoopModel, Purpose, Script
+from memlint.script import Call, Dataset, LoopModel, Purpose, Script
 from memlint.script.project import is_elsewhere
 from memlint.script.values import Value
 
@@ -67,12 +67,7 @@ def _checkpoint(script: Script, model: LoopModel) -> Fix:
         )
     written = f'{name}.{method}({keyword}={{"use_reentrant": False}})'
     call = InsertStatement(script.span(script.statement(load.node)), written, "after")
-    own_code = load.has_unknown_keywords or load.setting("trust_remote_code").value not in (
-        MISSING,
-        None,
-        False,
-    )
-    return fix(message, (call,), unsafe=own_code)
+    return fix(message, (call,), unsafe=load.loads_own_code)
 
 
 def _name_of(script: Script, load: Call) -> str | None:

@@ -92,6 +92,8 @@ def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
     if config is not None and config.setting("torch_compile").value is True:
         yield Obstacle("it refuses `torch_compile=True`")
     name = trainer.model.name
+    if trainer.trains_own_code:
+        yield Obstacle("the model's code may not be transformers' own", is_doubt=True)
     yield from _of_model(script, trainer.checkpoint)
     yield from _of_micro_batches(script, trainer)
     if config is None or config.effective("disable_dropout").value is not True:

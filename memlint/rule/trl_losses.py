@@ -6,7 +6,7 @@ import ast
 
 from memlint.rule.edits import Edit
 from memlint.rule.findings import Fix
-from memlint.rule.kit import advise, call_beside, fix
+from memlint.rule.kit import advise, call_beside, fix_of_model
 from memlint.script import Script, Trainer
 
 _FUSE = "memlint_runtime.losses.fuse_trl_losses"
@@ -60,7 +60,7 @@ def _by_runtime(script: Script, trainer: Trainer) -> Fix | None:
     message = "Compute the log-probabilities without the logits: `fuse_trl_losses(trainer)`"
     if trainer.is_kind(*_BUT_FOR_METRICS):
         message += ", which leaves those that the metrics average, without a gradient"
-    return fix(message, _call(script, trainer))
+    return fix_of_model(trainer, message, _call(script, trainer))
 
 
 def _call(script: Script, trainer: Trainer) -> tuple[Edit, ...] | None:

@@ -16,6 +16,7 @@ from memlint.script.checkpointing import (
     switched_on,
 )
 from memlint.script.invocations import Invocation
+from memlint.script.model_code import loads_class_of_transformers, trains_class_of_transformers
 from memlint.script.modes import in_evaluation_hook
 from memlint.script.packing import packing_strategy
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
@@ -136,6 +137,11 @@ class Call:
         return any(
             invocation.open_keywords or invocation.open_arguments for invocation in self.invocations
         )
+
+    @property
+    def loads_own_code(self) -> bool:
+        """True if what it loads may be of a class that comes with the checkpoint or project."""
+        return not loads_class_of_transformers(self)
 
     @cached_property
     def positions(self) -> tuple[str, ...]:
@@ -433,6 +439,11 @@ class Trainer(Call):
     def reentrant_by_default(self) -> bool:
         """Whether its activation checkpointing is reentrant at the target unless told otherwise."""
         return is_reentrant_by_default(self.script, self)
+
+    @property
+    def trains_own_code(self) -> bool:
+        """True if its model may be of a class that comes with the checkpoint or the project."""
+        return not trains_class_of_transformers(self)
 
     @property
     def trains_language_model(self) -> bool:

@@ -15,7 +15,6 @@ from memlint.rule import (
     CHECKPOINTING_ARGUMENTS,
     CHECKPOINTING_OPTIONS,
     LIBRARIES,
-    MISSING,
     OFF_CUDA,
     UNSLOTH,
     Config,
@@ -106,15 +105,8 @@ def _fix(script: Script, config: Config, trainers: tuple[Trainer, ...], setting:
 
 def _supports_checkpointing(script: Script, trainer: Trainer) -> bool:
     """Whether the model's class is one of transformers; others raise a ValueError by default."""
-    if trainer.model.by_name:
-        return True
-    return all(
-        load.name.startswith("transformers.")
-        and not load.has_unknown_keywords
-        and load.setting("trust_remote_code").value in (MISSING, None, False)
-        for load in trainer.model.loads or (trainer.model.load,)
-        if load is not None
-    )
+    known = trainer.model.by_name or trainer.model.loads
+    return not known or not trainer.trains_own_code
 
 
 def _starves_adapters(config: Config, trainer: Trainer) -> bool:

@@ -71,6 +71,8 @@ def _finding(forward: Forward) -> Finding:
         fix(
             f"Pass `{_OPTION}=False`",
             (SetKeyword(forward.span, _OPTION, "False", beside_unpacking=True),),
+            # Code of others need not take the keyword.
+            unsafe=any(load.loads_own_code for load in forward.facts.loads),
         ),
     )
 

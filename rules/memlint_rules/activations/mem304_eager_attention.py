@@ -15,7 +15,6 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     LIBRARIES,
-    MISSING,
     OFF_CUDA,
     UNSLOTH,
     Config,
@@ -47,8 +46,7 @@ def check(script: Script) -> Iterator[Finding]:
     for load in script.model_loads:
         setting = load.setting(_OPTION)
         if setting.value == "eager" and script.trains_model(load):
-            own_code = load.setting("trust_remote_code").given is not False
-            edits = None if own_code else set_option(script, load, _OPTION, '"sdpa"')
+            edits = None if load.loads_own_code else set_option(script, load, _OPTION, '"sdpa"')
             node = setting.node if setting.node is not None else load.node.func
             yield from _finding(script, node, script.model_facts(script.value(load.node)), edits)
     for config in script.configs:
@@ -58,12 +56,13 @@ def check(script: Script) -> Iterator[Finding]:
 def _in_config(script: Script, config: Config) -> Iterator[Finding]:
     """``model_init_kwargs``, with which a TRL trainer loads a model that is given by name."""
     made = config.setting("model_init_kwargs").value
-    models = [one.model for one in script.training_with(config) if one.model.by_name]
+    trainers = [one for one in script.training_with(config) if one.model.by_name]
+    models = [one.model for one in trainers]
     if not isinstance(made, Object) or made.type != "dict" or not models:
         return
     if script.item(made, _OPTION) != "eager":
         return
-    own_code = script.item(made, "trust_remote_code") is not MISSING
+    own_code = any(one.trains_own_code for one in trainers)
     edits = None if own_code else set_item(script, made, _OPTION, '"sdpa"')
     node = getattr(script.final_bindings(made)[_OPTION].value, "node", None) or made.node
     same = len({model.checkpoint for model in models}) == 1

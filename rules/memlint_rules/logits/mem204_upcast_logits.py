@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    IF_TAKEN,
     OFF_CUDA,
     TESTS,
     UNSLOTH,
@@ -37,12 +38,14 @@ def check(script: Script) -> Iterator[Finding]:
         return
     losses = [one for one in script.token_losses if one.over_vocabulary]
     gathered = [one for one in losses if one.form is LossForm.GATHERED]
+    loads = [load for loss in gathered for load in loss.loads or ()]
+    doubted = any(load.loads_own_code for load in loads)
     edits = _defer(script, gathered) if gathered else None
     for loss in losses:
         if not loss.gradients:
             continue
         if loss.form is LossForm.GATHERED:
-            yield _gathered(loss, edits)
+            yield _gathered(loss, edits, doubted)
             edits = None if edits is None else ()
         elif loss.unreduced:
             yield _unreduced(loss)
@@ -50,12 +53,12 @@ def check(script: Script) -> Iterator[Finding]:
             yield _upcast(loss)
 
 
-def _gathered(loss: TokenLoss, edits: tuple[Edit, ...] | None) -> Finding:
+def _gathered(loss: TokenLoss, edits: tuple[Edit, ...] | None, doubted: bool) -> Finding:
     return Finding(
         loss.span,
         "a log-softmax over every token and word, of which one entry a token is gathered: as "
         "large as the logits, kept for backward, and its gradient as large again",
-        _fix(edits),
+        _fix(edits, doubted),
     )
 
 
@@ -64,7 +67,7 @@ def _unreduced(loss: TokenLoss) -> Finding:
         loss.span,
         "log-probabilities by a cross entropy over the logits of all positions: a log-softmax as "
         "large as the logits, and their gradient, for one number a token",
-        _fix(None),
+        _fix(None, False),
     )
 
 
@@ -80,7 +83,7 @@ def _upcast(loss: TokenLoss) -> Finding:
     )
 
 
-def _fix(edits: tuple[Edit, ...] | None) -> Fix:
+def _fix(edits: tuple[Edit, ...] | None, doubted: bool) -> Fix:
     if edits is None:
         return advise(
             "Take the log-probabilities from the hidden states: "
@@ -88,8 +91,9 @@ def _fix(edits: tuple[Edit, ...] | None) -> Fix:
         )
     return fix(
         "Call `defer_logits(model)` once the model is loaded: the gathered entries are then "
-        "computed tile by tile from the hidden states",
+        "computed tile by tile from the hidden states" + (f", {IF_TAKEN}" if doubted else ""),
         edits,
+        unsafe=doubted,
     )
 
 

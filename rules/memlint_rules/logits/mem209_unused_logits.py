@@ -78,7 +78,7 @@ def _fix(script: Script, forward: Forward, option: str, read: Positions) -> Fix:
 def _takes_option(script: Script, forward: Forward) -> bool:
     """Whether the model certainly takes the option at the target."""
     models, load = script.api.behaviour("logits-to-keep-models"), forward.facts.load
-    if load is None or load.setting("trust_remote_code").given is not False:
+    if load is None or load.loads_own_code:
         return False
     return models == "all" or (models == "decoders" and forward.facts.is_decoder)
 

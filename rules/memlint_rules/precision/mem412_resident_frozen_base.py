@@ -93,7 +93,7 @@ def _is_plain(script: Script, load: Call, trainer: Trainer) -> bool:
         return False
     if script.api.behaviour("runtime") != "tested" or load.has_unknown_keywords:
         return False
-    if load.setting("trust_remote_code").given is not False:
+    if load.loads_own_code:
         return False
     if not trainer.model.loader.endswith("CausalLM"):
         return False
