@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlint.script.settings import MISSING
 from memlint.script.values import Object, Value
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ METHODS = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
 DISABLERS = ("gradient_checkpointing_disable", "activation_checkpointing_disable")
 ENABLERS = (*METHODS, "enable_gradient_checkpointing")
 WRAPPERS = ("apply_activation_checkpointing", "checkpoint_wrapper", "checkpoint_activations")
+_HOMES = (
+    *("torch.utils.checkpoint", "torch.distributed.algorithms._checkpoint"),
+    *("torch.distributed._composable.checkpoint", "fairscale.nn.checkpoint"),
+)
+_BY_TORCH = ("activation_memory_budget", "checkpoint_sequential", "CheckpointImpl")
 KBIT_PREPARATION = "peft.prepare_model_for_kbit_training"
 PREPARATIONS = (KBIT_PREPARATION, "peft.prepare_model_for_int8_training")
 
@@ -55,14 +61,36 @@ def is_checkpointed_by_call(script: Script, trainer: Trainer) -> bool | None:
     enablers = script.method_calls(*ENABLERS)
     if any(script.is_about(call, trainer.model) is not False for call in enablers):
         return True
-    if script.method_calls(*WRAPPERS):
+    if script.method_calls(*WRAPPERS) or recomputes_by_torch(script):
         return True
+    if trainer.config is not None and _is_sharded_with_it(script, trainer.config):
+        return None
     if trainer.model.kbit is False:
         return False
     prepared = script.calls_to(*PREPARATIONS)
     if trainer.model.kbit is None and not prepared:
         return None
     return not prepared or any(turns_on(script, call) is not False for call in prepared)
+
+
+def recomputes_by_torch(script: Script) -> bool:
+    """True if the script recomputes activations by torch's own means: a budget for what a compiled
+    graph keeps, wrappers of modules, or ``checkpoint`` around functions."""
+    return any(full.startswith(_HOMES) for _, _, full in script.imports) or script.mentions(
+        *_BY_TORCH, *WRAPPERS
+    )
+
+
+def _is_sharded_with_it(script: Script, config: Config) -> bool:
+    """True if FSDP checkpoints the layers that it shards, or may."""
+    options = config.setting("fsdp_config")
+    if options.given is False or options.is_none:
+        return False
+    if isinstance(options.value, Object) and options.value.type == "dict":
+        names = ("activation_checkpointing", "fsdp_activation_checkpointing")
+        values = [script.item(options.value, name) for name in names]
+        return any(value not in (MISSING, None, False) for value in values)
+    return True
 
 
 def turns_on(script: Script, preparation: Call) -> bool | None:

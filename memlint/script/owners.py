@@ -328,6 +328,8 @@ def owner_of_checkpointing(
     for call in script.method_calls(*checkpointing.WRAPPERS):
         runtime = call.name.startswith("memlint_runtime.")
         return CheckpointingOwner(Owner.RUNTIME if runtime else Owner.SCRIPT, True, call)
+    if checkpointing.recomputes_by_torch(script):
+        return CheckpointingOwner(Owner.SCRIPT, None)
     if config is None:
         return CheckpointingOwner(
             Owner.UNKNOWN if facts.load is None else Owner.TRANSFORMERS, False
