@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from memlint.rule.decisions import is_explained
 from memlint.rule.edits import Edit, ReplaceExpression, SetKeyword
 from memlint.rule.places import Edits, place_in, place_of
 from memlint.script.calls import Call, Config
@@ -20,12 +21,17 @@ if TYPE_CHECKING:
     from memlint.script.model import Script
 
 
-def set_option(script: Script, call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
+def set_option(
+    script: Script, call: Call, name: str, source: str, *, despite_comments: bool = False
+) -> tuple[Edit, ...] | None:
     """Edits that give ``call`` the setting ``name=source`` where its value lives.
 
-    None where it cannot be done with certainty: an unknown value is never overwritten.
+    None where it cannot be done with certainty: an unknown value is never overwritten, nor a value
+    that a comment explains, but for ``despite_comments``: what stops the script has to go.
     """
     setting = call.setting(name)
+    if not despite_comments and setting.given is not False and _is_decided(script, call, setting):
+        return None
     if setting.from_launch:
         return _set_default(script, setting, source)
     if setting.given is None or (isinstance(call, Config) and call.from_command_line):
@@ -49,7 +55,28 @@ def set_item(script: Script, mapping: Object, key: str, source: str) -> tuple[Ed
     if getattr(binding.value, "origin", None) is not Provenance.LITERAL:
         return None
     place = place_in(script, key, binding.owner)
-    return place.changed(source) if place is not None else None
+    if place is None or is_explained(script, key, place.value):
+        return None
+    return place.changed(source)
+
+
+def add_item(script: Script, mapping: Object, key: str, source: str) -> tuple[Edit, ...] | None:
+    """Edits that give a dict of the script an item that it does not have.
+
+    None where something else than the call that takes it reads it, too.
+    """
+    node = mapping.node
+    around = script.parent(node) if node is not None and not is_elsewhere(node) else None
+    if isinstance(around, ast.Assign):
+        match around.targets:
+            case [ast.Name(id=name)] if script.is_read_once(name):
+                pass
+            case _:
+                return None
+    elif not isinstance(around, ast.keyword):
+        return None
+    place = place_in(script, key, node)
+    return place.changed(source) if place is not None and not mapping.open else None
 
 
 def add_option(call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
@@ -60,6 +87,13 @@ def add_option(call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
         return None
     # What ``**`` brings in is known, and this is not among it.
     return (SetKeyword(call.span, name, source, beside_unpacking=True),)
+
+
+def _is_decided(script: Script, call: Call, setting: Setting) -> bool:
+    """True if a comment explains the value, where it lives or where the call takes it."""
+    keyword = call.keyword_node(setting.name)
+    taken = keyword.value if keyword is not None else None
+    return any(is_explained(script, setting.name, node) for node in (setting.node, taken))
 
 
 def _set_default(script: Script, setting: Setting, source: str) -> Edits | None:

@@ -65,6 +65,14 @@ from memlint.rule.kit import (
     unless_switched_off,
 )
 from memlint.rule.page import Example, Page, read_page
+from memlint.rule.precision import (
+    dtype_node,
+    is_decided,
+    load_by_name_in,
+    load_in,
+    may_lack_bf16,
+    trains_without_bf16,
+)
 from memlint.rule.references import Reference, reference_to, replace_callee, without_import
 from memlint.rule.triggers import BACKWARD, COMPARED, LIBRARIES, PACKAGES, TRAINING
 from memlint.script import (
@@ -237,9 +245,14 @@ __all__ = [
     "call_after_load",
     "call_after_trainer",
     "call_beside",
+    "dtype_node",
     "fix",
+    "is_decided",
     "is_guarded",
     "is_switched_off",
+    "load_by_name_in",
+    "load_in",
+    "may_lack_bf16",
     "method_of",
     "names_looked_up",
     "reference_to",
@@ -247,6 +260,7 @@ __all__ = [
     "set_item",
     "set_option",
     "together",
+    "trains_without_bf16",
     "unless_switched_off",
     "without_import",
 ]

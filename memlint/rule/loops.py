@@ -13,6 +13,7 @@ from memlint.rule.changes import set_option
 from memlint.rule.edits import InsertStatement
 from memlint.rule.findings import Finding, Fix
 from memlint.rule.kit import advise, fix
+from memlint.rule.precision import may_lack_bf16
 from memlint.script import Call, Dataset, LoopModel, Purpose, Script
 from memlint.script.project import is_elsewhere
 from memlint.script.values import Value
@@ -92,6 +93,7 @@ def full_precision_loops(script: Script) -> Iterator[Finding]:
     if any(setting.value not in ("no", "NO") for setting in settings):
         # What ``accelerate config`` says decides where nothing is written.
         return
+    older = may_lack_bf16(script)
     for model in script.loop_models:
         if script.holds_float32(model.facts) and model.without_autocast:
             node = settings[0].node if settings else None
@@ -101,9 +103,10 @@ def full_precision_loops(script: Script) -> Iterator[Finding]:
                 "trains in float32, without autocast: every activation takes 4 bytes where 2 "
                 "would do",
                 advise(
-                    'Set `mixed_precision="bf16"`'
+                    f'Set `mixed_precision="{"fp16" if older else "bf16"}"`'
                     if settings
-                    else "Run the forward pass under `torch.autocast(..., dtype=torch.bfloat16)`"
+                    else "Run the forward pass under `torch.autocast(..., "
+                    f"dtype=torch.{'float16' if older else 'bfloat16'})`"
                 ),
             )
 

@@ -22,8 +22,9 @@ _GROUPS = (
     (
         "What a rule is made of",
         "memlint.rule.interface memlint.rule.page memlint.rule.findings memlint.rule.kit "
-        "memlint.rule.changes memlint.rule.references memlint.rule.causal_loss "
-        "memlint.rule.trl_losses memlint.rule.shared_prompts memlint.rule.engines",
+        "memlint.rule.changes memlint.rule.precision memlint.rule.references "
+        "memlint.rule.causal_loss memlint.rule.trl_losses memlint.rule.shared_prompts "
+        "memlint.rule.engines",
     ),
     ("What padding costs and who pads", "memlint.rule.padding"),
     ("Findings in hand-written loops", "memlint.rule.loops"),

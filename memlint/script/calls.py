@@ -441,6 +441,13 @@ class Trainer(Call):
         return is_reentrant_by_default(self.script, self)
 
     @property
+    def loading_options(self) -> Setting:
+        """The options with which it loads a model that is given by name, wherever they are given:
+        they were the trainer's in older versions."""
+        given = self.setting("model_init_kwargs")
+        return given if self.config is None or given.given else self.config.setting(given.name)
+
+    @property
     def trains_own_code(self) -> bool:
         """True if its model may be of a class that comes with the checkpoint or the project."""
         return not trains_class_of_transformers(self)

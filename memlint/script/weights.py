@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call, Trainer
 from memlint.script.checkpoints import ModelFacts, is_language_model
-from memlint.script.settings import MISSING, Setting
+from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.values import Object, Symbol
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ _NAMES = {
     "float16": "torch.float16",
     "half": "torch.float16",
 }
+_QUANTIZING = ("quantization_config", "load_in_4bit", "load_in_8bit")
 _CASTS = ("to", "half", "float", "bfloat16")
 # Checkpoints that are stored in float32, so that they are float32 however they are loaded.
 _FLOAT32_CHECKPOINTS = (
@@ -139,11 +140,13 @@ def _dtype_by_name(script: Script, trainer: Trainer) -> str | None:
     """That of a model given by name, which a trainer loads with ``model_init_kwargs``."""
     if trainer.config is None and trainer.args.given is not False:
         return None
-    for holder in (trainer, trainer.config):
-        kwargs = holder.setting("model_init_kwargs") if holder is not None else None
-        if kwargs is None or kwargs.given is False or kwargs.is_none:
-            continue
+    quantized, kwargs = trainer.setting("quantization_config"), trainer.loading_options
+    if quantized.given is not False and not quantized.is_none:
+        return None
+    if kwargs.given is not False and not kwargs.is_none:
         if not isinstance(kwargs.value, Object) or kwargs.value.type != "dict":
+            return None
+        if any(script.item(kwargs.value, name) not in (MISSING, None) for name in _QUANTIZING):
             return None
         given = _dtype_in(script, kwargs.value)
         if given is not None:
@@ -154,11 +157,14 @@ def _dtype_by_name(script: Script, trainer: Trainer) -> str | None:
 
 
 def _dtype_in(script: Script, options: Object) -> object:
-    """The dtype among a dict's items: a string, a symbol, UNSURE; None where there is none."""
+    """The dtype among a dict's items: a string, a symbol, UNSURE; None where there is none.
+
+    None that is written out leaves the checkpoint's.
+    """
     for name in DTYPE_OPTIONS:
         value = script.item(options, name)
-        if value is not MISSING and value is not None:
-            return value
+        if value is not MISSING:
+            return UNSURE if value is None else value
     return None
 
 

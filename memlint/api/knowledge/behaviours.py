@@ -33,6 +33,12 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
         "float32",
         "trl/trainer/utils.py, create_model_from_path",
     ),
+    # In which precision it loads the reference of a policy that it is given loaded.
+    Behaviour("reference-dtype", "trl", "", "float32", "trl/trainer/utils.py"),
+    Behaviour("reference-dtype", "trl", "1.16", "policy", "dpo_trainer.py, __init__"),
+    # Whether its trainers leave the embeddings of a prepared k-bit model in float32.
+    Behaviour("kbit-tables", "trl", "", "cast", "trl/trainer/utils.py, casting to bf16"),
+    Behaviour("kbit-tables", "trl", "1.8", "float32", "sft_trainer.py, __init__: adapters alone"),
     # What SFTTrainer and the preference and policy trainers compute their loss from.
     Behaviour("sft-loss", "trl", "", "full logits", "sft_trainer.py, super().compute_loss"),
     Behaviour("sft-loss", "trl", "1.15", "chunked", "trl/trainer/utils.py, add_fused_lm_head"),

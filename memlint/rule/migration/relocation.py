@@ -65,7 +65,9 @@ def _in_configuration(
     readable = _readable_at(script, option.value, config)
     if readable is not None:
         source = replacement.source.format(value=readable)
-        return _both(gone, set_option(script, config, replacement.parameter, source))
+        return _both(
+            gone, set_option(script, config, replacement.parameter, source, despite_comments=True)
+        )
     given = trainer.keyword_node("args")
     kind = script.api.config_of(trainer.kind)
     if given is not None and kind is not None and script.takes_parameter(given.value):

@@ -164,7 +164,9 @@ def _beside_new_name(option: Option, replacement: Rename, present: Setting) -> E
         return None
     # ``warmup_steps=0, warmup_ratio=0.1``: the one that says something counts.
     source = replacement.source.format(value=option.text)
-    moved = set_option(option.script, option.call, replacement.parameter, source)
+    moved = set_option(
+        option.script, option.call, replacement.parameter, source, despite_comments=True
+    )
     return (*gone, *moved) if moved is not None else None
 
 

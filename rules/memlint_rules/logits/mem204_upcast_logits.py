@@ -38,9 +38,8 @@ def check(script: Script) -> Iterator[Finding]:
         return
     losses = [one for one in script.token_losses if one.over_vocabulary]
     gathered = [one for one in losses if one.form is LossForm.GATHERED]
-    loads = [load for loss in gathered for load in loss.loads or ()]
-    doubted = any(load.loads_own_code for load in loads)
     edits = _defer(script, gathered) if gathered else None
+    doubted = _run_own_code(gathered)
     for loss in losses:
         if not loss.gradients:
             continue
@@ -51,6 +50,10 @@ def check(script: Script) -> Iterator[Finding]:
             yield _unreduced(loss)
         elif loss.upcast:
             yield _upcast(loss)
+
+
+def _run_own_code(losses: list[TokenLoss]) -> bool:
+    return any(load.loads_own_code for loss in losses for load in loss.loads or ())
 
 
 def _gathered(loss: TokenLoss, edits: tuple[Edit, ...] | None, doubted: bool) -> Finding:

@@ -86,7 +86,7 @@ def _fix(script: Script, config: Config, refusal: Refusal) -> Fix | None:
         return Fix(f"Do without `{drop.name}`", (), Applicability.DISPLAY)
     name, source = refusal.change
     if name:
-        edits = set_option(script, config, name, source)
+        edits = set_option(script, config, name, source, despite_comments=True)
         return Fix(f"Set `{name}={source}`", edits or (), how if edits else Applicability.DISPLAY)
     return Fix(refusal.advice, (), Applicability.DISPLAY) if refusal.advice else None
 

@@ -21,11 +21,17 @@ from memlint.rule import (
     Level,
     Rule,
     Script,
+    Setting,
     Trainer,
+    advise,
+    dtype_node,
     fix,
     float32_loads,
-    reference_to,
-    set_option,
+    is_decided,
+    load_by_name_in,
+    load_in,
+    may_lack_bf16,
+    trains_without_bf16,
     upcast_models,
 )
 
@@ -61,9 +67,14 @@ def _check_load(script: Script, load: Call, frozen: bool = False) -> Iterator[Fi
         for one in script.training
         if one.model.load is not None and one.model.load.node is load.node
     ]
-    if script.is_quantized(load) is not False or any(map(_scales_losses, trainers)):
-        return
     frozen = all(trainer.peft for trainer in trainers) if trainers else frozen
+    # Without bf16 the losses are scaled, which wants float32 weights.
+    scaled = any(map(_scales_losses, trainers)) or (not frozen and may_lack_bf16(script))
+    if not scaled and script.is_quantized(load) is False:
+        yield from _loaded(script, load, frozen)
+
+
+def _loaded(script: Script, load: Call, frozen: bool) -> Iterator[Finding]:
     setting = script.given_dtype(load)
     if setting is None:
         if script.api.behaviour("load-dtype") == "float32" and not load.has_unknown_keywords:
@@ -77,44 +88,55 @@ def _check_load(script: Script, load: Call, frozen: bool = False) -> Iterator[Fi
 
 
 def _fix(script: Script, load: Call, option: str, frozen: bool) -> Fix | None:
-    reference = reference_to(script, "torch.bfloat16", load.node)
-    if reference is None:
-        return None
-    edits = set_option(script, load, option, reference.text)
-    whole = (*edits, *reference.edits) if edits is not None else None
-    return fix(f"Set `{option}={reference.text}`", whole, unsafe=not frozen)
+    lacking = trains_without_bf16(script)
+    if lacking and not frozen:
+        return advise(f"Set `{option}=torch.bfloat16`, on a GPU that has it")
+    dtype = "torch.float16" if lacking else "torch.bfloat16"
+    message = f"Set `{option}={dtype}`, for what it is compared with too"
+    if len(script.model_loads) == 1:
+        message = f"Set `{option}={dtype}`"
+    unsafe = lacking or not frozen or is_decided(script, load)
+    return fix(message, load_in(script, load, dtype), unsafe=unsafe)
 
 
 def _loads_by_name(script: Script, trainer: Trainer) -> bool:
     """Whether a TRL trainer loads its model by name, and definitely in float32."""
     if not (trainer.kind.startswith("trl.") and trainer.model.by_name) or trainer.model.is_toy:
         return False
+    if not trainer.peft and may_lack_bf16(script):
+        return False
     if _scales_losses(trainer) or script.api.signature(trainer.kind) is None:
         # A trainer that the target does not have loads nothing.
-        return False
-    if script.api.behaviour("string-model-dtype") != "float32":
         return False
     config = trainer.config
     if trainer.args.given is not False and (config is None or config.from_command_line):
         return False
-    # The option was the trainer's in older versions.
-    holders = (trainer,) if config is None else (trainer, config)
-    settings = [one.setting("model_init_kwargs") for one in holders]
-    return all(setting.given is False or setting.value is None for setting in settings)
+    return script.weights_dtype(trainer) == _FLOAT32
 
 
 def _by_name(script: Script, trainer: Trainer) -> Finding:
-    given, config, option = trainer.setting("model"), trainer.config, "model_init_kwargs"
-    made = None
-    if config is not None and config.has_option(option):
-        loaded = f'{{"{script.dtype_option()}": "bfloat16"}}'
-        edits = set_option(script, config, option, loaded)
-        made = fix(f"Set `{option}={loaded}`", edits, unsafe=not trainer.peft)
+    given, options = trainer.setting("model"), trainer.loading_options
+    node = dtype_node(script, options) or given.node
     return Finding(
-        script.span(given.node if given.node is not None else trainer.node),
+        script.span(node if node is not None else trainer.node),
         f"`{trainer.kind.rpartition('.')[2]}` loads a model given by name in float32: {_COST}",
-        made,
+        _fix_by_name(script, trainer, options),
     )
+
+
+def _fix_by_name(script: Script, trainer: Trainer, options: Setting) -> Fix | None:
+    config = trainer.config
+    if config is None or not config.has_option(options.name):
+        return None
+    lacking = trains_without_bf16(script)
+    if lacking and not trainer.peft:
+        return advise("Load it in bfloat16, on a GPU that has it")
+    dtype = "float16" if lacking else "bfloat16"
+    decided = dtype_node(script, options) is not None
+    edits = load_by_name_in(script, trainer, dtype)
+    unsafe = lacking or decided or not trainer.peft
+    loaded = f'{{"{script.dtype_option()}": "{dtype}"}}'
+    return fix(f"Set `{options.name}={loaded}`", edits, unsafe=unsafe)
 
 
 RULE = Rule(

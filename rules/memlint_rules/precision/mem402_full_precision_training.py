@@ -24,6 +24,7 @@ from memlint.rule import (
     advise,
     fix,
     full_precision_loops,
+    may_lack_bf16,
     set_option,
 )
 
@@ -73,7 +74,8 @@ def _fix(script: Script, config: Config) -> Fix:
     if config.setting("fp16").is_overridable_default:
         # Both at once are refused, and the command line may give the other.
         return advise("Set `bf16=True`, unless fp16 is selected")
-    return fix("Set `bf16=True`", set_option(script, config, "bf16", "True"), unsafe=True)
+    option = "fp16" if may_lack_bf16(script) else "bf16"
+    return fix(f"Set `{option}=True`", set_option(script, config, option, "True"), unsafe=True)
 
 
 RULE = Rule(

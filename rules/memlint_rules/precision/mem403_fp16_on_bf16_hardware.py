@@ -22,6 +22,7 @@ from memlint.rule import (
     Script,
     advise,
     fix,
+    may_lack_bf16,
     set_option,
     together,
 )
@@ -30,15 +31,10 @@ _MESSAGE = (
     "trains in fp16, which needs a loss scaler and skips steps that overflow; bf16 takes the same "
     "memory without it, on Ampere GPUs and newer"
 )
-# GPUs without bf16, where they are free, and probes for it.
-_OLDER = (
-    r"\b(T4|V100|P100|P40|K80|RTX ?20\d\d|GTX|Turing|Volta)\b|is_bf16_supported|"
-    r"get_device_capability|google\.colab|/kaggle/|[cC]olab"
-)
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.matches(_OLDER):
+    if may_lack_bf16(script):
         return
     for config in script.configs:
         setting = config.setting("fp16")

@@ -22,53 +22,69 @@ from memlint.rule import (
     Level,
     Rule,
     Script,
+    Setting,
     Trained,
     advise,
     fix,
     reference_to,
     set_option,
+    together,
+    trains_without_bf16,
 )
 
 _OPTION = "bnb_4bit_compute_dtype"
 _PREPARE = "peft.prepare_model_for_kbit_training"
 # Words of a vocabulary from which on embeddings and head are large.
 _LARGE = 100_000
+# Trainers that cast what is trained, and leave the embeddings as they are.
+_TRL = ("SFTTrainer", "DPOTrainer", "KTOTrainer", "GRPOTrainer", "RLOOTrainer")
 
 
 def check(script: Script) -> Iterator[Finding]:
     if not (script.may_train or script.calls_to(_PREPARE, "peft.get_peft_model")):
         return
-    for call in script.calls_to("transformers.BitsAndBytesConfig"):
+    calls = [
+        call
+        for call in script.calls_to("transformers.BitsAndBytesConfig")
+        if call.setting("load_in_4bit").value is True and _computes_in_float32(script, call)
+    ]
+    for call in calls:
         dtype = call.setting(_OPTION)
-        if call.setting("load_in_4bit").value is not True or call.has_unknown_keywords:
-            continue
-        absent = dtype.given is False or dtype.is_none
-        if dtype.given is None or not (absent or script.dtype_name(dtype) == "torch.float32"):
-            continue
         yield Finding(
             script.span(dtype.node if dtype.node is not None else call.node.func),
             "4-bit layers compute in float32"
-            + (f", without a `{_OPTION}`" if absent else "")
+            + ("" if _is_written(dtype) else f", without a `{_OPTION}`")
             + ": unpacked weights and activations take 4 bytes where 2 would do",
-            _fix(script, call),
+            _fix(script, calls),
         )
     yield from _upcast_tables(script)
 
 
-def _fix(script: Script, call: Call) -> Fix:
-    """fp16 where the script trains in it: its GPU may have no bf16."""
-    half = any(config.setting("fp16").value is True for config in script.configs)
-    dtype = reference_to(script, "torch.float16" if half else "torch.bfloat16", call.node)
+def _is_written(dtype: Setting) -> bool:
+    return dtype.given is not False and not dtype.is_none
+
+
+def _computes_in_float32(script: Script, call: Call) -> bool:
+    dtype = call.setting(_OPTION)
+    if call.has_unknown_keywords or dtype.given is None:
+        return False
+    return not _is_written(dtype) or script.dtype_name(dtype) == "torch.float32"
+
+
+def _fix(script: Script, calls: list[Call]) -> Fix:
+    """fp16 where the GPU may have no bf16. All models at once: they may be compared."""
+    name = "torch.float16" if trains_without_bf16(script) else "torch.bfloat16"
+    dtype = reference_to(script, name, calls[0].node)
     if dtype is None:
         return advise(f"Set `{_OPTION}` to a 16-bit dtype")
-    edits = set_option(script, call, _OPTION, dtype.text)
+    edits = together(*(set_option(script, call, _OPTION, dtype.text) for call in calls))
     whole = (*edits, *dtype.edits) if edits is not None else None
     return fix(f"Set `{_OPTION}={dtype.text}`", whole, unsafe=True)
 
 
 def _upcast_tables(script: Script) -> Iterator[Finding]:
     """Preparations whose embeddings and head stay in float32: nothing casts them back."""
-    models = [one for one in script.trained if _keeps_float32(one)]
+    models = [one for one in script.trained if _keeps_float32(script, one)]
     if len(script.trained) != 1 or not models or script.method_calls("peft_module_casting_to_bf16"):
         return
     words = models[0].facts.words
@@ -89,10 +105,14 @@ def _prepares(call: Call, one: Trained) -> bool:
     return any(made.node is call.node for made in one.facts.objects)
 
 
-def _keeps_float32(one: Trained) -> bool:
-    """Whether nothing casts back: TRL's trainers do, for an adapter that they make."""
-    by_trl = one.trainer is not None and one.trainer.kind.startswith("trl.")
-    return one.facts.kbit is True and one.facts.peft is True and not by_trl
+def _keeps_float32(script: Script, one: Trained) -> bool:
+    """Whether nothing casts back: some releases of TRL do, for all trainers or some."""
+    if one.facts.kbit is not True or one.peft is not True:
+        return False
+    trainer = one.trainer
+    if trainer is None or not trainer.kind.startswith("trl."):
+        return one.facts.peft is True
+    return trainer.is_kind(*_TRL) and script.api.behaviour("kbit-tables") == "float32"
 
 
 RULE = Rule(

@@ -1,5 +1,5 @@
 # data: messages
-# tolerance: 0.02 the frozen base is in bf16 afterwards
+# fix: unsafe
 import torch
 from datasets import load_dataset
 from peft import LoraConfig

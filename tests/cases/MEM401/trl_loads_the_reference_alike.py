@@ -1,0 +1,10 @@
+# about: TRL loads the reference in the precision of the policy.
+import torch
+from transformers import AutoModelForCausalLM
+from trl import DPOConfig, DPOTrainer
+
+policy = AutoModelForCausalLM.from_pretrained(
+    "meta-llama/Llama-3.2-1B",
+    dtype=torch.float32,  # expect: MEM401
+)
+DPOTrainer(policy, args=DPOConfig("out"), train_dataset=rows).train()
