@@ -18,6 +18,7 @@ from memlint.script.checkpointing import (
 from memlint.script.invocations import Invocation
 from memlint.script.model_code import loads_class_of_transformers, trains_class_of_transformers
 from memlint.script.modes import in_evaluation_hook
+from memlint.script.optimized import optimizes_all
 from memlint.script.packing import packing_strategy
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
 from memlint.script.trainers import may_train
@@ -224,6 +225,11 @@ class Call:
         """Whether the callee takes the option in the target version."""
         signature = self.script.api.signature(self.name)
         return signature is not None and name in signature.parameters
+
+    @property
+    def optimizes_all(self) -> bool:
+        """True if this optimizer certainly gets all parameters of a model."""
+        return optimizes_all(self.script, self)
 
     def keyword_node(self, name: str) -> ast.keyword | None:
         """The keyword as it stands in this very call."""

@@ -87,6 +87,9 @@ def _of_loop(script: Script, one: Trained) -> Iterator[Finding]:
     made = script.calls_to(*_LOOP)
     if one.dtype != "torch.float32" or len(script.trained) != 1 or len(made) != 1:
         return
+    if not made[0].optimizes_all:
+        # Muon beside it takes the matrices, for instance.
+        return
     yield Finding(
         script.span(made[0].node.func),
         f"`{made[0].method}` keeps two float32 numbers for every weight: {_cost(one)}",

@@ -25,6 +25,7 @@ from memlint.rule import (
 
 # Billions of parameters.
 _LEAST = 1.0
+_IN_LOOPS = ("torch.optim.AdamW", "torch.optim.Adam")
 _ADAM = ("adamw_torch", "adamw_torch_fused", "adamw_hf")
 
 
@@ -40,8 +41,8 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         yield Finding(
             script.span(one.place),
-            f"all {billions:g} billion weights are trained: {_gib(one, billions):.0f} GiB for "
-            f"them, their gradients and {_states(one)}",
+            f"all {billions:g} billion weights are trained: {_gib(script, one, billions):.0f} GiB "
+            f"for them, their gradients and {_states(script, one)}",
             advise(
                 "Train a LoRA: `peft_config=LoraConfig(...)`"
                 if one.trainer is not None and one.trainer.has_option("peft_config")
@@ -54,18 +55,24 @@ def _bytes(one: Trained) -> int:
     return 4 if one.dtype == "torch.float32" else 2
 
 
-def _keeps_moments(one: Trained) -> bool:
-    return one.config is None or (one.optimizer is not None and one.optimizer.is_value(*_ADAM))
+def _keeps_moments(script: Script, one: Trained) -> bool:
+    if one.config is None:
+        return any(call.optimizes_all for call in script.calls_to(*_IN_LOOPS))
+    return one.optimizer is not None and one.optimizer.is_value(*_ADAM)
 
 
-def _gib(one: Trained, billions: float) -> float:
-    copies = 4 if _keeps_moments(one) else 2
+def _gib(script: Script, one: Trained, billions: float) -> float:
+    copies = 4 if _keeps_moments(script, one) else 2
     return billions * 1e9 * _bytes(one) * copies / 2**30
 
 
-def _states(one: Trained) -> str:
+def _states(script: Script, one: Trained) -> str:
     dtype = "float32" if _bytes(one) == 4 else "2 bytes each"
-    return f"Adam's states, in {dtype}" if _keeps_moments(one) else f"the optimizer, in {dtype}"
+    return (
+        f"Adam's states, in {dtype}"
+        if _keeps_moments(script, one)
+        else f"the optimizer, in {dtype}"
+    )
 
 
 RULE = Rule(
