@@ -14,7 +14,7 @@ from memlint.rule.edits import InsertStatement
 from memlint.rule.findings import Finding, Fix
 from memlint.rule.kit import advise, fix
 from memlint.rule.precision import may_lack_bf16
-from memlint.script import Call, Dataset, LoopModel, Purpose, Script
+from memlint.script import Call, Dataset, LoopModel, Purpose, Script, Setting
 from memlint.script.project import is_elsewhere
 from memlint.script.values import Value
 
@@ -26,6 +26,9 @@ _ENABLERS = (
 # Methods that return the model that they are called on.
 _SAME = ("to", "cuda", "train", "eval", "float", "half", "bfloat16", "requires_grad_")
 FLOAT32 = "torch.float32"
+# Libraries whose engines decide the precision by a configuration of theirs, and what FSDP calls it.
+_DECIDING = ("lightning", "pytorch_lightning", "deepspeed", "colossalai")
+_POLICIES = ("MixedPrecisionPolicy", "MixedPrecision", "mp_policy", "param_dtype")
 # Bytes for each logit, in evaluation and in training.
 _EVALUATED, _TRAINED = 10, 14
 
@@ -86,12 +89,9 @@ def _name_of(script: Script, load: Call) -> str | None:
 
 def full_precision_loops(script: Script) -> Iterator[Finding]:
     """Loops that compute in float32 (MEM402)."""
-    if not _is_on_gpu(script) or script.imports_package("lightning", "pytorch_lightning"):
-        return
     accelerators = script.calls_to("accelerate.Accelerator")
     settings = [accelerator.setting("mixed_precision") for accelerator in accelerators]
-    if any(setting.value not in ("no", "NO") for setting in settings):
-        # What ``accelerate config`` says decides where nothing is written.
+    if not _is_on_gpu(script) or _is_decided_elsewhere(script, settings):
         return
     older = may_lack_bf16(script)
     for model in script.loop_models:
@@ -109,6 +109,14 @@ def full_precision_loops(script: Script) -> Iterator[Finding]:
                     f"dtype=torch.{'float16' if older else 'bfloat16'})`"
                 ),
             )
+
+
+def _is_decided_elsewhere(script: Script, settings: list[Setting]) -> bool:
+    """True if an engine, a policy or ``accelerate config`` decides the precision, or may."""
+    if script.imports_package(*_DECIDING) or script.mentions(*_POLICIES):
+        return True
+    # What ``accelerate config`` says decides where nothing is written.
+    return any(setting.value not in ("no", "NO") for setting in settings)
 
 
 def float32_loads(script: Script) -> Iterator[tuple[LoopModel, bool]]:
