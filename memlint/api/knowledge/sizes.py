@@ -1,6 +1,6 @@
 """How many parameters a published checkpoint has, by its name.
 
-Most names say it (``Llama-3.1-8B``, ``Mixtral-8x7B``, ``SmolLM2-135M``); those of a few families
+Most names say it (``Llama-3.1-8B``, ``SmolLM2-135M``); those of a few families
 that do not are written down, from their model cards.
 """
 
@@ -10,8 +10,17 @@ import re
 
 from memlint.source.patterns import lazy_pattern
 
-# ``7b``, ``1.5b``, ``1_6b``, ``135m``, ``8x7b``; not ``a3b`` (active parameters), nor ``4bit``.
-_NUMBER = lazy_pattern(r"(?<![\da-z.])(?:(\d+)x)?(\d+(?:[._]\d+)?)(b|m)(?![a-z0-9])")
+# ``7b``, ``1.5b``, ``1_6b``, ``135m``; not ``a3b`` (active parameters), nor ``4bit``.
+_NUMBER = lazy_pattern(r"(?<![\da-z.])(\d+(?:[._]\d+)?)(b|m)(?![a-z0-9])")
+# Experts share attention and embeddings, so that their number times their size is too much, and
+# some names count active parameters alone: only those that are written down are known.
+_EXPERTS = lazy_pattern(r"(?:mixtral-)?\d+x\d+(?:\.\d+)?b|\d+b-\d+e(?![a-z0-9])")
+_WITH_EXPERTS = {
+    "mixtral-8x7b": 46.7,
+    "mixtral-8x22b": 140.6,
+    "17b-16e": 109.0,
+    "17b-128e": 402.0,
+}
 # Billions of parameters of checkpoints whose names do not give them; the first that fits counts.
 _WRITTEN = (
     (r"^distilgpt2$", 0.08), (r"^(openai-)?gpt2$", 0.12), (r"^gpt2-medium$", 0.36),
@@ -42,14 +51,15 @@ def billions(checkpoint: str) -> float | None:
         for written, size in _WRITTEN:
             if re.search(written, name):
                 return size
+    experts = _EXPERTS.search(name)
+    if experts is not None:
+        return _WITH_EXPERTS.get(experts[0])
     sizes = {_size(*found) for found in _NUMBER.findall(name)}
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _size(experts: str, number: str, unit: str) -> float:
-    """Experts share attention and embeddings: their product is an upper bound."""
-    size = float(number.replace("_", ".")) * (1.0 if unit == "b" else 0.001)
-    return size * int(experts or 1)
+def _size(number: str, unit: str) -> float:
+    return float(number.replace("_", ".")) * (1.0 if unit == "b" else 0.001)
 
 
 # Words in the vocabularies of families, from their configurations.

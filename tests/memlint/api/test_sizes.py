@@ -13,7 +13,9 @@ from memlint.api.knowledge.sizes import billions, words
         ("meta-llama/Llama-3.1-8B-Instruct", 8.0),
         ("HuggingFaceTB/SmolLM2-135M", 0.135),
         ("Qwen/Qwen3-30B-A3B", 30.0),
-        ("mistralai/Mixtral-8x7B-v0.1", 56.0),
+        ("mistralai/Mixtral-8x7B-v0.1", 46.7),
+        ("someone/dolphin-mixtral-8x22b", 140.6),
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", 109.0),
         ("stabilityai/stablelm-2-1_6b", 1.6),
         ("unsloth/llama-3-8b-bnb-4bit", 8.0),
         ("TinyLlama/TinyLlama-1.1B-intermediate-step-1431k-3T", 1.1),
@@ -28,7 +30,16 @@ def test_names_say_sizes(name: str, size: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["./checkpoints/last", "Qwen/Qwen1.5-MoE-A2.7B", "me/mix-7b-of-13b", "x-4bit", ""]
+    "name",
+    [
+        "./checkpoints/last",
+        "me/merge-4x7B",
+        "me/llama-moe-3.5b-8x1b",
+        "Qwen/Qwen1.5-MoE-A2.7B",
+        "me/mix-7b-of-13b",
+        "x-4bit",
+        "",
+    ],
 )
 def test_other_names_say_none(name: str) -> None:
     assert billions(name) is None
