@@ -5,6 +5,7 @@ What the script leaves open stays out, so that the estimate names it as an assum
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ _MIXES = (
     "lightning.Fabric", "deepspeed.initialize",
 )  # fmt: skip
 _LIMITS = (Lengths.TRUNCATED, Lengths.PADDED, Lengths.CUT)
+_PARALLEL = ("dp_replicate_size", "dp_shard_size", "tp_size", "cp_size", "sp_size")
 _NUMBERS = (
     ("micro_batch", "per_device_train_batch_size"),
     ("gradient_accumulation", "gradient_accumulation_steps"),
@@ -64,6 +66,7 @@ def settings_of(script: Script) -> dict[str, Any] | None:
     else:
         return None
     values.update(_frozen(script))
+    values.update(_parallel(script))
     # The trainers' option applies all of Liger's kernels, the runtime's loss none of them.
     by_liger = values.get("loss") == "liger" and values["trainer"] != "loop"
     values.update(_by_runtime(script, values["trainer"]))
@@ -78,6 +81,30 @@ def settings_of(script: Script) -> dict[str, Any] | None:
     if by_liger:
         values["versions"]["liger_kernel"] = "newest"
     return values
+
+
+def _parallel(script: Script) -> dict[str, Any]:
+    """How Accelerate divides sequences, layers and weights over GPUs, where all sizes are numbers:
+    contexts and weights with FSDP 2."""
+    sizes: dict[str, int] = {}
+    for call in script.method_calls("ParallelismConfig"):
+        for name in _PARALLEL:
+            size = call.setting(name)
+            if size.given is not False:
+                if not _is_number(size.value):
+                    return {}
+                sizes[name] = int(str(size.value))
+    if not sizes:
+        return {}
+    options = {
+        "cp_size": sizes.get("cp_size", 1) * sizes.get("sp_size", 1),
+        "tp_size": sizes.get("tp_size", 1),
+    }
+    return {
+        "sharding": "fsdp2",
+        "world_size": math.prod(sizes.values()),
+        "sharding_options": {name: size for name, size in options.items() if size > 1},
+    }
 
 
 def _trained(script: Script, trainer: Trainer) -> tuple[dict[str, Any], Call | None]:

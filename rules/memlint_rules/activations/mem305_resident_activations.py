@@ -31,13 +31,18 @@ from memlint.rule import (
 
 _OPTION = "activation_offloading"
 _CALL = "memlint_runtime.offload_trainer_activations"
+# What offloads already, or divides rows over GPUs.
+_DECIDING = (
+    *("offload_activations", "offload_trainer_activations", "save_on_cpu"),
+    "ParallelismConfig",
+)
 _LENGTHS = ("max_length", "max_seq_length", "max_completion_length")
 # Below, the activations of a checkpointed model are small beside its weights.
 _LONG = 16_384
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.method_calls("offload_activations", "offload_trainer_activations", "save_on_cpu"):
+    if script.method_calls(*_DECIDING):
         return
     for trainer in script.training:
         config = trainer.config

@@ -36,7 +36,7 @@ _LARGE = 6.0
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.method_calls("step_trainer_in_backward", "OptimizerInBackward"):
+    if script.is_sharded or script.method_calls("step_trainer_in_backward", "OptimizerInBackward"):
         return
     for trainer in script.training:
         config = trainer.config

@@ -163,3 +163,24 @@ def test_a_teacher_of_unknown_shape_is_an_assumption() -> None:
     assert one.flag == "--assume frozen_models.nobody/Unknown-8B=ignored"
     settled = with_assumption(read_settings({"model": "gpt2"}), *parse_assumption(one.flag[9:]))
     assert settled.frozen_models == {}
+
+
+DIVIDED = """\
+from accelerate import ParallelismConfig
+from trl import SFTConfig, SFTTrainer
+parts = ParallelismConfig({sizes})
+args = SFTConfig("out", max_length=65536, parallelism_config=parts)
+SFTTrainer("meta-llama/Llama-3.1-8B", args=args, train_dataset=rows).train()
+"""
+
+
+def test_contexts_are_divided_over_gpus() -> None:
+    read = settings(DIVIDED.format(sizes="cp_size=4, dp_shard_size=2"))
+    assert read["world_size"] == 8
+    assert read["sharding_options"] == {"cp_size": 4}
+    assert "sharding" not in settings(DIVIDED.format(sizes="cp_size=count()"))
+    kept = [
+        estimate(read_settings(settings(DIVIDED.format(sizes=sizes)))).peak.total
+        for sizes in ("dp_shard_size=8", "cp_size=8")
+    ]
+    assert kept[1] < kept[0] / 4
