@@ -2,8 +2,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-reference = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+frozen = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
 for batch in loader:
     with torch.no_grad():
-        target = reference(use_cache=False, **batch).logits
-    distance(model(**batch).logits, target).backward()
+        target = frozen(use_cache=False, **batch)
+    distance(model(**batch).logits, target.logits).backward()
