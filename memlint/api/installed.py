@@ -16,11 +16,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 
 import memlint
 from memlint.api.extended import read_added
 from memlint.source.bounded import read_regular
+from memlint.source.user_cache import cache_folder
 
 _SECONDS = 240
 _KEPT = 12
@@ -52,18 +52,6 @@ def tables_of_source(package: str, version: str, root: str) -> str | None:
         return _cached(package, version, folder, _state_of(folder))
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-
-
-def cache_folder(environ: Mapping[str, str], platform: str = sys.platform) -> str | None:
-    """Where this user's programs keep what can be made again; None where there is no home."""
-    named = environ.get("LOCALAPPDATA" if platform == "win32" else "XDG_CACHE_HOME", "")
-    if os.path.isabs(named):
-        return os.path.join(named, "memlint")
-    home = os.path.expanduser("~")
-    if not os.path.isabs(home):
-        return None
-    parts = ("Library", "Caches") if platform == "darwin" else (".cache",)
-    return os.path.join(home, *parts, "memlint")
 
 
 def _cached(package: str, version: str, folder: str, state: bytes) -> str | None:

@@ -158,19 +158,18 @@ def _named(values: dict[str, Any], script: str | None, assumptions: tuple[str, .
 def _read_json(path: str) -> dict[str, Any]:
     import sys
 
+    from memlint.source.bounded import parse_json, read_named, read_stream
+
     try:
-        if path == "-":
-            text = sys.stdin.read()
-        else:
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
+        data = read_stream(sys.stdin.buffer) if path == "-" else read_named(path)[0]
+        text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise click.ClickException(f"{path} cannot be read: {reason}") from None
     try:
-        data = json.loads(text)
+        values = parse_json(text)
     except ValueError as error:
         raise click.ClickException(f"{path} is no JSON: {error}") from None
-    if not isinstance(data, dict):
+    if not isinstance(values, dict):
         raise click.ClickException(f"{path} holds no JSON object of settings")
-    return data
+    return values

@@ -18,7 +18,9 @@ from memlint.reports.style import visible
 from memlint.run.checking import Progress, is_maybe_recipe
 from memlint.run.jobs import Job, plan
 from memlint.run.session import Work
+from memlint.source.bounded import read_stream
 from memlint.source.diagnostics import FileError
+from memlint.source.reading import MAX_BYTES
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -112,7 +114,12 @@ def stdin_work(options: Common, filename: str | None) -> tuple[Work, bool]:
     check_prices([settings], options)
     job = plan([Found(name, settings, named=True)], options.choice)[0]
     excluded = options.force_exclude and is_excluded(name, settings)
-    return Work(job, sys.stdin.buffer.read()), excluded
+    try:
+        data = read_stream(sys.stdin.buffer, MAX_BYTES)
+    except OSError:
+        message = f"standard input is more than the {MAX_BYTES >> 20} MiB that are read"
+        raise Usage(message) from None
+    return Work(job, data), excluded
 
 
 def check_targets(all_settings: Iterable[Settings], option: str | None) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from memlint.memory.oom import Candidate, Explanation
 
 _SHOWN = 5
+_MAX_BYTES = 128 << 20
 
 
 def oom_command(
@@ -46,12 +47,13 @@ def oom_command(
 def _read(log: str) -> str:
     import sys
 
+    from memlint.source.bounded import read_named, read_stream
+
     try:
         if log == "-":
-            data = sys.stdin.buffer.read()
+            data = read_stream(sys.stdin.buffer, _MAX_BYTES)
         else:
-            with open(log, "rb") as file:
-                data = file.read()
+            data, _ = read_named(log, _MAX_BYTES)
     except OSError as error:
         raise click.ClickException(f"{log} cannot be read: {error.strerror or error}") from None
     # What Windows PowerShell redirects is UTF-16.

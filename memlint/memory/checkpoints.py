@@ -13,6 +13,7 @@ from memlint.memory.architecture import Architecture, Layer
 from memlint.memory.config_values import ConfigError
 from memlint.memory.families import read_config
 from memlint.memory.settings import SettingsError
+from memlint.source.bounded import parse_json, read_regular
 from memlint.source.patterns import lazy_pattern
 
 _TAIL = lazy_pattern(
@@ -22,6 +23,9 @@ _TAIL = lazy_pattern(
 )
 
 
+# A path, a hub name and its remark are shorter.
+_LONGEST_NAME = 512
+
 Row = dict[str, Any]
 
 
@@ -29,8 +33,7 @@ Row = dict[str, Any]
 def _named() -> list[tuple[str, Row]]:
     """The table's rows, each with all its names."""
     path = os.path.join(os.path.dirname(__file__), "data", "models.json")
-    with open(path, encoding="utf-8") as file:
-        rows = json.load(file)["models"]
+    rows = json.loads(read_regular(path))["models"]
     return [(name, row) for row in rows for name in (row["name"], *row["aliases"])]
 
 
@@ -110,6 +113,7 @@ def find_architecture(model: str | Mapping[str, Any]) -> Architecture:
         table = {**_by_stripped_name(), **_by_last_name(), **_by_plain_name()}
     import difflib
 
+    model = model if len(model) <= _LONGEST_NAME else f"{model[:80]} ..."
     near = difflib.get_close_matches(plain_name(_strip(model)), table, 3, 0.6)
     names = list(dict.fromkeys(str(table[key]["name"]) for key in near))
     hint = f"; near: {', '.join(names)}" if names else ""
@@ -125,7 +129,7 @@ def find_config(model: str) -> Mapping[str, Any]:
     Raises:
         KeyError: the table has no such name.
     """
-    for name in _candidates(model):
+    for name in _candidates(model) if len(model) <= _LONGEST_NAME else ():
         row = _row(_last(name)) or _row(plain_name(name))
         if row is not None:
             config: Mapping[str, Any] = row["config"]
@@ -136,7 +140,9 @@ def find_config(model: str) -> Mapping[str, Any]:
 def _candidates(model: str) -> Iterator[str]:
     """The name, then shorter ones: suffixes off, a remark in brackets off."""
     yield model
-    bare = re.sub(r"\s*\(.*\)\s*$", "", model).strip()
+    bare = model.strip()
+    if bare.endswith(")") and "(" in bare:
+        bare = bare.partition("(")[0].strip()
     if bare != model:
         yield bare
     yield _strip(bare)
@@ -175,12 +181,11 @@ def _local(model: str) -> Mapping[str, Any] | None:
             places += [os.path.join(folder, each, "config.json") for each in snapshots]
     for place in places:
         try:
-            with open(place, encoding="utf-8") as file:
-                text = file.read()
+            text = read_regular(place).decode()
         except (OSError, ValueError):
             continue
         try:
-            data = json.loads(text)
+            data = parse_json(text)
         except ValueError as error:
             raise SettingsError(f"{place} is no JSON: {error}") from None
         if isinstance(data, Mapping):

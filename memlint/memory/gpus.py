@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from memlint.memory.settings import SettingsError
+from memlint.source.bounded import read_regular
 from memlint.source.record import Record
 
 
@@ -30,8 +31,7 @@ class Gpu(Record):
 @cache
 def _table() -> dict[str, Gpu]:
     path = os.path.join(os.path.dirname(__file__), "data", "gpus.json")
-    with open(path, encoding="utf-8") as file:
-        rows = json.load(file)["gpus"]
+    rows = json.loads(read_regular(path))["gpus"]
     table: dict[str, Gpu] = {}
     for row in rows:
         gpu = Gpu(

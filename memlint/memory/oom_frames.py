@@ -78,7 +78,7 @@ _RULES: tuple[tuple[str, Mapping[str, float]], ...] = (
     ),
     (
         r"softmax\(|attn_weights|attention_scores|attention_probs|baddbmm|eager_attention_forward"
-        r"|_attn\(|matmul\(q|bmm\(q|position_bias|alibi\b.*\+|_scaled_dot_product_attention_math",
+        r"|_attn\(|matmul\(q|bmm\(q|position_bias|alibi\b.{0,200}\+|_scaled_dot_product_attention_math",
         {"attention_scores": 1.0, "activation": 0.03, "log_softmax": 0.02},
     ),
     (
@@ -87,7 +87,7 @@ _RULES: tuple[tuple[str, Mapping[str, float]], ...] = (
         {"attention_scores": 0.6, "other": 1.0, "activation": 0.1},
     ),
     (
-        r"MatMul4Bit|MatMul8bit|matmul_4bit|dequantize|dequant|Params4bit.*t\(\)|quantize_blockwise"
+        r"MatMul4Bit|MatMul8bit|matmul_4bit|dequantize|dequant|Params4bit.{0,200}t\(\)|quantize_blockwise"
         r"|autograd/_functions|_functions\.py",
         {
             "dequantized_weight": 1.0,
@@ -248,7 +248,11 @@ def read_frames(frames: Sequence[str]) -> Evidence:
 
 def _without_folders(frame: str) -> str:
     """A frame without the folders of its file, which are the user's own words."""
-    return re.sub(r'"?[^"\s]*/((?:[\w-]+/)?[\w-]+\.py)', r"\1", frame)
+    return re.sub(r'[^"\s]++', _without_folder, frame)
+
+
+def _without_folder(word: re.Match[str]) -> str:
+    return word[0].rpartition("/")[2] if ".py" in word[0] else word[0]
 
 
 def _by_phase(kinds: Mapping[str, float], phase: str) -> Mapping[str, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from memlint.source.record import Record
@@ -26,8 +27,11 @@ _UNITS = {
     "TiB": 2**40,
     "EiB": 2**60,
 }
-_SIZE = r"(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.,]\d+)?)\s*(bytes?|[KMGTE]i?B|B)\b"
-_WANTED = re.compile(rf"[Tt]ried to allocate\s+{_SIZE}")
+# Every repetition has an end: a log may be one line of a million digits or blanks.
+_DIGITS = r"\d{1,3}(?:,\d{3}){1,6}(?:\.\d{1,9})?|\d{1,20}(?:[.,]\d{1,9})?"
+_SIZE = rf"(?<!\d)({_DIGITS})\s{{0,8}}(bytes?|[KMGTE]i?B|B)\b"
+_IS = r"[\"']?(?:\s{0,40}[=:]\s{0,40}|\s{1,40})"
+_WANTED = re.compile(rf"[Tt]ried to allocate\s{{1,40}}{_SIZE}")
 _BROKEN = re.compile(r"[Tt]ried(?: to(?: allocate(?: [\d.,]+)?)?)?$")  # goes on in the next line
 _FIRST = re.compile(r"[Tt]ried\s+to\s+allocate")
 _OUT = re.compile(r"out of memory", re.IGNORECASE)
@@ -45,13 +49,19 @@ _FIELDS = (
     ("reserved", re.compile(rf"{_SIZE} reserved in total|{_SIZE} cached")),
     ("in_use", re.compile(rf"this process has {_SIZE} memory in use")),
 )
-_GPU = re.compile(r"\bGPU (\d+)\b")
-_RANK = re.compile(r"^\s*\[?(?:default|rank)\s?(\d+)\]?:\s?", re.IGNORECASE)
+_GPU = re.compile(r"\bGPU (\d{1,4})\b")
+_RANK = re.compile(r"^\s*\[?(?:default|rank)\s?(\d{1,6})\]?:\s?", re.IGNORECASE)
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_FILE = re.compile(r'File "?([^",\s]+(?:\.py|>|\.pyx)[^",]*)"?(?:, line |:)(\d+)')
+_PLACE = re.compile(r"""(?:\.pyx?|>)[^",:]{0,80}"?(?:, line |:)\d""")
+_SHORT_PLACE = re.compile(r"\.py[:(]\d|\.py in \w")
 _ARROW = re.compile(r"^(?:-+>|❱|>|E)\s*\d*\s*(.*)$")
 _CARETS = re.compile(r"^[\s^~]+$")
+_MOST = 1_000  # messages that are read
 _TRACED = 64  # messages whose traceback is looked for
+_MOST_WORDS = 20_000
+_LONGEST_WORD = 200  # of what can be a model's name
+_LONGEST_MESSAGE = 2_000
+_LONGEST_FRAME = 500
 _REACH = 400  # lines of a traceback that are read before its message
 
 
@@ -131,10 +141,13 @@ def _messages(lines: list[str], ranks: list[int | None]) -> list[Message]:
     messages: list[Message] = []
     for index, line in _lines_with_sizes(lines):
         for found in _WANTED.finditer(line):
+            if len(messages) == _MOST:
+                return messages
             # A terminal may break the message: its end is on the next lines.
-            tail = line[found.start() :]
+            tail = line[found.start() : found.start() + _LONGEST_MESSAGE]
             if "free" not in tail or "alloc" not in tail[20:]:
-                tail = " ".join((tail, *(rest.strip() for rest in lines[index + 1 : index + 4])))
+                rest = (line[:_LONGEST_MESSAGE].strip() for line in lines[index + 1 : index + 4])
+                tail = " ".join((tail, *rest))
             tail = tail.partition("ried to allocate")[2]
             tail = tail.split("ried to allocate")[0]
             shown = _bytes(found.group(1), found.group(2))
@@ -177,7 +190,7 @@ def _lines_with_sizes(lines: list[str]) -> Iterator[tuple[int, str]]:
         if "ried" not in line:
             continue
         if _BROKEN.search(line.rstrip()) and index + 1 < len(lines):
-            line = f"{line.rstrip()} {lines[index + 1].strip()}"
+            line = f"{line.rstrip()} {lines[index + 1][:_LONGEST_MESSAGE].strip()}"
         yield index, line
 
 
@@ -211,11 +224,10 @@ def _code(lines: list[str]) -> list[str]:
     frames: list[str] = []
     take = False
     for line in lines:
-        text = line.strip("│| ").strip()
+        text = line.strip("│| ").strip()[:_LONGEST_FRAME]
         if not text or _CARETS.match(text):
             continue
-        place = _FILE.search(text)
-        if place is not None or re.search(r"\.py[:(]\d+|\.py in \w+", text):
+        if ("File " in text and _PLACE.search(text)) or _SHORT_PLACE.search(text):
             frames.append(text)
             take = True
             continue
@@ -236,21 +248,27 @@ _HINTS = (
         re.compile(
             r"(?:Instantaneous batch size per device|per_device_train_batch_size|"
             r"micro_batch_size(?:_per_gpu)?|train_micro_batch_size_per_gpu|batch_size_training)"
-            r"[\"']?\s*[=:\s]\s*(\d+)"
+            rf"{_IS}(\d{{1,9}})(?!\d)"
         ),
     ),
     (
         "seq_len",
         re.compile(
             r"(?:max_seq_length|max_seq_len|cutoff_len|model_max_length|sequence_len|"
-            r"context_length|block_size|max_length|seq_len)[\"']?\s*[=:\s]\s*(\d{2,7})\b"
+            rf"context_length|block_size|max_length|seq_len){_IS}(\d{{2,7}})\b"
         ),
     ),
-    ("trainable", re.compile(r"(?:[Tt]rainable params|trainable parameters)\s*[=:]\s*([\d,]+)")),
+    (
+        "trainable",
+        re.compile(
+            r"(?:[Tt]rainable params|trainable parameters)"
+            r"\s{0,40}[=:]\s{0,40}(\d[\d,]{0,24})(?![\d,])"
+        ),
+    ),
 )
 _NAMED = re.compile(
     r"(?:model_name_or_path|base_model|model_name|model_id|model_path|pretrained_model_name_or_path"
-    r"|--model|\bmodel)[\"']?\s*[=:\s]\s*[\"']?([\w./-]*[\w])"
+    rf"|--model|\bmodel){_IS}[\"']?([\w./-]{{0,200}}\w)"
 )
 _WORD = re.compile(r"[A-Za-z][\w.-]*(?:[/][\w.-]+)*")
 
@@ -263,7 +281,7 @@ def _hints(text: str) -> dict[str, Any]:
             value = int(found.group(1).replace(",", ""))
             if value > 0:
                 hints[name] = value
-    if re.search(r"load_in_4bit[\"']?\s*[=:\s]\s*[\"']?[Tt]rue|bnb-4bit", text):
+    if re.search(rf"load_in_4bit{_IS}[\"']?[Tt]rue|bnb-4bit", text):
         hints["quantized"] = 4
     for stage in (3, 2):
         if re.search(rf"zero_?(?:stage)?[_ -]?{stage}\b|[\"']stage[\"']:\s*{stage}", text, re.I):
@@ -284,5 +302,8 @@ def _words(text: str) -> tuple[str, ...]:
         for part in (word, *word.split("/"))
         if len(part) > 4 and any(c.isdigit() for c in part) and ("-" in part or "/" in part)
     ]
-    modules = re.findall(r"modeling_([a-z0-9_]+)", text)
-    return tuple(dict.fromkeys([*named, *loose, *(f"modeling_{name}" for name in modules)]))
+    modules = re.findall(r"modeling_[a-z0-9_]+", text)
+    distinct = dict.fromkeys(
+        word for word in [*named, *modules, *loose] if len(word) <= _LONGEST_WORD
+    )
+    return tuple(islice(distinct, _MOST_WORDS))

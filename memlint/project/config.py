@@ -66,7 +66,7 @@ def load(path: str) -> Settings | None:
 
     try:
         document = tomllib.loads(data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError(f"{path}: is not valid TOML: {error}") from None
     except RecursionError:
         raise ConfigError(f"{path}: is nested too deeply") from None

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     import yaml
 
 MAX_DEPTH = 40
+_MOST_VALUES = 20_000
+# Characters: what is longer is a text, whatever it is made of.
+_LONGEST_NUMBER = 400
 
 
 class Scalar(Record):
@@ -54,12 +57,13 @@ class Entry(NamedTuple):
 
 
 class MappingNode(Record):
-    """A mapping. flow: it is written in braces."""
+    """A mapping. flow: it is written in braces. inherited: what ``<<`` brings in."""
 
     span: Span
     entries: tuple[Entry, ...]
     flow: bool = False
     anchored: bool = False
+    inherited: tuple[tuple[object, Node], ...] = ()
 
     def entry(self, key: str) -> Entry | None:
         """The entry of ``key`` that counts: the last one, as loaders take it."""
@@ -117,7 +121,7 @@ def _read_document(source: Source) -> Document:
 def values(node: Node, *, depth: int = MAX_DEPTH) -> Any:
     """Plain Python data of a node; merge keys are followed. Aliases are expanded only where that
     stays small: raises ValueError beyond 20,000 values."""
-    left = [20_000]
+    left = [_MOST_VALUES]
 
     def plain(one: Node, depth: int) -> Any:
         left[0] -= 1
@@ -135,18 +139,17 @@ def values(node: Node, *, depth: int = MAX_DEPTH) -> Any:
     return plain(node, depth)
 
 
-def merged(mapping: MappingNode, depth: int = 8) -> dict[object, Node]:
+def merged(mapping: MappingNode) -> dict[object, Node]:
     """The values of a mapping by key, those that ``<<`` brings in included."""
-    found: dict[object, Node] = {}
+    found = dict(mapping.inherited)
     for key, value in mapping.entries:
-        if key.value == "<<" and key.plain and depth:
-            for base in _bases(value):
-                for name, inherited in merged(base, depth - 1).items():
-                    found.setdefault(name, inherited)
-    for key, value in mapping.entries:
-        if not (key.value == "<<" and key.plain):
+        if not _is_merge(key):
             found[key.value] = value
     return found
+
+
+def _is_merge(key: Scalar) -> bool:
+    return key.value == "<<" and key.plain
 
 
 def _bases(value: Node) -> Iterator[MappingNode]:
@@ -187,6 +190,7 @@ class _Builder:
         self._anchors: dict[str, Node] = {}
         self._duplicates: list[Scalar] = []
         self._root: Node | None = None
+        self._merged = 0
         self.documents = 0
 
     def open(self, start: int, *, mapping: bool, flow: bool, anchor: str | None = None) -> None:
@@ -203,10 +207,23 @@ class _Builder:
         if one.entries is None:
             node = SequenceNode(span, tuple(one.items), one.flow, anchored)
         else:
-            node = MappingNode(span, tuple(one.entries), one.flow, anchored)
+            inherited = self._inherited(one.entries, one.start)
+            node = MappingNode(span, tuple(one.entries), one.flow, anchored, inherited)
         if one.anchor is not None:
             self._anchors[one.anchor] = node
         self.add(node)
+
+    def _inherited(self, entries: list[Entry], start: int) -> tuple[tuple[object, Node], ...]:
+        """What ``<<`` brings into a mapping. What it refers to is closed, and merged already."""
+        found: dict[object, Node] = {}
+        for key, value in entries:
+            for base in _bases(value) if _is_merge(key) else ():
+                self._merged += 1 + len(base.inherited) + len(base.entries)
+                if self._merged > _MOST_VALUES:
+                    raise _error(self._source, "merges more keys than a recipe has", start)
+                for name, node in merged(base).items():
+                    found.setdefault(name, node)
+        return tuple(found.items())
 
     def leaf(self, node: Scalar, anchor: str | None = None) -> None:
         if anchor is not None:
@@ -350,7 +367,7 @@ class _Resolver:
         }
 
     def __call__(self, text: str) -> object:
-        if text and text[0] not in self._firsts:
+        if text and (text[0] not in self._firsts or len(text) > _LONGEST_NUMBER):
             return text
         tag = self._resolver.resolve(self._node, text, (True, False))
         if tag == "tag:yaml.org,2002:null":

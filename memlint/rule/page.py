@@ -6,10 +6,12 @@ fix does, sources. The examples are tests as well. A page is read when someone a
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memlint.source.bounded import read_regular_text
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import Record
 
@@ -58,8 +60,7 @@ class Page(Record):
 def read_page(path: Path | str) -> Page:
     """The page in a file. Raises ValueError where it is missing or lacks a section."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        text = read_regular_text(os.fspath(path))
     except OSError as error:
         raise ValueError(f"a rule's page is expected at {path}: {error}") from None
     try:

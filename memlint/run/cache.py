@@ -7,6 +7,9 @@ those whose digest is known. Of other files that a result relied on, the
 digests are kept with it. The folder ignores itself for git.
 
 The folder may come with somebody's repository. So it is JSON, not pickle: reading it runs nothing.
+It is signed with a secret of the user's, which lies in the user's own folder of caches
+(``memlint.source.user_cache``): what another has made, or changed, is no cache, and cannot silence
+a finding. Where the secret is not kept from run to run, as in a fresh container, nothing is known.
 A folder that is a link is not used, only files of our own naming are deleted, and files are made
 new: no link in the folder leads a write elsewhere.
 Cost: 1,200 files are looked up in some 40 ms, most of which is reading and hashing them.
@@ -24,8 +27,9 @@ from typing import TYPE_CHECKING, Any
 
 import memlint
 from memlint.run.results import FileResult
-from memlint.source.bounded import read_regular
+from memlint.source.bounded import parse_json, read_regular
 from memlint.source.digests import digest_of
+from memlint.source.user_cache import secret
 
 if TYPE_CHECKING:
     from hashlib import blake2b
@@ -60,10 +64,11 @@ class Cache:
 
     def __init__(self, root: str) -> None:
         self._folder = os.path.join(root, FOLDER)
-        self._installations = Installations(os.path.join(self._folder, INSTALLATIONS))
+        self._secret = secret(root)
+        self._installations = Installations(os.path.join(self._folder, INSTALLATIONS), self._secret)
         state = self._installations.fingerprint()
         self._file = os.path.join(self._folder, f"{memlint.__version__}-{state}.json")
-        self._entries = _load(self._file)
+        self._entries = _load(self._file, self._secret)
         self._changed = False
 
     @staticmethod
@@ -99,7 +104,7 @@ class Cache:
             return None
         try:
             found = FileResult.from_json(shown, entry[3]) if len(entry) == 4 else FileResult(shown)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, AttributeError, LookupError):
             return None
         same = all(digest_of(other) == digest for other, digest in found.relied_on)
         return found if same else None
@@ -119,7 +124,7 @@ class Cache:
 
     def save(self) -> None:
         """Write what changed; entries of files that are gone are dropped."""
-        if not self._changed and not self._installations.changed:
+        if self._secret is None or not (self._changed or self._installations.changed):
             return
         try:
             if not _is_usable(self._folder, make=True):
@@ -128,10 +133,10 @@ class Cache:
             with contextlib.suppress(FileExistsError):
                 _write_new(note, b"# Made by memlint; may be deleted at any time.\n*\n")
             if self._installations.changed:
-                self._installations.save()
+                self._installations.save(self._secret)
             if self._changed:
                 kept = {path: each for path, each in self._entries.items() if os.path.exists(path)}
-                _replace(self._file, kept)
+                _replace(self._file, kept, self._secret)
                 self._drop_old_files()
         except OSError:
             return
@@ -158,12 +163,19 @@ def _is_usable(folder: str, *, make: bool = False) -> bool:
         return False
 
 
-def _replace(path: str, value: object) -> None:
+def _replace(path: str, value: object, key: bytes) -> None:
     import json
 
     temporary = f"{path}.{os.getpid()}"
-    _write_new(temporary, json.dumps(value, separators=(",", ":")).encode())
+    data = json.dumps(value, separators=(",", ":")).encode()
+    _write_new(temporary, _signature(path, data, key) + data)
     os.replace(temporary, path)
+
+
+def _signature(path: str, data: bytes, key: bytes) -> bytes:
+    """A line that only who has the key can write, for this content under this name."""
+    name = os.path.basename(path).encode()
+    return blake2b(name + b"\0" + data, digest_size=32, key=key).hexdigest().encode() + b"\n"
 
 
 def _write_new(path: str, data: bytes) -> None:
@@ -192,8 +204,7 @@ def _add_folder(digest: blake2b, folder: str) -> None:
             if entry.name != "__pycache__":
                 _add_folder(digest, entry.path)
             continue
-        with open(entry.path, "rb") as file:
-            data = file.read()
+        data = read_regular(entry.path)
         digest.update(f"{entry.name} {len(data)} ".encode())
         digest.update(data)
 
@@ -206,9 +217,9 @@ class Installations:
     that two installations differ.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, key: bytes | None) -> None:
         self._path = path
-        self._known = _read_object(path)
+        self._known = _read_object(path, key)
         self.changed = False
 
     def fingerprint(self) -> str:
@@ -224,8 +235,8 @@ class Installations:
             self.changed = True
         return found
 
-    def save(self) -> None:
-        _replace(self._path, self._known)
+    def save(self, key: bytes) -> None:
+        _replace(self._path, self._known, key)
 
 
 def _stamp() -> tuple[str, float]:
@@ -249,26 +260,29 @@ def _stamp() -> tuple[str, float]:
     return digest.hexdigest(), newest / 1e9
 
 
-def _load(path: str) -> dict[str, list[Any]]:
+def _load(path: str, key: bytes | None) -> dict[str, list[Any]]:
     return {
         path: entry
-        for path, entry in _read_object(path).items()
+        for path, entry in _read_object(path, key).items()
         if isinstance(entry, list) and len(entry) in (1, 3, 4)
     }
 
 
-def _read_object(path: str) -> dict[str, Any]:
-    """The JSON object in a file of the cache; empty where there is none."""
+def _read_object(path: str, key: bytes | None) -> dict[str, Any]:
+    """The JSON object in a file of the cache; empty where there is none, or another signed it."""
+    if key is None:
+        return {}
     try:
         if not _is_usable(os.path.dirname(path)) or os.path.islink(path):
             return {}
         data = read_regular(path, _MAX_BYTES)
     except OSError:
         return {}
-    import json
-
+    signature, _, content = data.partition(b"\n")
+    if signature + b"\n" != _signature(path, content, key):
+        return {}
     try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
+        value = parse_json(content)
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

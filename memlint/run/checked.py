@@ -15,15 +15,13 @@ from memlint.run.rendering import render_findings
 from memlint.run.results import FileResult, Rendered
 from memlint.run.syntax import parse, syntax_diagnostic
 from memlint.source.diagnostics import FileError
+from memlint.source.parsing import too_much_code
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.api import Api
     from memlint.rule import Rule
     from memlint.source import Source
-
-# Characters of code that are parsed: more is generated data, and takes seconds and gigabytes.
-MAX_CODE = 2 << 20
 
 Result = TypeVar("Result")
 
@@ -75,8 +73,10 @@ def guarded(work: Callable[[], Result], failed: Callable[[FileError], Result], p
             from memlint.run.deep import with_deep_stack
 
             return with_deep_stack(work)
-    except (RecursionError, MemoryError):
+    except RecursionError:
         return failed(FileError(path, "is nested too deeply to be read"))
+    except MemoryError:
+        return failed(FileError(path, "takes more memory than there is; it was not checked"))
     except Exception as error:
         return failed(defect(path, "memlint", error))
 
@@ -103,8 +103,9 @@ def check_data(
         source, left_out = read(path, data)
     except ReadError as error:
         return Checked(path, diagnostics=(error.diagnostic,))
-    if len(source.text) > MAX_CODE:
-        return Checked(path, diagnostics=(_too_much_code(source),))
+    refusal = too_much_code(source.text)
+    if refusal:
+        return Checked(path, diagnostics=(FileError(path, refusal),))
     diagnostics = list(left_out)
 
     def failed(rule: Rule, error: Exception) -> None:
@@ -140,14 +141,6 @@ def _assumed(source: Source, findings: Sequence[Finding], api: Api) -> tuple[tup
     libraries = libraries_of(source, findings)
     assumed = api.target.assumed_of(libraries)
     return assumed, api.target.naming(libraries) if assumed else ""
-
-
-def _too_much_code(source: Source) -> FileError:
-    message = (
-        f"holds {len(source.text) / 2**20:.0f} MiB of code, more than the {MAX_CODE >> 20} MiB "
-        "that are parsed; exclude it in the configuration"
-    )
-    return FileError(source.path, message)
 
 
 def defect(path: str, what: str, error: Exception) -> FileError:

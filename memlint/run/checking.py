@@ -32,6 +32,7 @@ from memlint.run.session import (
     is_wanted,
     not_fixed,
 )
+from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.reading import Stamp, read_file
 from memlint.source.record import NamedTuple
@@ -266,10 +267,7 @@ class _Files:
 def is_maybe_recipe(path: str) -> bool:
     """Whether a YAML or JSON file may be a recipe; most are data or configure something else."""
     try:
-        if os.stat(path).st_size > MAX_BYTES:
-            return False
-        with open(path, "rb", buffering=0) as file:
-            return may_hold_recipe(path, file.read())
+        return may_hold_recipe(path, read_regular(path, MAX_BYTES))
     except OSError:
         return False
 

@@ -7,12 +7,13 @@ import warnings
 from typing import TYPE_CHECKING
 
 from memlint.source.diagnostics import FileError
+from memlint.source.parsing import parse_python
 
 if TYPE_CHECKING:
     from memlint.source import Source
 
 # Characters up to which a file that does not parse is tried with libcst.
-_PROBED = 1_000_000
+_PROBED = 200_000
 
 
 def syntax_diagnostic(source: Source, error: SyntaxError) -> FileError:
@@ -38,11 +39,9 @@ def syntax_diagnostic(source: Source, error: SyntaxError) -> FileError:
 
 
 def parse(source: Source) -> None:
-    import ast
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ast.parse(source.text)
+        parse_python(source.text)
 
 
 def _is_newer_syntax(text: str) -> bool:

@@ -105,7 +105,7 @@ def _change(run: Interpreter, invocation: Invocation) -> Value | None:
     items, is_open = before.items, True
     if adds and not before.open and run.loops == 0:
         items, is_open = (*items, invocation.arguments[0]), False
-    changed = Sequence(items, before.kind, before.node, is_open)
+    changed = run.bounded(Sequence(items, before.kind, before.node, is_open))
     if isinstance(func.value, ast.Name):
         run.rebind(func.value.id, changed)
     elif isinstance(func.value, ast.Attribute):

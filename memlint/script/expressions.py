@@ -15,6 +15,7 @@ from memlint.script.rows import Rows, split_of
 from memlint.script.tensors import Tensor
 from memlint.script.values import (
     ABSENT,
+    MAX_SIZE,
     UNKNOWN,
     Binding,
     Class,
@@ -126,7 +127,7 @@ def _sequence(run: Interpreter, node: ast.List | ast.Tuple | ast.Set) -> Value:
     for element in node.elts:
         if isinstance(element, ast.Starred):
             inner = run.eval(element.value)
-            if isinstance(inner, Sequence) and not inner.open:
+            if isinstance(inner, Sequence) and not inner.open and len(items) <= MAX_SIZE:
                 items.extend(inner.items)
             else:
                 is_open = True
@@ -247,11 +248,14 @@ def _compare(run: Interpreter, node: ast.Compare) -> Value:
 def _joined(run: Interpreter, node: ast.JoinedStr) -> Value:
     parts: list[str] = []
     known = True
+    length = 0
     origin = Provenance.LITERAL
     for part in node.values:
         if isinstance(part, ast.FormattedValue):
             value = run.eval(part.value)
             plain = part.format_spec is None and part.conversion == -1
+            length += value.size
+            plain = plain and length <= MAX_SIZE
             if plain and isinstance(value, Constant) and isinstance(value.value, str | int):
                 parts.append(str(value.value))
                 origin = value.origin if value.origin != Provenance.LITERAL else origin

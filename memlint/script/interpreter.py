@@ -30,6 +30,7 @@ from memlint.script.tensors import Tensor, Use, detached, note
 from memlint.script.uncalled import callers_first
 from memlint.script.values import (
     ABSENT,
+    MAX_SIZE,
     UNKNOWN,
     Binding,
     Class,
@@ -45,6 +46,11 @@ from memlint.script.values import (
     merge,
     merge_bindings,
 )
+
+# What all values that a script makes may hold together, about 64 MB.
+MAX_MADE = 1 << 23
+# What gives a value that was made elsewhere.
+_LOOKUPS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.NamedExpr})
 
 # effect(interpreter, invocation) -> the call's value, or None where it has nothing to say
 CallEffect = Callable[["Interpreter", Invocation], Value | None]
@@ -103,6 +109,8 @@ class Interpreter:
         self.guessed = False
         self.depth = 0
         self.steps = 0
+        # The sizes of all values that expressions made.
+        self.made = 0
         self.function: ast.AST | None = None
         self.returns: list[Value] = []
         self.defined: list[Function] = []
@@ -272,13 +280,25 @@ class Interpreter:
         self.state = base
         base.join(branches)
 
+    def bounded(self, value: Value) -> Value:
+        """``value``, which was just made; unknown where it, or all that was made, is too large.
+
+        A name that is doubled eighty times would hold more than any memory.
+        """
+        size = value.size
+        if size > MAX_SIZE or self.made + size > MAX_MADE:
+            return UNKNOWN
+        self.made += size
+        return value
+
     def eval(self, node: ast.expr) -> Value:
         values = self.values
         kind = node.__class__
         if kind is ast.Constant:
             known = values.get(node)
             if known is None:
-                known = values[node] = Constant(node.value, node)  # type: ignore[attr-defined]
+                constant = Constant(node.value, node)  # type: ignore[attr-defined]
+                known = values[node] = self.bounded(constant)
             return known
         handler = EXPRESSIONS.get(kind)
         if handler is None:
@@ -287,6 +307,8 @@ class Interpreter:
                     self.eval(child)
             return UNKNOWN
         value = handler(self, node)
+        if value.size > 1 and kind not in _LOOKUPS:
+            value = self.bounded(value)
         before = values.get(node)
         if before is None:
             values[node] = value

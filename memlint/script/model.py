@@ -170,6 +170,7 @@ from memlint.script.weights import (
     weights_dtype,
 )
 from memlint.source import Source
+from memlint.source.parsing import parse_python
 
 if TYPE_CHECKING:
     from memlint.api import Api
@@ -460,15 +461,7 @@ def parse_script(source: Source) -> ast.Module:
 
     Raises SyntaxError as ``ast.parse`` does, and RecursionError where it is nested too deeply.
     """
-    tree = compile(
-        source.text,
-        source.path,
-        "exec",
-        ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
-        dont_inherit=True,
-    )
-    assert isinstance(tree, ast.Module)
-    return tree
+    return parse_python(source.text, source.path)
 
 
 def build_script(

@@ -56,7 +56,7 @@ def _aug_assign(run: Interpreter, node: ast.AugAssign) -> None:
     if isinstance(left, Object) and left.type == "dict" and isinstance(node.op, ast.BitOr):
         run.update_dict(left, right)
         return
-    value = binary(run, node.op, left, right, None)
+    value = run.bounded(binary(run, node.op, left, right, None))
     if isinstance(value, Tensor):
         # A sum over the turns of a loop, which is told from what it adds up.
         value.operation, value.node = "+=", node.target

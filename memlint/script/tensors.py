@@ -144,10 +144,16 @@ class Tensor(Unknown):
     @property
     def storage(self) -> frozenset[int]:
         """The memory that it keeps alive: its own, or that of what it is a view of."""
-        if self.copy or not self.sources:
-            return frozenset({id(self)})
-        held = frozenset().union(*(source.storage for source in self.sources))
-        return held | {id(self)} if self.copy is None else held
+        pending, seen, held = [self], {id(self)}, set()
+        for tensor in pending:  # grows meanwhile
+            if tensor.copy is not False or not tensor.sources:
+                held.add(id(tensor))
+            if tensor.copy:
+                continue
+            new = [source for source in tensor.sources if id(source) not in seen]
+            seen.update(map(id, new))
+            pending += new
+        return frozenset(held)
 
 
 class Output(Object):

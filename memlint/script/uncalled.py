@@ -10,6 +10,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from heapq import heapify, heappop, heappush
 
 from memlint.script.values import Function, FunctionNode
 
@@ -24,26 +25,50 @@ def callers_first(
     Those that run meanwhile, which ``done`` then holds, are left out. Constructors come first: they
     give their instances what methods read. lines: those of the script.
     """
-    waiting = {one.node: one for one in functions if one.node not in done}
-    if len(waiting) == 1:
-        yield from waiting.values()
-        return
-    names = {node: getattr(node, "name", "") for node in waiting}
-    words = {node: _words(node, lines).intersection(names.values()) for node in waiting}
-    mentioned = Counter(word for node in waiting for word in words[node] if word != names[node])
-
-    def is_next(node: FunctionNode) -> bool:
-        return names[node] == "__init__" or not mentioned[names[node]]
-
-    while waiting:
-        node = next(filter(is_next, waiting), None) or next(iter(waiting))
-        function = waiting.pop(node)
-        mentioned.subtract(word for word in words[node] if word != names[node])
+    order = [one.node for one in functions if one.node not in done]
+    by_node = {one.node: one for one in functions}
+    if len(order) > 1:
+        order = _ordered(order, lines)
+    for node in order:
         if node not in done:
-            yield function
+            yield by_node[node]
 
 
-def _words(function: ast.stmt | ast.expr, lines: Sequence[str]) -> set[str]:
-    """The words in the text of a function."""
-    text = lines[function.lineno - 1 : function.end_lineno]
-    return set(_WORD.findall("\n".join(text)))
+def _ordered(nodes: Sequence[FunctionNode], lines: Sequence[str]) -> list[FunctionNode]:
+    names = [getattr(node, "name", "") for node in nodes]
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        places.setdefault(name, []).append(place)
+    mentions = _mentions(nodes, lines, places.keys())
+    counts = Counter(
+        word for place, words in enumerate(mentions) for word in words - {names[place]}
+    )
+    # The next is the first in the file that nothing left mentions, else the first that is left.
+    heap = [(bool(counts[name]) and name != "__init__", place) for place, name in enumerate(names)]
+    heapify(heap)
+    taken: dict[int, FunctionNode] = {}
+    while heap:
+        _, place = heappop(heap)
+        if place in taken:
+            continue
+        taken[place] = nodes[place]
+        for word in mentions[place] - {names[place]}:
+            counts[word] -= 1
+            if not counts[word]:
+                for other in places[word]:
+                    heappush(heap, (False, other))
+    return list(taken.values())
+
+
+def _mentions(
+    nodes: Sequence[FunctionNode], lines: Sequence[str], names: Collection[str]
+) -> list[set[str]]:
+    """The names that stand in the text of each function; many lambdas may share a line."""
+    wanted = set(names)
+    found: dict[tuple[int, int | None], set[str]] = {}
+    for node in nodes:
+        rows = (node.lineno, node.end_lineno)
+        if rows not in found:
+            text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            found[rows] = wanted.intersection(_WORD.findall(text))
+    return [found[node.lineno, node.end_lineno] for node in nodes]

@@ -29,6 +29,10 @@ class Provenance(StrEnum):
     COMMAND_LINE = "launch command"
 
 
+# A value that holds more is not followed: so much is walked and compared many times.
+MAX_SIZE = 1 << 18
+
+
 class Value:
     """Base of all abstract values.
 
@@ -38,8 +42,16 @@ class Value:
 
     __slots__: tuple[str, ...] = ()
 
+    @property
+    def size(self) -> int:
+        """How much it holds: characters of a text, values of a sequence with all within them.
+
+        What holds the same value twice counts it twice: so much is walked, printed and compared.
+        """
+        return 1
+
     def __repr__(self) -> str:
-        fields = (f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        fields = (f"{name}={getattr(self, name)!r}" for name in self.__slots__ if name != "_size")
         return f"{type(self).__name__}({', '.join(fields)})"
 
 
@@ -55,6 +67,14 @@ class Constant(Value):
         self.value = value
         self.node = node
         self.origin = origin
+
+    @property
+    def size(self) -> int:
+        value = self.value
+        if isinstance(value, str | bytes):
+            return len(value)
+        # Python itself prints no number of more than 4,300 digits.
+        return 1 if not isinstance(value, int) else 1 + (value.bit_length() >> 12) * MAX_SIZE
 
     def __eq__(self, other: object) -> bool:
         return type(other) is Constant and self.value == other.value
@@ -86,7 +106,7 @@ class Symbol(Value):
 class Sequence(Value):
     """A list, tuple or set display. ``open`` means that it may hold more."""
 
-    __slots__ = ("items", "kind", "node", "open")
+    __slots__ = ("_size", "items", "kind", "node", "open")
 
     def __init__(
         self,
@@ -99,6 +119,11 @@ class Sequence(Value):
         self.kind = kind
         self.node = node
         self.open = open
+        self._size = 1 + sum([item.size for item in items])
+
+    @property
+    def size(self) -> int:
+        return self._size
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -206,10 +231,15 @@ class Partial(Value):
 class OneOf(Value):
     """One of several values, depending on the path."""
 
-    __slots__ = ("options",)
+    __slots__ = ("_size", "options")
 
     def __init__(self, options: tuple[Value, ...]) -> None:
         self.options = options
+        self._size = sum([option.size for option in options])
+
+    @property
+    def size(self) -> int:
+        return self._size
 
     def __eq__(self, other: object) -> bool:
         return type(other) is OneOf and self.options == other.options
@@ -337,9 +367,11 @@ def merge(values: Iterable[Value]) -> Value:
                     break
             else:
                 found.append(option)
+                if len(found) > _MOST_OPTIONS:
+                    return UNKNOWN
     if len(found) == 1:
         return found[0]
-    if not found or len(found) > _MOST_OPTIONS:
+    if not found:
         return UNKNOWN
     return OneOf(tuple(found))
 

@@ -1,7 +1,8 @@
-"""Read files that nobody named: configuration, ignore lists, requirements, lock files, caches.
+"""Read files, each to a limit: no other module of memlint opens what it did not make itself.
 
-A repository from elsewhere decides what lies under these names. A named pipe would block for ever,
-``/dev/zero`` would fill the memory. Only regular files up to a limit are read.
+A repository from elsewhere decides what lies under the names of configuration, ignore lists,
+requirements, lock files and caches. A named pipe would block for ever, ``/dev/zero`` would fill the
+memory. Only regular files up to a limit are read; of what a user names, pipes too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,11 @@ import codecs
 import errno
 import os
 import stat
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
 
 LIMIT = 8 << 20
 _FLAGS = (
@@ -36,16 +42,72 @@ def read_regular(path: str, limit: int = LIMIT) -> bytes:
     file = os.open(path, _FLAGS)
     try:
         _require_regular(os.fstat(file).st_mode, path)
-        parts: list[bytes] = []
-        wanted = limit + 1
-        while wanted and (part := os.read(file, min(wanted, 1 << 20))):
-            parts.append(part)
-            wanted -= len(part)
+        data = b"".join(_parts(file, limit + 1))
     finally:
         os.close(file)
-    if not wanted:
+    return _require_small(data, limit, path)
+
+
+def read_named(path: str, limit: int = LIMIT) -> tuple[bytes, os.stat_result]:
+    """The content of what the user named, and its status; a pipe is read to its end.
+
+    Raises OSError for a folder, for a pipe that nobody writes to, for more than ``limit`` bytes.
+    """
+    file = os.open(path, _FLAGS)
+    try:
+        status = os.fstat(file)
+        size = status.st_size
+        if size > limit:
+            _require_small(b"", limit, path, size)
+        if stat.S_ISREG(status.st_mode):
+            data = os.read(file, size + 1)
+            if len(data) != size:  # a growing file, or a read that was cut short
+                data += b"".join(_parts(file, limit + 1 - len(data)))
+        else:
+            data = b"".join(_parts(file, limit + 1))
+            if not data and stat.S_ISFIFO(status.st_mode):
+                raise OSError(errno.EPIPE, "is a pipe that nobody writes to", path)
+    finally:
+        os.close(file)
+    return _require_small(data, limit, path), status
+
+
+def read_stream(stream: BinaryIO, limit: int = LIMIT) -> bytes:
+    """All of standard input; raises OSError beyond ``limit`` bytes."""
+    return _require_small(stream.read(limit + 1), limit, "standard input")
+
+
+def _parts(file: int, limit: int) -> Iterator[bytes]:
+    """What is read to the end or the limit; waits for who writes to a pipe."""
+    while limit > 0:
+        try:
+            part = os.read(file, min(limit, 1 << 20))
+        except BlockingIOError:
+            import select
+
+            select.select([file], [], [])
+            continue
+        if not part:
+            return
+        yield part
+        limit -= len(part)
+
+
+def _require_small(data: bytes, limit: int, path: str, size: int = 0) -> bytes:
+    if max(len(data), size) > limit:
         raise OSError(errno.EFBIG, f"is larger than {limit:,} bytes", path)
-    return b"".join(parts)
+    return data
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What JSON holds. Raises ValueError for what is none, or nested too deeply, or a number of
+    more digits than Python converts."""
+    import json
+
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def read_regular_text(path: str, limit: int = LIMIT) -> str:

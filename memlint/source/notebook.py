@@ -12,15 +12,16 @@ left until something is written.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from memlint.source.bounded import parse_json
 from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.masking import Masks, mask, unmask
+from memlint.source.parsing import parse_python
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 from memlint.source.text import Cell, Source, Span
@@ -53,7 +54,7 @@ def read_notebook(path: str, data: bytes) -> tuple[Source, tuple[FileError, ...]
     bom = data.startswith(_BOM)
     try:
         text = data[len(_BOM) if bom else 0 :].decode("utf-8")
-        document = json.loads(text)
+        document = parse_json(text)
     except UnicodeDecodeError as error:
         raise ReadError(
             FileError(path, f"is not UTF-8: byte {error.start} cannot be decoded")
@@ -61,9 +62,7 @@ def read_notebook(path: str, data: bytes) -> tuple[Source, tuple[FileError, ...]
     except json.JSONDecodeError as error:
         what = "is empty, which is no notebook" if not data.strip() else f"broken JSON: {error.msg}"
         raise ReadError(FileError(path, what, error.lineno, error.colno)) from None
-    except RecursionError:
-        raise ReadError(FileError(path, "broken JSON: nested too deeply")) from None
-    except ValueError as error:  # a number of more digits than Python converts
+    except ValueError as error:
         raise ReadError(FileError(path, f"cannot be read as JSON: {error}")) from None
     try:
         cells = _code_cells(document)
@@ -220,11 +219,11 @@ def _parse_error(text: str) -> SyntaxError | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            ast.parse(text)
+            parse_python(text)
         except SyntaxError as error:
             return error
         except (ValueError, RecursionError, MemoryError) as error:
-            return SyntaxError(str(error) or "nested too deeply")
+            return SyntaxError(str(error) or "takes more memory than there is")
     return None
 
 

@@ -9,10 +9,12 @@ Cost: one read and one decode per file; 14 MB of scripts take some 20 ms.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from typing import TYPE_CHECKING
 
+from memlint.source.bounded import read_named
 from memlint.source.diagnostics import FileError, ReadError, reason
 from memlint.source.record import NamedTuple
 from memlint.source.text import Source
@@ -30,12 +32,10 @@ _OTHER_BOMS = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
+_LONGEST_CODEC = 40
+_NO_SCRIPTS = frozenset({"punycode", "idna", "undefined"})
 # PEP 263: the cookie is a comment on line one, or on line two if line one is blank or a comment.
 _COOKIE = rb"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))??[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)"
-
-
-# Without an object for every file: some thousand are read to find none changed.
-_OPEN = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class Read(NamedTuple):
@@ -74,21 +74,11 @@ def read_file(path: str) -> FileData:
     A pipe that the user named is read to its end: once, since it is then empty.
     """
     try:
-        file = os.open(path, _OPEN)
-        try:
-            status = os.fstat(file)
-            size = status.st_size
-            if size > MAX_BYTES:
-                raise ReadError(_too_large(path, size))
-            data = os.read(file, size + 1)
-            if len(data) != size:  # a pipe, a growing file, or a read that was cut short
-                data += _rest(file, MAX_BYTES + 1 - len(data))
-        finally:
-            os.close(file)
+        data, status = read_named(path, MAX_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise ReadError(_too_large(path, _size(path))) from None
         raise ReadError(FileError(path, f"cannot be read: {reason(error)}")) from None
-    if len(data) > MAX_BYTES:  # a pipe or a growing file
-        raise ReadError(_too_large(path, len(data)))
     return FileData(data, Stamp.of(status))
 
 
@@ -97,12 +87,9 @@ def read_bytes(path: str) -> bytes:
     return read_file(path).data
 
 
-def _rest(file: int, limit: int) -> bytes:
-    parts: list[bytes] = []
-    while limit > 0 and (part := os.read(file, min(limit, 1 << 20))):
-        parts.append(part)
-        limit -= len(part)
-    return b"".join(parts)
+def _size(path: str) -> int:
+    """The bytes that a file is said to have; of a pipe, those that were read."""
+    return max(os.stat(path).st_size, MAX_BYTES + 1)
 
 
 def read_source(path: Path | str, data: bytes | None = None) -> Source:
@@ -140,7 +127,7 @@ def read(path: Path | str, data: bytes | None = None) -> Read:
         ) from None
     if "\0" in text:
         row, column = _place(body, body.find(b"\0"))
-        raise ReadError(FileError(name, "holds a null byte: not a Python script", row, column))
+        raise ReadError(FileError(name, "holds a null byte: not a text file", row, column))
     return Read(Source(name, text, data, encoding, bom))
 
 
@@ -181,15 +168,20 @@ def _encoding(path: str, body: bytes, bom: bool) -> str:
     if found is None:
         return "utf-8"
     cookie = found[1].decode("ascii", "replace")
+    if len(cookie) > _LONGEST_CODEC:
+        cookie = f"{cookie[:_LONGEST_CODEC]}..."
     row, _ = _place(body, found.start(1))
     import codecs
     import contextlib
 
     try:
         name = codecs.lookup(cookie).name
-        with contextlib.suppress(UnicodeError):
-            # rot13 or hex map text to text or bytes to bytes: no script's encoding.
+        with contextlib.suppress(UnicodeDecodeError):
+            # rot13 or hex map text to text or bytes to bytes, ``undefined`` maps nothing, and what
+            # punycode or idna decode takes quadratic time: no script's encoding.
             b" ".decode(cookie)
+        if name in _NO_SCRIPTS:
+            raise LookupError(cookie)
     except (LookupError, ValueError):
         raise ReadError(
             FileError(path, f"declares an encoding that Python does not know: {cookie}", row, 1)

@@ -8,26 +8,51 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memlint.project.config import Settings
 from memlint.project.discover import Found
 from memlint.rule.registry import Choice
-from memlint.run.cache import FOLDER, INSTALLATIONS, Cache, Installations, fingerprint
+from memlint.run.cache import (
+    FOLDER,
+    INSTALLATIONS,
+    Cache,
+    Installations,
+    _replace,
+    _signature,
+    fingerprint,
+)
 from memlint.run.checked import Checked, check_data
 from memlint.run.checking import Progress, check_jobs
 from memlint.run.jobs import Job, plan
 from memlint.run.results import FileResult
+from memlint.source.user_cache import secret
 from tests.memlint.fakes import RULES, install
 
+KEY = b"of this test"
 CODES = frozenset({"MEM001", "MEM301", "MEM302", "MEM401"})
 
 
 @pytest.fixture(autouse=True)
-def fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def fakes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     install(monkeypatch)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path_factory.mktemp("home")))
     monkeypatch.chdir(tmp_path)
+
+
+def entries_of(file: Path) -> dict[str, Any]:
+    """What a file of the cache holds, behind its signature."""
+    entries: dict[str, Any] = json.loads(file.read_bytes().partition(b"\n")[2])
+    return entries
+
+
+def write_signed(file: Path, entries: dict[str, Any], key: bytes = KEY) -> None:
+    _replace(str(file), entries, key)
 
 
 def codes_of(results: list[FileResult]) -> list[list[str]]:
@@ -165,7 +190,7 @@ def test_cache_gives_the_same_and_checks_only_what_changed(
     assert Path(FOLDER, ".gitignore").read_text().endswith("*\n")
     # The file that is gone is forgotten.
     (kept,) = [file for file in Path(FOLDER).iterdir() if file.suffix == ".json"]
-    assert sorted(os.path.basename(path) for path in json.loads(kept.read_text())) == [
+    assert sorted(os.path.basename(path) for path in entries_of(kept)) == [
         "f0.py",
         "f1.py",
         "f2.py",
@@ -237,10 +262,10 @@ def test_a_fingerprint_is_known_again_until_a_file_is_touched(
     file = str(tmp_path / INSTALLATIONS)
 
     def ask() -> tuple[str, bool]:
-        known = Installations(file)
+        known = Installations(file, KEY)
         found = known.fingerprint()
         if known.changed:
-            known.save()
+            known.save(KEY)
         return found, known.changed
 
     # A file that was just written may be written again without another time.
@@ -250,7 +275,7 @@ def test_a_fingerprint_is_known_again_until_a_file_is_touched(
     assert ask() == (fingerprint(), False)
     rule.write_text("A = 22")
     assert ask() == (fingerprint(), True)
-    Path(file).write_text(Path(file).read_text().replace(fingerprint(), "../../x"))
+    write_signed(Path(file), dict.fromkeys(entries_of(Path(file)), "../../x"))
     assert ask() == (fingerprint(), True)
 
 
@@ -273,10 +298,54 @@ def test_damaged_cache_is_no_cache(damage: str, monkeypatch: pytest.MonkeyPatch)
     check_jobs(jobs, cache=Cache("."))
     counter.take()
     (file,) = Path(FOLDER).glob("*.json")
-    (path, entry), *_ = json.loads(file.read_text()).items()
-    file.write_text(damage.replace("%s", path).replace("%k", entry[0]))
+    (path, entry), *_ = entries_of(file).items()
+    damaged = damage.replace("%s", path).replace("%k", entry[0]).encode()
+    key = secret(".")
+    assert key is not None
+    for text in (damaged, _signature(str(file), damaged, key) + damaged):
+        file.write_bytes(text)
+        assert codes_of(check_jobs(jobs, cache=Cache("."))) == [["MEM301"]]
+        assert counter.take() == ["f0.py"]
+
+
+def test_a_cache_of_a_repository_silences_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    counter = Counter(monkeypatch)
+    jobs = jobs_for("alpha\n")
+    check_jobs(jobs, cache=Cache("."))
+    (file,) = Path(FOLDER).glob("*.json")
+    before = file.read_bytes()
+    # The finding is taken out, under the signature that stands there.
+    entries = {path: entry[:1] for path, entry in entries_of(file).items()}
+    file.write_bytes(before.partition(b"\n")[0] + b"\n" + json.dumps(entries).encode())
     assert codes_of(check_jobs(jobs, cache=Cache("."))) == [["MEM301"]]
-    assert counter.take() == ["f0.py"]
+    # A whole cache that another user made.
+    write_signed(file, entries, b"another user's secret")
+    assert codes_of(check_jobs(jobs, cache=Cache("."))) == [["MEM301"]]
+    assert len(counter.take()) == 3
+    write_signed(file, entries, secret(".") or b"")
+    assert codes_of(check_jobs(jobs, cache=Cache("."))) == [[]]
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owner here")
+def test_only_a_secret_that_is_the_user_s_alone_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = secret(".")
+    assert first is not None
+    assert secret(".") == first
+    file = Path(os.environ["XDG_CACHE_HOME"], "memlint", "cache.key")
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o644)  # as git checks it out
+    assert secret(".") not in (None, first)
+    file.write_bytes(b"short")
+    assert len(secret(".") or b"") == 32
+    # What lies in the project itself is no secret of the user's.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path("cache").resolve()))
+    assert secret(".") is None
+    counter = Counter(monkeypatch)
+    jobs = jobs_for("alpha\n")
+    for _ in range(2):
+        assert codes_of(check_jobs(jobs, cache=Cache("."))) == [["MEM301"]]
+    assert len(counter.take()) == 2
+    assert not Path(FOLDER).exists()
 
 
 def test_cache_that_cannot_be_written_is_no_error() -> None:

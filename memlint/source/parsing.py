@@ -1,0 +1,53 @@
+"""Python's parser, bounded: what is too much is told before it takes gigabytes.
+
+A syntax tree takes up to 1.8 KB for each word or sign of the text, and what follows it a multiple
+of that. A text of so many is generated data.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+MAX_CHARACTERS = 2 << 20
+# Words and signs: thrice those of the longest modules that people write.
+MAX_TOKENS = 400_000
+# Numbers, strings and commas of large literals: cheap, and nothing to follow.
+_DATA = r"[\d.]+|\"[^\"\\\n]*+\"|'[^'\\\n]*+'"
+_TOKENS = rf"(?:{_DATA}),|#[^\n]*+|\w+|[^\w\s]"
+
+
+def too_much_code(text: str) -> str:
+    """Why ``text`` is not parsed; empty where it is."""
+    if len(text) > MAX_CHARACTERS:
+        return (
+            f"holds {len(text) / 2**20:.0f} MiB of code, more than the {MAX_CHARACTERS >> 20} MiB "
+            "that are parsed; exclude it in the configuration"
+        )
+    # Nearly all files are shorter than this many characters.
+    if len(text) > MAX_TOKENS:
+        tokens = len(re.findall(_TOKENS, text))
+        if tokens > MAX_TOKENS:
+            return (
+                f"holds {tokens:,} words and signs of code, more than the {MAX_TOKENS:,} that are "
+                "parsed; exclude it in the configuration"
+            )
+    return ""
+
+
+def parse_python(text: str, path: str = "<unknown>") -> ast.Module:
+    """The syntax tree of a script.
+
+    Raises SyntaxError as ``ast.parse`` does, and for too much code; RecursionError where it is
+    nested too deeply.
+    """
+    refusal = too_much_code(text)
+    if refusal:
+        raise SyntaxError(refusal)
+    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    try:
+        tree = compile(text, path, "exec", flags, dont_inherit=True)
+    except MemoryError:  # what Python's parser calls the end of its own stack
+        raise RecursionError("nested too deeply") from None
+    assert isinstance(tree, ast.Module)
+    return tree
