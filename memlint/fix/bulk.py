@@ -16,6 +16,7 @@ from itertools import accumulate
 _LITERAL_BYTES = 5_000
 # A file of more bytes without its literals takes minutes and gigabytes.
 _MAX_BYTES = 400_000
+_MAX_TOKENS = 60_000  # libcst takes some 4 KB for each
 _MAX_DEPTH = 1_200
 _TOO_DEEP = "its statements or expressions are nested too deeply"
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
@@ -35,6 +36,8 @@ def without_bulk(data: bytes) -> bytes:
         data = _spared(data)
     if len(data) - data.count(b" ") > _MAX_BYTES:
         raise TooMuchError(f"it has more than {_MAX_BYTES // 1000} kB of code")
+    if len(data) > _MAX_TOKENS and len(re.findall(rb"\w+|[^\w\s]", data)) > _MAX_TOKENS:
+        raise TooMuchError(f"it has more than {_MAX_TOKENS:,} words and signs of code")
     return data
 
 

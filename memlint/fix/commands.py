@@ -20,7 +20,7 @@ from memlint.rule.edits import Edit, RemoveItem, RenameItem, ReplaceExpression, 
 from memlint.source import Source, Span
 
 _WORD = re.compile(r"[\w./:+-]+")
-_BEFORE = re.compile(rb"(?:[ \t]|\\\r?\n)+\Z")
+_BEFORE = re.compile(rb"(?<![ \t])(?<!\\\n)(?<!\\\r\n)(?:[ \t]|\\\r?\n)++\Z")
 _BETWEEN = re.compile(rb"""[ \t\r\n\\='"]*""")
 _ADVICE = "the value is no plain word of the command"
 _QUOTED = "the option is written in quotes"
@@ -122,7 +122,7 @@ def _renamed(source: Source, flag: Flag, new: str) -> Splice:
     if not flag.is_plain_option:
         raise FixError(_QUOTED)
     written = source.slice(flag.option_span)
-    name = re.search(r"[\w-]+=?\Z", written)
+    name = re.search(r"(?<![\w-])[\w-]+=?\Z", written)
     if name is None:
         raise FixError(_ADVICE)
     equals = "=" if written.endswith("=") else ""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # A comment on its way to a line stands between these, which no Python source holds outside of
 # strings; what becomes of it is in ``memlint.fix.notes``.
 _OPEN, _CLOSE, _ABOVE = "\ue0f0", "\ue0f1", "\ue0f2"
-MARK = re.compile(f"{_OPEN}({_ABOVE}?)([^{_CLOSE}]*){_CLOSE}")
+MARK = re.compile(f"{_OPEN}({_ABOVE}?)([^{_OPEN}{_CLOSE}]*){_CLOSE}")
 
 
 def marked(note: Note) -> str:

@@ -15,7 +15,7 @@ from memlint.fix.spans import Tree
 from memlint.rule.edits import RemoveArgument, RemoveKeyword, RenameKeyword, SetKeyword
 from memlint.source import Span
 
-_OPENING = re.compile(rb"(?:[ \t\f\\\r\n]|#[^\r\n]*)*\(")
+_OPENING = re.compile(rb"(?:[ \t\f\\\r\n]|#[^\r\n]*+)*+\(")
 
 
 def call_at(tree: Tree, span: Span) -> cst.Call | cst.ClassDef:

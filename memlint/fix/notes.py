@@ -105,9 +105,10 @@ def placed_notes(data: bytes, splices: list[Splice]) -> list[Splice]:
             newline = "\r\n" if b"\r\n" in data else "\n"
             changes.append((Span(first, first), f"{indent.group().decode()}{match[2]}{newline}"))
             continue
-        stop = re.compile(rb"[ \t]*(?=\r|\n|\Z)").search(text, end)
-        assert stop is not None
-        ends.setdefault(stop.start(), []).append(match[2])
+        rest = re.compile(rb"[^\r\n]*").match(text, end)
+        assert rest is not None
+        stop = end + len(rest[0].rstrip(b" \t"))
+        ends.setdefault(stop, []).append(match[2])
     for offset, notes in ends.items():
         written = "".join(f"  {note}" for note in dict.fromkeys(notes))
         changes.append((Span(offset, offset), written))

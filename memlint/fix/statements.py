@@ -18,7 +18,7 @@ from memlint.rule.edits import AddDecorator, InsertStatement, RemoveStatement, W
 from memlint.source import Span
 
 _BLANK = re.compile(r"[ \t\f]*")
-_REST = re.compile(rb"[ \t\f]*;?[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n|\Z)")
+_REST = re.compile(rb"[ \t\f]*+;?[ \t\f]*+(?:#[^\r\n]*)?(?:\r\n|\r|\n|\Z)")
 
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 

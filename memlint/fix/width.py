@@ -87,7 +87,7 @@ def wrapped(line: str, width: int, indent: str) -> str:
 
 def _parts(code: str) -> tuple[str, list[str], str] | None:
     """``x = f(a, b)  # why`` as ``x = f(``, its arguments with commas, and ``)  # why``."""
-    imported = re.fullmatch(r"(from [\w.]+ import )([^(#]+?)(\s*#.*)?", code)
+    imported = re.fullmatch(r"(from [\w.]+ import )([^(#]+?)((?<!\s)\s*+#.*)?", code)
     if imported:
         names = [name.strip() for name in imported[2].split(",")]
         return f"{imported[1]}(", [f"{name}," for name in names], f"){imported[3] or ''}"

@@ -283,9 +283,9 @@ def _hints(text: str) -> dict[str, Any]:
                 hints[name] = value
     if re.search(rf"load_in_4bit{_IS}[\"']?[Tt]rue|bnb-4bit", text):
         hints["quantized"] = 4
-    for stage in (3, 2):
-        if re.search(rf"zero_?(?:stage)?[_ -]?{stage}\b|[\"']stage[\"']:\s*{stage}", text, re.I):
-            hints["sharding"] = f"zero{stage}"
+    stages = re.findall(r"zero_?(?:stage)?[_ -]?([23])\b|[\"']stage[\"']:\s*([23])", text, re.I)
+    if stages:
+        hints["sharding"] = f"zero{min(one or other for one, other in stages)}"
     if "stage3.py" in text:
         hints["sharding"] = "zero3"
     elif "stage_1_and_2.py" in text:

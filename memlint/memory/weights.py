@@ -17,6 +17,7 @@ from memlint.memory.settings import QUANTIZATIONS, Lora, Quantization, Settings,
 from memlint.source.record import Record
 
 _GROUP = 128
+_MOST_REPEATS = 6  # of a regular expression over names of modules
 _BITSANDBYTES = ("nf4", "fp4", "int8")
 _BLOCK = 64
 
@@ -91,9 +92,12 @@ def matches(name: str, targets: tuple[str, ...] | str) -> bool:
 
 def _matches_pattern(name: str, pattern: str) -> bool:
     """Whether a regular expression over full module names selects a linear map of this name."""
+    # A repeated group, or many repetitions, may try a name in more ways than there is time for.
+    if re.search(r"\)[*+{]", pattern) or len(re.findall(r"[*+{]", pattern)) > _MOST_REPEATS:
+        return False
     try:
         found = re.compile(pattern)
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
         return False
     paths = (name, f"model.{name}", *(f"model.layers.0.{part}.{name}" for part in _PARENTS))
     return any(found.fullmatch(path) for path in paths)

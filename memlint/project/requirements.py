@@ -22,8 +22,8 @@ _LONGEST_COMMAND = 50_000
 _NAMES = rf"{'|'.join(NAMED)}|pytorch|llama-factory"
 _SIGNS = lazy_pattern(r"[=<>~!@/-]")
 _NAMED = lazy_pattern(
-    rf"(?i)[ \t]*(?P<name>{_NAMES})(?![\w.-])[ \t]*(?:\[[^\]]*\])?[ \t]*"
-    r"(?:\(?[ \t]*(?P<specifier>(?:===|==|~=|!=|<=|>=|<|>)[^;#\"'\\)@]*)|@[ \t]*(?P<url>\S+))"
+    rf"(?i)[ \t]*(?P<name>{_NAMES})(?![\w.-])[ \t]*+(?:\[[^\]]*\])?[ \t]*+"
+    r"(?:\(?[ \t]*+(?P<specifier>(?:===|==|~=|!=|<=|>=|<|>)[^;#\"'\\)@]*)|@[ \t]*(?P<url>\S+))"
 )
 _REPOSITORY = lazy_pattern(
     rf"(?i)[/:]({_NAMES})(?:\.git)?(?:@|/archive/(?:refs/tags/)?|/tree/)(?P<tag>[^\s#&/]+)"

@@ -418,7 +418,7 @@ def _offsets(text: str) -> _Offsets:
 
 # Compiled when the first JSON file is read: every check imports this module.
 _JSON_TOKEN = (
-    rb'(?s)\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<mark>[{}\[\]:,])'
+    rb'(?s)(?:(?P<string>"(?:[^"\\]|\\.)*+"?)|(?P<mark>[{}\[\]:,])'
     rb"|(?P<word>-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null|NaN|-?Infinity))"
 )
 

@@ -22,8 +22,8 @@ _MAKE_VARIABLE = re.compile(
     r"[ ]*(?:(?:export|override)[ ]+)?([A-Za-z_]\w*)[ ]*(\?|\+|:{0,3})=[ \t]*", re.ASCII
 )
 _JUST_VARIABLE = re.compile(
-    r"(?:(export)[ \t]+)?([A-Za-z_][\w-]*)[ \t]*:=[ \t]*(?:'([^'\n]*)'|\"([^\"\\\n]*)\")?[ \t]*"
-    r"(?:\#[^\n]*)?(\r?\n|$)?",
+    r"(?:(export)[ \t]+)?([A-Za-z_][\w-]*)[ \t]*:=[ \t]*+(?:'([^'\n]*)'|\"([^\"\\\n]*)\")?[ \t]*"
+    r"(?:\#[^\n]*+)?(\r?\n|$)?",
     re.ASCII,
 )
 _INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]+)(?:[ \t]|\\\r?\n)+")

@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 
 _WRITES = re.compile(r"(?<![^\s;&|(])([A-Za-z_]\w*)\s*(?:\+|\?|:{1,3})?=", re.ASCII)
-_READS = re.compile(r"\$+[{(]?([A-Za-z_]\w*)|\{\{\s*+([A-Za-z_]\w*)", re.ASCII)
+_READS = re.compile(r"(?<!\$)\$++[{(]?([A-Za-z_]\w*)|\{\{\s*+([A-Za-z_]\w*)", re.ASCII)
 
 
 class Uses:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from memlint.source import Source, Span
 
 _BEFORE = re.compile(rb"(?:\A|[\r\n])[ \t\f]*\Z")
-_BEHIND = re.compile(rb"[ \t\f]*;?[ \t\f]*(?:#[^\r\n]*)?(?:[\r\n]|\Z)")
+_BEHIND = re.compile(rb"[ \t\f]*+;?[ \t\f]*+(?:#[^\r\n]*)?(?:[\r\n]|\Z)")
 
 
 def with_advice_on_shared_lines(source: Source, findings: Sequence[Finding]) -> list[Finding]:

@@ -22,7 +22,7 @@ from memlint.source.patterns import lazy_pattern
 
 _COMMENT = lazy_pattern(
     r"#\s*memlint:\s*(?P<kind>ignore-file|ignore)\b"
-    r"(?P<codes>\s*\[[^\]]{0,1000}\]|[ \t]*[:=]?[ \t]*MEM\d+(?:[ \t]*,?[ \t]*MEM\d+)*)?",
+    r"(?P<codes>\s*\[[^\]]{0,1000}\]|[ \t]*+(?:[:=][ \t]*+)?MEM\d+(?:[ \t]*+,?[ \t]*+MEM\d+)*)?",
     re.IGNORECASE,
 )
 
@@ -102,6 +102,7 @@ def _unused(suppression: _Suppression, selected: frozenset[str]) -> Finding | No
 
 
 def _suppressions(source: Source) -> Iterator[_Suppression]:
+    below = -1  # the line of code under the comments that were looked at last
     for offset, comment in _comments(source):
         for found in _COMMENT.finditer(comment):
             codes = tuple(re.findall(r"[^\s,\[\]:=]+", found["codes"] or ""))
@@ -110,7 +111,8 @@ def _suppressions(source: Source) -> Iterator[_Suppression]:
             line = source.line(start)
             lines = {line}
             if source.line_text(line).lstrip().startswith("#"):
-                lines.add(_next_code_line(source, line))
+                below = below if below > line else _next_code_line(source, line)
+                lines.add(below)
             whole_file = found["kind"].lower() == "ignore-file"
             yield _Suppression(span, codes, whole_file, frozenset(lines))
 
@@ -127,8 +129,9 @@ def _comments(source: Source) -> Iterator[tuple[int, str]]:
     """(byte offset, text) of every comment that speaks to memlint."""
     if is_recipe_file(source.path):
         # A mark of a YAML comment stands behind white space or begins the line.
-        for found in re.finditer(rb"(?m)(?:^|(?<=[ \t]))#[^\r\n]*memlint:[^\r\n]*", source.data):
-            yield found.start(), found[0].decode("utf-8", "surrogatepass")
+        for found in re.finditer(rb"(?m)(?:^|(?<=[ \t]))#[^\r\n]*+", source.data):
+            if b"memlint:" in found[0]:
+                yield found.start(), found[0].decode("utf-8", "surrogatepass")
         return
     import io
     import tokenize

@@ -17,7 +17,7 @@ from memlint.source.patterns import lazy_pattern
 _TRUE = frozenset({"true", "yes", "t", "y", "1"})
 _FALSE = frozenset({"false", "no", "f", "n", "0"})
 _INTEGER = lazy_pattern(r"[+-]?\d{1,18}", re.ASCII)
-_NUMBER = lazy_pattern(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_NUMBER = lazy_pattern(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _TEXT = lazy_pattern(r"[\w./ :+-]*", re.ASCII)
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 _NOT_CUDA = ("cpu", "mps", "xla", "hpu")
 _FOR_TPU = ("torch_xla", "torch-xla", "cloud-tpu-client")
-_INSTALLS = r"(?m)^(?!\s*#)[^\n]*pip3? +install[^\n]*(torch[_-]xla|cloud-tpu-client)"
+_INSTALLS = r"pip3? +install"
+_TPU_PACKAGES = r"torch[_-]xla|cloud-tpu-client"
 # Models of that suffix that read text alone, or speech; the others read images.
 _TEXT_TO_TEXT = (
     *("T5", "Bart", "BART", "Pegasus", "LED", "Switch", "Blenderbot", "M2M", "FSMT"),
@@ -36,7 +37,7 @@ def off_cuda(script: Script) -> bool:
     if script.imports_package("torch_xla", "optimum", "torch_neuronx", "jax", "mlx", "mlx_lm"):
         return True
     text = script.source.text
-    if any(word in text for word in _FOR_TPU) and re.search(_INSTALLS, text):
+    if any(word in text for word in _FOR_TPU) and any(map(_installs_for_tpu, text.split("\n"))):
         return True
     for config in script.configs:
         for name in ("use_cpu", "no_cuda", "use_mps_device"):
@@ -73,6 +74,13 @@ def _is_off_cuda(script: Script, move: Call) -> bool:
         return move.method == "cpu"
     names = names_of_device(script, move.argument(0))
     return bool(names) and all(name.partition(":")[0] in _NOT_CUDA for name in names)
+
+
+def _installs_for_tpu(line: str) -> bool:
+    command = re.search(_INSTALLS, line)
+    if command is None or line.lstrip().startswith("#"):
+        return False
+    return re.search(_TPU_PACKAGES, line[command.end() :]) is not None
 
 
 def uses_vision(script: Script) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LAST = lazy_pattern(r"[^,]+,-1:?(,.*)?")
 _SHIFTED = lazy_pattern(r"(:|\.\.\.),:-1(,:)?")
 _ROW = lazy_pattern(r"\d+")
-_TAIL = lazy_pattern(r"(:|\.\.\.),(?P<start>[^:,]*[A-Za-z_][^:,]*):[^,]*(,.*)?")
+_TAIL = lazy_pattern(r"(:|\.\.\.),(?P<start>[^:,A-Za-z_]*+[A-Za-z_][^:,]*+):[^,]*(,.*)?")
 
 # Measures that tell how many positions there are.
 _SIZES = frozenset({"shape", "size", "numel", "nelement"})

@@ -22,6 +22,8 @@ _LINE_MAGIC = lazy_pattern(r"[%!]|\?{1,2}\w")
 # The target is all up to the first ``=``: no character is tried twice.
 _ASSIGNED = lazy_pattern(r"(?P<target>[A-Za-z_][\w\s,.\[\]'\"]*+)=\s*+(?:!|%[A-Za-z])")
 _HELP = lazy_pattern(r"[%\w.*]++\?{1,2}+\s*+$")
+_TO_DOUBLE = lazy_pattern(r"(?s)(?:\\.|[^\\])*?\"\"\"")
+_TO_SINGLE = lazy_pattern(r"(?s)(?:\\.|[^\\])*?'''")
 _LINES = lazy_pattern(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 # One lexeme of a line that matters for whether the next line begins a statement.
 _LEXEME = lazy_pattern(
@@ -145,7 +147,8 @@ class _State:
         self._continued = False
         while position < len(line):
             if self._quote:
-                end = re.compile(r"(?:\\.|[^\\])*?" + self._quote, re.DOTALL).match(line, position)
+                double = self._quote[0] == '"'
+                end = (_TO_DOUBLE.match if double else _TO_SINGLE.match)(line, position)
                 if end is None:
                     return
                 self._quote, position = "", end.end()

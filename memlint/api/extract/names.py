@@ -26,7 +26,9 @@ class Place:
 
 
 _PER_FILE_EXPORT = re.compile(r"^__all__\s*[:=]", re.M)
-_REQUIRES = re.compile(r"^@requires\([^@]*?\)\n(?:@.*\n|[ \t)].*\n)*(?:class|def)\s+(\w+)", re.M)
+_REQUIRES = re.compile(
+    r"^@requires\([^@]*?\)\n(?:@.*\n|[ \t)].*\n){0,99}(?:class|def)\s+(\w+)", re.M
+)
 
 
 class Namespace:
