@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from memlint_runtime import shared_prompt_logprobs
 from memlint_runtime.shared_prompt import Sharing
 from torch import Tensor, nn
 
-from tests.runtime.shared_prompt.models import gradients, relative_error, repeated
+from tests.runtime.float64 import in_float64, judge
+from tests.runtime.shared_prompt.models import gradients, repeated
 
 ALL = Sharing(min_saved_tokens=1)
-RELATIVE = 1e-5
-# Gradients may be further apart where the plain pass is that far from itself, row by row.
-TIMES_ROUNDING = 5
 
 
 def weights_like(x: Tensor, seed: int = 5) -> Tensor:
@@ -25,35 +26,32 @@ def compare(
     sharing: Sharing = ALL,
     temperature: float = 1.0,
     aux: bool = False,
+    unpatched: nn.Module | None = None,
 ) -> None:
-    """Values, and gradients of a loss that weighs every log-probability and entropy differently."""
-    wanted, wanted_entropy, wanted_aux = repeated(model, *inputs, temperature=temperature)
-    scores = shared_prompt_logprobs(
-        model, *inputs, temperature=temperature, entropy=True, aux_loss=aux, sharing=sharing
-    )
-    found, entropy = scores[0], scores[1]
-    assert found.shape == inputs[2].shape
-    weigh, weigh_entropy = weights_like(wanted), weights_like(wanted, 6)
+    """Values, and gradients of a loss that weighs every log-probability and entropy differently.
 
-    def loss(logprobs: Tensor, entropies: Tensor, balance: Tensor | None = None) -> Tensor:
-        total = (logprobs * weigh).sum() + (entropies * weigh_entropy).sum()
-        return total + 3.0 * balance if aux and balance is not None else total
+    unpatched: the same model for float64, where copies of `model` would call what it is patched
+    with, and so its own float32 weights.
+    """
+    weigh, weigh_entropy = weights_like(inputs[2]), weights_like(inputs[2], 6)
 
-    torch.testing.assert_close(found, wanted, rtol=RELATIVE, atol=RELATIVE)
-    torch.testing.assert_close(entropy, wanted_entropy, rtol=RELATIVE, atol=RELATIVE)
-    assert bool((found[inputs[3] == 0] == 0).all())
-    if aux:
-        torch.testing.assert_close(scores[2], wanted_aux, rtol=RELATIVE, atol=RELATIVE)
-    ours = gradients(loss(found, entropy, scores[2] if aux else None), model)
-    theirs = gradients(loss(wanted, wanted_entropy, wanted_aux), model)
-    apart = relative_error(ours, theirs)
-    if apart >= RELATIVE and not aux:
-        single = [
-            repeated(model, *(x[row : row + 1] for x in inputs), temperature=temperature)
-            for row in range(len(found))
-        ]
-        logprobs, entropies = (torch.cat([one[index] for one in single]) for index in (0, 1))
-        rounding = relative_error(gradients(loss(logprobs, entropies), model), theirs)
-        assert apart < TIMES_ROUNDING * rounding
-    else:
-        assert apart < RELATIVE
+    def shared(model: nn.Module) -> tuple[Tensor, ...]:
+        return shared_prompt_logprobs(
+            model, *inputs, temperature=temperature, entropy=True, aux_loss=aux, sharing=sharing
+        )
+
+    def plain(model: nn.Module) -> tuple[Tensor, ...]:
+        return repeated(model, *inputs, temperature=temperature)[: 3 if aux else 2]  # type: ignore[return-value]
+
+    def trained(score: Callable[[nn.Module], tuple[Tensor, ...]], model: nn.Module) -> Any:
+        values = score(model)
+        assert values[0].shape == inputs[2].shape
+        loss = (values[0] * weigh).sum() + (values[1] * weigh_entropy).sum()
+        grown = gradients(loss + 3.0 * values[2] if aux else loss, model)
+        return tuple(x.detach() for x in values), grown
+
+    truth = in_float64(lambda exact: trained(plain, exact), unpatched or model)
+    wanted = trained(plain, model)
+    found = trained(shared, model)
+    judge(found, wanted, truth)
+    assert bool((found[0][0][inputs[3] == 0] == 0).all())

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForImageTextToText
 from trl.trainer.utils import add_fused_lm_head
 
+from tests.runtime.float64 import in_float64, judge
 from tests.runtime.shared_prompt.comparing import ALL, weights_like
 from tests.runtime.shared_prompt.models import checkpoint, gradients
 
@@ -125,28 +126,19 @@ def compare(
 ) -> TokenCount:
     """balanced: with the routers' loss."""
     asked: dict[str, Any] = {"fused_lm_head": True, "output_router_logits": balanced or None}
-    wanted = model(**batch, **asked)
-    weigh = weights_like(wanted.log_probs)
 
-    def loss(output: Any) -> Tensor:
+    def trained(model: Any, batch: dict[str, Tensor]) -> Any:
+        output = model(**batch, **asked)
+        weigh = weights_like(output.log_probs)
         scores = (output.log_probs * weigh).sum() + (output.entropy * weigh.flip(0)).sum()
-        return scores + 10 * output.aux_loss if balanced else scores
+        grown = gradients(scores + 10 * output.aux_loss if balanced else scores, model)
+        names = ("log_probs", "entropy", *(("aux_loss", "loss") if balanced else ()))
+        return {name: getattr(output, name).detach() for name in names}, grown
 
-    theirs = gradients(loss(wanted), model)
+    expected, truth = trained(model, batch), in_float64(trained, model, batch)
     count = TokenCount()
     share_prompts(model, sharing, count)
-    found = model(**batch, **asked)
-    for name in ("log_probs", "entropy", *(("aux_loss", "loss") if balanced else ())):
-        torch.testing.assert_close(
-            getattr(found, name), getattr(wanted, name), rtol=1e-5, atol=1e-5
-        )
-    ours = gradients(loss(found), model)
-    assert ours.keys() == theirs.keys()
-    largest = max(float(gradient.norm()) for gradient in theirs.values())
-    for parameter, gradient in theirs.items():
-        # Biases of keys have no gradient but rounding, hence the floor.
-        floor = max(float(gradient.norm()), 1e-3 * largest)
-        assert float((ours[parameter] - gradient).norm()) / floor < 1e-5, parameter
+    judge(trained(model, batch), expected, truth)
     return count
 
 

@@ -12,6 +12,8 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 from trl.trainer.utils import add_fused_lm_head
 
+from tests.runtime.float64 import in_float64, judge
+
 ROWS, TOKENS = 4, 60
 
 
@@ -77,12 +79,17 @@ def test_rows_that_share_nothing_are_forwarded_as_they_come() -> None:
 def test_what_is_saved_is_packed(sharing: Sharing, prompt: int, padding: int) -> None:
     count = TokenCount()
     batch = _batch(prompt, padding)
-    plain = _model(None, count)(**batch, fused_lm_head=True)
+
+    def scores(model: Any) -> Any:
+        return model(**batch, fused_lm_head=True)
+
+    stock = _model(None, count)
+    plain, truth = scores(stock), in_float64(scores, stock)
     ours, shape = _forwarded(_model(sharing, count), batch)
     assert shape[0] == 1
     assert shape[1] < ROWS * TOKENS
     seen = plain.label_mask
-    assert torch.allclose(ours.log_probs[seen], plain.log_probs[seen], atol=1e-5)
+    judge(ours.log_probs[seen], plain.log_probs[seen], truth.log_probs[seen])
 
 
 def test_a_budget_is_kept_where_nothing_is_shared() -> None:
