@@ -16,8 +16,11 @@ from memlint_runtime import (
     sum_by_document,
     use_variable_length_attention,
 )
+from torch import Tensor
 
 from tests.runtime.attention.models import documents, padded, tiny_model
+from tests.runtime.float64 import in_float64, judge
+from tests.runtime.losses.plain import expected_of, step
 
 
 def test_flat_batch_of_rows() -> None:
@@ -67,10 +70,10 @@ def test_tokens_positions_and_bounds_agree(lengths: list[int], multiple: int) ->
 def test_collated_loss_is_the_padded_loss() -> None:
     model = tiny_model("llama").train()
     docs = documents(7, 3, 12)
-    expected = model(**padded(docs)).loss
+    expected = expected_of(model, padded(docs))
     use_variable_length_attention(model)
     batch = PaddingFreeCollator(pad_to_multiple_of=16)([{"input_ids": d.tolist()} for d in docs])
-    torch.testing.assert_close(model(**batch).loss, expected, rtol=1e-5, atol=0)
+    judge(step(model, batch), *expected)
 
 
 def test_preference_pairs() -> None:
@@ -156,12 +159,17 @@ def test_preference_loss_and_rewards_as_padded() -> None:
         {"prompt_ids": [41], "chosen_ids": [51, 52], "rejected_ids": [61, 62, 63]},
     ]
     pairs = [(r["prompt_ids"], r[side]) for side in ("chosen_ids", "rejected_ids") for r in rows]
-    expected, last = [], []
-    for prompt, answer in pairs:
-        out = model(torch.tensor([prompt + answer]), output_hidden_states=True)
-        logps = out.logits[0].log_softmax(-1)[len(prompt) - 1 : -1]
-        expected.append(logps[torch.arange(len(answer)), torch.tensor(answer)].sum())
-        last.append(out.hidden_states[-1][0, -1])
+
+    def one_by_one(model: Any) -> tuple[Tensor, Tensor]:
+        sums, last = [], []
+        for prompt, answer in pairs:
+            out = model(torch.tensor([prompt + answer]), output_hidden_states=True)
+            logps = out.logits[0].log_softmax(-1)[len(prompt) - 1 : -1]
+            sums.append(logps[torch.arange(len(answer)), torch.tensor(answer)].sum())
+            last.append(out.hidden_states[-1][0, -1])
+        return torch.stack(sums), torch.stack(last)
+
+    expected, truth = one_by_one(model), in_float64(one_by_one, model)
     use_variable_length_attention(model)
     batch = PreferenceCollator()(rows)
     labels, places = batch.pop("labels")[0], batch.pop("last_tokens")
@@ -170,8 +178,7 @@ def test_preference_loss_and_rewards_as_padded() -> None:
     shifted[-1] = -100
     logps = out.logits[0].log_softmax(-1).gather(1, shifted.clamp(min=0)[:, None])[:, 0]
     sums = sum_by_document(logps * (shifted != -100), batch["cu_seq_lens_q"])
-    torch.testing.assert_close(sums, torch.stack(expected))
-    torch.testing.assert_close(out.hidden_states[-1][0, places], torch.stack(last))
+    judge((sums, out.hidden_states[-1][0, places]), expected, truth)
     with pytest.raises(ValueError, match="are flat"):
         sum_by_document(logps[None], batch["cu_seq_lens_q"])
 

@@ -20,8 +20,9 @@ from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.experimental import context_parallel
 
+from tests.runtime.float64 import judge
 from tests.runtime.losses.models import tiny_batch, tiny_model
-from tests.runtime.losses.plain import worst
+from tests.runtime.losses.plain import expected_of
 
 RANKS, TOKENS = 2, 16
 
@@ -92,17 +93,13 @@ def without_attention() -> Any:
 
 def _loss_is_exact(rank: int, mesh: Any) -> None:
     ids, positions, shifted = batch()
-    whole = without_attention()
-    expected = whole(
-        input_ids=ids, position_ids=positions, shift_labels=shifted, labels=ids,
-        num_items_in_batch=float(TOKENS - 1), use_cache=False,
-    ).loss  # fmt: skip
-    expected.backward()
+    whole = {
+        "input_ids": ids, "position_ids": positions, "shift_labels": shifted, "labels": ids,
+    }  # fmt: skip
+    options = {"num_items_in_batch": float(TOKENS - 1), "use_cache": False}
+    expected = expected_of(without_attention(), whole, **options)
     for fused in (False, True):
-        loss, gradients = step(without_attention(), rank=rank, fused=fused, mesh=mesh)
-        assert worst(loss, expected) < 1e-5
-        for name, parameter in whole.named_parameters():
-            assert worst(gradients[name], parameter.grad) < 1e-5, name
+        judge(step(without_attention(), rank=rank, fused=fused, mesh=mesh), *expected)
 
 
 def _attention_is_refused(mesh: Any) -> None:

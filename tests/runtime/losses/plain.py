@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from tests.runtime.float64 import in_float64
 
 
 def plain_logits(
@@ -79,6 +82,25 @@ def make_problem(
     if ignored:
         target[torch.rand(tokens, generator=random) < 0.2] = -100
     return Problem(hidden, weight, target)
+
+
+def step(model: Any, batch: dict[str, Tensor], **options: Any) -> tuple[Tensor, dict[str, Tensor]]:
+    """The loss, and the gradients of all weights that are trained."""
+    model.zero_grad()
+    outputs = model(**batch, **options)
+    outputs.loss.backward()
+    grown = {
+        name: parameter.grad.clone()
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+    return outputs.loss.detach(), grown
+
+
+def expected_of(model: Any, batch: dict[str, Tensor], **options: Any) -> tuple[Any, Any]:
+    """A step of the model's own: in float32, and in float64."""
+    truth = in_float64(lambda exact: step(exact, batch, **options), model)
+    return step(model, batch, **options), truth
 
 
 def gradients(loss: Tensor, leaves: list[Tensor]) -> list[Tensor]:

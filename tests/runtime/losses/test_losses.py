@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,11 +11,11 @@ import torch
 from memlint_runtime.losses import bradley_terry_loss, distillation_loss, dpo_loss, policy_loss
 from torch import Tensor
 
-from tests.runtime.losses.cases import CASES, Case
+from tests.runtime.float64 import in_float64, judge
+from tests.runtime.losses.cases import CASES, Case, Loss
 from tests.runtime.losses.plain import make_problem, worst
 
 B, D, V = 4, 12, 83
-TOLERANCE = 1e-5
 every_loss = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
@@ -23,69 +25,85 @@ def problem(length: int = 9, **options: Any) -> tuple[Tensor, Tensor, Tensor]:
     return hidden, made.weight, made.target.view(B, length)
 
 
+def bare(hidden: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    return hidden, weight, {}
+
+
 def agree(
-    case: Case, hidden: Tensor, weight: Tensor, target: Tensor, *leaves: Tensor, **head: Any
+    case: Case, target: Tensor, *leaves: Tensor, made: Callable[..., Any] = bare, **ours: Any
 ) -> None:
-    ours, plain = (run(hidden, weight, target, dict(head)) for run in (case.ours, case.plain))
-    assert worst(ours, plain) < TOLERANCE
-    mine, theirs = (
-        torch.autograd.grad(loss * 1024.0, leaves, retain_graph=True) for loss in (ours, plain)
-    )
-    assert max(map(worst, mine, theirs)) < TOLERANCE
+    """made: hidden states, weight and options of the head from the leaves. ours: options more."""
+
+    def trained(run: Loss, *leaves: Tensor, **more: Any) -> Any:
+        hidden, weight, head = made(*leaves)
+        loss = run(hidden, weight, target, {**head, **more})
+        wanted = [leaf for leaf in leaves if leaf.requires_grad]
+        return loss, torch.autograd.grad(loss * 1024.0, wanted)
+
+    truth = in_float64(functools.partial(trained, case.plain), *leaves)
+    judge(trained(case.ours, *leaves, **ours), trained(case.plain, *leaves), truth, terms=1.0)
 
 
 @every_loss
 def test_scaled_loss(case: Case) -> None:
     hidden, weight, target = problem()
-    agree(case, hidden, weight, target, hidden, weight)
+    agree(case, target, hidden, weight)
 
 
 @every_loss
 def test_many_tiles_that_do_not_divide_the_tokens(case: Case) -> None:
     hidden, weight, target = problem(11)
+
+    def capped(hidden: Tensor, weight: Tensor) -> Any:
+        return hidden, weight, {"softcap": 4.0}
+
     # Room for a part of the tokens and of the vocabulary only, and for no kept gradient.
-    options: dict[str, Any] = {"softcap": 4.0}
-    ours = case.ours(hidden, weight, target, {**options, "workspace_bytes": 60_000})
-    plain = case.plain(hidden, weight, target, dict(options))
-    assert worst(ours, plain) < TOLERANCE
-    mine, theirs = (torch.autograd.grad(loss, [hidden, weight]) for loss in (ours, plain))
-    assert max(map(worst, mine, theirs)) < TOLERANCE
+    agree(case, target, hidden, weight, made=capped, workspace_bytes=60_000)
 
 
 @every_loss
 def test_soft_cap_and_bias(case: Case) -> None:
     hidden, weight, target = problem()
-    bias = torch.randn(V).requires_grad_()
-    agree(case, hidden, weight, target, hidden, weight, bias, bias=bias, softcap=3.0)
+
+    def biased(hidden: Tensor, weight: Tensor, bias: Tensor) -> Any:
+        return hidden, weight, {"bias": bias, "softcap": 3.0}
+
+    agree(case, target, hidden, weight, torch.randn(V).requires_grad_(), made=biased)
 
 
 @every_loss
 def test_one_token(case: Case) -> None:
     hidden, weight, target = problem(1, ignored=False)
-    agree(case, hidden, weight, target, hidden, weight)
+    agree(case, target, hidden, weight)
 
 
 @every_loss
 @pytest.mark.parametrize("frozen", ["head", "hidden"])
 def test_frozen(case: Case, frozen: str) -> None:
     hidden, weight, target = problem()
-    still, leaf = (weight, hidden) if frozen == "head" else (hidden, weight)
-    still.requires_grad_(False)
-    agree(case, hidden, weight, target, leaf)
+    (weight if frozen == "head" else hidden).requires_grad_(False)
+    agree(case, target, hidden, weight)
 
 
 @every_loss
 def test_not_contiguous(case: Case) -> None:
     hidden, _, target = problem(18)
+
+    def strided(hidden: Tensor, wide: Tensor) -> Any:
+        return hidden[:, ::2], wide.T, {}
+
     wide = (torch.randn(D, V) * 0.5).requires_grad_()
-    agree(case, hidden[:, ::2], wide.T, target[:, ::2], hidden, wide)
+    agree(case, target[:, ::2], hidden, wide, made=strided)
 
 
 @every_loss
 def test_tied_head(case: Case) -> None:
     _, weight, target = problem()
-    hidden = torch.tanh(weight[target.clamp(min=0)])
-    agree(case, hidden, weight, target, weight)
+
+    def tied(weight: Tensor) -> Any:
+        return torch.tanh(weight[target.clamp(min=0)]), weight, {}
+
+    agree(case, target, weight, made=tied)
 
 
 @every_loss
@@ -95,7 +113,8 @@ def test_all_masked_has_no_gradient_and_is_a_number(case: Case) -> None:
     loss = case.ours(hidden, weight, target, {})
     gradients = torch.autograd.grad(loss, [hidden, weight])
     assert loss.isfinite()
-    assert worst(loss, case.plain(hidden, weight, target, {})) < TOLERANCE
+    truth = in_float64(lambda *exact: case.plain(*exact, target, {}), hidden, weight)
+    judge(loss, case.plain(hidden, weight, target, {}), truth, terms=1.0)
     assert not any(gradient.any() for gradient in gradients)
 
 

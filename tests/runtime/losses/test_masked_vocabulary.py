@@ -10,7 +10,8 @@ from memlint_runtime import token_logprobs
 from memlint_runtime.losses import OutputHead, distillation_loss
 from torch import Tensor
 
-from tests.runtime.losses.plain import make_problem, worst
+from tests.runtime.float64 import in_float64, judge
+from tests.runtime.losses.plain import make_problem, plain_statistics
 
 VOCABULARY = 101
 MASKED = torch.arange(VOCABULARY) % 5 == 3
@@ -35,20 +36,25 @@ def test_log_probabilities_and_entropies(
     score: Any = token_logprobs
     if compiled:
         score = torch.compile(token_logprobs, backend="eager")
-    ours = score(hidden, weight, target, bias=bias, entropy=True, workspace_bytes=workspace)
-    plain = token_logprobs(
-        hidden,
-        weight[left],
-        torch.where(target < 0, target, place[target.clamp_min(0)]),
-        bias=bias[left],
-        entropy=True,
-    )
-    for mine, theirs in zip(ours, plain, strict=True):
-        assert worst(mine, theirs) < 1e-5
-        by = torch.randn_like(mine) * 3
-        found = torch.autograd.grad(mine, [hidden, weight, bias], by, retain_graph=True)
-        expected = torch.autograd.grad(theirs, [hidden, weight, bias], by, retain_graph=True)
-        assert max(map(worst, found, expected)) < 1e-5
+    upstream = torch.randn(2, len(target)) * 3
+
+    def trained(run: Any, *leaves: Tensor) -> Any:
+        return [
+            (values, torch.autograd.grad(values, leaves, by.to(values), retain_graph=True))
+            for values, by in zip(run(*leaves), upstream, strict=True)
+        ]
+
+    def ours(hidden: Tensor, weight: Tensor, bias: Tensor) -> Any:
+        return score(hidden, weight, target, bias=bias, entropy=True, workspace_bytes=workspace)
+
+    def plain(hidden: Tensor, weight: Tensor, bias: Tensor) -> Any:
+        where = torch.where(target < 0, target, place[target.clamp_min(0)])
+        logprob, _, entropy, _ = plain_statistics(hidden, weight[left], where, bias=bias[left])
+        return logprob, entropy
+
+    leaves = (hidden, weight, bias)
+    truth = in_float64(lambda *exact: trained(plain, *exact), *leaves)
+    judge(trained(ours, *leaves), trained(plain, *leaves), truth, terms=1.0)
 
 
 def test_a_masked_target_keeps_the_others_entropy() -> None:
@@ -68,20 +74,19 @@ def test_distillation_where_both_mask(divergence: Any) -> None:
     watched, taught = torch.randn(37, 24), torch.randn(VOCABULARY, 24)
     bias, left = masking_bias(-torch.inf), ~MASKED
 
-    def loss(kept: Any, workspace: int | None) -> Tensor:
+    def trained(kept: Any, workspace: int | None, *leaves: Tensor) -> Any:
+        hidden, weight, bias, watched, taught = leaves
         student = OutputHead(weight[kept], bias[kept])
-        teacher = OutputHead(taught[kept], masking_bias(-torch.inf)[kept])
+        teacher = OutputHead(taught[kept], masking_bias(-torch.inf).to(taught)[kept])
         options: Any = {"divergence": divergence, "workspace_bytes": workspace}
-        return distillation_loss(hidden, student, watched, teacher, **options)
+        loss = distillation_loss(hidden, student, watched, teacher, **options)
+        return loss, torch.autograd.grad(loss.sum(), leaves[:3])
 
-    expected = loss(left, None)
+    leaves = (hidden, weight, bias, watched, taught)
+    truth = in_float64(lambda *exact: trained(left, None, *exact), *leaves)
     for workspace in (None, 60_000):
-        found = loss(slice(None), workspace)
-        assert worst(found, expected) < 1e-5
-        leaves = [hidden, weight, bias]
-        mine = torch.autograd.grad(found.sum(), leaves)
-        theirs = torch.autograd.grad(expected.sum(), leaves, retain_graph=True)
-        assert max(map(worst, mine, theirs)) < 1e-5
+        found = trained(slice(None), workspace, *leaves)
+        judge(found, trained(left, None, *leaves), truth, terms=1.0)
 
 
 @pytest.mark.parametrize(
