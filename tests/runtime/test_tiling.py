@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from tests.runtime.float64 import in_float64, judge
 from tests.runtime.replicas import replicate
 
 D, INTERMEDIATE = 16, 48
@@ -56,14 +57,6 @@ def run(block: nn.Module, hidden: Tensor) -> tuple[Tensor, list[Tensor | None]]:
     return output.detach(), found
 
 
-def assert_close(first: list[Tensor | None], second: list[Tensor | None]) -> None:
-    for one, other in zip(first, second, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None and other is not None:
-            scale = one.abs().max().clamp(min=1e-6)
-            torch.testing.assert_close(one / scale, other / scale, atol=2e-6, rtol=0)
-
-
 @given(
     shape=st.sampled_from([(1,), (7,), (32,), (2, 9), (3, 1), (2, 2, 5)]),
     tile=st.integers(1, 40),
@@ -81,13 +74,11 @@ def test_values_and_gradients_equal_the_whole(
     tiled = copy.deepcopy(plain)
     tile_mlp(tiled, tile_tokens=tile)
     hidden = torch.randn(*shape, D)
-    expected, expected_gradients = run(plain, hidden)
+    expected, truth = run(plain, hidden), in_float64(run, plain, hidden)
     if checkpointed:
         inner = tiled.forward
         tiled.forward = lambda h: checkpoint(inner, h, use_reentrant=False)  # type: ignore
-    actual, actual_gradients = run(tiled, hidden)
-    torch.testing.assert_close(actual, expected, atol=1e-6, rtol=1e-6)
-    assert_close(expected_gradients, actual_gradients)
+    judge(run(tiled, hidden), expected, truth)
 
 
 def test_input_without_gradient() -> None:
@@ -95,9 +86,11 @@ def test_input_without_gradient() -> None:
     plain, hidden = GatedMlp(), torch.randn(20, D)
     tiled = copy.deepcopy(plain)
     tiled.forward = TiledForward(tiled, tiled.forward, 6)  # type: ignore[method-assign]
-    for mlp in (plain, tiled):
-        mlp(hidden).square().sum().backward()
-    assert_close([p.grad for p in plain.parameters()], [p.grad for p in tiled.parameters()])
+
+    def trained(mlp: nn.Module, hidden: Tensor) -> list[Tensor]:
+        return list(torch.autograd.grad(mlp(hidden).square().sum(), list(mlp.parameters())))
+
+    judge(trained(tiled, hidden), trained(plain, hidden), in_float64(trained, plain, hidden))
 
 
 def test_dropout_draws_the_same_numbers_in_backward() -> None:
@@ -199,16 +192,20 @@ def test_composes_with_checkpointing_and_offload_in_a_model() -> None:
     )
     model = LlamaForCausalLM(config).train()
     ids = torch.randint(0, 128, (2, 40))
-    model(ids, labels=ids).loss.backward()
-    expected = [p.grad for p in model.parameters()]
-    model.zero_grad(set_to_none=True)
+
+    def grown(model: Any) -> list[Tensor | None]:
+        model.zero_grad(set_to_none=True)
+        model(ids, labels=ids).loss.backward()
+        return [p.grad for p in model.parameters()]
+
+    expected, truth = grown(model), in_float64(grown, model)
     assert len(tile_mlp(model, tile_tokens=16)) == 3
     tile_mlp(model)  # again: nothing is tiled twice
     offload = offload_activations(device="cpu", min_bytes=256)
     checkpoint_activations(model, offload=offload)
-    model(ids, labels=ids).loss.backward()
+    found = grown(model)
     assert offload.sent_bytes == 3 * 2 * 40 * 32 * 4
-    assert_close(expected, [p.grad for p in model.parameters()])
+    judge(found, expected, truth)
     model.zero_grad(set_to_none=True)
     model.gradient_checkpointing = False
     for layer in model.model.layers:
@@ -217,7 +214,7 @@ def test_composes_with_checkpointing_and_offload_in_a_model() -> None:
     with everything:
         loss = model(ids, labels=ids).loss
         loss.backward()  # inside: what backward computes again must not be sent
-    assert_close(expected, [p.grad for p in model.parameters()])
+    judge([p.grad for p in model.parameters()], expected, truth)
     del loss
     assert everything.pool.used_bytes == 0
 
@@ -288,12 +285,11 @@ def test_a_name_by_itself_is_no_set_of_characters() -> None:
 def test_compiled(backend: str, dynamic: bool | None) -> None:
     torch.manual_seed(0)
     block, hidden = Block(), torch.randn(2, 21, D)
-    wanted, expected = run(block, hidden)
+    expected, truth = run(block, hidden), in_float64(run, block, hidden)
     tile_mlp(block, tile_tokens=8)
     torch.compiler.reset()
-    found, gradients = run(torch.compile(block, backend=backend, dynamic=dynamic), hidden)
-    torch.testing.assert_close(found, wanted)
-    assert_close(gradients, expected)
+    found = run(torch.compile(block, backend=backend, dynamic=dynamic), hidden)
+    judge(found, expected, truth)
     assert block.mlp.calls > 1 + 3
 
 
@@ -302,7 +298,7 @@ def test_replicas_tile_by_themselves() -> None:
     torch.manual_seed(0)
     mlp = nn.ModuleDict({"mlp": GatedMlp()})
     hidden = torch.randn(2, 21, D)
-    wanted, expected = run(mlp["mlp"], hidden)
+    wanted, _ = run(mlp["mlp"], hidden)
     tile_mlp(mlp, tile_tokens=8)
     copies = {name: value * 2.0 for name, value in mlp.named_parameters()}
     replica = replicate(mlp, copies)["mlp"]
@@ -311,10 +307,11 @@ def test_replicas_tile_by_themselves() -> None:
     with torch.no_grad():
         for value in mlp.parameters():
             value.mul_(2.0)
-    doubled, expected = run(mlp["mlp"], hidden)
-    torch.testing.assert_close(output, doubled)
+    expected, truth = run(mlp["mlp"], hidden), in_float64(run, mlp["mlp"], hidden)
     output.square().mean().mul(100).backward()
-    assert_close([p.grad for p in mlp.parameters()], [2.0 * g for g in expected[1:]])
+    # Each weight was doubled on its way into the replica.
+    found = output.detach(), [p.grad / 2.0 for p in mlp.parameters()]
+    judge(found, *((values, grown[1:]) for values, grown in (expected, truth)))
 
 
 def test_an_mlp_that_views_its_input() -> None:
@@ -331,8 +328,11 @@ def test_an_mlp_that_views_its_input() -> None:
 
     model = nn.ModuleDict({"mlp": Viewing()})
     hidden = torch.randn(3, 10, 8, requires_grad=True)
-    wanted = torch.autograd.grad(model["mlp"](hidden).square().sum(), [hidden])
+
+    def trained(model: Any, hidden: Tensor) -> Any:
+        return torch.autograd.grad(model["mlp"](hidden).square().sum(), [hidden])
+
+    expected, truth = trained(model, hidden), in_float64(trained, model, hidden)
     with tile_mlp(model, tile_tokens=4):
-        found = torch.autograd.grad(model["mlp"](hidden).square().sum(), [hidden])
-    torch.testing.assert_close(found, wanted)
+        judge(trained(model, hidden), expected, truth)
     assert "forward" not in vars(model["mlp"])

@@ -31,6 +31,7 @@ from tests.runtime.attention.models import (
     padded,
     tiny_model,
 )
+from tests.runtime.float64 import in_float64, judge
 
 LENGTHS = (13, 1, 9, 20, 4)
 
@@ -44,16 +45,14 @@ def loss_and_gradients(model: Any, batch: dict[str, Any]) -> tuple[Tensor, dict[
     }
 
 
-def assert_same(
-    ours: tuple[Tensor, dict[str, Tensor]], theirs: Any, relative: float = 1e-5
-) -> None:
-    torch.testing.assert_close(ours[0], theirs[0], rtol=relative, atol=0)
-    assert ours[1].keys() == theirs[1].keys()
-    largest = max(g.norm() for g in theirs[1].values())
-    for name, gradient in theirs[1].items():
-        # Biases of keys have no gradient but rounding, hence the floor.
-        error = (ours[1][name] - gradient).norm() / max(gradient.norm(), 1e-3 * largest)
-        assert error < relative, (name, float(error))
+def expected_of(model: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
+    """Of the stock model: in float32, and in float64."""
+    truth = in_float64(lambda exact: loss_and_gradients(exact, batch), model)
+    return loss_and_gradients(model, batch), truth
+
+
+def assert_same(ours: tuple[Tensor, dict[str, Tensor]], expected: tuple[Any, Any]) -> None:
+    judge(ours, *expected)
 
 
 @pytest.mark.parametrize("checkpointing", [False, True], ids=["plain", "checkpointed"])
@@ -61,7 +60,7 @@ def assert_same(
 def test_loss_and_every_gradient_equal_the_padded_batch(family: str, checkpointing: bool) -> None:
     model = tiny_model(family).train()
     docs = documents(*LENGTHS)
-    expected = loss_and_gradients(model, padded(docs))
+    expected = expected_of(model, padded(docs))
     use_variable_length_attention(model)
     if checkpointing:
         checkpoint(model)
@@ -95,7 +94,7 @@ def test_a_changed_document_moves_no_other_by_a_bit(family: str) -> None:
 def test_cache_left_on_does_not_mix_documents(family: str) -> None:
     model = tiny_model(family).train()
     docs = documents(*LENGTHS)
-    expected = loss_and_gradients(model, padded(docs))
+    expected = expected_of(model, padded(docs))
     use_variable_length_attention(model)
     assert_same(loss_and_gradients(model, {**flattened(docs), "use_cache": True}), expected)
 
@@ -109,7 +108,7 @@ def test_padding_taken_out_of_the_trunk(family: str, side: str) -> None:
         batch = {k: v.flip(1) for k, v in batch.items()}
         # Padding must not be asked to predict a document's first token.
         batch["labels"][torch.arange(5), batch["attention_mask"].argmax(1)] = -100
-    expected = loss_and_gradients(model, batch)
+    expected = expected_of(model, batch)
     tokens: list[int] = []
     model.base_model.layers[0].register_forward_pre_hook(lambda m, a: tokens.append(a[0].shape[1]))
     use_variable_length_attention(model, remove_padding=True)
@@ -162,7 +161,7 @@ def test_padding_inside_rows_and_rows_of_nothing_else(remove_padding: bool) -> N
     batch["labels"][batch["attention_mask"] == 0] = -100
     # What follows padding is predicted from it, which no path defines.
     batch["labels"][0, 6] = -100
-    expected = loss_and_gradients(model, batch)
+    expected = expected_of(model, batch)
     use_variable_length_attention(model, remove_padding=remove_padding)
     assert_same(loss_and_gradients(model, batch), expected)
     nothing = {**batch, "attention_mask": torch.zeros_like(batch["attention_mask"])}
@@ -187,7 +186,7 @@ def test_generation_is_unchanged(family: str) -> None:
 def test_compiled(checkpointing: bool) -> None:
     model = tiny_model("mistral").train()
     docs = documents(*LENGTHS)
-    expected = loss_and_gradients(model, padded(docs))
+    expected = expected_of(model, padded(docs))
     use_variable_length_attention(model)
     if checkpointing:
         checkpoint(model)
@@ -241,13 +240,17 @@ def test_models_by_flex_share_a_block_mask_for_each_window(
 
     monkeypatch.setattr(engine.ForestAttention, "choose_path", lambda *_, **__: "flex")
     monkeypatch.setattr(engine, "forest_block_mask", counted)
-    with torch.no_grad():
+
+    def stock(model: Any) -> Tensor:
         rows = model(**padded(docs)).logits
-        expected = torch.cat([row[: len(doc)] for row, doc in zip(rows, docs, strict=True)])
+        return torch.cat([row[: len(doc)] for row, doc in zip(rows, docs, strict=True)])
+
+    with torch.no_grad():
+        expected = stock(model), in_float64(stock, model)
         use_variable_length_attention(model)
         windows.clear()  # of the first look at the model
         logits = model(**flattened(docs)).logits[0]
-    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
+    judge(logits, *expected)
     assert windows == ([None] if family == "llama" else [6, None])
 
 
@@ -257,10 +260,10 @@ def test_peft_and_copies_keep_documents_apart() -> None:
     peft = pytest.importorskip("peft")
     lora = peft.get_peft_model(tiny_model("llama"), peft.LoraConfig(target_modules=["q_proj"]))
     docs = documents(*LENGTHS)
-    expected = lora(**padded(docs)).loss
+    expected = expected_of(lora, padded(docs))
     assert use_variable_length_attention(lora) is lora
-    torch.testing.assert_close(lora(**flattened(docs)).loss, expected)
-    torch.testing.assert_close(copy.deepcopy(lora)(**flattened(docs)).loss, expected)
+    assert_same(loss_and_gradients(lora, flattened(docs)), expected)
+    assert_same(loss_and_gradients(copy.deepcopy(lora), flattened(docs)), expected)
 
 
 def test_saved_model_asks_for_no_special_attention(tmp_path: Any) -> None:
@@ -321,10 +324,13 @@ def test_text_batches_of_a_model_with_images() -> None:
     torch.manual_seed(0)
     model = Gemma3ForConditionalGeneration(config)
     parts = documents(*LENGTHS)
-    plain = [model(part[None], use_cache=False).logits[0] for part in parts]
+
+    def stock(model: Any) -> Tensor:
+        return torch.cat([model(part[None], use_cache=False).logits[0] for part in parts])
+
+    expected = stock(model), in_float64(stock, model)
     use_variable_length_attention(model)
-    packed = model(**flattened(parts))
-    torch.testing.assert_close(packed.logits[0], torch.cat(plain), rtol=1e-4, atol=1e-5)
+    judge(model(**flattened(parts)).logits[0], *expected)
     assert model.config.vision_config._attn_implementation != integration.ATTENTION_NAME
     with pytest.raises(ValueError, match="for batches of text, got pixel_values"):
         model(**flattened(parts), pixel_values=torch.zeros(1, 3, 8, 8))
@@ -352,15 +358,20 @@ def test_positions_by_index_are_refused_at_once() -> None:
 
 def test_another_attention_selected_later_is_another_attention() -> None:
     model, docs = tiny_model("llama"), documents(*LENGTHS)
-    plain = model(docs[0][None], use_cache=False).logits
+
+    def logits(model: Any) -> Tensor:
+        scores: Tensor = model(docs[0][None], use_cache=False).logits
+        return scores
+
+    expected = logits(model), in_float64(logits, model)
     use_variable_length_attention(model)
     model.set_attn_implementation("sdpa")
-    torch.testing.assert_close(model(docs[0][None], use_cache=False).logits, plain)
+    judge(logits(model), *expected)
     use_variable_length_attention(model)
     undo(model)
     assert model.config._attn_implementation == "sdpa"
     assert not model.model._forward_pre_hooks
-    torch.testing.assert_close(model(docs[0][None], use_cache=False).logits, plain)
+    judge(logits(model), *expected)
 
 
 def test_documents_beyond_a_window_in_the_mask_alone_are_refused() -> None:
@@ -370,9 +381,9 @@ def test_documents_beyond_a_window_in_the_mask_alone_are_refused() -> None:
     config = AutoConfig.for_model("qwen2_moe", use_sliding_window=True, **common, **windowed)
     model = AutoModelForCausalLM.from_config(config)
     ids = torch.randint(3, 97, (2, 6))
-    plain = model(ids).logits
+    expected = model(ids).logits, in_float64(lambda exact: exact(ids).logits, model)
     use_variable_length_attention(model)
-    torch.testing.assert_close(model(ids).logits, plain)
+    judge(model(ids).logits, *expected)
     with pytest.raises(ValueError, match=r"sliding window of 6 tokens in its mask alone.* has 7"):
         model(torch.randint(3, 97, (1, 7)))
 
