@@ -107,7 +107,10 @@ class StreamCopies:
             computing.wait_event(event)
 
     def finish(self, ticket: Any) -> None:
-        ticket[0].synchronize()
+        event, device, _ = ticket
+        # A new thread begins on the first device, and would make a context there.
+        with self._module.device(device):
+            event.synchronize()
 
 
 def copies_for(device_type: str) -> Copies:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -63,6 +64,24 @@ class RecordedStream:
 
     def record_event(self) -> str:
         return "copied"
+
+
+def test_a_thread_waits_on_the_device_of_the_copy() -> None:
+    """Threads begin on the first device; an event's own is another."""
+    on: list[str] = []
+    current = ["first"]
+
+    @contextlib.contextmanager
+    def device(wanted: str) -> Iterator[None]:
+        before, current[0] = current[0], wanted
+        yield
+        current[0] = before
+
+    copies = StreamCopies("cpu")
+    copies._module = SimpleNamespace(device=device)
+    event = SimpleNamespace(synchronize=lambda: on.append(current[0]))
+    copies.finish((event, "second", RecordedStream()))
+    assert (on, current) == (["second"], ["first"])
 
 
 def test_the_computing_stream_waits_whoever_asks() -> None:
