@@ -21,11 +21,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import torch
 from torch import Tensor
 
 from memlint_runtime.device_copies import Copies
-from memlint_runtime.streaming.page_lock import PageLock
+from memlint_runtime.streaming.page_lock import PageLock, page_aligned
 from memlint_runtime.streaming.slots import from_bytes, outside_inference
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class HostStore:
         self.pieces: dict[Block, Tensor] = {}
 
     def take(self, block: Block) -> None:
-        piece = torch.empty(block.num_bytes, dtype=torch.uint8, device="cpu")
+        piece = page_aligned(block.num_bytes)
         for slot in block.slots:
             home = from_bytes(piece, slot.offset, slot.home)
             home.copy_(slot.home)
@@ -236,7 +235,7 @@ class FileStore:
     def _free(self, keep: Sequence[_Part]) -> _Stage:
         """A stage that holds none of `keep`, which are fewer than the stages; now last in turn."""
         if len(self._stages) < STAGES:
-            stage = _Stage(torch.empty(self._largest, dtype=torch.uint8, device="cpu"))
+            stage = _Stage(page_aligned(self._largest))
         else:
             stage = next(one for one in self._stages if one.part not in keep)
             self._stages.remove(stage)
