@@ -17,7 +17,7 @@ from memlint.source.bounded import read_regular
 
 LIMIT_BYTES = 32 << 20
 _RANGES = ("at", "open", "dataclass", "deprecated")
-_SPREAD = ("names", "unread", "attributes", "bases", "home", "same", "order")
+_SPREAD = ("names", "unread", "attributes", "bases", "home", "same", "order", "settled")
 _CALLABLES = ("fields", "init", "function")
 
 

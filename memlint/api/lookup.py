@@ -8,7 +8,7 @@ bases and fields are followed from package to package, each at its own version, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from memlint.api.knowledge.warned import WARNED
 from memlint.api.records import linearize, parameters, signature_of
 from memlint.api.releases import Releases
 from memlint.api.signatures import Expression, Kind, Parameter, Signature, Unset
-from memlint.api.tables import PACKAGES, holds
+from memlint.api.tables import PACKAGES, holds, pick
 from memlint.api.target import Target, newest
 from memlint.api.versions import Version, is_between, parse_version
 
@@ -384,6 +384,20 @@ class Api:
             if allowed:
                 return allowed
         return None
+
+    def settle(self, qualname: str, read: Callable[[str], object]) -> dict[str, object]:
+        """What an instance of a configuration class makes of its options: those that it assigns
+        once it has them all. read: an option as it was given, or its default; ``OPEN`` where that
+        cannot be told, as the answer's values may be."""
+        from memlint.api.knowledge.defaults import SETTLED
+        from memlint.api.settled import settle
+
+        codes = []
+        for name in self._order(self.canonical(qualname)):
+            record, release = self._releases.at(name)
+            code = pick((record or {}).get("settled", {}), release) or SETTLED.get(name)
+            codes += [code] if code else []
+        return settle(codes, read) if codes else {}
 
     def refusals(self, qualname: str) -> Iterator[Refusal]:
         """The combinations of options that a class of the target refuses at run time."""

@@ -121,6 +121,8 @@ def _trained(script: Script, trainer: Trainer) -> tuple[dict[str, Any], Call | N
     for config in script.configs:
         if trainer in script.training_with(config):
             values.update(_arguments(config))
+    if trainer.settled("loss_type") == "chunked_nll":
+        values["loss"] = "chunked"
     if trainer.checkpointed_by_call:
         values["checkpointing"] = "full"
     if "seq_len" not in values and values["trainer"] == "transformers.Trainer":
@@ -320,7 +322,7 @@ def _arguments(config: Config) -> dict[str, Any]:
         length = config.effective(name).value
         if _is_number(length):
             values["seq_len"] = length
-    optimizer = config.effective("optim").value
+    optimizer = config.settled("optim").value
     if isinstance(optimizer, str):
         values["optimizer"] = optimizer
     packing = config.effective("packing").value
@@ -332,7 +334,7 @@ def _arguments(config: Config) -> dict[str, Any]:
     values.update(_checkpointing(config))
     values.update(_precision(config))
     for name, meant in _SWITCHES:
-        if config.effective(name).is_value(True):
+        if config.settled(name).is_value(True):
             values.update(meant)
     if config.effective("use_vllm").is_value(True):
         share = config.effective("vllm_gpu_memory_utilization").value
@@ -351,7 +353,7 @@ _SWITCHES: tuple[tuple[str, Mapping[str, Any]], ...] = (
 
 
 def _precision(config: Config) -> dict[str, Any]:
-    bf16, fp16 = config.effective("bf16"), config.effective("fp16")
+    bf16, fp16 = config.settled("bf16"), config.settled("fp16")
     if bf16.is_value(True):
         return {"compute_dtype": "bfloat16", "autocast": True}
     if fp16.is_value(True):

@@ -13,9 +13,7 @@ def fuse_trainers_loss(script: Script, trainer: Trainer) -> Fix | None:
     """``fuse_causal_lm_loss(model)`` before the trainer is made, where the model has a name."""
     advice = "Compute the loss without the logits: `memlint_runtime.fuse_causal_lm_loss(model)`"
     if trainer.kind == "trl.SFTTrainer":
-        # Those of its versions that keep the logits read them for their metrics.
-        takes = trainer.config is not None and trainer.config.has_option("use_liger_kernel")
-        return advise("Set `use_liger_kernel=True`") if takes else None
+        return _by_option(script, trainer)
     if script.api.behaviour("runtime") != "tested":
         return advise(f"{advice}; it builds on a newer transformers than the target's")
     model, statement = trainer.model_name, script.statement(trainer.node)
@@ -30,6 +28,18 @@ def fuse_trainers_loss(script: Script, trainer: Trainer) -> Fix | None:
         doubt = "if nothing else reads the logits of passes with labels: they are None then"
     message = f"Call `fuse_causal_lm_loss({arguments})` before the trainer is made"
     return fix(f"{message}, {doubt}" if doubt else message, edits, unsafe=bool(doubt))
+
+
+def _by_option(script: Script, trainer: Trainer) -> Fix | None:
+    """What SFTTrainer has for it. Its versions that keep the logits read them for their metrics."""
+    config = trainer.config
+    if config is None:
+        return None
+    losses = script.api.choices(config.kind, "loss_type") or ()
+    # Liger's has its own form of the other losses, and is refused beside the chunked one.
+    if "chunked_nll" in losses and trainer.settled("loss_type") == "nll":
+        return advise('Set `loss_type="chunked_nll"`')
+    return advise("Set `use_liger_kernel=True`") if config.has_option("use_liger_kernel") else None
 
 
 def _wants_loss_alone(script: Script, trainer: Trainer) -> bool:

@@ -27,8 +27,8 @@ def fuse_trl_loss(script: Script, trainer: Trainer) -> Fix | None:
 
 def _by_upgrade(script: Script, trainer: Trainer) -> Fix | None:
     """Advice for releases with neither, by what later ones have."""
-    if trainer.is_kind(*_LIGER):
-        option = script.api.behaviour("liger-rl-loss")
+    if trainer.is_kind(*_LIGER, "RLOOTrainer"):
+        option = trainer.is_kind(*_LIGER) and script.api.behaviour("liger-rl-loss")
         by_liger = f"take `{option}=True` (needs liger-kernel), and then " if option else ""
         return advise(f"Upgrade TRL: later releases {by_liger}compute this loss in chunks")
     if trainer.is_kind(*_DEFERRABLE):

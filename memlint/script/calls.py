@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from memlint.api.drop_ins import stands_in
+from memlint.api.settled import OPEN
 from memlint.api.signatures import Expression
 from memlint.script.answers import any_of
 from memlint.script.checkpointing import (
@@ -21,6 +22,7 @@ from memlint.script.modes import in_evaluation_hook
 from memlint.script.optimized import optimizes_all
 from memlint.script.packing import packing_strategy
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
+from memlint.script.settled import settled_option, settled_options
 from memlint.script.trainers import may_train
 from memlint.script.values import (
     ABSENT,
@@ -281,6 +283,20 @@ class Config(Call):
             bindings.append(binding)
         return merge_bindings(bindings)
 
+    def settled(self, name: str) -> Setting:
+        """The setting as the configuration leaves it once it has them all (``__post_init__``)."""
+        setting = self.effective(name)
+        if name not in self._settled:
+            return setting
+        value = self._settled[name]
+        if value is setting.value:
+            return setting
+        return setting._replace(value=UNSURE if value is OPEN else value)
+
+    @cached_property
+    def _settled(self) -> dict[str, object]:
+        return settled_options(self)
+
     @property
     def checkpointing(self) -> bool | None:
         """Whether it turns activation checkpointing on at the target; None where unknown."""
@@ -420,6 +436,11 @@ class Trainer(Call):
         else:
             return None
         return value if type(value) is int and value > 0 else None
+
+    def settled(self, option: str) -> object:
+        """An option as its configuration leaves it, that which it makes itself where it gets none;
+        UNSURE where that cannot be told."""
+        return settled_option(self, option)
 
     def is_kind(self, *names: str) -> bool:
         """Whether it is one of TRL's trainers of these names, wherever the version keeps them."""

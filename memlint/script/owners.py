@@ -115,7 +115,16 @@ def _of_trl(script: Script, trainer: Trainer) -> LossOwner:
     topic = _TOPICS.get(name)
     if topic is None:
         return LossOwner(Owner.TRL, True if name in _FULL_LOGITS else None)
-    return LossOwner(Owner.TRL, script.api.behaviour(topic) == "full logits")
+    if script.api.behaviour(topic) != "full logits":
+        return LossOwner(Owner.TRL, False)
+    if name != "SFTTrainer" or "chunked_nll" not in _sft_losses(script):
+        return LossOwner(Owner.TRL, True)
+    loss = trainer.settled("loss_type")
+    return LossOwner(Owner.TRL, loss != "chunked_nll" if isinstance(loss, str) else None)
+
+
+def _sft_losses(script: Script) -> frozenset[str]:
+    return script.api.choices("trl.SFTConfig", "loss_type") or frozenset()
 
 
 def _of_model(script: Script, facts: ModelFacts) -> LossOwner:

@@ -29,7 +29,7 @@ def packing_strategy(config: Config) -> str | None:
     if config.setting("packing").value is True:
         if not config.has_option("packing_strategy"):
             return "wrapped"
-        strategy = config.effective("packing_strategy").value
+        strategy = config.settled("packing_strategy").value
         return strategy if isinstance(strategy, str) else None
     if config.setting("padding_free").value is True and config.has_option("padding_free"):
         return "padding_free"

@@ -111,7 +111,8 @@ trainer = {name}Trainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows)
         ("GRPO", "MEM203", "trl=0.16", None),
         ("GRPO", "MEM203", "trl=0.17", "use_liger_loss"),
         ("GRPO", "MEM203", "trl=1.12", "use_liger_kernel"),
-        ("GRPO", "MEM203", "trl=1.13", None),
+        ("GRPO", "MEM203", "trl=1.14", "use_liger_kernel"),
+        ("RLOO", "MEM203", "trl=1.14", None),
     ],
 )
 def test_full_logits_are_advised_the_options_of_the_release(

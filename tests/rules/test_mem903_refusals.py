@@ -126,7 +126,7 @@ def test_what_is_taken_is_left_alone(call: str) -> None:
         ('SFTConfig("o", padding_free=True)', "trl=0.29"),
         ('GRPOConfig("o", auto_find_batch_size=True)', "trl=1.8"),
         ('GRPOConfig("o", sync_ref_model=True, beta=0.0)', "trl=0.27"),
-        ('SFTTrainer("m", args=SFTConfig("o"), train_dataset=data, peft_config=head)', "trl=1.14"),
+        ('SFTTrainer("m", args=SFTConfig("o"), train_dataset=data, peft_config=head)', "trl=1.6"),
         (
             'Trainer(plain, TrainingArguments("o", eval_strategy="epoch"), train_dataset=data)',
             "transformers=4.45",

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from memlint.api.extract.deprecations import deprecated_parameters, is_deprecated, renamed_keywords
 from memlint.api.extract.names import Namespace
+from memlint.api.extract.settling import settling
 from memlint.api.extract.wheel import Assigned, Defined, Module, strings
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -43,6 +44,7 @@ class ClassFacts:
     constructor: FunctionFacts | None
     methods: dict[str, FunctionFacts]
     attributes: list[str] = field(default_factory=list)
+    settled: str = ""
 
     @property
     def plain_attributes(self) -> list[str]:
@@ -85,7 +87,12 @@ class Reader:
             constructor=constructor,
             methods=methods,
             attributes=sorted(attributes - private),
+            settled=self._settled(node) if is_dataclass else "",
         )
+
+    def _settled(self, node: ast.ClassDef) -> str:
+        # The base of all, of transformers, asks devices and environments: written by hand.
+        return settling(node) if self.names.wheel.package == "trl" else ""
 
     def _bases(self, module: Module, node: ast.ClassDef) -> Iterator[str]:
         for base in node.bases:

@@ -137,7 +137,11 @@ class Encoder:
         attributes = {n: each.plain_attributes for n, each in facts.items()}
         if any(attributes.values()):
             result["attributes"] = self.members(attributes, facts)
-        return result
+        return result | self._settled(facts)
+
+    def _settled(self, facts: Mapping[int, ClassFacts]) -> dict[str, Any]:
+        settled = {n: each.settled for n, each in facts.items()}
+        return {"settled": self.spread(settled, facts)} if any(settled.values()) else {}
 
     def _methods(self, facts: Mapping[int, ClassFacts]) -> dict[str, Any]:
         found: dict[str, dict[int, FunctionFacts]] = defaultdict(dict)

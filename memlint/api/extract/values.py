@@ -96,7 +96,8 @@ def _losses(archive: zipfile.ZipFile) -> Iterator[tuple[str, tuple[str, ...]]]:
         folder, _, file = name.rpartition("/")
         if folder != "trl/trainer" or not file.endswith("_trainer.py"):
             continue
-        tree = ast.parse(archive.read(name))
+        tree = _read(archive, name)
+        config = _read(archive, name.replace("_trainer.py", "_config.py"))
         owners = {
             node.name.removesuffix("Trainer")
             for node in tree.body
@@ -106,8 +107,40 @@ def _losses(archive: zipfile.ZipFile) -> Iterator[tuple[str, tuple[str, ...]]]:
         if any(_refuses(node, _LOSS) for node in ast.walk(tree)):
             named[_LOSS] = _compared(tree, _LOSS)
         for option, known in named.items():
+            allowed = _seen_by_config(config, option, known)
             for owner in sorted(owners) if known else ():
-                yield f"trl.{owner}Config.{option}", known
+                yield f"trl.{owner}Config.{option}", allowed
+
+
+def _read(archive: zipfile.ZipFile, path: str) -> ast.Module:
+    return ast.parse(archive.read(path) if path in archive.namelist() else "")
+
+
+def _seen_by_config(config: ast.Module, option: str, known: Sequence[str]) -> tuple[str, ...]:
+    """What its trainer knows, less what the configuration refuses before, with what it turns into
+    something that the trainer knows."""
+    taken: dict[str, str] = {}
+    refused: set[str] = set()
+    for node in ast.walk(config):
+        match node:
+            case ast.If(test=ast.Compare(ops=[ast.Eq()]) as test, body=body):
+                for value in _constants(test, option):
+                    if any(isinstance(part, ast.Raise) for part in body):
+                        refused.add(value)
+                    taken.update((value, meant) for meant in _becomes(body, option))
+    kept = [value for value in known if value not in refused]
+    added = [value for value, meant in taken.items() if meant in kept]
+    return tuple(dict.fromkeys((*kept, *added)))
+
+
+def _becomes(body: Sequence[ast.stmt], option: str) -> Iterator[str]:
+    """``self.option = "another"``"""
+    for statement in body:
+        match statement:
+            case ast.Assign(
+                targets=[ast.Attribute(attr=name)], value=ast.Constant(value=str(meant))
+            ) if name == option:
+                yield meant
 
 
 def _refuses(node: ast.AST, option: str) -> bool:

@@ -43,13 +43,13 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("sft-loss", "trl", "", "full logits", "sft_trainer.py, super().compute_loss"),
     Behaviour("sft-loss", "trl", "1.15", "chunked", "trl/trainer/utils.py, add_fused_lm_head"),
     Behaviour("policy-loss", "trl", "", "full logits", "grpo_trainer.py, selective_log_softmax"),
-    Behaviour("policy-loss", "trl", "1.14", "chunked", "trl/kernels/chunked_logprob.py"),
+    Behaviour("policy-loss", "trl", "1.15", "chunked", "trl/kernels/chunked_logprob.py"),
     Behaviour("preference-loss", "trl", "", "full logits", "dpo_trainer.py, concatenated_forward"),
-    Behaviour("preference-loss", "trl", "1.14", "chunked", "trl/kernels/chunked_logprob.py"),
+    Behaviour("preference-loss", "trl", "1.15", "chunked", "trl/kernels/chunked_logprob.py"),
     # Which option gives DPO, GRPO and KTO Liger's loss without logits; use_liger_loss has a field.
     Behaviour("liger-rl-loss", "trl", "", "use_liger_loss", "trl/trainer, use_liger_loss"),
     Behaviour("liger-rl-loss", "trl", "0.25", "use_liger_kernel", "trl/trainer, use_liger_kernel"),
-    Behaviour("liger-rl-loss", "trl", "1.13", "", "trl/trainer: layer kernels, own losses"),
+    Behaviour("liger-rl-loss", "trl", "1.15", "", "trl/trainer: layer kernels, own losses"),
     # What SFTTrainer gives a ``formatting_func``: a batch of rows, or one row after the other.
     Behaviour("sft-formatting", "trl", "", "batch", "sft_trainer.py, batched=True"),
     Behaviour("sft-formatting", "trl", "0.21", "row", "sft_trainer.py, _prepare_dataset"),
@@ -89,6 +89,11 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("head-adapter", "trl", "1.15", "refused", "sft_trainer.py, BaseTunerLayer"),
     Behaviour("padding-free-collator", "trl", "", "accepted", "sft_trainer.py, __init__"),
     Behaviour("padding-free-collator", "trl", "0.16", "refused", "sft_trainer.py, __init__"),
+    # Packing strategies whose rows come without padding, which a collator of the trainer's makes.
+    Behaviour("padding-free-packing", "trl", "", "", "sft_trainer.py, __init__"),
+    Behaviour("padding-free-packing", "trl", "0.19", "ffd", "sft_trainer.py, padding_free"),
+    Behaviour("padding-free-packing", "trl", "0.20", "bfd", "sft_trainer.py, padding_free"),
+    Behaviour("padding-free-packing", "trl", "1.0", "bfd bfd_split", "sft_trainer.py"),
     Behaviour("completion-formatting", "trl", "", "accepted", "sft_trainer.py, __init__"),
     Behaviour("completion-formatting", "trl", "0.18", "refused", "sft_trainer.py, __init__"),
     Behaviour("reward-weights", "trl", "", "accepted", "grpo_trainer.py, __init__"),

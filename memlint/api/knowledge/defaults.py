@@ -59,3 +59,16 @@ COMPUTED_DEFAULTS: tuple[ComputedDefault, ...] = (
         None,
     ),
 )
+
+# transformers/training_args.py, __post_init__: what of it depends on options alone, the same in all
+# releases that have the options. In the form of ``memlint.api.settled``.
+SETTLED: Mapping[str, str] = {
+    _ARGS: """
+if self.adafactor is True:
+    self.optim = "adafactor"
+if self.torch_compile_mode is not None or self.torch_compile_backend is not None:
+    self.torch_compile = True
+if self.use_cpu is True:
+    self.dataloader_pin_memory = False
+""",
+}

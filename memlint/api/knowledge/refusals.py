@@ -102,6 +102,16 @@ REFUSALS: tuple[Refusal, ...] = (
         change=("packing", "True"),
     ),
     Refusal(
+        _SFT,
+        (("loss_type", Among(("chunked_nll",))), ("use_liger_kernel", _ON)),
+        "two losses without logits",
+        "sft_trainer.py, __init__",
+        since="1.4",
+        until="1.15",
+        drop="use_liger_kernel",
+        safe=True,
+    ),
+    Refusal(
         _DPO,
         (("loss_type", Among(("exo_pair", ["exo_pair"]))), ("label_smoothing", _ZERO)),
         "the loss exo_pair needs label smoothing",

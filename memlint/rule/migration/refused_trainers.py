@@ -65,8 +65,10 @@ def _without(trainer: Trainer, name: str, text: str, *, safe: bool) -> Fix:
 def _is_something(setting: Setting) -> bool:
     """Whether an argument certainly is given, and not None."""
     value = setting.value
-    if isinstance(value, Object) and value.type is None:
+    if isinstance(value, Object) and value.type is None and value.cls is None:
         return False
+    if _is_given_function(setting):
+        return True
     return setting.given is True and setting.known and value is not None
 
 
@@ -133,7 +135,8 @@ def _head_adapter(script: Script, trainer: Trainer) -> Iterator[Finding]:
     """An adapter on the output head, whose weight the loss reads past the adapter."""
     if not script.api.is_a(trainer.kind, *_WITH_FUSED_HEAD):
         return
-    if script.api.behaviour("head-adapter") != "refused":
+    chunked = trainer.is_kind("SFTTrainer") and trainer.settled("loss_type") == "chunked_nll"
+    if script.api.behaviour("head-adapter") != "refused" and not chunked:
         return
     for config in _adapters(script, trainer):
         modules = config.setting("target_modules")
@@ -190,17 +193,22 @@ def _of_config(script: Script, trainer: Trainer) -> Iterator[Finding]:
 
 def _collator(script: Script, trainer: Trainer, config: Config) -> Iterator[Finding]:
     """A collator of the script's own beside rows without padding."""
-    collator = trainer.setting("data_collator")
-    free = config.setting("padding_free")
-    if not free.given or free.value is not True or not _is_something(collator):
+    without_padding = script.api.behaviour("padding-free-packing").split()
+    if config.packing == "padding_free" or config.setting("padding_free").value is True:
+        option = "padding_free"
+    elif config.packing is not None and config.packing in without_padding:
+        option = "packing"
+    else:
+        return
+    if not _is_something(trainer.setting("data_collator")):
         return
     if script.api.behaviour("padding-free-collator") == "refused":
         yield _refused(
             script,
             trainer,
             trainer.keyword_node("data_collator"),
-            "`padding_free` brings its own collator",
-            _advice("Remove `data_collator`, or `padding_free` where the collator is needed"),
+            f"`{option}` brings its own collator",
+            _advice(f"Remove `data_collator`, or `{option}` where the collator is needed"),
         )
 
 

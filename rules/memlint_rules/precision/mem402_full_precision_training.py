@@ -47,15 +47,10 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _neither(config: Config) -> bool:
     """Whether both options are definitely off. TRL's ``bf16=None`` means on."""
-    if not config.kind.startswith("transformers."):
-        return all(config.effective(name).value is False for name in _OPTIONS) and all(
-            config.setting(name).given is not None for name in _OPTIONS
-        )
     return all(
-        config.effective(name).value in (False, None) and config.setting(name).given is not None
+        config.setting(name).given is not None and config.settled(name).value in (False, None)
         for name in _OPTIONS
-        if config.effective(name).known
-    ) and all(config.effective(name).known for name in _OPTIONS)
+    )
 
 
 def _finding(script: Script, config: Config) -> Finding:

@@ -160,6 +160,7 @@ def test_fields_keep_order_defaults_and_flags(known: Table) -> None:
         ("dtype", ["", {"e": "probe.float32"}]),
     ]
     assert "computed" in record["attributes"][""].split()
+    assert record["settled"] == {"": "self.computed = 1"}
 
 
 def test_another_name_leads_to_the_class(known: Table) -> None:

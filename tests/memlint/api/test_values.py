@@ -69,6 +69,24 @@ def test_other_options_take_what_they_are_compared_with_before_an_error(tmp_path
     assert found == {"trl.DPOConfig.truncation_mode": ("sigmoid", "ipo", "hinge")}
 
 
+def test_what_the_configuration_renames_is_taken_and_what_it_refuses_is_not(
+    tmp_path: Path,
+) -> None:
+    config = """
+    class DPOConfig:
+        def __post_init__(self):
+            if self.loss_type == "older":
+                self.loss_type = "ipo"
+            if self.loss_type == "odd":
+                self.loss_type = "gone"
+            if self.loss_type == "hinge":
+                raise ValueError("gone")
+    """
+    files = {"trl/trainer/dpo_trainer.py": TRAINER, "trl/trainer/dpo_config.py": config}
+    found = values("trl", wheel(tmp_path, files))
+    assert found == {"trl.DPOConfig.loss_type": ("sigmoid", "ipo", "older")}
+
+
 def test_a_value_has_its_releases() -> None:
     data = encode_values(
         ["1.0.0", "1.1.0"], ["a", "b"], [{"x.y": ("old", "all")}, {"x.y": ("all",)}]
@@ -84,6 +102,6 @@ def test_the_shipped_values_are_of_the_listed_releases(package: str) -> None:
 def test_choices_are_those_of_the_class_or_its_base() -> None:
     api = Api(newest())
     assert "paged_adamw_8bit" in (api.choices("trl.SFTConfig", "optim") or ())
-    assert api.choices("trl.SFTConfig", "loss_type") == {"nll", "dft"}
+    assert api.choices("trl.SFTConfig", "loss_type") == {"nll", "dft", "chunked_nll"}
     assert "INDUCTOR" in (api.choices("trl.SFTConfig", "torch_compile_backend") or ())
     assert api.choices("trl.SFTConfig", "run_name") is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memlint.api import Api, newest
+from memlint.api import Api, newest, parse_target
 from memlint.memory import estimate
 from memlint.memory.from_script import settings_of
 from memlint.memory.settings import parse_assumption, read_settings, with_assumption
@@ -184,3 +184,35 @@ def test_contexts_are_divided_over_gpus() -> None:
         for sizes in ("dp_shard_size=8", "cp_size=8")
     ]
     assert kept[1] < kept[0] / 4
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "loss"),
+    [
+        ("1.5", "", None),
+        ("1.9", "", "chunked"),
+        ("1.9", 'loss_type="nll"', None),
+        ("1.9", "use_liger_kernel=True", "liger"),
+    ],
+)
+def test_the_loss_that_a_release_fills_in_is_read(
+    version: str, options: str, loss: str | None
+) -> None:
+    script = f"""
+from trl import SFTConfig, SFTTrainer
+SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig("out", {options}), train_dataset=data).train()
+"""
+    target = parse_target(f"trl={version},transformers=5.20")
+    found = settings_of(build_script(Source("a.py", script), Api(target)))
+    assert found is not None
+    assert found.get("loss") == loss
+
+
+def test_bf16_that_is_left_open_is_on() -> None:
+    script = """
+from trl import SFTConfig, SFTTrainer
+SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig("out", bf16=None), train_dataset=data).train()
+"""
+    found = settings_of(build_script(Source("a.py", script), Api(newest())))
+    assert found is not None
+    assert found["compute_dtype"] == "bfloat16"

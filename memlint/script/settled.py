@@ -1,0 +1,44 @@
+"""Options as a configuration leaves them: ``__post_init__`` fills in and renames some of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlint.api.settled import OPEN
+from memlint.api.signatures import Expression
+from memlint.script.settings import MISSING, UNSURE
+from memlint.script.values import Object
+
+if TYPE_CHECKING:
+    from memlint.script.calls import Config, Trainer
+
+
+def settled_options(config: Config) -> dict[str, object]:
+    """The options that a configuration assigns itself, and what they are then."""
+
+    def read(name: str) -> object:
+        value = config.effective(name).value
+        unknown = isinstance(value, Object) and value.type is None
+        return OPEN if unknown or value is UNSURE or value is MISSING else value
+
+    return config.script.api.settle(config.kind, read)
+
+
+def settled_option(trainer: Trainer, option: str) -> object:
+    """An option of a trainer's configuration, of the one that it makes where it gets none; UNSURE
+    where that cannot be told."""
+    config, api = trainer.config, trainer.script.api
+    if config is not None and config.has_option(option):
+        return config.settled(option).value
+    kind = api.config_of(trainer.kind)
+    signature = api.signature(kind) if kind is not None else None
+    if kind is None or signature is None or (config is None and trainer.args.given is not False):
+        return UNSURE
+
+    def read(name: str) -> object:
+        parameter = signature.parameters.get(name)
+        default = OPEN if parameter is None or parameter.required else parameter.default
+        return OPEN if isinstance(default, Expression) else default
+
+    value = api.settle(kind, read).get(option, read(option))
+    return UNSURE if value is OPEN else value
