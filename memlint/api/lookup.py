@@ -19,9 +19,9 @@ from memlint.api.knowledge.warned import WARNED
 from memlint.api.records import linearize, parameters, signature_of
 from memlint.api.releases import Releases
 from memlint.api.signatures import Expression, Kind, Parameter, Signature, Unset
-from memlint.api.tables import PACKAGES, holds, pick
+from memlint.api.tables import PACKAGES, pick
 from memlint.api.target import Target, newest
-from memlint.api.versions import Version, is_between, parse_version
+from memlint.api.versions import Version, is_between
 
 if TYPE_CHECKING:
     from memlint.api.histories import Owner
@@ -58,8 +58,7 @@ class Api:
 
     def is_beyond_tables(self, package: str) -> bool:
         """Whether the target's ``package`` is newer than all releases that the tables describe."""
-        known = self._releases.table(package).releases[-1]
-        return self.version(package).minor > parse_version(known).minor
+        return self._releases.is_beyond(package)
 
     def canonical(self, qualname: str) -> str:
         """The one name of what ``qualname`` imports: ``trl.trainer.sft_config.SFTConfig`` is
@@ -363,27 +362,15 @@ class Api:
     def choices(self, qualname: str, parameter: str) -> frozenset[str] | None:
         """The strings that ``parameter`` may be at the target; None where anything goes, or where
         the library's code does not say."""
-        from memlint.api.knowledge.choices import READ_ELSEWHERE
+        from memlint.api.choices import choices
 
-        for name in self._order(self.canonical(qualname)):
-            option = f"{name}.{parameter}"
-            elsewhere = READ_ELSEWHERE.get(option)
-            package = (elsewhere or option).partition(".")[0]
-            if package not in ("transformers", "accelerate", "trl"):
-                continue
-            if self.is_beyond_tables(package):
-                continue
-            record = self._releases.table(f"{package}_values").record(elsewhere or option)
-            release = self._releases.number(package)
-            allowed = frozenset(
-                word
-                for text, words in (record or {}).items()
-                if holds(text, release)
-                for word in words.split()
-            )
-            if allowed:
-                return allowed
-        return None
+        return choices(self._releases, self._order(self.canonical(qualname)), parameter)
+
+    def gone_values(self, qualname: str, parameter: str) -> frozenset[str]:
+        """The strings, in capitals, that ``parameter`` could be once and cannot at the target."""
+        from memlint.api.choices import gone_values
+
+        return gone_values(self._releases, self._order(self.canonical(qualname)), parameter)
 
     def settle(self, qualname: str, read: Callable[[str], object]) -> dict[str, object]:
         """What an instance of a configuration class makes of its options: those that it assigns

@@ -28,6 +28,11 @@ class Releases:
         """The target's version of ``package``, comparable."""
         return parse_version(self.target.version(package).version)
 
+    def is_beyond(self, package: str) -> bool:
+        """Whether the target's ``package`` is newer than all releases of its table."""
+        known = self.table(package).releases[-1]
+        return self.version(package).minor > parse_version(known).minor
+
     def table(self, name: str) -> Table:
         """The table of that name, with the release that the user has installed."""
         if name not in self._tables:

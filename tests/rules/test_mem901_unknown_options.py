@@ -21,7 +21,7 @@ def check(text: str, target: str = "") -> list[Finding]:
     api = Api(parse_target(target) if target else newest())
     found = check_source(Source("a.py", IMPORTS + text), load(["MEM901"]), api)
     # What an old target cannot import is not asked here.
-    return [one for one in found if "does not take" in one.message]
+    return [one for one in found if "does not take" in one.message or "backend" in one.message]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,11 @@ def test_a_release_newer_than_the_tables_may_have_the_option() -> None:
             "'adamw_torch_fused'",
         ),
         ('SFTConfig("out", torch_compile_backend="nvfuser")', "'nvfuser'", "'INDUCTOR'"),
+        (
+            'SFTConfig("out", torch_compile_backend="ofi")',
+            "has no backend 'ofi'",
+            "one of 'AOT_EAGER', 'CUDAGRAPHS', 'EAGER', 'INDUCTOR'",
+        ),
         ('DPOConfig("out", loss_type=["sigmoid", "sftt"])', "'sftt'", "'sft'"),
         ('SFTConfig("out", eval_strategy="epochs")', "'epochs'", "'epoch'"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from memlint.api.choices import advised
 from memlint.rule import (
     Applicability,
     Call,
@@ -27,6 +28,8 @@ _CLASSES = (
     "trl.RewardConfig",
     "peft.LoraConfig",
 )
+# Where a script adds to torch's backends.
+_REGISTERS = ("torch._dynamo.register_backend", "torch._dynamo.backends.registry.register_backend")
 # As alike as a name and its misspelling are.
 _ALIKE = 0.85
 _ALIKE_VALUE = 0.7
@@ -59,28 +62,33 @@ def unknown_values(script: Script, call: Call, setting: Setting) -> Iterator[Fin
     if not words or setting.given is not True or _may_differ(script, call):
         return
     known = script.api.choices(call.name, setting.name)
-    if known is None:
+    gone = script.api.gone_values(call.name, setting.name)
+    if known is None or (gone and script.calls_to(*_REGISTERS)):
         return
     for word in words:
         # Names in capitals are looked up in capitals.
-        if word in known or word.upper() in known:
-            continue
-        package = call.name.partition(".")[0]
-        owner = call.name.rpartition(".")[2]
-        version = script.api.target.version(package).version
-        import difflib
+        if word not in known and word.upper() not in known:
+            what = _refused_value(script, call, f"{setting.name}={word!r}")
+            if word.upper() in gone:
+                torch = script.api.target.version("torch").version
+                what = f"torch {torch} has no backend {word!r}"
+            fix = Fix(_other_value(word, advised(known)), (), Applicability.DISPLAY)
+            yield Finding(option_span(script, call, setting), what, fix)
 
-        near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=_ALIKE_VALUE)
-        meant = f"Write {near[0]!r}, if that was meant" if near else ""
-        yield Finding(
-            option_span(script, call, setting),
-            f"`{owner}` of {package} {version} does not take `{setting.name}={word!r}`",
-            Fix(
-                meant or f"Choose one of {', '.join(repr(one) for one in sorted(known))}",
-                (),
-                Applicability.DISPLAY,
-            ),
-        )
+
+def _refused_value(script: Script, call: Call, given: str) -> str:
+    package, owner = call.name.partition(".")[0], call.name.rpartition(".")[2]
+    version = script.api.target.version(package).version
+    return f"`{owner}` of {package} {version} does not take `{given}`"
+
+
+def _other_value(word: str, offered: list[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, offered, n=1, cutoff=_ALIKE_VALUE)
+    if near:
+        return f"Write {near[0]!r}, if that was meant"
+    return f"Choose one of {', '.join(map(repr, offered))}"
 
 
 def _may_differ(script: Script, call: Call) -> bool:
