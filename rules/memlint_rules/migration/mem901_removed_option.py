@@ -16,6 +16,7 @@ from memlint.rule.migration.outdated_overrides import outdated_overrides
 from memlint.rule.migration.removed_attributes import removed_attributes
 from memlint.rule.migration.removed_names import removed_imports
 from memlint.rule.migration.removed_options import removed_options
+from memlint.rule.migration.returned_mappings import returned_mappings
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -25,6 +26,7 @@ def check(script: Script) -> Iterator[Finding]:
     yield from outdated_overrides(script)
     yield from batched_formatting(script)
     yield from lost_limits(script)
+    yield from returned_mappings(script)
 
 
 RULE = Rule(
