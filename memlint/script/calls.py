@@ -22,7 +22,7 @@ from memlint.script.modes import in_evaluation_hook
 from memlint.script.optimized import optimizes_all
 from memlint.script.packing import packing_strategy
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
-from memlint.script.settled import settled_option, settled_options
+from memlint.script.settled import at_birth, is_remade, settled_option, settled_options
 from memlint.script.trainers import may_train
 from memlint.script.values import (
     ABSENT,
@@ -285,7 +285,7 @@ class Config(Call):
 
     def settled(self, name: str) -> Setting:
         """The setting as the configuration leaves it once it has them all (``__post_init__``)."""
-        setting = self.effective(name)
+        setting = at_birth(self, name)
         if name not in self._settled:
             return setting
         value = self._settled[name]
@@ -316,11 +316,17 @@ class Config(Call):
         """Whether it is of a class of the script's own that has this option as a field."""
         return any(one.cls is not None and name in _declared(one.cls) for one in self.made)
 
-    def given_at_birth(self, name: str) -> bool | None:
-        """Whether the call that makes it is given the setting."""
-        return setting_of(
+    def first(self, name: str) -> Setting:
+        """The setting as the call that makes it gets it, by the version's default too."""
+        setting = setting_of(
             name, super()._merged(name), has_unknown_keywords=self.has_unknown_keywords
-        ).given
+        )
+        return setting if setting.given is not False else self._default(name)
+
+    @property
+    def is_remade(self) -> bool:
+        """Whether a trainer makes another configuration out of it."""
+        return is_remade(self)
 
     def _positional(self, name: str) -> Binding | None:
         return merge_bindings([self._binding(invocation, name) for invocation in self.invocations])

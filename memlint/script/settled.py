@@ -6,18 +6,39 @@ from typing import TYPE_CHECKING
 
 from memlint.api.settled import OPEN
 from memlint.api.signatures import Expression
-from memlint.script.settings import MISSING, UNSURE
-from memlint.script.values import Object
+from memlint.script.settings import MISSING, UNSURE, Setting
+from memlint.script.values import How, Object
 
 if TYPE_CHECKING:
     from memlint.script.calls import Config, Trainer
+
+
+# What is read only when the configuration is made: a later assignment changes nothing.
+_READ_ONCE = ("bf16", "fp16", "tf32")
+
+
+def at_birth(config: Config, name: str) -> Setting:
+    """The setting as the configuration has it when it reads it: an attribute that is assigned
+    afterwards comes too late for some."""
+    setting = config.setting(name)
+    late = setting.how is How.ATTRIBUTE and not config.from_command_line and not is_remade(config)
+    if name not in _READ_ONCE or not late:
+        return config.effective(name)
+    return config.first(name)
+
+
+def is_remade(config: Config) -> bool:
+    """Whether a trainer of TRL makes a configuration of its own class out of plain arguments."""
+    trainers = config.script.trainers_with(config)
+    plain = config.kind.startswith("transformers.")
+    return plain and any(trainer.kind.startswith("trl.") for trainer in trainers)
 
 
 def settled_options(config: Config) -> dict[str, object]:
     """The options that a configuration assigns itself, and what they are then."""
 
     def read(name: str) -> object:
-        value = config.effective(name).value
+        value = at_birth(config, name).value
         unknown = isinstance(value, Object) and value.type is None
         return OPEN if unknown or value is UNSURE or value is MISSING else value
 

@@ -52,4 +52,5 @@ def _is_of_library(script: Script, tokenizer: object) -> bool:
     if kind != "transformers.AutoTokenizer" and not script.api.is_a(kind, _BASE):
         return False
     made = script.call_at(tokenizer.made_by.node) if tokenizer.made_by is not None else None
-    return made is not None and made.setting("trust_remote_code").value is not True
+    remote = made.setting("trust_remote_code") if made is not None else None
+    return remote is not None and (remote.given is False or remote.value is False)

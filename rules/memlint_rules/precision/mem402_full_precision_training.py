@@ -66,6 +66,10 @@ def _finding(script: Script, config: Config) -> Finding:
 
 
 def _fix(script: Script, config: Config) -> Fix:
+    for name in _OPTIONS:
+        if config.setting(name).value is True:
+            # Assigned when it is too late.
+            return advise(f"Give `{name}=True` to the configuration where it is made")
     if config.setting("fp16").is_overridable_default:
         # Both at once are refused, and the command line may give the other.
         return advise("Set `bf16=True`, unless fp16 is selected")

@@ -1,0 +1,18 @@
+from transformers import Trainer, TrainingArguments
+from trl import SFTConfig, SFTTrainer
+
+args = TrainingArguments("out")
+args.bf16 = True  # expect: MEM904
+Trainer(model=model, args=args, train_dataset=rows).train()
+
+config = SFTConfig("out")
+config.fp16 = True  # expect: MEM904
+SFTTrainer("Qwen/Qwen3-0.6B", args=config, train_dataset=rows).train()
+
+stays = TrainingArguments("out", fp16=True)
+stays.fp16 = False  # expect: MEM904
+Trainer(model=model, args=stays, train_dataset=rows).train()
+
+products = TrainingArguments("out", bf16=True)
+products.tf32 = True  # expect: MEM904
+Trainer(model=model, args=products, train_dataset=rows).train()
