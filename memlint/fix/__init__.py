@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from memlint.fix.atomic import write_atomically
     from memlint.fix.fixpoint import Fixed, fix_source
     from memlint.fix.outcome import Applied
-    from memlint.fix.preview import previews, unified_diff
+    from memlint.fix.patches import unified_diff
+    from memlint.fix.preview import previews
     from memlint.fix.splicing import TextEdit, text_edits
 
 __all__ = [
@@ -37,7 +38,7 @@ _HOMES = {
     "fix_source": "fixpoint",
     "previews": "preview",
     "text_edits": "splicing",
-    "unified_diff": "preview",
+    "unified_diff": "patches",
     "write_atomically": "atomic",
 }
 

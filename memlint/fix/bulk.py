@@ -18,6 +18,13 @@ _LITERAL_BYTES = 5_000
 _MAX_BYTES = 400_000
 _MAX_TOKENS = 60_000  # libcst takes some 4 KB for each
 _MAX_DEPTH = 1_200
+# Lists and sets of numbers alone are seen without a parser. What stands before the bracket makes it
+# no index; in a string or a comment blanks do no harm.
+_NUMBERS = re.compile(rb"[=(,:\[{][ \t\r\n]*[\[{]([-+\d.,\s]{%d,})[\]}]" % _LITERAL_BYTES, re.ASCII)
+# A line of code is some 30 bytes; more lines than this are data, or blank.
+_MAX_LINES = 60_000
+# Runs of so many blank lines are seen as one; a fix speaks of none of them.
+_BLANK_LINES = re.compile(rb"(?<=\n)(?:[ \t]*\r?\n){100,}")
 _TOO_DEEP = "its statements or expressions are nested too deeply"
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
 _DATA = (*_DISPLAYS, ast.Constant, ast.UnaryOp, ast.USub, ast.UAdd, ast.Load)
@@ -28,17 +35,29 @@ class TooMuchError(ValueError):
 
 
 def without_bulk(data: bytes) -> bytes:
-    """``data``, UTF-8 with ``\\n`` or ``\\r\\n``, with blanks inside its large literals.
+    """``data``, UTF-8 with ``\\n`` or ``\\r\\n``, with blanks inside its large literals and in the
+    place of many blank lines.
 
-    Offsets and lines stay as they are. Raises ``TooMuchError``.
+    Offsets stay as they are. Raises ``TooMuchError``.
     """
     if len(data) > _LITERAL_BYTES:
-        data = _spared(data)
+        data = _spared(_NUMBERS.sub(_blanked, data))
+    if data.count(b"\n") > 100:
+        data = _BLANK_LINES.sub(lambda run: b" " * (len(run[0]) - 1) + b"\n", data)
     if len(data) - data.count(b" ") > _MAX_BYTES:
         raise TooMuchError(f"it has more than {_MAX_BYTES // 1000} kB of code")
     if len(data) > _MAX_TOKENS and len(re.findall(rb"\w+|[^\w\s]", data)) > _MAX_TOKENS:
         raise TooMuchError(f"it has more than {_MAX_TOKENS:,} words and signs of code")
+    if data.count(b"\n") > _MAX_LINES:
+        raise TooMuchError(f"it has more than {_MAX_LINES:,} lines")
     return data
+
+
+def _blanked(literal: re.Match[bytes]) -> bytes:
+    """A literal with blanks for what it holds; its lines stay."""
+    start, end = literal.span(1)
+    inside = re.sub(rb"[^\r\n]", b" ", literal[1])
+    return literal[0][: start - literal.start()] + inside + literal[0][end - literal.start() :]
 
 
 def _spared(data: bytes) -> bytes:

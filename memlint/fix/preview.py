@@ -1,16 +1,15 @@
-"""What a fix would change, shown before it is made: replacements for tools, a diff for people."""
+"""What a fix would change, shown before it is made."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from memlint.fix.apply import draft
 from memlint.fix.merge import merged
 from memlint.fix.notes import placed_notes
 from memlint.fix.outcome import Applied, FixError
 from memlint.fix.spans import parse
-from memlint.fix.splicing import TextEdit, spliced, split_lines
+from memlint.fix.splicing import TextEdit, spliced
 from memlint.fix.width import within_width
 from memlint.rule.edits import Edit
 
@@ -39,14 +38,3 @@ def previews(text: str, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, ...]:
         changes = tuple(TextEdit(splice.span, splice.text) for splice in splices)
         result.append(Applied(new, applied=(0,), edits=changes))
     return tuple(result)
-
-
-def unified_diff(before: str, after: str, path: str, *, context: int = 3) -> Iterator[str]:
-    """The lines of a patch that turns ``before`` into ``after``, as ``patch`` and git read it."""
-    for line in difflib.unified_diff(
-        split_lines(before), split_lines(after), f"a/{path}", f"b/{path}", n=context
-    ):
-        if line.endswith(("\n", "\r")):
-            yield line
-        else:
-            yield f"{line}\n\\ No newline at end of file\n"

@@ -13,10 +13,13 @@ spans are mapped back; since edits are spliced into the file's own bytes, those 
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from bisect import bisect_right
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import libcst as cst
@@ -126,9 +129,13 @@ def _lost_by(cuts: tuple[int, ...], lost: tuple[int, ...], position: int) -> int
 
 @dataclass(frozen=True)
 class Tree:
-    """A parsed file: ``module`` with the byte span of its nodes in ``data``."""
+    """A parsed file: ``module`` with the byte span of its nodes in ``data``.
+
+    shown: what of it libcst was shown: it and this differ only in what no edit speaks of.
+    """
 
     data: bytes
+    shown: str
     module: cst.Module
     newline: str
     indent: str
@@ -180,6 +187,23 @@ class Tree:
         """Where the line that holds ``offset`` ends, its newline included."""
         match = _NEWLINE.search(self.data, offset)
         return match.end() if match else len(self.data)
+
+    @cached_property
+    def compiles(self) -> int:
+        """2: it compiles; 1: it parses; 0: neither, for the running interpreter."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+                compile(self.shown, "<fix>", "exec", flags=flags, dont_inherit=True)
+                return 2
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                pass
+            try:
+                ast.parse(self.shown)
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                return 0
+        return 1
 
     def comments(self) -> Iterator[tuple[str, Span]]:
         for node in self.nodes(cst.Comment):
@@ -240,6 +264,7 @@ def parse(text: str) -> Tree:
     first = _NEWLINE.search(data)
     return Tree(
         data=data,
+        shown=shown,
         module=module,
         newline=first.group().decode() if first else "\n",
         indent=module.default_indent,

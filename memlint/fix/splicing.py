@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from memlint.fix.differences import differences
 from memlint.fix.draft import Splice
 from memlint.source import Span
 
@@ -45,15 +45,13 @@ def text_edits(before: str, after: str) -> tuple[TextEdit, ...]:
     for line in old:
         starts.append(starts[-1] + len(line.encode("utf-8", "surrogatepass")))
     result = []
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    for tag, old_start, old_end, new_start, new_end in matcher.get_opcodes():
-        if tag == "equal":
-            continue
-        gone, come = "".join(old[old_start:old_end]), "".join(new[new_start:new_end])
+    for block in differences(old, new):
+        gone = "".join(old[block.start : block.end])
+        come = "".join(new[block.new_start : block.new_end])
         head = _common(gone, come)
         tail = _common(gone[head:][::-1], come[head:][::-1])
-        start = starts[old_start] + len(gone[:head].encode("utf-8", "surrogatepass"))
-        end = starts[old_end] - len(gone[len(gone) - tail :].encode("utf-8", "surrogatepass"))
+        start = starts[block.start] + len(gone[:head].encode("utf-8", "surrogatepass"))
+        end = starts[block.end] - len(gone[len(gone) - tail :].encode("utf-8", "surrogatepass"))
         result.append(TextEdit(Span(start, end), come[head : len(come) - tail]))
     return tuple(result)
 

@@ -7,9 +7,7 @@ what the edits name. A failure here is our own fault and is reported as such.
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -23,28 +21,6 @@ if TYPE_CHECKING:
 
 
 _NEXT_COMMENT = re.compile(r"  (?=#)")
-
-
-def _compiles(text: str) -> int:
-    """2: it compiles; 1: it parses; 0: neither, for the running interpreter."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            compile(
-                text,
-                "<fix>",
-                "exec",
-                flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
-                dont_inherit=True,
-            )
-            return 2
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            pass
-        try:
-            ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return 0
-    return 1
 
 
 def _named(tree: Tree, draft: Draft) -> list[Span]:
@@ -69,7 +45,7 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
 def checked(tree: Tree, text: str, drafts: list[Draft], splices: list[Splice]) -> Tree:
     """The tree of the new ``text``; FixError if it may not replace that of ``tree``."""
     after = parse(text)
-    if _compiles(text) < _compiles(tree.data.decode("utf-8")):
+    if after.compiles < tree.compiles:
         raise FixError("the new text does not parse")
     if not _keeps_to_edits(tree, drafts, splices):
         raise FixError("a line would change that no edit names")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import memlint.fix.apply as apply_module
 from memlint.fix import apply_edits, text_edits
 from memlint.fix.draft import Splice
-from memlint.fix.preview import split_lines
 from memlint.fix.spans import Tree, parse
+from memlint.fix.splicing import split_lines
 from memlint.rule.edits import (
     AddImport,
     Edit,
