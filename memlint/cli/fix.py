@@ -22,7 +22,7 @@ from memlint.cli.inputs import (
     warn_if_empty,
 )
 from memlint.cli.options import Common
-from memlint.reports.style import Style, visible
+from memlint.reports.style import Style, shown_path, visible
 from memlint.reports.text import diagnostic_line, finding_place, plural
 from memlint.run.checking import fix_jobs
 from memlint.run.results import FixResult, Rendered
@@ -203,7 +203,7 @@ def _write(result: FixResult, after: bytes, written: set[tuple[int, int]]) -> Fi
     except OSError as error:
         return FileError(path, f"could not be written: {reason(error)}; left as it was")
     if names:
-        text = f"{visible(path)}: {plural(names, 'hard link')} to it keep the old content"
+        text = f"{shown_path(path)}: {plural(names, 'hard link')} to it keep the old content"
         click.echo(text if names > 1 else text.replace("keep", "keeps"), err=True)
     return None
 
@@ -216,7 +216,7 @@ def _report_change(result: FixResult, mode: Mode, quiet: bool, out: Style) -> No
         return
     verb = "would fix" if mode.only_check else "fixed"
     count = plural(len(result.fixed), "finding")
-    click.echo(f"{out(visible(result.path), 'bold')}: {verb} {count}")
+    click.echo(f"{out(shown_path(result.path), 'bold')}: {verb} {count}")
     what = Counter(
         (finding.code, finding.fix.message if finding.fix else "") for finding in result.fixed
     )

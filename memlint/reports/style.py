@@ -13,6 +13,8 @@ _CODES = {
 }
 LEVEL_COLOURS = {"error": "red", "waste": "yellow", "notice": "cyan", "hint": "blue"}
 _TAB = "    "
+# What services of continuous integration obey wherever it stands in a line.
+_OBEYED = ("##[", "##vso[", "##teamcity[")
 # Joiners: emoji and several scripts need them.
 _KEPT = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 
@@ -39,10 +41,20 @@ def visible(text: str) -> str:
 
     Paths, versions, messages and source lines are chosen by whoever wrote the repository: an escape
     sequence would change the terminal, a newline could begin a line that a CI service obeys.
-    C0 controls become their pictures (U+241B for escape); other invisible characters (C1,
-    directions of writing) U+FFFD. Spaces, joiners and undecodable bytes of file names stay.
+    What one obeys anywhere gets a space (``# #vso[``). C0 controls become their pictures (U+241B
+    for escape); other invisible characters (C1, directions of writing) U+FFFD. Spaces, joiners and
+    undecodable bytes of file names stay.
     """
+    if "##" in text:
+        for command in _OBEYED:
+            text = text.replace(command, f"# {command[1:]}")
     return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def shown_path(path: str) -> str:
+    """``path`` as a line may begin with it: visible, not blank, and no command of a CI service."""
+    text = visible(path) if path.strip() else repr(path)
+    return f"./{text}" if text.lstrip().startswith("::") else text
 
 
 def _visible(char: str) -> str:

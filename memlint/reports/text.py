@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from memlint.reports import Report
-from memlint.reports.style import LEVEL_COLOURS, Style, visible
+from memlint.reports.style import LEVEL_COLOURS, Style, shown_path, visible
 from memlint.rule.savings import Footprint, Saving
 from memlint.run.results import Rendered
 from memlint.source.diagnostics import FileError
@@ -27,12 +27,9 @@ _AT = {
 
 
 def place(path: str, row: int | None, column: int | None, cell: int | None) -> str:
-    """``path:row:column``, or ``path:cell:row:column`` in a notebook; a blank path in quotes."""
-    parts = [
-        path if path.strip() else repr(path),
-        *(str(each) for each in (cell, row, column) if each is not None),
-    ]
-    return visible(":".join(parts))
+    """``path:row:column``, or ``path:cell:row:column`` in a notebook."""
+    numbers = (str(each) for each in (cell, row, column) if each is not None)
+    return ":".join([shown_path(path), *numbers])
 
 
 def finding_place(finding: Rendered) -> str:
@@ -72,7 +69,7 @@ def footprint_line(path: str, footprint: Footprint) -> str:
     # One form for the whole line: intervals where lengths or batches are assumed.
     wide = footprint.high > 1.2 * footprint.low
     peak = _size(footprint.peak, (footprint.low, footprint.high) if wide else None)
-    parts = [f"{visible(path)}: peak {peak} {_AT.get(footprint.phase, footprint.phase)}"]
+    parts = [f"{shown_path(path)}: peak {peak} {_AT.get(footprint.phase, footprint.phase)}"]
     parts[0] += _verdict(footprint, footprint.peak)
     for words, size, ends in (
         ("safe fixes", footprint.safe, footprint.safe_range),

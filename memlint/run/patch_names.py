@@ -12,7 +12,7 @@ import os
 def patch_name(path: str) -> str:
     """The name of ``path``, as the user gave it, with ``/`` and without ``.`` and ``..``."""
     name = os.path.normpath(path)
-    if os.path.isabs(path) or os.pardir in path.replace("\\", "/").split("/"):
+    if os.path.isabs(path) or os.pardir in path.replace(os.sep, "/").split("/"):
         folder = os.path.realpath(os.path.dirname(path))
         name = os.path.join(folder, os.path.basename(path))
         bases = (os.path.realpath(os.curdir), _repository(folder))
@@ -21,7 +21,7 @@ def patch_name(path: str) -> str:
             if base and name.startswith(start):
                 name = name[len(start) :]
                 break
-    return name.replace("\\", "/").lstrip("/")
+    return name.replace(os.sep, "/").lstrip("/")
 
 
 def _repository(folder: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import jsonschema
@@ -13,6 +14,7 @@ from memlint.reports import FORMATS, Report, RuleWords, render
 from memlint.reports.statistics import render_statistics
 from memlint.reports.style import visible, width
 from memlint.reports.text import summary
+from memlint.rule.savings import Footprint, Saving
 from memlint.run.results import DiffLine, FileResult, Rendered, RenderedFix, TextEdit
 from memlint.source import Location
 from memlint.source.diagnostics import FileError
@@ -133,6 +135,23 @@ def test_nothing_that_a_terminal_or_ci_service_obeys_is_printed(output_format: s
     assert not any(line.startswith("::error::") for line in out.split("\n"))
     if output_format in ("full", "concise"):
         assert "5.20.0+\N{SYMBOL FOR ESCAPE}]0;PWN\N{SYMBOL FOR BELL}" in out
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["::error::x.py", "  ::warning x.py", "##vso[task]x.py", "##[group]x.py", "\t##teamcity[x"],
+)
+@pytest.mark.parametrize("output_format", FORMATS)
+def test_no_path_begins_a_line_as_a_command(name: str, output_format: str) -> None:
+    saving = Saving(1, 1, "loss", True)
+    finding = SCRIPT.findings[0]._replace(path=name, line="##vso[task]", saving=saving)
+    footprint = Footprint(2**30, 2**30, 2**30, "loss")
+    result = FileResult(name, (finding,), (FileError(name, "##[x"),), footprint=footprint)
+    report = Report((result,), WORDS)
+    lines = text(output_format, report).split("\n") + list(summary(report))
+    if output_format == "github":
+        lines = [line.partition("::")[2].partition("::")[2] for line in lines]
+    assert not [line for line in lines if re.match(r"\s*(::|##(\[|vso|teamcity))", line)]
 
 
 def test_what_belongs_to_a_script_is_shown_as_it_is() -> None:

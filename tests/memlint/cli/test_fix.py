@@ -94,6 +94,30 @@ def test_git_applies_the_diff_of_a_file_wherever_it_lies(
     assert path.read_text() == "omega\n"
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git reads the patch")
+@pytest.mark.parametrize("name", ["a\n::warning x.py", 'sub/q".py', "b\\s.py", "ä.py", "::x y.py"])
+def test_git_applies_the_diff_of_a_file_of_any_name(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(name, "alpha\nbeta\n")
+    assert run(["fix", "--diff", "."]) == 0
+    patch = capsys.readouterr().out
+    assert not any(line.startswith("::") for line in patch.split("\n"))
+    subprocess.run(["git", "apply", "-"], input=patch.encode(), check=True)
+    assert path.read_text() == "omega\nbeta\n"
+
+
+@pytest.mark.parametrize("command", ["check", "fix"])
+def test_a_file_named_as_a_command_does_not_begin_a_line(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("::error::x.py", "alpha\nbeta\n")
+    run([command, "--output-format", "concise"] if command == "check" else [command])
+    captured = capsys.readouterr()
+    assert "./::error::x.py" in captured.out
+    assert not any(line.startswith("::") for line in (captured.out + captured.err).split("\n"))
+
+
 def test_a_diff_outside_of_every_repository_names_the_whole_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,7 +132,7 @@ def test_diff_of_a_notebook_is_by_cell(capsys: pytest.CaptureFixture[str]) -> No
     write("n.ipynb", as_bytes(notebook("x = 1", "!ls\ny = alpha\n")))
     assert run(["fix", "--diff"]) == 0
     assert capsys.readouterr().out == (
-        "--- a/n.ipynb:cell 2\n+++ b/n.ipynb:cell 2\n"
+        "--- a/n.ipynb:cell 2\t\n+++ b/n.ipynb:cell 2\t\n"
         "@@ -1,2 +1,2 @@\n !ls\n-y = alpha\n+y = omega\n"
     )
 
