@@ -30,8 +30,6 @@ CASES = Path(__file__).parent / "cases"
 ROWS, LOOPS = CASES / "mission", CASES / "loops"
 _HEADER = re.compile(r"(?m)^# (?P<key>target|expect): (?P<value>.*)$")
 _PLANTED = re.compile(r"# planted: (?P<codes>[A-Z0-9, ]+)$")
-# What a snippet's header says of one that is no Python.
-_NO_PYTHON = "does not parse"
 # How a snippet's header calls a fix that is shown and never applied.
 _ADVICE = "advice"
 
@@ -86,8 +84,6 @@ def _snippet(path: Path) -> Snippet:
     for match in _HEADER.finditer(script.read_text(encoding="utf-8")):
         if match["key"] == "target":
             targets.append(match["value"])
-        elif match["value"] == _NO_PYTHON:
-            expected.append((_NO_PYTHON, ""))
         elif match["value"] != "-":
             words = [each.split() for each in match["value"].split(",")]
             expected += [(code, "".join(kind)) for code, *kind in words]
@@ -141,10 +137,7 @@ def _judge(row: Row, found: dict[str, list[dict[str, Any]]], offered: frozenset[
         seen = found.get(str(snippet.path), [])
         for code, kind in snippet.expected:
             count += 1
-            if code == _NO_PYTHON:
-                alike = [one for one in seen if one["code"] is None]
-            else:
-                alike = [one for one in seen if str(one["code"]).startswith(code)]
+            alike = [one for one in seen if str(one["code"]).startswith(code)]
             kinds = {_kind(one) for one in alike}
             if alike and (not kind or kind in kinds or (kind == _ADVICE and kinds - {""})):
                 hits += 1

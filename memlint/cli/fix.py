@@ -23,7 +23,8 @@ from memlint.cli.inputs import (
 )
 from memlint.cli.options import Common
 from memlint.reports.style import Style, shown_path, visible
-from memlint.reports.text import diagnostic_line, finding_place, plural
+from memlint.reports.text import diagnostic_line, finding_place, headline, plural
+from memlint.rule.file_rules import BROKEN_FILE
 from memlint.run.checking import fix_jobs
 from memlint.run.results import FixResult, Rendered
 from memlint.run.session import Session
@@ -62,7 +63,7 @@ def fix_command(
     if "-" in paths or stdin_filename is not None:
         raise Usage("standard input (-) is the only path, or none of them")
     out, err = _styles(options)
-    tally = _Tally(mode, options.quiet, out)
+    tally = _Tally(mode, options.quiet, out, err)
     if mode.writes:
         _end_cleanly()
     with progress_bar(not options.quiet) as progress:
@@ -94,14 +95,14 @@ class _Tally:
     written. left: the findings that remain. tried: the files for which versions were assumed.
     """
 
-    def __init__(self, mode: Mode, quiet: bool, out: Style) -> None:
+    def __init__(self, mode: Mode, quiet: bool, out: Style, err: Style) -> None:
         self.diagnostics: list[FileError] = []
         self.changed: list[FixResult] = []
         self.unwritten: list[FixResult] = []
         self.left: list[Rendered] = []
         self.tried: list[FixResult] = []
         self._written: set[tuple[int, int]] = set()
-        self._mode, self._quiet, self._out = mode, quiet, out
+        self._mode, self._quiet, self._out, self._err = mode, quiet, out, err
 
     def take(self, result: FixResult) -> None:
         self.diagnostics += result.diagnostics
@@ -117,12 +118,20 @@ class _Tally:
                 self.left += result.checked.findings
                 return
         self.left += result.left
+        _tell_broken(result, self._err)
         if result.after is not None:
             self.changed.append(result)
             _report_change(result, self._mode, self._quiet, self._out)
         for finding, why in result.refused:
             where = f"{finding_place(finding)}: {finding.code}"
             click.echo(f"{where} was not fixed: {visible(why)}", err=True)
+
+
+def _tell_broken(result: FixResult, err: Style) -> None:
+    """What of a file does not parse: none of it is fixed."""
+    for finding in result.left:
+        if finding.code == BROKEN_FILE.code:
+            click.echo(f"{finding_place(finding)}: {headline(finding, err)}", err=True)
 
 
 def _fix_stdin(options: Common, filename: str | None, unsafe: bool | None, mode: Mode) -> int:
@@ -141,6 +150,7 @@ def _fix_stdin(options: Common, filename: str | None, unsafe: bool | None, mode:
         sys.stdout.write(_coloured(result.patch, out))
     elif mode.writes:
         _write_bytes(data if result.diagnostics or result.after is None else result.after)
+    _tell_broken(result, err)
     for diagnostic in result.diagnostics:
         click.echo(diagnostic_line(diagnostic, err), err=True)
     changed = [result] if result.after is not None else []

@@ -25,7 +25,8 @@ CLEAN, FOUND, BROKEN = 0, 1, 2
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command line; the exit status: 0 clean, 1 findings, 2 usage or unreadable input.
+    """Run the command line; the exit status: 0 clean, 1 findings, broken files among them, 2 wrong
+    usage or unreadable input.
 
     Nothing leaves as a traceback: what nobody foresaw is one line and exit status 2.
     """
@@ -152,7 +153,8 @@ def check(
 
     PATHS are files and folders (default: the current folder); - reads a script from standard
     input. Exits with 0 if nothing is found (notices and hints do not count, unless --fail-level
-    says so), 1 if something is, 2 if the usage is wrong or a file cannot be read.
+    says so), 1 if something is, a file that does not parse included (MEM002), 2 if the usage is
+    wrong or a file cannot be read.
     """
     from memlint.cli.check import check_command
 

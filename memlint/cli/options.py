@@ -73,7 +73,8 @@ _OPTIONS = (
     click.option("--stdin-filename", metavar="NAME", help="With - as the path: what it is called."),
     click.option(
         "--force-exclude", is_flag=True,
-        help="Leave out excluded files even if they are named (for hooks).",
+        help="Take named files as a folder's: leave out excluded ones, and broken ones that name "
+        "nothing of training (for hooks, which name every file).",
     ),
     click.option(
         "--no-runtime", is_flag=True,

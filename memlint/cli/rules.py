@@ -13,9 +13,11 @@ from memlint.rule import registry as rules
 def rule_command(word: str, colour: bool | None) -> int:
     """Print the page of one rule; the exit status."""
     from memlint.rule import docs
+    from memlint.rule.file_rules import file_rule
 
-    if word.upper() == rules.UNUSED_SUPPRESSION or word.lower() == rules.UNUSED_NAME:
-        text = docs.suppression_page()
+    about_files = file_rule(word)
+    if about_files is not None:
+        text = docs.file_page(about_files)
     else:
         try:
             rule_id = rules.find(word)
@@ -35,10 +37,10 @@ def rule_command(word: str, colour: bool | None) -> int:
 
 def rules_command(colour: bool | None) -> int:
     """Print all rules; the exit status."""
-    from memlint.rule.docs import has_fix, suppression_row
+    from memlint.rule.docs import file_rows, has_fix
 
     loaded = rules.load([rule_id.code for rule_id in rules.known_rules()])
-    rows = [suppression_row()]
+    rows = file_rows()
     rows += [
         (rule.code, rule.name, rule.level.value, "fix" if has_fix(rule) else "", rule.summary)
         for rule in loaded

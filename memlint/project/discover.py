@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from memlint.project.config import CONFIG_NAMES, Settings, in_folder, nearest
 from memlint.project.ignores import Patterns
 from memlint.project.vendored import is_vendored
-from memlint.recipes.files import DOCUMENTS, is_recipe_file
+from memlint.recipes.files import DOCUMENTS
 from memlint.recipes.launch_kinds import is_launch_file
 from memlint.source.bounded import read_regular_text
 from memlint.source.diagnostics import FileError, reason
@@ -128,9 +128,8 @@ def _under(
         shown = "" if os.path.normpath(path) == "." else path
         yield from _walk(folder._replace(shown=shown), config is None)
     else:
-        # A hook names every YAML file: that says nothing of what is in it.
-        named = not (force_exclude and is_recipe_file(path))
-        yield Found(path, settings, named, absolute)
+        # A hook names every file: that says nothing of what is in it.
+        yield Found(path, settings, not force_exclude, absolute)
 
 
 def _walk(top: _Folder, configurable: bool) -> Iterator[Found | Skipped | FileError]:

@@ -62,6 +62,7 @@ def render(output_format: str, report: Report) -> Iterator[str]:
 def words_of(codes: Sequence[str]) -> dict[str, RuleWords]:
     """The words of the rules of ``codes``, which are imported for it."""
     from memlint.rule import registry as rules
+    from memlint.rule.file_rules import FILE_RULES
 
     found = {
         rule.code: RuleWords(
@@ -73,12 +74,5 @@ def words_of(codes: Sequence[str]) -> dict[str, RuleWords]:
         )
         for rule in rules.load(codes)
     }
-    if rules.UNUSED_SUPPRESSION in codes:
-        found[rules.UNUSED_SUPPRESSION] = RuleWords(
-            rules.UNUSED_SUPPRESSION,
-            rules.UNUSED_NAME,
-            "waste",
-            "a suppression that suppresses nothing",
-            rules.UNUSED_WHY,
-        )
+    found |= {rule.code: RuleWords(*rule[:5]) for rule in FILE_RULES if rule.code in codes}
     return found

@@ -38,10 +38,11 @@ def _finding(finding: Rendered, why: str, style: Style) -> Iterator[str]:
     bar = style(f"{' ' * margin} |", "blue")
     yield f"{headline(finding, style)}\n"
     yield f"{style(' ' * margin + '-->', 'blue')} {finding_place(finding)}\n"
-    yield f"{bar}\n"
-    number = style(f"{finding.start.row:>{margin}} |", "blue")
-    yield f"{number} {printable(finding.line)}\n"
-    yield f"{bar} {_underline(finding, style)}\n"
+    if finding.line:
+        yield f"{bar}\n"
+        number = style(f"{finding.start.row:>{margin}} |", "blue")
+        yield f"{number} {printable(finding.line)}\n"
+        yield f"{bar} {_underline(finding, style)}\n"
     if why:
         yield f"{style('why', 'bold')}: {visible(why)}\n"
     if finding.fix is not None:

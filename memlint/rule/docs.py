@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from memlint.rule.registry import UNUSED_NAME, UNUSED_SUPPRESSION, UNUSED_WHY
+from memlint.rule.file_rules import FILE_RULES, FileRule
 
 if TYPE_CHECKING:
     from memlint.rule import Example, Rule
@@ -57,27 +57,18 @@ def _example(example: Example, *, first: bool) -> Iterator[str]:
         yield f"```python\n{example.good.strip()}\n```"
 
 
-def suppression_page() -> str:
-    """The page of MEM001, which is about comments and not about scripts."""
+def file_page(rule: FileRule) -> str:
+    """The page of a rule about files as such."""
     return (
-        f"# {UNUSED_SUPPRESSION} {UNUSED_NAME}\n\n"
-        f"**A suppression comment that suppresses nothing.** Level: {_LEVELS['waste']}.\n\n"
-        f"## Why it matters\n\n{UNUSED_WHY}\n\n"
-        "## Example\n\n"
-        "```python\nbatch_size = 8  # memlint: ignore[MEM301]\n```\n\n"
-        "Instead:\n\n```python\nbatch_size = 8\n```\n"
+        f"# {rule.code} {rule.name}\n\n"
+        f"**{_sentence(rule.summary)}** Level: {_LEVELS[rule.level]}.\n\n"
+        f"## Why it matters\n\n{rule.why}\n\n{rule.more}"
     )
 
 
-def suppression_row() -> tuple[str, str, str, str, str]:
-    """MEM001 in a list of rules: code, name, level, whether it has a fix, what it sees."""
-    return (
-        UNUSED_SUPPRESSION,
-        UNUSED_NAME,
-        "waste",
-        "",
-        "a suppression comment that suppresses nothing",
-    )
+def file_rows() -> list[tuple[str, str, str, str, str]]:
+    """The rules about files as such in a list of rules: code, name, level, no fix, what it sees."""
+    return [(rule.code, rule.name, rule.level, "", rule.summary) for rule in FILE_RULES]
 
 
 def has_fix(rule: Rule) -> bool:
@@ -88,8 +79,8 @@ def has_fix(rule: Rule) -> bool:
 def rules_table(rules: Iterable[Rule]) -> str:
     """A Markdown table of ``rules``."""
     lines = ["| code | name | level | what it sees | fix |", "| --- | --- | --- | --- | --- |"]
-    code, name, level, _, summary = suppression_row()
-    lines.append(f"| {code} | {name} | {level} | {summary} |  |")
+    for code, name, level, _, summary in file_rows():
+        lines.append(f"| {code} | {name} | {level} | {summary} |  |")
     for rule in rules:
         fix = "yes" if has_fix(rule) else ""
         summary = rule.summary.replace("|", "\\|")

@@ -1,8 +1,7 @@
 """Which rules there are, which are asked for, and their loading.
 
 A rule's code and name are its file's name (``mem301_unchecked_activations.py``), so that choosing
-rules imports none of them. ``MEM001`` is no rule of a script but of its suppressions, and lives in
-``memlint.run.suppressions``.
+rules imports none of them. Those of ``memlint.rule.file_rules`` are no rules of a script.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
+from memlint.rule.file_rules import FILE_RULES
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 RECIPES = "recipes"
 # The module of trigger words that is written by ``memlint.rule.outlines``.
 OUTLINES = "outlines"
-UNUSED_SUPPRESSION = "MEM001"
-UNUSED_NAME = "unused-suppression"
-UNUSED_WHY = (
-    "A suppression that suppresses nothing hides the next fault of that kind on its line. "
-    "It is left behind when the code is fixed or the rule improves."
-)
 
 
 class RuleId(NamedTuple):
@@ -214,7 +208,8 @@ def matches(specifier: str, code: str) -> bool:
 
 
 def _codes() -> Iterable[tuple[str, str]]:
-    yield UNUSED_SUPPRESSION, "unused-suppression"
+    for rule in FILE_RULES:
+        yield rule.code, rule.name
     for rule_id in known_rules():
         yield rule_id.code, rule_id.name
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from memlint.rule.findings import Finding
+from memlint.rule.file_rules import BROKEN_FILE
+from memlint.rule.findings import Finding, Level
 from memlint.rule.savings import Footprint
-from memlint.run.engine import Options, examine
-from memlint.run.rendering import render_findings
+from memlint.run.engine import Options, examine, unsuppressed
+from memlint.run.rendering import first_sentence, render_findings
 from memlint.run.results import FileResult, Rendered
 from memlint.run.syntax import parse, syntax_diagnostic
+from memlint.source import Location, Span
 from memlint.source.diagnostics import FileError
 from memlint.source.parsing import too_much_code
 from memlint.source.record import NamedTuple
@@ -27,7 +29,10 @@ Result = TypeVar("Result")
 
 
 class Checked(NamedTuple):
-    """What is found in a file, before it is shown. ``source`` of None: it could not be read."""
+    """What is found in a file, before it is shown. ``source`` of None: it could not be read.
+
+    broken: what of the file itself does not parse; findings of their own, and no ``diagnostics``.
+    """
 
     path: str
     source: Source | None = None
@@ -37,15 +42,19 @@ class Checked(NamedTuple):
     naming: str = ""
     relied_on: tuple[tuple[str, str], ...] = ()
     footprint: Footprint | None = None
+    broken: tuple[FileError, ...] = ()
 
-    def result(self, rules: Iterable[Rule] = (), *, show_fixes: bool = False) -> FileResult:
+    def result(
+        self, rules: Iterable[Rule] = (), *, show_fixes: bool = False, show_broken: bool = True
+    ) -> FileResult:
         """As reports show it; ``rules``, ``show_fixes``: as for ``render_findings``."""
+        broken = self.broken if show_broken else ()
+        shown = [_broken(self.source, each) for each in broken]
         if self.source is None:
-            return FileResult(self.path, diagnostics=self.diagnostics)
-        shown: list[Rendered] = []
+            return FileResult(self.path, tuple(shown), self.diagnostics)
         diagnostics = self.diagnostics
         try:
-            shown = render_findings(self.source, self.findings, show_fixes=show_fixes, rules=rules)
+            shown += render_findings(self.source, self.findings, show_fixes=show_fixes, rules=rules)
         except RecursionError:
             raise
         except Exception as error:
@@ -59,6 +68,26 @@ class Checked(NamedTuple):
             self.relied_on,
             self.footprint,
         )
+
+
+def _broken(source: Source | None, error: FileError) -> Rendered:
+    """What does not parse, as a finding."""
+    code, name, level, _, why, _ = BROKEN_FILE
+    row = error.row or 1
+    is_there = source is not None and error.cell is None and row <= len(source.line_starts)
+    line = source.line_text(row - 1) if source is not None and is_there else ""
+    start = Location(row, error.column or 1, error.cell)
+    why = first_sentence(why)
+    return Rendered(error.path, code, name, level, error.message, start, start, line, why=why)
+
+
+def _is_kept(source: Source, error: SyntaxError) -> bool:
+    """True if a comment above the place that does not parse suppresses it."""
+    row = min(max(error.lineno or 1, 1), len(source.line_starts))
+    start = source.line_starts[row - 1]
+    code, name, *_ = BROKEN_FILE
+    finding = Finding(Span(start, start), "", None, Level.ERROR, code, name)
+    return not unsuppressed(source, [finding], (), report_unused=False)
 
 
 def guarded(work: Callable[[], Result], failed: Callable[[FileError], Result], path: str) -> Result:
@@ -102,11 +131,14 @@ def check_data(
     try:
         source, left_out = read(path, data)
     except ReadError as error:
-        return Checked(path, diagnostics=(error.diagnostic,))
+        if data is None:
+            return Checked(path, diagnostics=(error.diagnostic,))
+        return Checked(path, broken=(error.diagnostic,))
     refusal = too_much_code(source.text)
     if refusal:
         return Checked(path, diagnostics=(FileError(path, refusal),))
-    diagnostics = list(left_out)
+    diagnostics: list[FileError] = []
+    broken = list(left_out)
 
     def failed(rule: Rule, error: Exception) -> None:
         diagnostics.append(defect(path, f"rule {rule.code}", error))
@@ -122,7 +154,8 @@ def check_data(
         findings, footprint = examine(source, rules, tables, on_error=failed, **options)
         assumed, naming = _assumed(source, findings, tables)
     except SyntaxError as error:
-        diagnostics.append(syntax_diagnostic(source, error))
+        if not _is_kept(source, error):
+            broken.append(syntax_diagnostic(source, error))
     except (RecursionError, MemoryError):
         raise
     except Exception as error:
@@ -130,7 +163,15 @@ def check_data(
     around = (options.get("project"), options.get("command_line"))
     relied_on = tuple(pair for each in around if each is not None for pair in each.digests())
     return Checked(
-        path, source, findings, tuple(diagnostics), assumed, naming, relied_on, footprint
+        path,
+        source,
+        findings,
+        tuple(diagnostics),
+        assumed,
+        naming,
+        relied_on,
+        footprint,
+        tuple(broken),
     )
 
 

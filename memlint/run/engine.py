@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from memlint.rule.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
+from memlint.rule.file_rules import UNUSED_SUPPRESSION
 from memlint.rule.findings import Applicability, Finding, Fix, Level
-from memlint.rule.registry import UNUSED_SUPPRESSION, python_check
+from memlint.rule.registry import python_check
 from memlint.rule.savings import Footprint, Pricing
 from memlint.run.prefilter import Prefilter, may_train_torchtune
 from memlint.run.pricing import is_too_large, priced, run_of
@@ -232,7 +233,7 @@ def unsuppressed(
 
     codes = {rule.code for rule in rules}
     if report_unused:
-        codes.add(UNUSED_SUPPRESSION)
+        codes.add(UNUSED_SUPPRESSION.code)
     return apply(source, findings, codes)
 
 

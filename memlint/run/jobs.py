@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from memlint.project.discover import Found
 from memlint.project.ignores import Patterns
 from memlint.rule import registry as rule_files
+from memlint.rule.file_rules import BROKEN_FILE
 from memlint.rule.registry import Choice
 from memlint.rule.savings import Pricing
 from memlint.source.record import NamedTuple
@@ -108,4 +109,8 @@ def _relative(absolute: str, root: str) -> str:
 def chosen_codes(settings: Settings, choice: Choice) -> frozenset[str]:
     """The rules that the configuration and then the command line choose."""
     codes = rule_files.selected(settings.select, settings.ignore, settings.extend_select)
-    return rule_files.narrowed(codes, choice.select, choice.ignore, choice.extend_select)
+    codes = rule_files.narrowed(codes, choice.select, choice.ignore, choice.extend_select)
+    # Who selects some rules still has to know what no rule could look at.
+    ignored = (*settings.ignore, *choice.ignore)
+    is_ignored = any(rule_files.matches(each, BROKEN_FILE.code) for each in ignored)
+    return codes if is_ignored else codes | {BROKEN_FILE.code}

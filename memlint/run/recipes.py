@@ -76,7 +76,8 @@ def check_recipe_data(
     if not recipes and not commands:
         reason = NO_RECIPE if is_document(path) else NO_COMMANDS
         return _passed_over(path, FileError(path, reason), named)
-    diagnostics = [line for recipe in recipes for line in duplicate_keys(recipe)]
+    broken = tuple(line for recipe in recipes for line in duplicate_keys(recipe))
+    diagnostics: list[FileError] = []
 
     def failed(rule: Rule, error: Exception) -> None:
         diagnostics.append(defect(path, f"rule {rule.code}", error))
@@ -97,7 +98,16 @@ def check_recipe_data(
     assumed = tables.target.assumed_of(LIBRARIES) if findings and by_version else ()
     naming = tables.target.naming(LIBRARIES) if assumed else ""
     relied_on = runs.relied_on(path) if runs is not None else ()
-    return Checked(path, source, findings, tuple(diagnostics), assumed, naming, relied_on)
+    return Checked(
+        path,
+        source,
+        findings,
+        tuple(diagnostics),
+        assumed,
+        naming,
+        relied_on,
+        broken=broken,
+    )
 
 
 def _passed_over(path: str, reason: FileError, named: bool) -> Checked:

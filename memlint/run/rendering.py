@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from memlint.recipes.files import is_recipe_file
 from memlint.rule.findings import Applicability, Finding, Fix
-from memlint.rule.registry import UNUSED_SUPPRESSION
 from memlint.run.results import Rendered, RenderedFix
 
 if TYPE_CHECKING:
@@ -69,12 +68,11 @@ def _rendered(
 
 def _reason(code: str, rules: Mapping[str, Rule]) -> tuple[str, str | None]:
     """A sentence why, and where to read on."""
-    if code == UNUSED_SUPPRESSION:
-        from memlint.rule.registry import UNUSED_WHY
-
-        return first_sentence(UNUSED_WHY), None
     if code not in rules:
-        return "", None
+        from memlint.rule.file_rules import file_rule
+
+        rule_of_files = file_rule(code)
+        return first_sentence(rule_of_files.why) if rule_of_files is not None else "", None
     rule = rules[code]
     url = next((each for each in rule.references if each.startswith("https://")), None)
     return first_sentence(rule.why), url

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from memlint.project.targets import Targets
 from memlint.recipes.files import is_recipe_file
 from memlint.rule import registry as rule_files
+from memlint.rule.file_rules import BROKEN_FILE, UNUSED_SUPPRESSION
 from memlint.rule.findings import Applicability
 from memlint.run.checked import Checked, check_data, guarded
 from memlint.run.engine import Options, check_source
@@ -57,6 +58,7 @@ class _Rules(NamedTuple):
     rules: tuple[Rule, ...]
     prefilter: Prefilter
     unused_suppressions: bool
+    broken_files: bool
 
 
 class Session:
@@ -98,7 +100,7 @@ class Session:
         rules = self._selected(job)
         return guarded(
             lambda: self._checked(job, data, rules).result(
-                rules.rules, show_fixes=self._show_fixes
+                rules.rules, show_fixes=self._show_fixes, show_broken=rules.broken_files
             ),
             lambda error: FileResult(job.path, diagnostics=(error,)),
             job.path,
@@ -113,7 +115,7 @@ class Session:
     def _fix(self, job: Job, data: bytes) -> FixResult:
         rules = self._selected(job)
         checked = self._checked(job, data, rules)
-        result = checked.result(rules.rules)
+        result = checked.result(rules.rules, show_broken=rules.broken_files)
         source = checked.source
         if source is None or not any(is_wanted(each, job.unsafe_fixes) for each in result.findings):
             return not_fixed(result)
@@ -264,8 +266,9 @@ class Session:
         known = self._rules.get(job.codes)
         if known is None:
             loaded = rule_files.load(job.codes)
-            unused = rule_files.UNUSED_SUPPRESSION in job.codes
-            known = self._rules[job.codes] = _Rules(loaded, Prefilter(loaded), unused)
+            unused = UNUSED_SUPPRESSION.code in job.codes
+            broken = BROKEN_FILE.code in job.codes
+            known = self._rules[job.codes] = _Rules(loaded, Prefilter(loaded), unused, broken)
         return known
 
 
@@ -336,6 +339,7 @@ def _fix_result(
 ) -> FixResult:
     after = fixed.source.raw
     changed = after != source.raw
+    broken = [each for each in checked.findings if each.code == BROKEN_FILE.code]
     reasons = [reason for _, reason in fixed.refused]
     refused = render_findings(fixed.source, [each for each, _ in fixed.refused])
     return FixResult(
@@ -345,7 +349,7 @@ def _fix_result(
         _patch(source, fixed.source) if changed else "",
         tuple(_without_place(source, fixed.fixed)),
         sum(any(each is known for known in first) for each in fixed.fixed),
-        tuple(render_findings(fixed.source, fixed.left)),
+        (*broken, *render_findings(fixed.source, fixed.left)),
         tuple(zip(refused, reasons, strict=True)),
         checked.diagnostics,
     )

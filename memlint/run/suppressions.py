@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from memlint.recipes.files import is_recipe_file
+from memlint.rule.file_rules import UNUSED_SUPPRESSION
 from memlint.rule.findings import Applicability, Finding, Fix, Level
-from memlint.rule.registry import UNUSED_NAME, UNUSED_SUPPRESSION, check_specifiers, matches
+from memlint.rule.registry import check_specifiers, matches
 from memlint.source import Source, Span
 from memlint.source.patterns import lazy_pattern
 
@@ -67,7 +68,7 @@ def apply(
         if not covering:
             kept.append(finding)
     codes = frozenset(selected)
-    if UNUSED_SUPPRESSION in codes:
+    if UNUSED_SUPPRESSION.code in codes:
         unused = [_unused(each, codes) for each in suppressions]
         kept += [finding for finding in unused if finding is not None]
     kept.sort(key=lambda finding: (finding.span, finding.code))
@@ -76,7 +77,7 @@ def apply(
 
 def _unused(suppression: _Suppression, selected: frozenset[str]) -> Finding | None:
     """MEM001 for what of this suppression had no effect."""
-    if UNUSED_SUPPRESSION in suppression.codes:
+    if UNUSED_SUPPRESSION.code in suppression.codes:
         return None
     unknown, idle = [], []
     for code in suppression.codes:
@@ -98,7 +99,8 @@ def _unused(suppression: _Suppression, selected: frozenset[str]) -> Finding | No
     whole = len(unknown) + len(idle) == len(suppression.codes)
     advice = "remove the comment" if whole else f"remove {', '.join([*unknown, *idle])} from it"
     fix = Fix(advice, applicability=Applicability.DISPLAY)
-    return Finding(suppression.span, message, fix, Level.WASTE, UNUSED_SUPPRESSION, UNUSED_NAME)
+    code, name, *_ = UNUSED_SUPPRESSION
+    return Finding(suppression.span, message, fix, Level.WASTE, code, name)
 
 
 def _suppressions(source: Source) -> Iterator[_Suppression]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Characters up to which a file that does not parse is tried with libcst.
 _PROBED = 200_000
+# ``except ValueError, error:`` of Python 2. Python 3.14 reads it as two classes without brackets.
+_PYTHON_2 = re.compile(r"\s*except\b[^#]{0,1000},\s*[a-z_]\w*\s*:")
 
 
 def syntax_diagnostic(source: Source, error: SyntaxError) -> FileError:
@@ -25,7 +27,7 @@ def syntax_diagnostic(source: Source, error: SyntaxError) -> FileError:
     cell = source.cell_at(source.line_starts[row - 1])
     if cell is not None:
         row -= source.line(cell.span.start)
-    if _is_newer_syntax(source.text):
+    if not _PYTHON_2.match(error.text or "") and _is_newer_syntax(source.text):
         import platform
 
         message = (

@@ -32,7 +32,7 @@ from memlint.source.user_cache import secret
 from tests.memlint.fakes import RULES, install
 
 KEY = b"of this test"
-CODES = frozenset({"MEM001", "MEM301", "MEM302", "MEM401"})
+CODES = frozenset({"MEM001", "MEM002", "MEM301", "MEM302", "MEM401"})
 
 
 @pytest.fixture(autouse=True)
@@ -75,13 +75,15 @@ def test_plan_applies_configuration_and_command_line() -> None:
     found = [Found("a.py", settings), Found("tests/b.py", settings), Found("x/c.ipynb", settings)]
     jobs = plan(found, Choice())
     assert [sorted(job.codes) for job in jobs] == [
-        ["MEM001", "MEM301", "MEM401"],
-        ["MEM001", "MEM401"],
-        ["MEM001", "MEM301"],
+        ["MEM001", "MEM002", "MEM301", "MEM401"],
+        ["MEM001", "MEM002", "MEM401"],
+        ["MEM001", "MEM002", "MEM301"],
     ]
     assert {job.target for job in jobs} == {"trl=0.29"}
     (only,) = plan(found[:1], Choice(select=("MEM302",)))
-    assert only.codes == {"MEM302"}
+    assert only.codes == {"MEM302", "MEM002"}, "broken files are told whatever is selected"
+    (none,) = plan(found[:1], Choice(select=("MEM302",), ignore=("broken-file",)))
+    assert none.codes == {"MEM302"}
 
 
 def test_results_come_in_the_order_of_jobs() -> None:
@@ -89,8 +91,7 @@ def test_results_come_in_the_order_of_jobs() -> None:
     steps: list[int] = []
     progress = Progress(steps.append, lambda: steps.append(-1))
     results = check_jobs(jobs, progress=progress)
-    assert codes_of(results) == [["MEM301"], [], ["MEM302", "MEM401"], []]
-    assert [len(result.diagnostics) for result in results] == [0, 0, 0, 1]
+    assert codes_of(results) == [["MEM301"], [], ["MEM302", "MEM401"], ["MEM002"]]
     assert steps == [3, -1, -1, -1]  # the file without a trigger word is not parsed
 
 

@@ -7,6 +7,7 @@ import pytest
 from memlint.cli.main import run
 from memlint.rule import Example, docs
 from memlint.rule import registry as rules
+from memlint.rule.file_rules import FILE_RULES, FileRule
 from tests.memlint.fakes import ALPHA, BETA
 
 RULE = ALPHA._replace(
@@ -36,8 +37,9 @@ def test_page() -> None:
 
 def test_table() -> None:
     odd = BETA._replace(summary="a | b")
-    first, *rows = docs.rules_table([RULE, odd]).split("\n")[2:]
+    first, second, *rows = docs.rules_table([RULE, odd]).split("\n")[2:]
     assert first.startswith("| MEM001 | unused-suppression | waste | ")
+    assert second.startswith("| MEM002 | broken-file | error | ")
     assert rows == [
         "| MEM301 | alpha-used | waste | alpha is used | yes |",
         "| MEM302 | beta-used | error | a \\| b |  |",
@@ -56,16 +58,21 @@ def test_every_rule_has_a_page(rule_id: rules.RuleId, capsys: pytest.CaptureFixt
         assert part in by_code
 
 
-def test_the_suppressions_page(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["rule", "unused-suppression"]) == 0
-    assert capsys.readouterr().out.startswith("# MEM001 unused-suppression")
+@pytest.mark.parametrize("rule", FILE_RULES)
+def test_pages_of_rules_about_files(rule: FileRule, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rule", rule.name]) == 0
+    assert run(["rule", rule.code.lower()]) == 0
+    out = capsys.readouterr().out
+    assert out.count(f"# {rule.code} {rule.name}\n") == 2
+    assert out.count("## Why it matters") == 2
 
 
 def test_list_of_rules(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["rules"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:2] == ["MEM001", "unused-suppression"]
-    assert [line.split()[:2] for line in lines[1:]] == [
+    assert lines[1].split()[:2] == ["MEM002", "broken-file"]
+    assert [line.split()[:2] for line in lines[2:]] == [
         [each.code, each.name] for each in rules.known_rules()
     ]
 

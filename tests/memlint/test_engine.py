@@ -129,10 +129,13 @@ def test_too_deep_is_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_broken_syntax(data: bytes, message: str, row: int) -> None:
-    (diagnostic,) = check(data).diagnostics
-    assert message in diagnostic.message
-    assert (diagnostic.row, diagnostic.cell) == (row, None)
-    assert diagnostic.column is not None
+    result = check(data)
+    assert result.diagnostics == ()
+    (finding,) = result.findings
+    assert (finding.code, finding.name, finding.level) == ("MEM002", "broken-file", "error")
+    assert message in finding.message
+    assert (finding.start.row, finding.start.cell) == (row, None)
+    assert finding.line == data.decode().split("\n")[row - 1]
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="this interpreter knows the syntax")
@@ -140,15 +143,34 @@ def test_broken_syntax(data: bytes, message: str, row: int) -> None:
     "data", [b"type Alpha = int  # alpha\n", b"def f[T](x: T): return alpha\n"]
 )
 def test_newer_syntax_is_called_newer(data: bytes) -> None:
-    (diagnostic,) = check(data).diagnostics
+    (finding,) = check(data).findings
     version = ".".join(str(part) for part in sys.version_info[:3])
-    assert f"uses syntax newer than Python {version}" in diagnostic.message
+    assert f"uses syntax newer than Python {version}" in finding.message
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="this interpreter knows the syntax")
+@pytest.mark.parametrize(
+    ("clause", "word"),
+    [
+        ("except ValueError, e:", "does not parse"),
+        ("except (ValueError, KeyError), error :", "does not parse"),
+        ("except socket.error, e:", "does not parse"),
+        ("except ValueError, KeyError:", "syntax newer"),
+        ("except ValueError, errors.Other:", "syntax newer"),
+        ("except (ValueError), KeyError:", "syntax newer"),
+    ],
+)
+def test_python_2_is_not_called_newer(clause: str, word: str) -> None:
+    text = f"try:\n    alpha\n{clause}\n    pass\n"
+    (finding,) = check(text.encode()).findings
+    assert word in finding.message
+    assert finding.start.row == 3
 
 
 def test_a_named_file_is_parsed_even_if_no_rule_is_asked() -> None:
     broken = b"def f(:\n"
-    assert check(broken).diagnostics == ()
-    assert len(check(broken, named=True).diagnostics) == 1
+    assert check(broken).findings == ()
+    assert [each.code for each in check(broken, named=True).findings] == ["MEM002"]
 
 
 def test_warnings_of_the_users_code_stay_silent() -> None:

@@ -17,7 +17,7 @@ IDS = (
     RuleId("MEM302", "cache-in-training", ""),
     RuleId("MEM401", "fp32-weights", ""),
 )
-ALL = {"MEM001", "MEM301", "MEM302", "MEM401"}
+ALL = {"MEM001", "MEM002", "MEM301", "MEM302", "MEM401"}
 
 
 @pytest.fixture(autouse=True)

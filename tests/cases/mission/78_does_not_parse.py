@@ -1,4 +1,4 @@
-# expect: does not parse
+# expect: MEM002
 
 from transformers import TrainingArguments
 

@@ -17,12 +17,13 @@ from tests.memlint.test_notebook import as_bytes, notebook
 
 @pytest.mark.parametrize(
     ("text", "status"),
-    [("x = 1\n", 0), ("gamma\n", 0), ("alpha\n", 1), ("beta\n", 1), ("alpha = (\n", 2), ("", 0)],
+    [("x = 1\n", 0), ("gamma\n", 0), ("alpha\n", 1), ("beta\n", 1), ("alpha = (\n", 1), ("", 0)],
 )
 def test_exit_status(text: str, status: int) -> None:
     write("a.py", text)
     assert run(["check", "a.py"]) == status
-    assert run(["check", "--exit-zero", "a.py"]) == (2 if status == 2 else 0)
+    assert run(["check", "--exit-zero", "a.py"]) == 0
+    assert run(["check", "--exit-zero", "a.py", "gone.py"]) == 2
 
 
 def test_default_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +67,7 @@ def test_machine_formats_print_nothing_else(
 ) -> None:
     write("a.py", "alpha\nbeta\n")
     write("b.py", "alpha = (\n")
-    assert run(["check", "--output-format", output_format]) == 2
+    assert run(["check", "--output-format", output_format]) == 1
     captured = capsys.readouterr()
     assert json.loads(captured.out)
     assert captured.err == ""
@@ -159,7 +160,7 @@ def test_standard_input(
     assert run(["check", "-", "--stdin-filename", "n.ipynb", "--output-format", "concise"]) == 1
     assert capsys.readouterr().out.startswith("n.ipynb:2:1:1: MEM301")
     stdin(monkeypatch, b"alpha = (\n")
-    assert run(["check", "-"]) == 2
+    assert run(["check", "-"]) == 1
 
 
 def test_every_bad_input_is_one_diagnostic_and_the_rest_is_checked(
@@ -186,14 +187,19 @@ def test_every_bad_input_is_one_diagnostic_and_the_rest_is_checked(
     unread = [item for item in items if item["code"] is None]
     base = os.getcwd() + "/"
     assert sorted(item["filename"].removeprefix(base) for item in unread) == [
-        "bad/cell.ipynb", "bad/deep.py", "bad/encoding.py", "bad/huge.py", "bad/json.ipynb",
-        "bad/loop.py", "bad/missing.py", "bad/nested.py", "bad/null.py", "bad/syntax.py", "bad/up",
-        "bad/utf16.py", "none.py",
+        "bad/deep.py", "bad/huge.py", "bad/loop.py", "bad/missing.py", "bad/up", "none.py",
     ]  # fmt: skip
-    places = {os.path.basename(item["filename"]): item["location"] for item in unread}
+    broken = [item for item in items if item["code"] == "MEM002"]
+    assert sorted(item["filename"].removeprefix(base) for item in broken) == [
+        "bad/cell.ipynb", "bad/encoding.py", "bad/json.ipynb", "bad/nested.py", "bad/null.py",
+        "bad/syntax.py", "bad/utf16.py",
+    ]  # fmt: skip
+    places = {os.path.basename(item["filename"]): item["location"] for item in broken}
     assert places["syntax.py"] == {"row": 2, "column": 7}
     assert places["encoding.py"] == {"row": 1, "column": 10}
-    found = sorted(item["filename"].removeprefix(base) for item in items if item["code"])
+    found = sorted(
+        item["filename"].removeprefix(base) for item in items if item["code"] == "MEM301"
+    )
     assert found == ["bad/cell.ipynb", "good.py"]
 
 
@@ -215,8 +221,76 @@ def test_an_unreadable_file_is_told(
 
 def test_a_named_file_that_does_not_parse_is_told_whatever_it_is_about() -> None:
     write("a.py", "def f(:\n")
-    assert run(["check", "a.py"]) == 2
+    assert run(["check", "a.py"]) == 1
     assert run(["check", "."]) == 0, "in a folder only files that concern us are parsed"
+
+
+NOTHING = "no Python files, notebooks or recipes found"
+
+
+@pytest.mark.parametrize("command", [["check"], ["fix"], ["fix", "--check"]])
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.py", b"print 'python 2'\n"),
+        ("a.py", b"\xff\n"),
+        ("a.py", b"x = {{ template }} {% for %}\n"),
+        ("script", b"#!/usr/bin/env python\nprint 1\n"),
+        ("a.ipynb", as_bytes(notebook("x = (", "y"))),
+        ("a.ipynb", b""),
+        ("a.yaml", b"a: [\n"),
+        ("a.sh", b"python \0 $("),
+    ],
+)
+def test_a_hook_passes_over_broken_files_that_do_not_train(
+    command: list[str], name: str, data: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(name, data)
+    is_python = not name.endswith((".yaml", ".sh"))
+    assert run([*command, "--force-exclude", "-q", name]) == 0
+    said = "".join(capsys.readouterr())
+    assert said == ("" if is_python else f"memlint: {NOTHING} under {name}\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "place"),
+    [
+        ("a.py", b"alpha\ndef f(:\n", "a.py:2:7: MEM002 does not parse"),
+        ("a.py", b"alpha = '\xff'\n", "a.py:1:10: MEM002 is not UTF-8"),
+        ("a.py", b"alpha  # memlint: ignore[MEM301]\ny = (\n", "a.py:2:5: MEM002 does not parse"),
+        ("a.ipynb", as_bytes(notebook("alpha", " x = 1")), "a.ipynb:2:1:1: MEM002 cell 2 does"),
+        ("a.ipynb", b'{"cells": [alpha', "a.ipynb:1:12: MEM002 broken JSON"),
+    ],
+)
+def test_a_broken_file_that_trains_is_a_finding(
+    name: str, data: bytes, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(name, data)
+    write("good.py", "alpha\n")
+    concise = ["check", "--output-format", "concise", "--force-exclude"]
+    for arguments in (["."], [name, "good.py"], [name, "good.py", "--select", "MEM301"]):
+        assert run([*concise, *arguments]) == 1
+        assert run([*concise, *arguments]) == 1, "from the cache too"
+        out = capsys.readouterr().out
+        assert out.count(place) == 2
+        assert "good.py:1:1: MEM301" in out
+        assert "kept files" not in out
+    assert run([*concise, "--ignore", "MEM002", name, "-q"]) in (0, 1)
+    assert "MEM002" not in capsys.readouterr().out
+    assert run(["fix", "--force-exclude", name, "good.py"]) == 1
+    assert place in capsys.readouterr().err
+    assert Path("good.py").read_text() == "omega\n"
+    if name.endswith(".py"):
+        assert path.read_bytes() == data
+    assert run(["fix", "--force-exclude", "--exit-zero", name]) == 0
+
+
+def test_a_comment_keeps_a_broken_file() -> None:
+    write("a.py", "# memlint: ignore-file[MEM002]\nalpha = (\n")
+    write("b.py", "# memlint: ignore-file\nalpha = (\n")
+    assert run(["check"]) == 0
+    write("c.py", "# memlint: ignore-file[MEM301]\nalpha = (\n")
+    assert run(["check"]) == 1
 
 
 def test_second_run_comes_from_the_cache(
