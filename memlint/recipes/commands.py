@@ -41,7 +41,7 @@ _OWN = frozenset({"config"})
 
 def kind_of_command(command: Command) -> Kind | None:
     """The program whose recipe a command is; None where it starts a script, or trains nothing."""
-    kind = _KINDS.get(command.program)
+    kind = _KINDS.get(command.starts)
     if kind is Kind.TORCHTUNE and not any(word in name_of(command) for word in _TRAINING):
         return None
     return kind

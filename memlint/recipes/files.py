@@ -20,8 +20,8 @@ _WORDS = (
 )
 # Programs whose commands are recipes of their own; words are apart by blanks or as JSON strings.
 _PROGRAMS = (
-    rb"\b(?:tune[\s\",]+run|trl[\s\",]+(?:sft|dpo|grpo|kto|orpo|cpo|reward|rloo)|llamafactory-cli|lmf|"
-    rb"axolotl)\b"
+    rb"\b(?:tune[\s\",]+run|llamafactory-cli|lmf|axolotl"
+    rb"|trl(?:[\s\",]+|\.scripts\.)(?:sft|dpo|grpo|kto|orpo|cpo|reward|rloo))\b"
 )
 
 

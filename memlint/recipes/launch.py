@@ -74,7 +74,8 @@ class Command(Record):
     """One launch command.
 
     program: ``accelerate``, ``torchrun``, ``deepspeed``, ``python``, ``trl``, ``tune``,
-    ``llamafactory`` or ``axolotl``.
+    ``llamafactory`` or ``axolotl``. starts: the program that a launcher starts (``trl`` of
+    ``accelerate launch -m trl.scripts.sft``), or ``program`` itself.
     launcher: settings of the launcher. settings: those of what it starts, in their order; of
     equal names the last one holds. positionals: other words, None where unknown.
     folder: the one that it changes into first, from where the file runs; None where unknown.
@@ -82,6 +83,7 @@ class Command(Record):
     """
 
     program: str
+    starts: str
     target: Target | None
     launcher: tuple[Flag, ...]
     settings: tuple[Flag, ...]
@@ -165,6 +167,7 @@ def _commands(text: str, kind: str) -> Iterator[Command]:
 
         yield Command(
             program=launch.program,
+            starts=launch.starts,
             target=target,
             launcher=tuple(map(flag, launch.launcher)),
             settings=tuple(map(flag, launch.settings)),

@@ -39,6 +39,7 @@ _QUANTIZATION = {
     "use_bnb_nested_quant": "bnb_4bit_use_double_quant",
 }  # fmt: skip
 _DTYPES = ("dtype", "torch_dtype")
+_WIDTHS = ("bfloat16", "float16", "float32")
 
 
 class Region(Record):
@@ -72,13 +73,15 @@ def lower(
     *,
     complete: bool = True,
     unknown: frozenset[str] = frozenset(),
+    by_trl: bool = False,
 ) -> Lowered:
     """The script that trains by the settings in ``root`` with ``method``.
 
     extra: keywords of the configuration, as Python, that files around the recipe decide.
     complete: there are no more settings. unknown: keys whose value is not the recipe's.
+    by_trl: TRL's own program reads it, so that the model is loaded by the defaults of TRL.
     """
-    return _Lowering(root, method, api, complete, unknown).script(extra)
+    return _Lowering(root, method, api, complete, unknown, by_trl).script(extra)
 
 
 class _Lowering:
@@ -89,11 +92,13 @@ class _Lowering:
         api: Api,
         complete: bool,
         unknown: frozenset[str],
+        by_trl: bool,
     ) -> None:
         self._root = root
         self._top = {k: v for k, v in merged(root).items() if isinstance(k, str)}
         self._complete = complete
         self._unknown = unknown
+        self._by_trl = by_trl
         self._method = method
         self._api = api
         self._parts: list[str] = []
@@ -181,7 +186,7 @@ class _Lowering:
         option = "dtype" if self._api.version("transformers").minor >= (4, 56) else "torch_dtype"
         self._write(f"    {option}=")
         if given is None:
-            self._write("dtype_of_the_program")
+            names.update(self._default_dtype(option))
         else:
             names[option] = given
             self._dtype(given)
@@ -203,7 +208,7 @@ class _Lowering:
             self._write(", ")
         self._write("bnb_4bit_compute_dtype=")
         if dtype is None:
-            self._write("dtype_of_the_program")
+            self._default_dtype("")
         else:
             self._dtype(dtype)
         self._write(")")
@@ -248,11 +253,23 @@ class _Lowering:
         value = getattr(node, "value", None)
         if key in self._unknown or getattr(node, "tagged", False):
             self._write("dtype_of_the_command")
-        elif value in ("bfloat16", "float16", "float32"):
+        elif value in _WIDTHS:
             self._write(f"torch.{value}")
         else:
             self._write(repr(value) if value in (None, "auto") else "dtype_of_the_program")
         self._regions.append(Region(self._since(start), node.span, self._root.span, key))
+
+    def _default_dtype(self, option: str) -> dict[str, str]:
+        """Write what TRL's program takes where no dtype is given; ``option`` as the key to set."""
+        signature = self._api.signature(_MODEL_CONFIG)
+        parameters = signature.parameters if signature is not None else {}
+        key = next((name for name in _DTYPES if name in parameters), "")
+        default = parameters[key].default if key else None
+        if not self._by_trl or self._unknown.intersection(_DTYPES) or default not in _WIDTHS:
+            self._write("dtype_of_the_program")
+            return {}
+        self._write(f"torch.{default}")
+        return {option: key}
 
     def _node(self, given: Node, key: str, mapping: Span) -> None:
         start = self._size

@@ -162,6 +162,8 @@ _MODULES = {
     "trl.cli": "trl",
     "torchtune._cli.tune": "tune",
 }
+# ``trl.scripts.sft`` is what ``trl sft`` starts.
+_TRL_SCRIPT = re.compile(r"trl\.scripts\.(?=[a-z]+\Z)")
 _DEEPEST = 6
 
 
@@ -179,9 +181,11 @@ class Argument(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """A command that starts training, in words. ``kind``: that of the target."""
+    """A command that starts training, in words. kind: that of the target. starts: the program that
+    a launcher starts, or ``program`` itself."""
 
     program: str
+    starts: str
     kind: str
     target: Word | None
     launcher: tuple[Argument, ...]
@@ -293,8 +297,11 @@ class _Context(NamedTuple):
             launch = _program(inner, rest, self._inside())
             return launch and launch._replace(program=self.program or launch.program)
         parsed = _script_arguments(rest)
+        script = _TRL_SCRIPT.match(target.text or "") if module else None
+        if script is not None:
+            return self._launch("trl", "name", target.after(script.end()), parsed)
         kind = "module" if module else "script"
-        return self._launch(self.program or "python", kind, target, parsed)
+        return self._launch("", kind, target, parsed)
 
     def recipe(self, program: str, words: Sequence[Word]) -> Launch:
         """A program that takes its recipe first."""
@@ -303,9 +310,10 @@ class _Context(NamedTuple):
         parsed = parsed._replace(positionals=parsed.positionals[1:])
         return self._launch(program, "recipe", target, parsed)
 
-    def _launch(self, program: str, kind: str, target: Word | None, parsed: _Parsed) -> Launch:
+    def _launch(self, starts: str, kind: str, target: Word | None, parsed: _Parsed) -> Launch:
         return Launch(
-            program,
+            self.program or starts or "python",
+            starts or self.program or "python",
             kind,
             target,
             self.launcher,

@@ -265,6 +265,7 @@ def check_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> list
             around.options,
             complete=recipe.is_complete,
             unknown=around.overridden,
+            by_trl=around.by_trl,
         )
         script = Source(f"{recipe.source.path}.py", lowered.text)
         found = [in_recipe(recipe, lowered, each) for each in check(script)]

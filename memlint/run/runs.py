@@ -108,7 +108,7 @@ class Runs:
         if not _is_lowered(recipe.kind) and recipe.kind is not Kind.TORCHTUNE:
             return Around()
         if recipe.base is not None or recipe.name:
-            return Around(recipe.name)
+            return Around(recipe.name, by_trl=bool(recipe.name))
         launches = self.launches()
         stages = {self._stage(launch) for launch in launches}
         own = recipe.option("deepspeed").value
@@ -121,6 +121,7 @@ class Runs:
             {"deepspeed": _ZERO_3} if stages == {3} else {},
             frozenset(set.intersection(*overridden)) if overridden else frozenset(),
             bool(launches) and all(map(self._is_mixed, launches)),
+            bool(launches) and all(launch.command.starts == "trl" for launch in launches),
         )
 
     def recipe_of(self, path: str, command: Command) -> Recipe | None:
@@ -141,7 +142,7 @@ class Runs:
         command = launch.command
         if command.target is None or command.target.text is None:
             return ""
-        if command.program == "trl":
+        if command.starts == "trl":
             return command.target.text
         path = self._find(command.target.text, launch.path)
         if command.target.kind != "script" or path is None:
