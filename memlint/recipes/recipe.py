@@ -160,7 +160,8 @@ class Recipe:
             span = entry.key.span if entry is not None else self._start(holder)
             return Option(path, True, UNKNOWN, span)
         if entry is None and self.base is not None:
-            return self.base.option(path)._replace(span=self._start(holder))
+            # Its place is in another file: at none of the command's own settings.
+            return self.base.option(path)._replace(span=self.document.root.span)
         if entry is None and not self._complete:
             return Option(path, True, UNKNOWN, self._start(holder))
         if entry is None:

@@ -163,18 +163,28 @@ def check_recipe_source(
             by_code=by_code,
         )
 
+    def own(recipe: Recipe, around: Around) -> list[Finding]:
+        if recipe.kind in _LOWERED:
+            return check_recipe(recipe, api, check, around)
+        known = recipe.run_with(around.overridden) if around.overridden else recipe
+        return _in_own_words(known, rules, by_code, on_error)
+
     found: list[OfCommand] = []
     for recipe in recipes:
         around = runs.around(recipe) if runs is not None else Around()
-        if recipe.kind in _LOWERED:
-            own = check_recipe(recipe, api, check, around)
-        else:
-            known = recipe.run_with(around.overridden) if around.overridden else recipe
-            own = _in_own_words(known, rules, by_code, on_error)
-        command = recipe.document.root.span
-        found += [
-            OfCommand(command, each) for each in own if _is_of_this_file(recipe, each, around)
+        findings = [
+            each
+            for each in own(recipe, around)
+            if not (around.mixed and each.code == _FULL_PRECISION)
         ]
+        if recipe.base is not None:
+            base = recipe.base
+            beside = runs.at(base.source.path).around(base) if runs is not None else Around()
+            alone = {each.code for each in own(base, beside)} if findings else set()
+            findings = list(_by_command(recipe, findings, alone))
+        elif not is_document(source.path):
+            findings = [each for each in findings if _is_of_command(recipe, each)]
+        found += [OfCommand(recipe.document.root.span, each) for each in findings]
     if is_document(source.path):
         findings = [each.finding for each in found]
     else:
@@ -192,18 +202,27 @@ def check_recipe_source(
     return unsuppressed(source, once(findings), rules, unused_suppressions)
 
 
-def _is_of_this_file(recipe: Recipe, finding: Finding, around: Around) -> bool:
-    """Whether a finding is about what stands in the file, and not made right by the launcher."""
-    if around.mixed and finding.code == _FULL_PRECISION:
-        return False
-    if is_document(recipe.source.path) and recipe.base is None:
-        return True
+def _is_of_command(recipe: Recipe, finding: Finding) -> bool:
+    """True if a finding is about what a command sets, or leaves out where that is certain."""
     root = recipe.document.root
     if finding.span == root.span:
-        return recipe.base is None and recipe.is_complete
+        return recipe.is_complete
     return root.span.contains(finding.span) or any(
         place.contains(finding.span) for place in _places(root)
     )
+
+
+def _by_command(recipe: Recipe, findings: Sequence[Finding], alone: set[str]) -> Iterator[Finding]:
+    """Yield what a command makes of its recipe.
+
+    alone: the codes that are found in the recipe's file: they are said there.
+    """
+    root = recipe.document.root
+    for finding in findings:
+        if any(place.contains(finding.span) for place in _places(root)):
+            yield finding
+        elif finding.code not in alone:
+            yield finding._replace(span=root.span)
 
 
 def _places(root: MappingNode) -> Iterator[Span]:

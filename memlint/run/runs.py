@@ -105,7 +105,7 @@ class Runs:
 
     def around(self, recipe: Recipe) -> Around:
         """What the run decides for the recipe at the place."""
-        if not _is_lowered(recipe.kind) and recipe.kind is not Kind.TORCHTUNE:
+        if recipe.kind in (Kind.ACCELERATE, Kind.DEEPSPEED):
             return Around()
         if recipe.base is not None or recipe.name:
             return Around(recipe.name, by_trl=bool(recipe.name))
@@ -275,7 +275,3 @@ def _names(text: str | None, place: str) -> bool:
     while words.startswith("../"):
         words = words[3:]
     return f"/{place}".replace("\\", "/").endswith(f"/{words}")
-
-
-def _is_lowered(kind: Kind) -> bool:
-    return kind in (Kind.TRL, Kind.ALIGNMENT_HANDBOOK)
