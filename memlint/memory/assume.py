@@ -142,7 +142,8 @@ def _batch(run: _Completion) -> None:
 
 
 def _gpus(run: _Completion) -> None:
-    run.take("world_size", 1, "one GPU", quiet=True)
+    alone = run.settings.sharding in (None, "none", "ddp")
+    run.take("world_size", 1, "how many GPUs share the run was not named", quiet=alone)
     several = (run.settings.world_size or 1) > 1
     strategy = "ddp" if several else "none"
     run.take("sharding", strategy, "several GPUs without a strategy", quiet=not several)

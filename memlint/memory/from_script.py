@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from memlint.memory.facts import DTYPE_AUTO, TRL_FLOAT32, reaches
+from memlint.memory.sharding import plain_options, unread
 from memlint.script.lengths import Lengths
 from memlint.script.purpose import Purpose
 from memlint.script.settings import Setting
@@ -43,6 +44,7 @@ _MIXES = (
     "torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "accelerate.Accelerator",
     "lightning.Fabric", "deepspeed.initialize",
 )  # fmt: skip
+_MIXED = {"bf16": "bfloat16", "fp16": "float16"}
 _LIMITS = (Lengths.TRUNCATED, Lengths.PADDED, Lengths.CUT)
 _PARALLEL = ("dp_replicate_size", "dp_shard_size", "tp_size", "cp_size", "sp_size")
 _NUMBERS = (
@@ -65,6 +67,7 @@ def settings_of(script: Script) -> dict[str, Any] | None:
         values, adapter = _looped(script)
     else:
         return None
+    values.update(_launched(script))
     values.update(_frozen(script))
     values.update(_parallel(script))
     # The trainers' option applies all of Liger's kernels, the runtime's loss none of them.
@@ -105,6 +108,25 @@ def _parallel(script: Script) -> dict[str, Any]:
         "world_size": math.prod(sizes.values()),
         "sharding_options": {name: size for name, size in options.items() if size > 1},
     }
+
+
+def _launched(script: Script) -> dict[str, Any]:
+    """How the launcher divides the run over GPUs."""
+    launcher = script.launcher
+    values: dict[str, Any] = {}
+    if launcher.sharding not in (None, "none"):
+        values["sharding"] = launcher.sharding
+        options = plain_options(launcher.options)
+        values["sharding_options"] = {
+            name: value for name, value in options.items() if not unread({name: value})
+        }
+    if launcher.processes and launcher.sharding is not None:
+        values["world_size"] = launcher.processes
+    if launcher.mixed_precision in _MIXED:
+        values.update(compute_dtype=_MIXED[launcher.mixed_precision], autocast=True)
+    if launcher.checkpoints:
+        values["checkpointing"] = "full"
+    return values
 
 
 def _trained(script: Script, trainer: Trainer) -> tuple[dict[str, Any], Call | None]:

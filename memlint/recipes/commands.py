@@ -118,7 +118,16 @@ def recipe_of(source: Source, command: Command, base: Recipe | None) -> Recipe |
     name = name_of(command)
     complete = command.recipe is None and not command.has_unknown_arguments
     config = command.recipe or "" if base is None else ""
-    return Recipe(source, document, kind, base=base, complete=complete, name=name, config=config)
+    return Recipe(
+        source,
+        document,
+        kind,
+        base=base,
+        complete=complete,
+        name=name,
+        config=config,
+        command=command,
+    )
 
 
 def _is_trl(base: Recipe, kind: Kind) -> bool:

@@ -23,6 +23,7 @@ from memlint.recipes.document import (
     values,
 )
 from memlint.recipes.kinds import Kind, kind_of
+from memlint.recipes.launch import Command
 from memlint.source import Source, Span
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
@@ -85,8 +86,9 @@ class Recipe:
 
     base: the recipe below it, for the flags of a command. complete: what neither says is not
     given; otherwise it is unknown. name, config: what the command calls what it starts, and the
-    recipe that it names and that is not at hand. overridden: paths that every command that is known
-    to run the recipe sets anew. release: that of its program; None where the newest one is meant.
+    recipe that it names and that is not at hand. command: the one that the recipe is.
+    overridden: paths that every command that is known to run the recipe sets anew. release: that of
+    its program; None where the newest one is meant.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Recipe:
         complete: bool = True,
         name: str = "",
         config: str = "",
+        command: Command | None = None,
         overridden: frozenset[str] = frozenset(),
     ) -> None:
         self.source = source
@@ -107,6 +110,7 @@ class Recipe:
         self.base = base
         self.name = name
         self.config = config
+        self.command = command
         self.release: str | None = None
         self._complete = complete or base is not None
         self._overridden = overridden

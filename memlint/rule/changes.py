@@ -32,7 +32,7 @@ def set_option(
     setting = call.setting(name)
     if not despite_comments and setting.given is not False and _is_decided(script, call, setting):
         return None
-    if setting.from_launch:
+    if setting.from_launch or setting.is_settled:
         return _set_default(script, setting, source)
     if setting.given is None or (isinstance(call, Config) and call.from_command_line):
         return _set_default(script, setting, source) if setting.is_overridable_default else None

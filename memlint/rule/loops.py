@@ -115,8 +115,12 @@ def _is_decided_elsewhere(script: Script, settings: list[Setting]) -> bool:
     """True if an engine, a policy or ``accelerate config`` decides the precision, or may."""
     if script.imports_package(*_DECIDING) or script.mentions(*_POLICIES):
         return True
-    # What ``accelerate config`` says decides where nothing is written.
-    return any(setting.value not in ("no", "NO") for setting in settings)
+    launched = script.launcher.mixed_precision == "no"
+    # What the user's ``accelerate config`` says decides where nothing is written.
+    return not all(
+        setting.value in ("no", "NO") or (launched and setting.given is False)
+        for setting in settings
+    )
 
 
 def float32_loads(script: Script) -> Iterator[tuple[LoopModel, bool]]:

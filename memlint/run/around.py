@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memlint.script.launcher import Launcher
 from memlint.source.record import NamedTuple
 
 
@@ -12,11 +13,11 @@ class Around(NamedTuple):
 
     method: the name of TRL's trainer, where the script says it. options: options of its
     configuration, as Python. overridden: keys that every command of the recipe sets anew.
-    mixed: the launcher turns mixed precision on. by_trl: TRL's own program reads it.
+    launcher: what its launchers decide. by_trl: TRL's own program reads it.
     """
 
     method: str = ""
     options: Mapping[str, str] = {}
     overridden: frozenset[str] = frozenset()
-    mixed: bool = False
+    launcher: Launcher = Launcher()
     by_trl: bool = False

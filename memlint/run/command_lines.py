@@ -1,4 +1,4 @@
-"""What the launch commands of a project give to a script, as the script's own parsers get it.
+"""What the launch commands of a project give to a script, and what their launchers decide.
 
 The settings are a dict that stands behind the script's text (``memlint.script.command_line``).
 """
@@ -12,6 +12,9 @@ from memlint.recipes.launch import Command, Flag, kind_of, read_commands
 from memlint.recipes.launch_kinds import is_launch_file, may_launch
 from memlint.rule.edits import Edit
 from memlint.rule.findings import Applicability, Finding, Fix
+from memlint.run.launchers import launcher_of
+from memlint.run.runs import Runs
+from memlint.script.launcher import Launcher, joined
 from memlint.source import Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
@@ -24,6 +27,8 @@ PARSERS = lazy_pattern(
     rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser"
     rb"|import click|\btyper\b|fire\.Fire"
 )
+# A script without any of these is the same under all launchers.
+LAUNCHED = lazy_pattern(rb"Trainer\b|Accelerator\b")
 MAX_BYTES = 300_000
 LEAD = "\n_memlint_command_line = "
 _MAX_COMMANDS = 40
@@ -72,11 +77,13 @@ class CommandSettings(NamedTuple):
     """What launch commands give to a script.
 
     text: as a dict of Python; empty where they give nothing. relied_on: the files of these
-    commands, and the folders that were searched for more.
+    commands, those that they name, and the folders that were searched for more. launcher: what is
+    decided beside the settings.
     """
 
     text: str
     relied_on: tuple[str, ...]
+    launcher: Launcher = Launcher()
 
     def digests(self) -> tuple[tuple[str, str], ...]:
         """What the settings rely on, each with a digest."""
@@ -94,28 +101,37 @@ class Launches:
         """What all commands that start the script at ``place`` give to it.
 
         A setting that they give differently, or that some of them do not give, is not known. None
-        where the script reads no command line.
+        where the script is the same under all of them.
         """
-        if PARSERS.search(data) is None:
+        parses = PARSERS.search(data) is not None
+        if not parses and LAUNCHED.search(data) is None:
             return None
         script = os.path.abspath(place)
-        starting = [
-            (file, command)
-            for file in self._around(script)
-            for command in self._of_file(file)
-            if _may_start(command, file, script)
+        starting, is_sure = self._starting(script)
+        runs = Runs(script)
+        launchers = [
+            launcher_of(one, runs.files(file))._replace(
+                complete=parses and is_sure and is_complete(one, file)
+            )
+            for file, one in starting
         ]
-        commands = [command for _, command in starting]
-        every = [{flag.name: written(flag) for flag in one.settings} for one in commands]
-        settings = {
-            name: value if all(other.get(name) == value for other in every) else "None"
-            for given in every
-            for name, value in given.items()
-        }
+        launcher = joined(launchers)
+        settings = _joined_settings([one for _, one in starting]) if parses else {}
         inner = ", ".join(f"{name!r}: {value}" for name, value in sorted(settings.items()))
         files = dict.fromkeys(file for file, _ in starting)
-        folders = dict.fromkeys((*_folders(script), *map(os.path.dirname, files)))
-        return CommandSettings(f"{{{inner}}}" if settings else "", (*folders, *files))
+        folders = dict.fromkeys((*_watched(script), *map(os.path.dirname, files)))
+        return CommandSettings(
+            f"{{{inner}}}" if settings or launcher.complete else "",
+            (*folders, *files, *runs.used),
+            launcher,
+        )
+
+    def _starting(self, script: str) -> tuple[list[tuple[str, Command]], bool]:
+        """The commands that start a script, with their files, and whether no other may."""
+        nearby = [(file, one) for file in self._around(script) for one in self._of_file(file)]
+        starting = [(file, one) for file, one in nearby if _may_start(one, file, script)]
+        is_sure = all(one.target is not None and one.target.name is not None for _, one in nearby)
+        return starting, is_sure
 
     def _around(self, script: str) -> list[str]:
         """The files of commands in the script's folder, those above, and the folders in them."""
@@ -157,6 +173,25 @@ class Launches:
         return self._commands[path]
 
 
+def _joined_settings(commands: Sequence[Command]) -> dict[str, str]:
+    """The settings that commands give, as Python; ``None`` where they differ."""
+    every = [{flag.name: written(flag) for flag in one.settings} for one in commands]
+    return {
+        name: value if all(other.get(name) == value for other in every) else "None"
+        for given in every
+        for name, value in given.items()
+    }
+
+
+def is_complete(command: Command, file: str) -> bool:
+    """True if a command certainly starts its script, and all that it gives to it is known."""
+    return (
+        not (command.has_unknown_arguments or command.positionals)
+        and all(flag.form == "option" and flag.name != "config" for flag in command.settings)
+        and next(paths_of(command, file), None) is not None
+    )
+
+
 def _may_start(command: Command, file: str, script: str) -> bool:
     """Whether a command starts the script, or one of its name in a folder that is not known."""
     target = command.target
@@ -174,14 +209,12 @@ def written(flag: Flag) -> str:
 
 
 def commands_of(source: Source) -> list[Command]:
-    """The commands that start a script with settings of its own."""
+    """The commands that start a script."""
     kind = kind_of(source.path)
     commands = read_commands(source.text, kind) if kind is not None else ()
-    return [
-        command
-        for command in commands
-        if command.settings and command.target is not None and command.target.kind == "script"
-    ][:_MAX_COMMANDS]
+    return [one for one in commands if one.target is not None and one.target.kind == "script"][
+        :_MAX_COMMANDS
+    ]
 
 
 def paths_of(command: Command, place: str) -> Iterator[str]:
@@ -195,12 +228,23 @@ def paths_of(command: Command, place: str) -> Iterator[str]:
         yield os.path.normpath(os.path.join(folder, command.folder, target.text))
 
 
+def _watched(script: str) -> list[str]:
+    """The folders in which a new file of commands would count: without a project's root, no more
+    than the folder above, whose neighbours change all the time."""
+    folders = list(_folders(script))
+    return folders if _is_root(folders[-1]) else folders[:2]
+
+
+def _is_root(folder: str) -> bool:
+    return any(os.path.exists(os.path.join(folder, mark)) for mark in _ROOTS)
+
+
 def _folders(place: str) -> Iterator[str]:
     """The folders that a file's commands may be run in: its own, and those up to the root."""
     folder = os.path.dirname(os.path.abspath(place))
     for _ in range(_MAX_PARENTS):
         yield folder
-        if any(os.path.exists(os.path.join(folder, mark)) for mark in _ROOTS):
+        if _is_root(folder):
             return
         above = os.path.dirname(folder)
         if above == folder:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memlint.rule import Rule
     from memlint.run.command_lines import CommandSettings
     from memlint.script import Script
+    from memlint.script.launcher import Launcher
     from memlint.script.project import Project
     from memlint.source import Source, Span
 
@@ -47,7 +48,8 @@ class Options(TypedDict, total=False):
         one of them, or where the run does not fit its GPU.
     runtime: whether fixes may import the runtime package (the default).
     project: the files around the script, where what it calls there is followed.
-    launched: the text ends with what a launch command gives to the script.
+    launched: the text ends with what a launch command gives to the script. launcher: what the
+        command decides beside it.
     command_line: what all launch commands of the project give to it; what is found at one of these
         settings belongs to them.
     pricing: what prices are computed for; without it there are none.
@@ -59,6 +61,7 @@ class Options(TypedDict, total=False):
     runtime: bool
     project: Project | None
     launched: bool
+    launcher: Launcher
     command_line: CommandSettings | None
     pricing: Pricing | None
 
@@ -183,8 +186,12 @@ def _script(read: _Read, api: Api, options: Options) -> Script:
     from memlint.script import build_script
 
     project = options.get("project")
+    command_line = options.get("command_line")
+    launcher = command_line.launcher if command_line is not None else options.get("launcher")
     return _quietly(
-        lambda: build_script(read.source, api, project, launched=read.launched, tree=read.tree)
+        lambda: build_script(
+            read.source, api, project, launched=read.launched, launcher=launcher, tree=read.tree
+        )
     )
 
 

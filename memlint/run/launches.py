@@ -22,12 +22,15 @@ from memlint.run.command_lines import (
     MAX_BYTES,
     PARSERS,
     commands_of,
+    is_complete,
     paths_of,
     place_of_fix,
     written,
 )
 from memlint.run.engine import OnError, check_source
+from memlint.run.launchers import launcher_of
 from memlint.run.prefilter import Prefilter
+from memlint.run.runs import Runs
 from memlint.source import Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
@@ -96,6 +99,7 @@ def check_launch_source(
     """What ``rules`` find in the commands of ``source``, each with its command."""
     findings: list[OfCommand] = []
     scripts: dict[str, Source | None] = {}
+    runs = Runs(os.path.abspath(place))
     for command in commands_of(source):
         paths = list(paths_of(command, place))
         found = next(filter(os.path.isfile, paths), None)
@@ -104,9 +108,10 @@ def check_launch_source(
         if found is not None and found not in scripts:
             scripts[found] = _script(found)
         script = scripts[found] if found is not None else None
-        if script is None:
+        if script is None or not command.settings:
             continue
         launched = with_command(script, command)
+        launcher = launcher_of(command, runs.files(place))
         try:
             findings += [
                 OfCommand(command.span, _at_command(each, launched))
@@ -119,6 +124,7 @@ def check_launch_source(
                     prefilter=prefilter,
                     by_code=by_code,
                     launched=True,
+                    launcher=launcher._replace(complete=is_complete(command, place)),
                 )
                 if each.span.start > launched.begin
                 and each.span in launched.places
@@ -126,6 +132,8 @@ def check_launch_source(
             ]
         except (SyntaxError, ValueError):
             continue
+    if relied_on is not None:
+        relied_on.update(runs.used)
     return findings
 
 

@@ -33,6 +33,7 @@ from memlint.run.engine import (
 from memlint.run.launches import LIBRARIES, NO_COMMANDS, check_launch_source
 from memlint.run.lowered import in_recipe
 from memlint.run.prefilter import Prefilter
+from memlint.script.launcher import Launcher
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.reading import read_source
@@ -46,8 +47,7 @@ NO_RECIPE = (
     "is not a training recipe that memlint knows: TRL, alignment-handbook, torchtune, "
     "LLaMA-Factory, axolotl, accelerate and DeepSpeed are read"
 )
-Check = Callable[[Source], list[Finding]]
-_FULL_PRECISION = "MEM402"
+Check = Callable[[Source, Launcher], list[Finding]]
 _LOWERED = frozenset({Kind.TRL, Kind.ALIGNMENT_HANDBOOK})
 
 
@@ -152,11 +152,12 @@ def check_recipe_source(
     """What ``rules`` find in the recipes of ``source``, in order of place, suppressed findings
     left out."""
 
-    def check(script: Source) -> list[Finding]:
+    def check(script: Source, launcher: Launcher) -> list[Finding]:
         return check_source(
             script,
             rules,
             api,
+            launcher=launcher,
             unused_suppressions=False,
             on_error=on_error,
             prefilter=prefilter,
@@ -169,22 +170,11 @@ def check_recipe_source(
         known = recipe.run_with(around.overridden) if around.overridden else recipe
         return _in_own_words(known, rules, by_code, on_error)
 
-    found: list[OfCommand] = []
-    for recipe in recipes:
-        around = runs.around(recipe) if runs is not None else Around()
-        findings = [
-            each
-            for each in own(recipe, around)
-            if not (around.mixed and each.code == _FULL_PRECISION)
-        ]
-        if recipe.base is not None:
-            base = recipe.base
-            beside = runs.at(base.source.path).around(base) if runs is not None else Around()
-            alone = {each.code for each in own(base, beside)} if findings else set()
-            findings = list(_by_command(recipe, findings, alone))
-        elif not is_document(source.path):
-            findings = [each for each in findings if _is_of_command(recipe, each)]
-        found += [OfCommand(recipe.document.root.span, each) for each in findings]
+    found = [
+        OfCommand(recipe.document.root.span, each)
+        for recipe in recipes
+        for each in _of_recipe(recipe, runs, own)
+    ]
     if is_document(source.path):
         findings = [each.finding for each in found]
     else:
@@ -200,6 +190,25 @@ def check_recipe_source(
         )
         findings = agreed(source, read_commands(source.text, kind_of(source.path) or ""), found)
     return unsuppressed(source, once(findings), rules, unused_suppressions)
+
+
+def _of_recipe(
+    recipe: Recipe, runs: Runs | None, check: Callable[[Recipe, Around], list[Finding]]
+) -> list[Finding]:
+    """What ``check`` finds in a recipe and its surroundings, of what stands in its file."""
+
+    def around(one: Recipe, asked: Runs | None) -> Around:
+        return asked.around(one) if asked is not None else Around()
+
+    findings = check(recipe, around(recipe, runs))
+    base = recipe.base
+    if base is not None and findings:
+        beside = runs.at(base.source.path) if runs is not None else None
+        alone = {each.code for each in check(base, around(base, beside))}
+        return list(_by_command(recipe, findings, alone))
+    if recipe.command is None:
+        return findings
+    return [each for each in findings if _is_of_command(recipe, each)]
 
 
 def _is_of_command(recipe: Recipe, finding: Finding) -> bool:
@@ -287,7 +296,7 @@ def check_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> list
             by_trl=around.by_trl,
         )
         script = Source(f"{recipe.source.path}.py", lowered.text)
-        found = [in_recipe(recipe, lowered, each) for each in check(script)]
+        found = [in_recipe(recipe, lowered, each) for each in check(script, around.launcher)]
         here = {(each.code, each.span): each for each in found if each is not None}
         common = here if common is None else {k: v for k, v in common.items() if k in here}
         if not common:

@@ -21,6 +21,8 @@ from memlint.recipes.launch import Command, kind_of, read_commands
 from memlint.recipes.launch_kinds import is_launch_file
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.run.around import Around
+from memlint.run.launchers import Files, launcher_of
+from memlint.script.launcher import joined
 from memlint.source import Source
 from memlint.source.bounded import read_regular_text
 from memlint.source.digests import digest_of
@@ -81,6 +83,11 @@ class Runs:
         return recipe.of_release(self._release(self._place, program))
 
     @property
+    def used(self) -> tuple[str, ...]:
+        """The files that were looked for, and read where they are there."""
+        return tuple(dict.fromkeys(self._used))
+
+    @property
     def place(self) -> str:
         """The absolute path of the file that is asked for."""
         return self._place
@@ -107,20 +114,19 @@ class Runs:
         """What the run decides for the recipe at the place."""
         if recipe.kind in (Kind.ACCELERATE, Kind.DEEPSPEED):
             return Around()
-        if recipe.base is not None or recipe.name:
-            return Around(recipe.name, by_trl=bool(recipe.name))
+        if recipe.command is not None:
+            launcher = launcher_of(recipe.command, self.files(self._place))
+            return Around(recipe.name, launcher=launcher, by_trl=bool(recipe.name))
         launches = self.launches()
-        stages = {self._stage(launch) for launch in launches}
-        own = recipe.option("deepspeed").value
-        if isinstance(own, str):
-            stages = {self._stage_of_file(own, self._place)}
         methods = {self._method(launch) for launch in launches}
         overridden = [{flag.name for flag in launch.command.settings} for launch in launches]
+        own = recipe.option("deepspeed").value
+        stage = self._stage_of_file(own) if isinstance(own, str) else None
         return Around(
             methods.pop() if len(methods) == 1 else "",
-            {"deepspeed": _ZERO_3} if stages == {3} else {},
+            {"deepspeed": _ZERO_3} if stage == 3 else {},
             frozenset(set.intersection(*overridden)) if overridden else frozenset(),
-            bool(launches) and all(map(self._is_mixed, launches)),
+            joined([launcher_of(one.command, self.files(one.path)) for one in launches]),
             bool(launches) and all(launch.command.starts == "trl" for launch in launches),
         )
 
@@ -150,39 +156,19 @@ class Runs:
         names = set(_TRAINER.findall(self._text(path)))
         return names.pop() if len(names) == 1 else ""
 
-    def _stage(self, launch: Launch) -> int | None:
-        """The ZeRO stage of a command; None where it is none or unknown."""
-        command = launch.command
-        if command.deepspeed_file:
-            return self._stage_of_file(command.deepspeed_file, launch.path)
-        accelerate = self._accelerate(launch)
-        if accelerate is None:
-            return None
-        stage = accelerate.option("deepspeed_config.zero_stage").value
-        if isinstance(stage, int):
-            return stage
-        inner = accelerate.option("deepspeed_config.deepspeed_config_file").value
-        return self._stage_of_file(inner, launch.path) if isinstance(inner, str) else None
-
-    def _stage_of_file(self, text: str, beside: str) -> int | None:
-        path = self._find(text, beside)
-        config = self._read(path) if path else None
+    def _stage_of_file(self, text: str) -> int | None:
+        config = self.files(self._place)(text)
         stage = config.option("zero_optimization.stage").value if config else None
         return stage if isinstance(stage, int) else None
 
-    def _is_mixed(self, launch: Launch) -> bool:
-        """Whether the launcher trains in bf16 or fp16, whatever the script says."""
-        words = launch.command.mixed_precision
-        if words is None:
-            accelerate = self._accelerate(launch)
-            words = str(accelerate.option("mixed_precision").value) if accelerate else "no"
-        return words in ("bf16", "fp16", "fp8")
+    def files(self, beside: str) -> Files:
+        """Reads the file of the project that a command in the file ``beside`` means."""
 
-    def _accelerate(self, launch: Launch) -> Recipe | None:
-        text = launch.command.config_file
-        path = self._find(text, launch.path) if text else None
-        found = self._read(path) if path else None
-        return found if found is not None and found.kind is Kind.ACCELERATE else None
+        def read(text: str) -> Recipe | None:
+            path = self._find(text, beside)
+            return self._read(path) if path else None
+
+        return read
 
     def _read(self, path: str) -> Recipe | None:
         try:
@@ -199,11 +185,13 @@ class Runs:
 
     def _find(self, text: str, beside: str) -> str | None:
         """The file of the project that a command means by ``text``."""
-        root = self._project().root
+        root = root_of(self._place)
         for folder in (root, os.path.dirname(beside), os.path.dirname(self._place)):
             path = os.path.normpath(os.path.join(folder, text))
-            if path.startswith(root + os.sep) and os.path.isfile(path):
-                return path
+            if path.startswith(root + os.sep):
+                self._used.append(path)
+                if os.path.isfile(path):
+                    return path
         return None
 
     # -- the project -----------------------------------------------------------------------------

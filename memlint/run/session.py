@@ -48,8 +48,8 @@ class Work(NamedTuple):
     data: bytes
 
 
-# Of every parser that ``memlint.run.command_lines`` knows.
-_COMMAND_LINES = (b"arse", b"import click", b"typer", b"fire.Fire")
+# Of every script that ``memlint.run.command_lines`` looks at.
+_COMMAND_LINES = (b"arse", b"import click", b"typer", b"fire.Fire", b"Trainer", b"Accelerator")
 
 
 class _Rules(NamedTuple):
@@ -245,7 +245,7 @@ class Session:
         return project_of(job.place, data, self._modules)
 
     def _command_line(self, job: Job, data: bytes) -> CommandSettings | None:
-        """What the launch commands of the project give to a script that reads a command line."""
+        """What the launch commands of the project decide for a script."""
         if not (job.place.endswith(".py") and any(word in data for word in _COMMAND_LINES)):
             return None
         from memlint.run.command_lines import Launches

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from memlint.script import fields, modes
+from memlint.script.command_line import settled
 from memlint.script.command_options import command_line_default, given_to_parameter, is_click
 from memlint.script.values import (
     ABSENT,
@@ -133,7 +134,7 @@ def _not_given(
     value = run.values.get(default, UNKNOWN) if default is not None else None
     if invocation is None or any(is_click(made, "option", "command") for made in function.options):
         # ``main()`` of a click command: the command line gives the arguments.
-        default_value = command_line_default(function, name, value)
+        default_value = settled(run.command_line, command_line_default(function, name, value))
         return given_to_parameter(run.command_line, function, name, default_value)
     if isinstance(value, Constant):
         return Constant(value.value, value.node, Provenance.PARAMETER)

@@ -26,6 +26,7 @@ from memlint.script.settled import at_birth, is_remade, settled_option, settled_
 from memlint.script.trainers import may_train
 from memlint.script.values import (
     ABSENT,
+    UNKNOWN,
     Binding,
     Class,
     How,
@@ -281,7 +282,13 @@ class Config(Call):
             if binding is None and not self.from_command_line:
                 binding = self._positional(name)
             bindings.append(binding)
-        return merge_bindings(bindings)
+        merged = merge_bindings(bindings)
+        return Binding(UNKNOWN) if merged.value is ABSENT and self._is_launched(name) else merged
+
+    def _is_launched(self, name: str) -> bool:
+        """True if a launcher gives an option that the script does not, or may."""
+        engine = self.script.launcher.engine
+        return engine == name or (engine == "unknown" and name in ("deepspeed", "fsdp"))
 
     def settled(self, name: str) -> Setting:
         """The setting as the configuration leaves it once it has them all (``__post_init__``)."""

@@ -58,6 +58,8 @@ def is_reentrant_by_default(script: Script, trainer: Trainer) -> bool:
 def is_checkpointed_by_call(script: Script, trainer: Trainer) -> bool | None:
     """Whether a call of the script turns checkpointing on, or may; None for a model from elsewhere,
     of which nobody can tell."""
+    if script.launcher.checkpoints is not False:
+        return script.launcher.checkpoints
     enablers = script.method_calls(*ENABLERS)
     if any(script.is_about(call, trainer.model) is not False for call in enablers):
         return True

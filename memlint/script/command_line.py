@@ -22,11 +22,15 @@ _TEXT = lazy_pattern(r"[\w./ :+-]*", re.ASCII)
 
 
 class CommandLine:
-    """The dict of one command. takes: whether a class of a library has, or had, an option."""
+    """The dict of one command. takes: whether a class of a library has, or had, an option.
+    complete: the script gets nothing else, so that defaults of other options hold."""
 
-    def __init__(self, node: ast.Dict, takes: Callable[[str, str], bool]) -> None:
+    def __init__(
+        self, node: ast.Dict, takes: Callable[[str, str], bool], *, complete: bool = False
+    ) -> None:
         self.node = node
         self.takes = takes
+        self.complete = complete
         self._given: dict[str, ast.expr] = {
             key.value: value
             for key, value in zip(node.keys, node.values, strict=True)
@@ -78,6 +82,13 @@ def _converted(text: str, kind: str) -> object:
     if _NUMBER.fullmatch(text):
         return float(text)
     return text if _TEXT.fullmatch(text) else None
+
+
+def settled(given: CommandLine | None, default: Value) -> Value:
+    """The default of an option that the command does not give: certain where all is known."""
+    if given is None or not given.complete or not isinstance(default, Constant):
+        return default
+    return Constant(default.value, default.node, Provenance.SETTLED)
 
 
 def kind_of_annotation(annotation: str) -> str:

@@ -82,6 +82,7 @@ from memlint.script.handlers import survives_failed_steps
 from memlint.script.idle import trains_all_weights
 from memlint.script.interpreter import Interpreter
 from memlint.script.invocations import Invocation
+from memlint.script.launcher import Launcher
 from memlint.script.lengths import block_functions_of
 from memlint.script.loop_models import loop_models_of
 from memlint.script.loops import loops_of
@@ -185,9 +186,12 @@ class Script(Tree):
     begins with an underscore is for the files of this package.
     """
 
-    def __init__(self, source: Source, tree: ast.Module, api: Api, run: Interpreter) -> None:
+    def __init__(
+        self, source: Source, tree: ast.Module, api: Api, run: Interpreter, launcher: Launcher
+    ) -> None:
         super().__init__(source, tree, run.trees[1:])
         self.api = api
+        self.launcher = launcher
         self._run = run
         self._made: dict[ast.Call, Call] = {}
 
@@ -470,24 +474,29 @@ def build_script(
     project: Project | None = None,
     *,
     launched: bool = False,
+    launcher: Launcher | None = None,
     tree: ast.Module | None = None,
 ) -> Script:
     """Read a script; with ``project``, what it calls of the files around it as well.
 
     launched: the text ends with an assignment of the dict that a launch command gives to the
-    script (``memlint.script.command_line``). tree: that of the script, where it is parsed already.
+    script (``memlint.script.command_line``). launcher: what the command decides beside it. tree:
+    that of the script, where it is parsed already.
 
     Raises as ``parse_script`` does.
     """
     tree = parse_script(source) if tree is None else tree
+    launcher = Launcher() if launcher is None else launcher
     command_line: CommandLine | None = None
     if launched:
         given = tree.body[-1]
         assert isinstance(given, ast.Assign)
         assert isinstance(given.value, ast.Dict)
         command_line = CommandLine(
-            given.value, lambda name, option: api.history(api.canonical(name), option) is not None
+            given.value,
+            lambda name, option: api.history(api.canonical(name), option) is not None,
+            complete=launcher.complete,
         )
     run = Interpreter(_EFFECTS, project, command_line, source.text.split("\n"))
     run.run(tree)
-    return Script(source, tree, api, run)
+    return Script(source, tree, api, run, launcher)

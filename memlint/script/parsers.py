@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from memlint.script.arguments import defaults_of
-from memlint.script.command_line import CommandLine, kind_of_annotation
+from memlint.script.command_line import CommandLine, kind_of_annotation, settled
 from memlint.script.command_options import given_by_look
 from memlint.script.functions import call_function
 from memlint.script.interpreter import CallEffect, Interpreter
@@ -49,7 +49,9 @@ def _add_argument(run: Interpreter, invocation: Invocation) -> Value | None:
     else:
         long = [flag for flag in flags if flag.startswith("--")] or flags
         name = long[0].lstrip("-").replace("-", "_")
-    value = _launched(run, invocation, flags) or _parsed(invocation, flags)
+    value = _launched(run, invocation, flags) or settled(
+        run.command_line, _parsed(invocation, flags)
+    )
     run.set_binding(parser.root, name, Binding(value, How.ARGPARSE, invocation.node))
     return UNKNOWN
 
@@ -197,6 +199,12 @@ def _parsed_class(
     declared: the fields of all classes of the script that the parser fills. strict: what no class
     takes stops the script.
     """
+    complete = (
+        run.command_line is not None
+        and run.command_line.complete
+        and strict
+        and not _reads_file(invocation)
+    )
     if isinstance(cls, Class):
         made = run.new_object(
             type=library_base(cls),
@@ -205,17 +213,25 @@ def _parsed_class(
             node=invocation.node,
             from_command_line=True,
         )
-        run.set_fields(cls, made, Provenance.PARSED_FIELD)
+        run.set_fields(cls, made, Provenance.SETTLED if complete else Provenance.PARSED_FIELD)
     elif isinstance(cls, Symbol):
         made = run.new_object(
             type=cls.name, made_by=invocation, node=invocation.node, from_command_line=True
         )
     else:
         return UNKNOWN
-    made.open = True
+    made.open = not complete
     if run.command_line is not None:
         _launched_fields(run, run.command_line, made, declared if strict else None)
     return made
+
+
+def _reads_file(invocation: Invocation) -> bool:
+    """True if a file fills the classes, which the command line does not name."""
+    method = getattr(invocation.node.func, "attr", "")
+    if method in ("parse_args_into_dataclasses", "parse_args_and_config"):
+        return False
+    return not any(getattr(one, "attr", "") == "argv" for one in ast.walk(invocation.node))
 
 
 def _launched_fields(
@@ -258,7 +274,9 @@ def _fire(run: Interpreter, invocation: Invocation) -> Value | None:
             default = defaults.get(parameter.arg)
             known = run.values.get(default, UNKNOWN) if default is not None else UNKNOWN
             if isinstance(known, Constant):
-                known = Constant(known.value, known.node, Provenance.CLICK)
+                known = settled(
+                    run.command_line, Constant(known.value, known.node, Provenance.CLICK)
+                )
             given = given_by_look(run.command_line, parameter.arg, known)
             call.keywords[parameter.arg] = Binding(given)
         call_function(run, function, call)

@@ -42,6 +42,11 @@ UNSURE: Final = _Sentinel("UNSURE")
 MISSING: Final = _Sentinel("MISSING")
 
 
+_DECIDED = frozenset(
+    {Provenance.LITERAL, Provenance.LIBRARY, Provenance.COMMAND_LINE, Provenance.SETTLED}
+)
+
+
 class Setting(NamedTuple):
     """A setting as it reaches its call.
 
@@ -85,9 +90,14 @@ class Setting(NamedTuple):
         return self.origin is Provenance.COMMAND_LINE
 
     @property
+    def is_settled(self) -> bool:
+        """True if it is a default that no launch command of the project overrides."""
+        return self.origin is Provenance.SETTLED
+
+    @property
     def is_overridable_default(self) -> bool:
         """Whether it is the default of a command line, a parameter or a dataclass field."""
-        return self.origin not in (Provenance.LITERAL, Provenance.LIBRARY, Provenance.COMMAND_LINE)
+        return self.origin not in _DECIDED
 
 
 def setting_of(name: str, binding: Binding | None, *, has_unknown_keywords: bool) -> Setting:

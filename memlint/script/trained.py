@@ -149,6 +149,8 @@ def is_sharded(script: Script) -> bool:
     """Whether the script says that several GPUs share a model's state, or may."""
     if script.imports_package("deepspeed") or script.method_calls(*_SHARDING_CALLS):
         return True
+    if script.launcher.engine:
+        return True
     settings = [one.setting(name) for one in script.configs for name in _SHARDING_OPTIONS]
     return any(
         one.given is True and (one.is_overridable_default or not one.is_value(None, "", False))

@@ -27,6 +27,7 @@ class Provenance(StrEnum):
     PARSED_FIELD = "dataclass field that a command line can set"
     LIBRARY = "library default"
     COMMAND_LINE = "launch command"
+    SETTLED = "default that the launch command leaves"
 
 
 # A value that holds more is not followed: so much is walked and compared many times.

@@ -194,6 +194,7 @@ SETS: tuple[tuple[str, ...], ...] = (
         "generate(",
     ),
     (
+        "Config",
         "DeepSpeedPlugin",
         "deepspeed",
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    CHECKPOINTING_OPTIONS,
     LIBRARIES,
     Applicability,
     Call,
@@ -20,6 +21,7 @@ from memlint.rule import (
     RemoveKeyword,
     Rule,
     Script,
+    fix,
     set_option,
 )
 from memlint.rule.migration.checkpoint_schedules import refused_schedules
@@ -35,6 +37,8 @@ def check(script: Script) -> Iterator[Finding]:
         for refusal in script.api.refusals(config.kind):
             if _holds(config, refusal, renamed):
                 yield _finding(script, config, refusal)
+        if script.launcher.checkpoints and script.training_with(config):
+            yield from _checkpointed_twice(script, config)
         yield from refused_schedules(script, config, renamed)
     for trainer in script.trainers:
         if not _is_provoked(trainer):
@@ -89,6 +93,25 @@ def _fix(script: Script, config: Config, refusal: Refusal) -> Fix | None:
         edits = set_option(script, config, name, source, despite_comments=True)
         return Fix(f"Set `{name}={source}`", edits or (), how if edits else Applicability.DISPLAY)
     return Fix(refusal.advice, (), Applicability.DISPLAY) if refusal.advice else None
+
+
+def _checkpointed_twice(script: Script, config: Config) -> Iterator[Finding]:
+    """A trainer that checkpoints layers which the launcher has FSDP checkpoint."""
+    if config.checkpointing is not True or (
+        script.api.behaviour("double-checkpointing") != "refused"
+    ):
+        return
+    names = [name for name in CHECKPOINTING_OPTIONS if config.has_option(name)]
+    settings = [config.setting(name) for name in names]
+    setting = next((one for one in settings if one.value is True), settings[0])
+    edits = set_option(script, config, setting.name, "False")
+    node = setting.node if setting.given else None
+    yield Finding(
+        script.span(node if node is not None else config.node.func),
+        f"the trainer refuses `{setting.name}=True` at run time: the launcher's configuration has "
+        "FSDP checkpoint the same layers",
+        fix(f"Set `{setting.name}=False`: FSDP goes on checkpointing", edits),
+    )
 
 
 RULE = Rule(

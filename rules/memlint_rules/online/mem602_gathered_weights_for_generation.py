@@ -40,7 +40,11 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if gather.value is not True or not _without_vllm(config):
             continue
-        if _shards_weights(script, config.setting("deepspeed")) or _plugin_shards(script):
+        if (
+            script.launcher.sharding == "zero3"
+            or _shards_weights(script, config.setting("deepspeed"))
+            or _plugin_shards(script)
+        ):
             yield _finding(script, config, gather)
 
 
@@ -98,5 +102,5 @@ RULE = Rule(
     summary="ZeRO-3 weights gathered whole on every GPU to generate",
     check=check,
     skips=(OFF_CUDA,),
-    triggers=(LIBRARIES, frozenset({"deepspeed", "DeepSpeedPlugin"})),
+    triggers=(LIBRARIES, frozenset({"deepspeed", "DeepSpeedPlugin", "Config"})),
 )

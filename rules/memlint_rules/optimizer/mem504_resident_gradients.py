@@ -38,6 +38,8 @@ _LARGE = 6.0
 def check(script: Script) -> Iterator[Finding]:
     if script.is_sharded or script.method_calls("step_trainer_in_backward", "OptimizerInBackward"):
         return
+    if (script.launcher.processes or 1) > 1:
+        return
     for trainer in script.training:
         config = trainer.config
         if config is None or trainer.setting("optimizers").given is not False:

@@ -32,7 +32,9 @@ _OPTIONS = ("bf16", "fp16")
 
 
 def check(script: Script) -> Iterator[Finding]:
-    for config in script.configs:
+    # ``accelerate launch`` may turn mixed precision on.
+    launched = script.launcher.mixed_precision not in ("", "no")
+    for config in () if launched else script.configs:
         trainers = script.training_with(config)
         if (
             not trainers

@@ -1,0 +1,63 @@
+"""What starts a script and decides beside it: sharding, mixed precision, how many processes.
+
+``accelerate launch`` tells its script so by environment variables: a trainer, or accelerate's own
+``Accelerator()``, takes them where the script says nothing. Source: ``accelerate/utils/launch.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from memlint.source.record import Record
+
+_WHOLE = ("none", "ddp")
+
+
+class Launcher(Record):
+    """What the launch commands of a script decide.
+
+    None stands for what nobody can tell: commands disagree, or a file is not at hand.
+    sharding: ``none``, ``ddp``, ``fsdp``, ``fsdp2``, ``zero1`` to ``zero3``. options: those of the
+    sharding, plain values. checkpoints: FSDP checkpoints every layer. mixed_precision: ``no``,
+    ``bf16``, ``fp16``, ``fp8``; empty where the launcher says nothing. processes: on all machines.
+    complete: the script gets no arguments but those that are known.
+    """
+
+    sharding: str | None = "none"
+    options: Mapping[str, object] = {}
+    checkpoints: bool | None = False
+    mixed_precision: str | None = ""
+    processes: int | None = None
+    complete: bool = False
+
+    @property
+    def engine(self) -> str:
+        """The option that configures what shards: ``deepspeed``, ``fsdp``; empty where nothing
+        does, ``unknown`` where something may."""
+        if self.sharding is None:
+            return "unknown"
+        return "" if self.sharding in _WHOLE else "fsdp" if "fsdp" in self.sharding else "deepspeed"
+
+
+def joined(launchers: Sequence[Launcher]) -> Launcher:
+    """What all launchers of a script decide alike; the default where there is none."""
+    if not launchers:
+        return Launcher()
+    first = launchers[0]
+    alike = [name for name in Launcher._fields if _agree(launchers, name)]
+    return Launcher(
+        sharding=first.sharding if "sharding" in alike else None,
+        options=first.options if "options" in alike else {},
+        checkpoints=first.checkpoints if "checkpoints" in alike else None,
+        mixed_precision=first.mixed_precision if "mixed_precision" in alike else None,
+        processes=first.processes if "processes" in alike else None,
+        complete=all(one.complete for one in launchers),
+    )
+
+
+def _agree(launchers: Sequence[Launcher], name: str) -> bool:
+    first = getattr(launchers[0], name)
+    return all(getattr(other, name) == first for other in launchers)
+
+
+__all__ = ["Launcher", "joined"]
