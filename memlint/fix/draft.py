@@ -40,7 +40,7 @@ def _marks(notes: Iterable[Note], text: str) -> str:
     return "".join(
         marked(note)
         for note in notes
-        if not (note.inside and any(line.endswith(note.text) for line in lines))
+        if not (note.inside and any(line.endswith(note.text.rstrip()) for line in lines))
     )
 
 

@@ -61,15 +61,16 @@ def test_a_heading_of_several_options_stays() -> None:
     assert applied(text, RemoveKeyword(call(text), "old")) == "f(\n    # speed\n    kept=2,\n)\n"
 
 
-def test_comments_inside_a_value_that_moves_are_written_once() -> None:
+@pytest.mark.parametrize("blanks", ["", " ", "\t "], ids=repr)
+def test_comments_inside_a_value_that_moves_are_written_once(blanks: str) -> None:
     text = (
         "g(\n    a=1,\n)\nf(\n"
-        "    old={\n        'x': 1,  # why one\n        'y': 2,\n    },  # options\n)\n"
+        f"    old={{\n        'x': 1,  # why one{blanks}\n        'y': 2,\n    }},  # options\n)\n"
     )
-    value = "{\n    'x': 1,  # why one\n    'y': 2,\n}"
+    value = f"{{\n    'x': 1,  # why one{blanks}\n    'y': 2,\n}}"
     edits = (RemoveKeyword(call(text, 1), "old"), SetKeyword(call(text), "old", value))
     assert applied(text, *edits) == (
         "g(\n    a=1,\n"
-        "    old={\n        'x': 1,  # why one\n        'y': 2,\n    },  # options\n)\n"
+        f"    old={{\n        'x': 1,  # why one{blanks}\n        'y': 2,\n    }},  # options\n)\n"
         "f()\n"
     )
