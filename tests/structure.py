@@ -3,12 +3,14 @@
 Measured from the syntax trees alone: packages and their lines, arrows between packages and those
 that run upwards, import circles between files, lines of rule files, functions above a cyclomatic
 complexity of 15, and walks over raw syntax trees in rules. Imports under ``TYPE_CHECKING`` are no
-arrows: they vanish when the program runs.
+arrows: they vanish when the program runs. A reader follows them all the same, so that circles are
+counted with them too, and `weights` measures what else makes the linter hard to read.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import statistics
 import sys
 from collections import Counter, defaultdict
@@ -25,15 +27,23 @@ FOLDERS = {"memlint": "memlint", "memlint_rules": "rules/memlint_rules",
            "memlint_runtime": "runtime/memlint_runtime"}  # fmt: skip
 COMPLEX = 15
 RAW_WALKS = ("ast.walk", "ast.unparse", "ast.iter_child_nodes", "script.nodes")
+# Packages that read syntax by their nature: text, edits, extracted tables.
+SYNTAX = {"source", "fix", "api"}
+# The facade that rules import from.
+OFFERED = ("memlint.rule.interface", "memlint.rule.patterns", "memlint.rule.recipe_interface")
+_SYNTAX_NAME = re.compile(r"\bast\.[A-Za-z]")
+_RULE_CODE = re.compile(r"[\"'`]MEM[1-9]\d\d\b")
 
 
 class Import(NamedTuple):
-    """One import of one file. lazy: it is made when a function runs."""
+    """One import of one file. lazy: it is made when a function runs. typed: only type checkers
+    make it."""
 
     file: str
     module: str
     line: int
     lazy: bool
+    typed: bool = False
 
 
 class Measured(NamedTuple):
@@ -44,6 +54,7 @@ class Measured(NamedTuple):
     complexity: dict[str, int]
     rule_lines: dict[str, int]
     raw_walks: Counter[str]
+    weights: dict[str, int]
 
 
 def modules(root: Path) -> dict[str, Path]:
@@ -58,27 +69,27 @@ def modules(root: Path) -> dict[str, Path]:
 
 
 def imports_of(name: str, tree: ast.Module, known: Iterable[str]) -> Iterator[Import]:
-    """The imports of modules of ours that a file makes when it runs."""
+    """The imports of modules of ours that a file makes, and those that type checkers make in it."""
     names = set(known)
 
-    def visit(body: ast.AST, lazy: bool) -> Iterator[Import]:
+    def visit(body: ast.AST, lazy: bool, typed: bool = False) -> Iterator[Import]:
         for node in ast.iter_child_nodes(body):
             if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-                for other in node.orelse:
-                    yield from visit(other, lazy)
+                yield from visit(ast.Module(node.body, []), lazy, True)
+                yield from visit(ast.Module(node.orelse, []), lazy, typed)
             elif isinstance(node, ast.Import):
                 for alias in node.names:
                     if alias.name in names:
-                        yield Import(name, alias.name, node.lineno, lazy)
+                        yield Import(name, alias.name, node.lineno, lazy, typed)
             elif isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
                     inner = f"{node.module}.{alias.name}"
                     target = inner if inner in names else node.module
                     if target in names:
-                        yield Import(name, target, node.lineno, lazy)
+                        yield Import(name, target, node.lineno, lazy, typed)
             else:
                 function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-                yield from visit(node, lazy or function)
+                yield from visit(node, lazy or function, typed)
 
     return visit(tree, False)
 
@@ -140,7 +151,42 @@ def measure(root: Path) -> Measured:
                     spelled = ast.unparse(node)
                     if spelled in RAW_WALKS:
                         walks[spelled] += 1
-    return Measured(lines, found, complexity, rule_lines, walks)
+    return Measured(lines, found, complexity, rule_lines, walks, _weights(files, found))
+
+
+def _weights(files: dict[str, Path], imports: list[Import]) -> dict[str, int]:
+    """What makes the linter hard to read, in numbers that may only fall."""
+    texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+    linter = {name: text for name, text in texts.items() if package_of(name) != "memlint_runtime"}
+    below = {name: text for name, text in linter.items() if package_of(name) != "memlint_rules"}
+    names = Counter(files[name].name for name in below if files[name].stem != "__init__")
+    rings = circles((each for each in imports if each.file in linter), typed=True)
+    return {
+        "lines of the linter and its rules": sum(text.count("\n") for text in linter.values()),
+        "lines of the runtime": sum(
+            text.count("\n") for name, text in texts.items() if name not in linter
+        ),
+        "files in circles, imports for types counted": sum(map(len, rings)),
+        "references to ast outside the packages of syntax": sum(
+            len(_SYNTAX_NAME.findall(text))
+            for name, text in below.items()
+            if package_of(name) not in SYNTAX
+        ),
+        "rule codes outside the rules": sum(len(_RULE_CODE.findall(t)) for t in below.values()),
+        "file names used twice": sum(count > 1 for count in names.values()),
+        "names offered to the author of a rule": len(_offered(texts)),
+    }
+
+
+def _offered(texts: dict[str, str]) -> set[str]:
+    """The names in ``__all__`` of the modules that rules import from."""
+    return {
+        name
+        for module in OFFERED
+        for node in ast.parse(texts.get(module, "")).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        for name in ast.literal_eval(node.value)
+    }
 
 
 def package_of(module: str) -> str:
@@ -152,11 +198,14 @@ def package_of(module: str) -> str:
     return parts[1] if len(parts) > 1 and parts[1] in packages else ""
 
 
-def circles(imports: Iterable[Import], *, lazy: bool = True) -> list[list[str]]:
-    """Groups of files that import each other in a circle (strongly connected components)."""
+def circles(imports: Iterable[Import], *, typed: bool = False) -> list[list[str]]:
+    """Groups of files that import each other in a circle (strongly connected components).
+
+    typed: imports for types alone count too.
+    """
     graph: dict[str, set[str]] = defaultdict(set)
     for each in imports:
-        if each.file != each.module and (lazy or not each.lazy):
+        if each.file != each.module and (typed or not each.typed):
             graph[each.file].add(each.module)
     index: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -191,7 +240,8 @@ def upward(imports: Iterable[Import]) -> list[Import]:
     return [
         each
         for each in imports
-        if package_of(each.file) in level
+        if not each.typed
+        and package_of(each.file) in level
         and package_of(each.module) in level
         and package_of(each.file) != package_of(each.module)
         and level[package_of(each.module)] >= level[package_of(each.file)]
@@ -208,7 +258,7 @@ def report(measured: Measured) -> str:
     arrows = {
         (package_of(each.file), package_of(each.module))
         for each in measured.imports
-        if package_of(each.file) != package_of(each.module)
+        if package_of(each.file) != package_of(each.module) and not each.typed
     }
     against = upward(measured.imports)
     rings = circles(measured.imports)
@@ -229,6 +279,7 @@ def report(measured: Measured) -> str:
         ),
         f"raw walks over syntax trees in rules {sum(measured.raw_walks.values())} "
         f"{dict(measured.raw_walks)}",
+        *(f"{what}: {count}" for what, count in measured.weights.items()),
     ]
     return "\n".join(rows)
 
