@@ -445,8 +445,16 @@ def _home_of_slot(slot: Slot) -> Tensor:
 
 
 def _use_before_backward(streamed: StreamedWeights, block: Block, gradient: Tensor) -> None:
-    if streamed.active:
-        streamed.use(block)
+    if not streamed.active:
+        return
+    # Autograd runs backward passes with gradients on only to differentiate them again.
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            "the model's frozen weights are streamed, and are gone when gradients are "
+            "differentiated again: call backward without create_graph=True, or undo() the "
+            "streaming where a loss needs second derivatives (gradient penalties)"
+        )
+    streamed.use(block)
 
 
 def _go_home(block: Block, *ignored: Any) -> None:

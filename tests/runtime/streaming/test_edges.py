@@ -73,6 +73,18 @@ def test_refusals_name_the_reason() -> None:
     assert streamed_weights_of(model) is streamed
 
 
+def test_gradients_that_are_differentiated_again_are_refused() -> None:
+    model = adapted(Case())
+    trained = [p for p in model.parameters() if p.requires_grad]
+    with stream(model):
+        loss = model(**one_batch()).loss
+        with pytest.raises(RuntimeError, match=r"create_graph=True, or undo\(\)"):
+            torch.autograd.grad(loss, trained, create_graph=True, allow_unused=True)
+        torch.autograd.grad(model(**one_batch()).loss, trained, allow_unused=True)
+        with torch.enable_grad():
+            model(**one_batch()).loss.backward()
+
+
 def test_evaluation_in_inference_mode_between_steps() -> None:
     case = Case(fused=True)
     resident, model = adapted(case), adapted(case)
