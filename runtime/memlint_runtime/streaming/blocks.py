@@ -101,6 +101,8 @@ class Block:
     @outside_inference
     def fetch(self, device: torch.device, copies: Copies) -> None:
         """Start to copy the weights to `device`."""
+        for slot in self.slots:
+            slot.check()
         self.refresh()
         if self._flat is None or self._flat.device != device:
             self._flat = torch.empty(self.num_bytes, dtype=torch.uint8, device=device)
@@ -170,6 +172,12 @@ class Block:
         self.use()
         if device.type not in ("cpu", "meta"):
             torch.get_device_module(device.type).synchronize(device)
+
+    def forget_lost(self) -> None:
+        """Leave alone what replaced a weight, and stays where it is."""
+        if any(slot.is_lost for slot in self.slots):
+            self.slots = [slot for slot in self.slots if not slot.is_lost]
+            self.pack()
 
     def refresh(self) -> None:
         """Take over tensors that were assigned to the parameters since the last use."""

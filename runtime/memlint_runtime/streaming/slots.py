@@ -69,20 +69,26 @@ class Slot:
                 setattr(owner, name, tensor.to(device))
 
     @property
+    def is_lost(self) -> bool:
+        """True if the module holds something else now: adapters were merged into it."""
+        if self.parameter is not None:
+            return self.module._parameters.get(self.name) is not self.parameter
+        owner, name = self.attributes[0]
+        return not isinstance(getattr(owner, name, None), Tensor)
+
+    @property
     def num_bytes(self) -> int:
         return self.home.numel() * self.home.element_size()
 
     def check(self) -> None:
         """Raise RuntimeError where the parameter has become another, or is to be trained."""
-        if self.parameter is None:
-            return
-        present = self.module._parameters.get(self.name)
-        if present is None or present is not self.parameter:
+        if self.is_lost:
             raise RuntimeError(
                 f"the streamed parameter {self.name!r} of a {type(self.module).__name__} was "
-                "replaced by another object: undo() the streaming before, and stream again"
+                "replaced by another object, as merging adapters into quantized weights does: "
+                "undo() the streaming, and stream again"
             )
-        if present.requires_grad:
+        if self.parameter is not None and self.parameter.requires_grad:
             raise RuntimeError(
                 f"the streamed parameter {self.name!r} of a {type(self.module).__name__} was "
                 "unfrozen, but streamed weights get no gradient: undo() the streaming, unfreeze, "

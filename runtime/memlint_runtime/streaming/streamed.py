@@ -412,6 +412,7 @@ class StreamedWeights(Patch):
         """Bring all weights to the device, for good."""
         self._release_all()
         for block in self.blocks:
+            block.forget_lost()
             device = block.device(self.device())
             block.settle(device, self.ring.copies_on(device))
         if self.ends is not None and self.ends.rows is not None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from memlint_runtime import stream_frozen_weights
+from memlint_runtime import stream_frozen_weights, undo
+from peft import LoraConfig, LoraModel
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -18,6 +19,33 @@ pytestmark = [
     pytest.mark.usefixtures("poisoned"),
     pytest.mark.filterwarnings("ignore:.*MatMul8bitLt.*"),
 ]
+
+
+@pytest.mark.filterwarnings("ignore:Merge lora module to .*-bit linear:UserWarning")
+@pytest.mark.parametrize("kind", ["nf4", "nf4 nested", "int8"])
+def test_merged_adapters_are_refused_until_the_streaming_is_undone(kind: str) -> None:
+    """PEFT puts other parameters in the place of quantized weights that it merges into."""
+    merged: list[Tensor] = []
+    hidden = torch.randn(4, 128, generator=torch.Generator().manual_seed(0))
+    for streamed in (False, True):
+        torch.manual_seed(0)
+        layers = nn.ModuleList(nn.Sequential(quantized(kind, 128, 128)) for _ in range(3))
+        base: Any = nn.Sequential(*layers, nn.Linear(128, 2)).to("cpu")
+        base.is_loaded_in_8bit, base.is_loaded_in_4bit = kind == "int8", kind != "int8"
+        adapted = LoraModel(base, LoraConfig(target_modules=["0.0", "2.0"]), "default")
+        for name, parameter in adapted.named_parameters():
+            if "lora_B" in name:
+                nn.init.normal_(parameter, std=0.1)
+        if streamed:
+            stream_frozen_weights(adapted, blocks=list(layers), min_bytes=0)
+            adapted(hidden)
+        model = adapted.merge_and_unload()
+        if streamed:
+            with pytest.raises(RuntimeError, match=r"merging adapters .*: undo\(\) the streaming"):
+                model(hidden)
+            undo(adapted)
+        merged.append(model(hidden))
+    assert torch.equal(*merged)
 
 
 class Layer(nn.Module):
