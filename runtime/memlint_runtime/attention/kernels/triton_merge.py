@@ -38,16 +38,17 @@ def _merge_kernel(
     TOKENS: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
-    head = tl.program_id(1)
+    # Strides fit 32 bits; a head's place in a long batch need not.
+    head = tl.program_id(1).to(tl.int64)
     tokens = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
     real = tokens < n
     if HAS_INDEX:
         places = tl.load(index_ptr + tokens, mask=real, other=0).to(tl.int64)
     else:
         places = tokens.to(tl.int64) + first
-    lse_at = lse_ptr + head.to(tl.int64) * lse_head_stride + places
+    lse_at = lse_ptr + head * lse_head_stride + places
     before = tl.load(lse_at, mask=real, other=0.0)
-    part_lse_at = part_lse_ptr + head.to(tl.int64) * part_lse_head_stride + tokens
+    part_lse_at = part_lse_ptr + head * part_lse_head_stride + tokens
     beside = tl.load(part_lse_at, mask=real, other=0.0)
     # A row always sees itself: the larger of the two is finite.
     highest = tl.maximum(before, beside)
