@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from memlint.recipes.files import MAX_BYTES
@@ -67,10 +67,11 @@ class MappingNode(Record):
 
     def entry(self, key: str) -> Entry | None:
         """The entry of ``key`` that counts: the last one, as loaders take it."""
-        for one in reversed(self.entries):
-            if one.key.value == key:
-                return one
-        return None
+        return self._by_key.get(key)
+
+    @cached_property
+    def _by_key(self) -> dict[object, Entry]:
+        return {one.key.value: one for one in self.entries}
 
 
 class SequenceNode(Record):
@@ -190,7 +191,7 @@ class _Builder:
         self._anchors: dict[str, Node] = {}
         self._duplicates: list[Scalar] = []
         self._root: Node | None = None
-        self._merged = 0
+        self._merged = self._nodes = 0
         self.documents = 0
 
     def open(self, start: int, *, mapping: bool, flow: bool, anchor: str | None = None) -> None:
@@ -238,6 +239,9 @@ class _Builder:
         self.add(Alias(span, target))
 
     def add(self, node: Node) -> None:
+        self._nodes += 1
+        if self._nodes > _MOST_VALUES:
+            raise _error(self._source, "holds more values than a recipe does", node.span.start)
         if not self._open:
             self.documents += 1
             self._root = node

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from memlint.api.tables import table
@@ -20,6 +21,7 @@ from memlint.recipes.recipe import Option, Recipe
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.api import Api
     from memlint.recipes.schemas import Keys
 
 _NAMES = {
@@ -29,6 +31,7 @@ _NAMES = {
 }
 # How alike a key and a known one must be: one or two letters of a usual name apart.
 _ALIKE = 0.88
+_MOST_PROBLEMS = 500  # of a recipe
 
 
 def program_of(kind: Kind) -> str | None:
@@ -66,7 +69,7 @@ def key_problems(recipe: Recipe) -> tuple[KeyProblem, ...]:
 
 
 def _problems(recipe: Recipe) -> tuple[KeyProblem, ...]:
-    return tuple(_problems_of(recipe))
+    return tuple(islice(_problems_of(recipe), _MOST_PROBLEMS))
 
 
 def _problems_of(recipe: Recipe) -> Iterator[KeyProblem]:
@@ -194,11 +197,16 @@ def _alike(key: str, known: frozenset[str]) -> str:
     return near[0] if near else ""
 
 
+@cache
+def _newest() -> Api:
+    from memlint.api import Api, newest
+
+    return Api(newest())
+
+
 def _is_inherited(classes: tuple[str, ...], key: str) -> bool:
     """Whether any release of transformers has the option: the program's own says which it takes."""
     if not classes:
         return False
-    from memlint.api import Api, newest
-
-    api = Api(newest())
+    api = _newest()
     return any(api.history(each, key) is not None for each in classes)

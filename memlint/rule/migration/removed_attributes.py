@@ -29,7 +29,7 @@ from memlint.rule import (
     Symbol,
 )
 from memlint.rule.migration.removal import fitness
-from memlint.rule.migration.removed_names import removed_member
+from memlint.rule.migration.removed_names import MOST_UNKNOWN, removed_member
 from memlint.script.version_guards import is_guarded
 
 _TOKENIZER = "transformers.PreTrainedTokenizerBase"
@@ -50,13 +50,21 @@ _INSTANCES = {
 
 
 def removed_attributes(script: Script) -> Iterator[Finding]:
+    unknown = 0
     for node, value in script.attribute_reads():
         if isinstance(value, Symbol):
-            if value.name.partition(".")[0] in COMPARED:
+            if unknown < MOST_UNKNOWN and _is_gone(script, node, value):
+                unknown += 1
                 yield from removed_member(script, node, value)
         elif value.cls is None and value.type is not None:
             yield from _attribute(script, node, value, value.type)
     yield from _by_receiver(script)
+
+
+def _is_gone(script: Script, node: ast.Attribute, value: Symbol) -> bool:
+    """Whether a library that we compare does not have the name at the target."""
+    compared = value.name.partition(".")[0] in COMPARED
+    return compared and script.api.exists(f"{value.name}.{node.attr}") is False
 
 
 def _by_receiver(script: Script) -> Iterator[Finding]:

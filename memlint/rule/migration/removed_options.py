@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from memlint.rule import (
     COMPARED,
@@ -78,6 +79,9 @@ def _of_several(
         yield finding._replace(fix=fix)
 
 
+_MOST = 500  # findings of a call
+
+
 def _other_calls(script: Script) -> Iterator[Call]:
     known = {one.node for one in (*script.configs, *script.trainers)}
     for call in script.library_calls(*COMPARED):
@@ -91,7 +95,7 @@ def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
     if script.uses_unsloth and call.name.startswith("trl."):
         # Its shim takes the old keywords of TRL's trainers.
         return
-    findings = list(_of_settings(script, call, looked_up))
+    findings = list(islice(_of_settings(script, call, looked_up), _MOST))
     if findings and not is_guarded(script, call.node):
         yield from findings
 

@@ -1,0 +1,45 @@
+"""``python -m tests.hostile [--count 1000] [--seed 0] [--reader NAME]``: the worst of each reader.
+
+Exits with 1 where an input takes more than five seconds or a GiB, waits, or is called a defect.
+"""
+
+from __future__ import annotations
+
+import click
+
+from tests.hostile.running import Outcome, inputs, run
+
+
+@click.command()
+@click.option("--count", default=1000)
+@click.option("--seed", default=0)
+@click.option("--reader", default=None, help="Only inputs of this reader.")
+def main(count: int, seed: int, reader: str | None) -> None:
+    """Run hostile inputs, and print the worst of each reader."""
+    import memlint.cli.main
+    import memlint.script  # noqa: F401
+
+    worst: dict[str, list[Outcome]] = {}
+    faults = 0
+    for number, hostile in enumerate(inputs(count, seed)):
+        if reader is not None and hostile.reader != reader:
+            continue
+        outcome = run(hostile)
+        worst.setdefault(hostile.reader, []).append(outcome)
+        if outcome.fault:
+            faults += 1
+            click.echo(
+                f"{number}: {hostile.reader}, {hostile.say}, {' '.join(hostile.command)}: "
+                f"{outcome.seconds:.1f} s, {outcome.bytes >> 20} MiB: {outcome.fault}"
+            )
+    click.echo(f"{'reader':15} inputs  worst s  worst MiB  faults")
+    for name, outcomes in sorted(worst.items()):
+        click.echo(
+            f"{name:15} {len(outcomes):6} {max(o.seconds for o in outcomes):8.2f} "
+            f"{max(o.bytes for o in outcomes) >> 20:10} {sum(bool(o.fault) for o in outcomes):7}"
+        )
+    raise SystemExit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()
