@@ -52,8 +52,9 @@ class Finding(Record):
     """One fault at one place.
 
     level: overrides the rule's own (a rule may be only a hint in some situations).
+    on_request: only those who select the rule by its code or name hear it.
 
-    A rule gives these four; the rest is added to what it finds.
+    A rule gives these five; the rest is added to what it finds.
     code, name: of the rule. saving: what the fix saves, where the memory model can say.
     """
 
@@ -64,3 +65,4 @@ class Finding(Record):
     code: str = ""
     name: str = ""
     saving: Saving | None = None
+    on_request: bool = False

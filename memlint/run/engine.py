@@ -284,8 +284,8 @@ def findings_of(
 
 def _of_rule(rule: Rule, finding: Finding) -> Finding:
     """``finding`` with the rule's name and level."""
-    span, message, fix, level = finding.span, finding.message, finding.fix, finding.level
-    return Finding(span, message, fix, level or rule.level, rule.code, rule.name)
+    level = finding.level or rule.level
+    return finding._replace(level=level, code=rule.code, name=rule.name)
 
 
 class Examined(NamedTuple):
@@ -296,9 +296,11 @@ class Examined(NamedTuple):
 
 
 def hints_as_advice(findings: list[Finding], by_code: frozenset[str] | None) -> list[Finding]:
-    """``findings`` with advice in the place of fixes of hints that the user did not choose."""
+    """``findings`` without those on request that the user did not choose, and with advice in the
+    place of fixes of hints that he did not."""
     if by_code is None:
         return findings
+    findings = [one for one in findings if not one.on_request or one.code in by_code]
     return [_advice(each) if _is_advice(each, by_code) else each for each in findings]
 
 

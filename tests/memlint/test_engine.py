@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from memlint.rule.findings import Level
+from memlint.rule.findings import Finding, Level
 from memlint.run.checked import check_data, guarded
 from memlint.run.engine import check_source
 from memlint.run.prefilter import Prefilter
 from memlint.run.rendering import first_sentence
 from memlint.run.results import FileResult
+from memlint.script import Script
 from memlint.source.reading import read_source
 from tests.memlint.fakes import ALPHA, BETA, GAMMA, RULES, TABLES, install
 
@@ -219,6 +220,20 @@ def test_findings_that_cannot_be_shown_are_one_diagnostic(monkeypatch: pytest.Mo
     assert result.findings == ()
     (diagnostic,) = result.diagnostics
     assert "showing what was found failed (ZeroDivisionError" in diagnostic.message
+
+
+def test_a_finding_on_request_is_told_where_its_rule_is_selected_by_code() -> None:
+    def leftovers(script: Script) -> Iterator[Finding]:
+        for finding in ALPHA.check(script):
+            yield finding._replace(on_request=True)
+
+    def found(by_code: frozenset[str] | None) -> list[str]:
+        rules = [ALPHA._replace(check=leftovers)]
+        checked = check_data("a.py", b"alpha\n", rules, lambda source: TABLES, by_code=by_code)
+        return [each.code for each in checked.findings]
+
+    assert found(frozenset()) == []
+    assert found(frozenset({ALPHA.code})) == [ALPHA.code]
 
 
 def test_a_rule_on_request_is_asked_where_it_is_selected_by_code() -> None:

@@ -72,6 +72,8 @@ def _thrown_away(script: Script, call: Call, setting: Setting) -> Iterator[Findi
         f"`{setting.name}` does nothing in {package} {version}: {ignored.note}",
         option_fix(script, call, setting, Remove()),
         Level.HINT if ignored.harmless else None,
+        # A leftover that changes no byte.
+        on_request=ignored.harmless,
     )
 
 
