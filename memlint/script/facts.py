@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from memlint.script.checkpoints import is_language_model
 from memlint.script.restoring import names_of_device
+from memlint.script.values import Object, Value, merge
 
 if TYPE_CHECKING:
     from memlint.script.calls import Call
     from memlint.script.model import Script
 
 _NOT_CUDA = ("cpu", "mps", "xla", "hpu")
+# Devices of machines that have no CUDA.
+_OTHERS = frozenset({"mps", "xla", "hpu", "npu", "xpu"})
 _FOR_TPU = ("torch_xla", "torch-xla", "cloud-tpu-client")
 _INSTALLS = r"pip3? +install"
 _TPU_PACKAGES = r"torch[_-]xla|cloud-tpu-client"
@@ -46,7 +49,7 @@ def off_cuda(script: Script) -> bool:
     for accelerator in script.calls_to("accelerate.Accelerator"):
         if accelerator.setting("cpu").value is True:
             return True
-    return _loads_on_cpu(script) or _moves_off_cuda(script)
+    return _loads_on_cpu(script) or _moves_off_cuda(script) or _uses_other_devices(script)
 
 
 def _loads_on_cpu(script: Script) -> bool:
@@ -67,6 +70,32 @@ def _moves_off_cuda(script: Script) -> bool:
     return bool(moves) and all(
         calls and all(_is_off_cuda(script, call) for call in calls) for calls in moves
     )
+
+
+def _uses_other_devices(script: Script) -> bool:
+    """Whether something is certainly put on a device of machines without CUDA: Apple's, a TPU."""
+    placed = [
+        *((call, call.argument(0)) for call in script.method_calls("to", "set_default_device")),
+        *((call, call.setting("device").raw) for call in script.method_calls("to")),
+        *((load, _device_map(script, load)) for load in script.model_loads),
+    ]
+    return any(
+        not call.conditional and _is_on_another(names_of_device(script, device))
+        for call, device in placed
+    )
+
+
+def _device_map(script: Script, load: Call) -> Value:
+    """Where a load puts a model, all of it where a dict says so."""
+    given = load.setting("device_map").raw
+    if isinstance(given, Object) and given.type == "dict":
+        return merge(binding.value for binding in script.final_bindings(given).values())
+    return given
+
+
+def _is_on_another(names: tuple[str, ...]) -> bool:
+    kinds = {name.partition(":")[0] for name in names}
+    return bool(kinds & _OTHERS) and kinds <= _OTHERS | {"cpu"}
 
 
 def _is_off_cuda(script: Script, move: Call) -> bool:
