@@ -29,6 +29,8 @@ _FLOAT32_CHECKPOINTS = (
     *("gpt2", "distilgpt2", "openai-community/gpt2", "distilbert/distilgpt2", "t5-"),
     *("google-t5/", "google/flan-t5", "google/mt5", "facebook/bart", "sshleifer/distilbart"),
     *("EleutherAI/gpt-neo-", "Salesforce/codet5-", "google/pegasus"),
+    *("bert-base-", "bert-large-", "google-bert/bert-", "distilbert-base-"),
+    *("distilbert/distilbert-base-", "roberta-base", "roberta-large", "FacebookAI/roberta-"),
 )
 
 
@@ -124,9 +126,11 @@ def holds_float32(script: Script, model: ModelFacts) -> bool:
     load = model.load
     if any(name != FLOAT32 for name in casts_of(script, model)):
         return False
-    if load is None or not is_language_model(load) or script.is_quantized(load) is not False:
-        return False
     stored = isinstance(model.name, str) and model.name.startswith(_FLOAT32_CHECKPOINTS)
+    if load is None or script.is_quantized(load) is not False:
+        return False
+    if not (stored or is_language_model(load)):
+        return False
     setting = given_dtype(load)
     if setting is not None and not setting.is_none:
         name = dtype_name(setting)
