@@ -31,11 +31,11 @@ def share_of_padding(rows: int, *, pairs: bool = False) -> str:
     1/B times the mean, so 1 - 1/H_B is padding. ``pairs``: two rows each share their prompt, so
     that they lie between one length and two.
     """
-    share, why = f"about {_share(rows):.0%}", ""
+    share, why = f"typically some {_share(rows):.0%}", ""
     if pairs:
-        share = f"{_share(rows // 2):.0%} to {_share(rows):.0%}"
+        share = f"typically {_share(rows // 2):.0%} to {_share(rows):.0%}"
         why = ", as the rows of a pair share their prompt"
-    return f"for exponentially distributed lengths {share} of the batch is padding{why}"
+    return f"{share} of the batch is padding where lengths are exponentially distributed{why}"
 
 
 def _share(rows: int) -> float:

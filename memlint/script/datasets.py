@@ -404,6 +404,8 @@ def streams_data(script: Script) -> bool:
 
 def lengths_may_differ(script: Script, trainer: Trainer) -> bool:
     """Whether the making of a trainer's training set is in sight and leaves rows of several
-    lengths."""
+    lengths: no tokenizer of the script pads what it prepares."""
+    if any(one.pads and not one.collates_training for one in script.tokenizations):
+        return False
     data = [one for one in script.datasets if one.trainer and one.trainer.node is trainer.node]
     return any(one.lengths_differ for one in data if one.purpose is not Purpose.EVALUATION)

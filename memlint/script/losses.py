@@ -73,6 +73,14 @@ class TokenLoss:
             or not self.script.without_gradients(self.node)
         )
 
+    @cached_property
+    def is_idle(self) -> bool:
+        """True if only functions that nothing names compute it, in a script that trains without
+        them: by a trainer, or in steps of its own."""
+        script = self.script
+        trains = bool(script.training) or bool(script.steps)
+        return trains and _is_unnamed(script, self.node)
+
     @property
     def shifted(self) -> bool:
         """Whether the last position is cut off first, as only next-token prediction does."""
@@ -182,6 +190,36 @@ _PASSING = frozenset(
         *("arithmetic", "div", "mul", "cuda", "squeeze", "unsqueeze"),
     }
 )
+
+
+def _is_unnamed(script: Script, node: ast.AST) -> bool:
+    """True if a function around a node is named nowhere, or in such functions alone."""
+    names: set[str] = set()
+    pending = [node]
+    while pending:
+        function = _outermost(script, pending.pop())
+        # Whoever has an object of a class may call its methods.
+        if function is None or isinstance(script.parent(function), ast.ClassDef):
+            return False
+        if function.name not in names and not function.decorator_list:
+            names.add(function.name)
+            pending += _uses_of(script, function.name)
+        elif function.decorator_list:
+            return False
+    return True
+
+
+def _outermost(script: Script, node: ast.AST) -> ast.FunctionDef | None:
+    function = script.function(node)
+    while function is not None and (around := script.function(function)) is not None:
+        function = around
+    return function if isinstance(function, ast.FunctionDef) else None
+
+
+def _uses_of(script: Script, name: str) -> Iterator[ast.AST]:
+    yield from (one for one in script.nodes(ast.Name) if one.id == name)
+    yield from (one for one in script.nodes(ast.Attribute) if one.attr == name)
+    yield from (one for one in script.nodes(ast.Constant) if one.value == name)
 
 
 def _call(script: Script, node: ast.expr) -> ast.Call | None:

@@ -129,6 +129,12 @@ class Tokenization:
     # -- the function around it ------------------------------------------------------------------
 
     @property
+    def pads(self) -> bool:
+        """True if it pads its rows, or may: to one length, or to the longest of them."""
+        padding = self.call.setting("padding")
+        return padding.given is not False and padding.value not in (False, None, "do_not_pad")
+
+    @property
     def makes_labels(self) -> bool:
         """Whether the function gives its rows ``labels``."""
         return makes_labels(self.function)

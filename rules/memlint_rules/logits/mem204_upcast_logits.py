@@ -36,7 +36,7 @@ _UNDEFERRABLE = ("deepcopy", "create_reference_model", "compile", "DataParallel"
 def check(script: Script) -> Iterator[Finding]:
     if script.avoids_logits or not script.may_train:
         return
-    losses = [one for one in script.token_losses if one.over_vocabulary]
+    losses = [one for one in script.token_losses if one.over_vocabulary and not one.is_idle]
     gathered = [one for one in losses if one.form is LossForm.GATHERED]
     edits = _defer(script, gathered) if gathered else None
     doubted = _run_own_code(gathered)
