@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memlint.script.fields import unpacked
 from memlint.script.tensors import Output
 from memlint.script.values import (
+    ABSENT,
     UNKNOWN,
     Binding,
     Class,
@@ -16,6 +17,7 @@ from memlint.script.values import (
     Object,
     Sequence,
     Value,
+    merge_bindings,
     options,
 )
 
@@ -38,16 +40,37 @@ def assign(run: Interpreter, target: ast.expr, value: Value, owner: ast.AST) -> 
         case ast.Subscript(value=inner, slice=key_node):
             key = run.eval(key_node)
             for thing in options(run.eval(inner)):
-                if not isinstance(thing, Object):
-                    continue
-                if isinstance(key, Constant) and isinstance(key.value, str):
-                    run.set_binding(thing, key.value, Binding(value, How.SUBSCRIPT, owner))
-                elif thing.type == "dict":
-                    thing.open = True
+                if isinstance(thing, Object):
+                    store_item(run, thing, key, Binding(value, How.SUBSCRIPT, owner))
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             _unpack(run, targets, value, owner)
         case ast.Starred(value=inner):
             assign(run, inner, UNKNOWN, owner)
+
+
+def store_item(run: Interpreter, thing: Object, key: Value, binding: Binding) -> None:
+    """``thing[key] = ...``; under one of several keys, each of them may have it."""
+    keys = [one.value if isinstance(one, Constant) else None for one in options(key)]
+    if len(keys) == 1 and isinstance(keys[0], str):
+        run.set_binding(thing, keys[0], binding)
+    elif all(isinstance(one, str) for one in keys):
+        for one in map(str, keys):
+            before = run.get_binding(thing, one)
+            run.set_binding(thing, one, merge_bindings([binding, before]))
+    elif thing.type == "dict":
+        thing.open = True
+
+
+def drop_item(run: Interpreter, thing: Object, key: Value) -> None:
+    """``del thing[key]``; under one of several keys, or an unknown one, any of them may go."""
+    keys = [one.value if isinstance(one, Constant) else None for one in options(key)]
+    if None in keys:
+        keys = list(run.bindings(thing))
+    certain = len(keys) == 1 and isinstance(key, Constant)
+    for one in map(str, keys):
+        before = run.get_binding(thing, one)
+        gone = Binding(ABSENT)
+        run.set_binding(thing, one, gone if certain else merge_bindings([gone, before]))
 
 
 def _unpack(run: Interpreter, targets: list[ast.expr], value: Value, owner: ast.AST) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 
+from memlint.script.binding import drop_item
 from memlint.script.interpreter import CallEffect, Interpreter
 from memlint.script.invocations import Invocation
 from memlint.script.parsers import PARSERS
@@ -76,11 +77,11 @@ def _get(run: Interpreter, invocation: Invocation) -> Value | None:
 def _pop(run: Interpreter, invocation: Invocation) -> Value | None:
     if isinstance(invocation.receiver, Sequence):
         return _change(run, invocation)
-    thing, key = invocation.receiver_object, _key(invocation)
-    if thing is None or thing.type != "dict" or key is None:
+    thing = invocation.receiver_object
+    if thing is None or thing.type != "dict" or not invocation.arguments:
         return None
     value = _get(run, invocation)
-    run.set_binding(thing, key, Binding(Absent()))
+    drop_item(run, thing, invocation.arguments[0])
     return value
 
 

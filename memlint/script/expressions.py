@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from memlint.script import fields, operations
-from memlint.script.binding import assign
+from memlint.script.binding import assign, store_item
 from memlint.script.functions import call
 from memlint.script.imported import project_constant
 from memlint.script.rows import Rows, split_of
@@ -145,10 +145,8 @@ def _dict(run: Interpreter, node: ast.Dict) -> Value:
             run.update_dict(made, value)
             continue
         key = run.eval(key_node)
-        if isinstance(key, Constant) and isinstance(key.value, str):
-            run.set_binding(made, key.value, Binding(value, How.ITEM, node))
-        elif not isinstance(key, Constant):
-            made.open = True
+        if not isinstance(key, Constant) or isinstance(key.value, str):
+            store_item(run, made, key, Binding(value, How.ITEM, node))
     return made
 
 

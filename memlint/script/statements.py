@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from memlint.script import modes
-from memlint.script.binding import assign
+from memlint.script.binding import assign, drop_item
 from memlint.script.expressions import binary
 from memlint.script.fields import rows_of
 from memlint.script.nodes import walk
@@ -71,8 +71,10 @@ def _delete(run: Interpreter, node: ast.Delete) -> None:
             case ast.Subscript(value=inner, slice=key_node):
                 key = run.eval(key_node)
                 for thing in options(run.eval(inner)):
-                    if isinstance(thing, Object) and isinstance(key, Constant):
-                        run.set_binding(thing, str(key.value), Binding(ABSENT))
+                    if isinstance(thing, Object) and (
+                        thing.type == "dict" or isinstance(key, Constant)
+                    ):
+                        drop_item(run, thing, key)
             case ast.Attribute(value=inner, attr=attribute):
                 for thing in options(run.eval(inner)):
                     if isinstance(thing, Object):

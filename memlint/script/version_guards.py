@@ -104,9 +104,40 @@ def _catches(handler: ast.ExceptHandler, *, anything: bool) -> bool:
 
 
 def names_looked_up(script: Script) -> frozenset[str]:
-    """Options that the script looks for in a signature before it passes them."""
-    if not script.calls_to("inspect.signature", "inspect.getfullargspec", "dataclasses.fields"):
+    """Options that the script looks for in a signature before it passes them: those that it names,
+    or all words of the script where it goes through names."""
+    if not script.calls_to(*_SIGNATURES):
         return frozenset()
+    tests = [
+        node
+        for node in script.nodes(ast.Compare)
+        if isinstance(node.ops[0], ast.In | ast.NotIn)
+        and _is_of_signature(script, node.comparators[0])
+    ]
+    named = [node.left.value for node in tests if isinstance(node.left, ast.Constant)]
+    if named and len(named) == len(tests):
+        return frozenset(one for one in named if isinstance(one, str))
     return frozenset(
         node.value for node in script.nodes(ast.Constant) if isinstance(node.value, str)
+    )
+
+
+_SIGNATURES = ("inspect.signature", "inspect.getfullargspec", "dataclasses.fields")
+
+
+def _is_of_signature(script: Script, node: ast.expr) -> bool:
+    """Whether an expression is made of the parameters of something, by a name of them too."""
+    asked = {call.node for call in script.calls_to(*_SIGNATURES)}
+    names = {
+        target.id
+        for statement in script.nodes(ast.Assign)
+        if not asked.isdisjoint(ast.walk(statement.value))
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    return any(
+        inner in asked
+        or (isinstance(inner, ast.Name) and inner.id in names)
+        or (isinstance(inner, ast.Attribute) and inner.attr == "parameters")
+        for inner in ast.walk(node)
     )

@@ -24,6 +24,7 @@ from memlint.rule.migration.prompt_limits import takers
 from memlint.rule.migration.removal import since, without
 from memlint.rule.migration.succession import option_fix
 from memlint.rule.migration.unknown_options import unknown_option, unknown_values
+from memlint.script.subclasses import kept_by_subclass
 from memlint.script.version_guards import is_guarded, names_looked_up
 
 
@@ -90,7 +91,7 @@ def _other_calls(script: Script) -> Iterator[Call]:
 
 
 def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
-    if call.subclass is not None and call.has_unknown_keywords:
+    if call.subclass is not None and call.has_unknown_keywords and kept_by_subclass(call) is None:
         return
     if script.uses_unsloth and call.name.startswith("trl."):
         # Its shim takes the old keywords of TRL's trainers.
@@ -101,8 +102,11 @@ def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
 
 
 def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
+    kept = kept_by_subclass(call) or ()
     for found in call.notable_settings():
         setting = written(call, found)
+        if setting.name in kept:
+            continue
         if setting.given is False or setting.name in looked_up or setting.owner is None:
             continue
         if isinstance(call, Config) and call.declares(setting.name):

@@ -18,6 +18,7 @@ from memlint.rule import (
     Trainer,
 )
 from memlint.rule.migration.option_places import option_span
+from memlint.script.subclasses import kept_by_subclass
 
 # Where an option of one library's configurations is looked for when another is given it.
 _CLASSES = (
@@ -106,7 +107,9 @@ def _is_known_in_full(script: Script, call: Call) -> bool:
 
     A class of the script's own may take more, and so may one that another library replaces.
     """
-    if call.subclass is not None or script.uses_unsloth:
+    if call.subclass is not None and kept_by_subclass(call) is None:
+        return False
+    if script.uses_unsloth:
         return False
     if isinstance(call, Config | Trainer):
         return True
