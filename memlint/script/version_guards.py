@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from memlint.script.calls import Call
     from memlint.script.model import Script
 
 
@@ -30,6 +31,24 @@ def is_guarded(script: Script, node: ast.AST) -> bool:
         elif isinstance(around, ast.If | ast.IfExp) and "ersion" in script.text(around.test):
             return True
     return False
+
+
+def retries_of(script: Script, call: Call) -> tuple[Call, ...]:
+    """The calls of the same thing where a handler has caught what ``call`` raises."""
+    handlers = [
+        handler
+        for around in script.ancestors(call.node)
+        if isinstance(around, ast.Try) and _within(call.node, around.body, script)
+        for handler in around.handlers
+    ]
+    nodes = {node for handler in handlers for one in handler.body for node in ast.walk(one)}
+    return tuple(
+        found
+        for node in nodes
+        if isinstance(node, ast.Call)
+        and (found := script.call_at(node)) is not None
+        and found.name == call.name
+    )
 
 
 def _within(node: ast.AST, body: list[ast.stmt], script: Script) -> bool:

@@ -25,7 +25,7 @@ from memlint.rule.migration.removal import since, without
 from memlint.rule.migration.succession import option_fix
 from memlint.rule.migration.unknown_options import unknown_option, unknown_values
 from memlint.script.subclasses import kept_by_subclass
-from memlint.script.version_guards import is_guarded, names_looked_up
+from memlint.script.version_guards import is_guarded, names_looked_up, retries_of
 
 
 def removed_options(script: Script) -> Iterator[Finding]:
@@ -96,9 +96,15 @@ def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
     if script.uses_unsloth and call.name.startswith("trl."):
         # Its shim takes the old keywords of TRL's trainers.
         return
-    findings = list(islice(_of_settings(script, call, looked_up), _MOST))
-    if findings and not is_guarded(script, call.node):
-        yield from findings
+    yield from islice(_of_settings(script, call, looked_up), _MOST)
+
+
+def _is_caught(script: Script, call: Call, setting: Setting) -> bool:
+    """Whether the script goes on without the option where the call that has it fails."""
+    if not is_guarded(script, call.node):
+        return False
+    retries = retries_of(script, call)
+    return not any(retry.setting(setting.name).given is True for retry in retries)
 
 
 def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
@@ -112,13 +118,18 @@ def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Itera
         if isinstance(call, Config) and call.declares(setting.name):
             # A field of the script's own class, whatever its base has.
             continue
-        if script.api.accepts(call.name, setting.name) is False:
-            if _is_version_switch(script, call, setting):
-                continue
+        findings = list(_of_setting(script, call, setting))
+        if findings and not _is_caught(script, call, setting):
+            yield from findings
+
+
+def _of_setting(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
+    if script.api.accepts(call.name, setting.name) is False:
+        if not _is_version_switch(script, call, setting):
             yield from _removed_option(script, call, setting)
-        elif setting.known and not setting.is_overridable_default:
-            removed = list(_removed_value(script, call, setting))
-            yield from removed or unknown_values(script, call, setting)
+    elif setting.known and not setting.is_overridable_default:
+        removed = list(_removed_value(script, call, setting))
+        yield from removed or unknown_values(script, call, setting)
 
 
 def _is_version_switch(script: Script, call: Call, setting: Setting) -> bool:
