@@ -245,7 +245,12 @@ class Api:
             return signature.parameters[parameter].kind is not Kind.POSITIONAL_ONLY
         if not signature.accepts_any:
             return False
-        return False if self._is_gone(self.history(qualname, parameter)) else None
+        if not self._is_gone(self.history(qualname, parameter)):
+            return None
+        from memlint.api.knowledge.ignored import SWALLOWING
+
+        name = self.canonical(qualname)
+        return None if any(self.is_about(name, owner) for owner in SWALLOWING) else False
 
     def config_of(self, trainer: str) -> str | None:
         """The class that ``trainer``'s ``args=`` are meant to be: ``trl.SFTConfig`` for
@@ -316,7 +321,8 @@ class Api:
 
         name = self.canonical(qualname)
         signature = self.signature(name)
-        if signature is None or parameter not in signature.parameters:
+        taken = signature.parameters.get(parameter) if signature is not None else None
+        if signature is None or (taken is None and not signature.accepts_any):
             return None
         for line in IGNORED:
             if (
@@ -325,7 +331,7 @@ class Api:
                 and self._holds_for(name, line)
             ):
                 return line
-        if parameter in LEFTOVERS and signature.parameters[parameter].ignored:
+        if parameter in LEFTOVERS and taken is not None and taken.ignored:
             package = name.partition(".")[0]
             note = "it is accepted for old scripts and thrown away"
             return Ignored(name, parameter, package, "", "", note, "the tables", harmless=True)

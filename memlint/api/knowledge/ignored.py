@@ -9,6 +9,18 @@ from __future__ import annotations
 from memlint.api.knowledge.migrations import Ignored
 
 _TOKENIZER = "transformers.AutoTokenizer.from_pretrained"
+# What loads by these takes any keyword, and throws away those that it does not know: tried with
+# transformers 5.23, where a model raises a TypeError.
+SWALLOWING = (
+    _TOKENIZER,
+    *(
+        f"transformers.{name}.from_pretrained"
+        for name in (
+            *("PreTrainedTokenizerBase", "AutoConfig", "GenerationConfig"),
+            *("AutoProcessor", "ProcessorMixin"),
+        )
+    ),
+)
 
 IGNORED: tuple[Ignored, ...] = (
     Ignored(
@@ -50,6 +62,19 @@ IGNORED: tuple[Ignored, ...] = (
         "there is one backend for each tokenizer since 5.0",
         "tokenization_auto.py",
         harmless=True,
+    ),
+    *(
+        Ignored(
+            owner,
+            "use_auth_token",
+            "transformers",
+            "5.0",
+            "",
+            "`token` took its place; without one, that of the login is sent",
+            "transformers/utils/hub.py",
+            harmless=True,
+        )
+        for owner in SWALLOWING
     ),
 )
 
