@@ -44,6 +44,8 @@ def option_fix(
     """What to do about an option of a call, as edits where they are certain, else as advice."""
     if replacement is None:
         return None
+    if isinstance(replacement, Environment) and _logs_elsewhere(script, call):
+        replacement = Remove(note="nothing is logged to TensorBoard")
     message = _message(setting.name, replacement)
     answer = (
         None
@@ -51,6 +53,15 @@ def option_fix(
         else _answer(script, call, setting, replacement)
     )
     return Fix(message, *answer) if answer is not None else Fix(message, (), Applicability.DISPLAY)
+
+
+def _logs_elsewhere(script: Script, call: Call) -> bool:
+    """Whether a configuration certainly has no tracker that would ask the environment."""
+    if script.says("TensorBoardCallback"):
+        return False
+    trackers = call.effective("report_to").value
+    named = trackers if isinstance(trackers, list) else [trackers]
+    return not any(not isinstance(one, str) or one in ("all", "tensorboard") for one in named)
 
 
 def _answer(

@@ -1,4 +1,4 @@
 import os
 from transformers import TrainingArguments
 
-args = TrainingArguments("out", logging_dir=options.logs)  # expect: MEM901
+args = TrainingArguments("out", logging_dir=options.logs, report_to="tensorboard")  # expect: MEM901

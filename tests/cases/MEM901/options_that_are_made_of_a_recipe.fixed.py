@@ -5,6 +5,7 @@ def arguments(recipe):
     environ["TENSORBOARD_LOGGING_DIR"] = str(recipe["logs"])
     options = {
         "output_dir": "out",
+        "report_to": "tensorboard",
         "warmup_steps": float(recipe["warmup_ratio"]),
     }
     return TrainingArguments(**options)
