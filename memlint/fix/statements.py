@@ -110,6 +110,9 @@ def insert_statement(draft: Draft, edit: InsertStatement) -> None:
         # A form feed that begins the line stays at its beginning.
         offset = begin - len(indent.encode())
     lines = new_lines(draft, edit.source, indent)
+    if edit.source.endswith("\n") and edit.where == "before":
+        # A blank line, as it stands above a definition.
+        lines += tree.newline
     check_beginning(tree, offset)
     rank = 0 if edit.where == "before" else rank_behind(indent)
     draft.splices.append(placed(tree, offset, lines, rank))

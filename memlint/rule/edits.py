@@ -130,7 +130,10 @@ class RenameImport(Record):
 
 
 class InsertStatement(Record):
-    """Insert ``source`` as statements of their own before or after the statement at ``anchor``."""
+    """Insert ``source`` as statements of their own before or after the statement at ``anchor``.
+
+    A newline at its end asks for a blank line before the statement that follows.
+    """
 
     anchor: Span
     source: str

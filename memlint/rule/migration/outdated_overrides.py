@@ -96,7 +96,8 @@ def _override_fix(
     if attributes is None or _SCALED not in attributes or not library.startswith("transformers."):
         # Which loss the target divides cannot be told it from here.
         return Fix(message, edits, Applicability.UNSAFE)
-    line = InsertStatement(script.span(method), f"{_SCALED} = False\n", "before")
+    source = f"{_SCALED} = False  # the mean of a batch, not of all that are accumulated\n"
+    line = InsertStatement(script.span(method), source, "before")
     return Fix(f"{message}, and say that the loss is a mean of its batch", (line, *edits))
 
 

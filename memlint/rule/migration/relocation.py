@@ -63,6 +63,11 @@ def _in_configuration(
     if option.says_nothing is not False:
         return option.where_unsaid()
     readable = _readable_at(script, option.value, config)
+    if readable != option.text:
+        # A name that is bound later stays in use.
+        later = _both(gone, _assigned(option, replacement, trainer, config))
+        if later is not None:
+            return later
     if readable is not None:
         source = replacement.source.format(value=readable)
         return _both(

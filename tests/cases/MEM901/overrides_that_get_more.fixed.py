@@ -13,7 +13,8 @@ class Open(Trainer):
 class Known(Trainer):
     model_accepts_loss_kwargs = False
 
-    loss_is_scaled_for_ga = False
+    loss_is_scaled_for_ga = False  # the mean of a batch, not of all that are accumulated
+
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         return model(**inputs).loss
 
