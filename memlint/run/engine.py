@@ -18,6 +18,7 @@ from memlint.rule.registry import python_check
 from memlint.rule.savings import Footprint, Pricing
 from memlint.run.prefilter import Prefilter, may_train_torchtune
 from memlint.run.pricing import is_too_large, priced, run_of
+from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _PLAIN = (AddDecorator, AddImport, InsertStatement, WrapStatements)
 
 # Of a rule in a file. Who has more reads none of them, and each takes a millisecond.
 MOST_FINDINGS = 500
+# A comment that may speak to us.
+_MARK = lazy_pattern(rb"memlint:|#\s*memlint\b")
 
 Subject = TypeVar("Subject")
 Result = TypeVar("Result")
@@ -238,7 +241,8 @@ def unsuppressed(
     source: Source, findings: list[Finding], rules: Sequence[Rule], report_unused: bool
 ) -> list[Finding]:
     """The findings that no comment suppresses, and the suppressions without use if asked for."""
-    if b"memlint:" not in source.data:
+    data = source.data
+    if not (_MARK.search(data) or (b"noqa" in data and b"MEM" in data)):
         return findings
     from memlint.run.suppressions import apply
 

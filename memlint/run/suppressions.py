@@ -3,7 +3,8 @@
 A suppression holds for findings that begin or end on its line and, on a line of its own, for those
 that begin on the next line of code. Codes may be prefixes or names; without codes it holds for all
 rules. Codes without brackets count too: ``# memlint: ignore MEM301``. A suppression that suppresses
-nothing is reported as MEM001, since a stale one hides the next fault.
+nothing is reported as MEM001, since a stale one hides the next fault; so is a comment in the words
+of another tool (``# memlint: disable=MEM301``), which never did.
 
 Comments are told from strings with ``tokenize``, only in files that hold the words at all.
 """
@@ -23,9 +24,30 @@ from memlint.source.patterns import lazy_pattern
 
 _COMMENT = lazy_pattern(
     r"#\s*memlint:\s*(?P<kind>ignore-file|ignore)\b"
-    r"(?P<codes>\s*\[[^\]]{0,1000}\]|[ \t]*+(?:[:=][ \t]*+)?MEM\d+(?:[ \t]*+,?[ \t]*+MEM\d+)*)?",
+    r"(?P<codes>\s*\[[^\]]{0,1000}\]"
+    r"|[ \t]*+(?:[:=][ \t]*+)?MEM\d+(?:[ \t]*+(?:,[ \t]*+)?MEM\d+)*)?+"
+    r"(?![\w\[({-])",
     re.IGNORECASE,
 )
+# What is written in its place: any word behind our name and a colon, some without the colon, and
+# the comment of flake8 and ruff with a code of ours.
+_OTHER = lazy_pattern(
+    r"#\s*(?:memlint\s*:\s*(?P<word>[a-z][\w-]*)"
+    r"|memlint\s+(?:ignore-file|ignore|disable|noqa)(?=\s*(?:\Z|[\[:=#]|MEM\d))"
+    r"|noqa\s*:(?=[^#]*\bMEM\d{3}\b))[^#]*",
+    re.IGNORECASE,
+)
+_OTHER_WORDS = frozenset(
+    {
+        "allow", "disable", "disable-file", "disable-line", "disable-next-line", "exclude",
+        "file-ignore", "no-lint", "nolint", "noqa", "off", "skip", "skip-file", "suppress",
+    }
+)  # fmt: skip
+
+
+_MARK = lazy_pattern(r"memlint|noqa")
+# Characters of a comment; a longer one is data.
+_LONGEST = 5_000
 
 
 @dataclass
@@ -56,8 +78,6 @@ def apply(
     selected: the codes of the rules that were asked; a suppression of others is not called unused.
     MEM001 is reported only if it is among them.
     """
-    if "memlint:" not in source.text:
-        return list(findings)
     suppressions = list(_suppressions(source))
     kept = []
     for finding in findings:
@@ -71,6 +91,7 @@ def apply(
     if UNUSED_SUPPRESSION.code in codes:
         unused = [_unused(each, codes) for each in suppressions]
         kept += [finding for finding in unused if finding is not None]
+        kept += _misspelled(source)
     kept.sort(key=lambda finding: (finding.span, finding.code))
     return kept
 
@@ -89,7 +110,7 @@ def _unused(suppression: _Suppression, selected: frozenset[str]) -> Finding | No
         if code not in suppression.used and any(matches(code, each) for each in selected):
             idle.append(code)
     if unknown:
-        message = f"suppresses {', '.join(unknown)}, which is no rule"
+        message = f"suppresses {', '.join(unknown)}, which is no rule{_alike(unknown[0])}"
     elif idle:
         message = f"suppresses {', '.join(idle)}, which is not found here"
     elif not suppression.codes and not suppression.used:
@@ -98,9 +119,52 @@ def _unused(suppression: _Suppression, selected: frozenset[str]) -> Finding | No
         return None
     whole = len(unknown) + len(idle) == len(suppression.codes)
     advice = "remove the comment" if whole else f"remove {', '.join([*unknown, *idle])} from it"
-    fix = Fix(advice, applicability=Applicability.DISPLAY)
+    return _finding(suppression.span, message, advice)
+
+
+def _finding(span: Span, message: str, advice: str) -> Finding:
     code, name, *_ = UNUSED_SUPPRESSION
-    return Finding(suppression.span, message, fix, Level.WASTE, code, name)
+    fix = Fix(advice, applicability=Applicability.DISPLAY)
+    return Finding(span, message, fix, Level.WASTE, code, name)
+
+
+def _alike(word: str) -> str:
+    """``; did you mean ...`` for a word that looks like a rule's code or name; else nothing."""
+    try:
+        check_specifiers([word])
+    except ValueError as error:
+        return "".join(re.findall(r"; did you mean '[^']*'\?", str(error)))
+    return ""
+
+
+def _misspelled(source: Source) -> Iterator[Finding]:
+    """MEM001 for what was meant to suppress something and is not read."""
+    for offset, comment in _comments(source):
+        valid = {match.start() for match in _COMMENT.finditer(comment)}
+        for match in _OTHER.finditer(comment):
+            if match.start() in valid or not _is_meant(match):
+                continue
+            text = match[0].rstrip()
+            codes = re.findall(r"\bMEM\d{3}\b", text.upper())
+            kind = "ignore-file" if "file" in (match["word"] or text).lower() else "ignore"
+            right = f"# memlint: {kind}{'[' + ', '.join(codes) + ']' if codes else ''}"
+            start = offset + len(comment[: match.start()].encode("utf-8", "surrogatepass"))
+            span = Span(start, start + len(text.encode("utf-8", "surrogatepass")))
+            message = f"suppresses nothing: `{right}` is what is read"
+            yield _finding(span, message, f"write `{right}`")
+
+
+def _is_meant(match: re.Match[str]) -> bool:
+    """True if a comment that addresses us was meant to suppress something."""
+    word = match["word"]
+    if word is None or word.lower() in _OTHER_WORDS or word.lower().startswith("ignore"):
+        return True
+    import difflib
+
+    if difflib.get_close_matches(word.lower(), ["ignore", "ignore-file"], 1, 0.75):
+        return True
+    # Codes alone: what follows is no sentence.
+    return not re.sub(r"\bMEM\d{3}\b|[\s,]", "", match[0].partition(":")[2], flags=re.IGNORECASE)
 
 
 def _suppressions(source: Source) -> Iterator[_Suppression]:
@@ -128,11 +192,15 @@ def _next_code_line(source: Source, line: int) -> int:
 
 
 def _comments(source: Source) -> Iterator[tuple[int, str]]:
-    """(byte offset, text) of every comment that speaks to memlint."""
+    """(byte offset, text) of every comment that may speak to memlint."""
+    return (each for each in _all_comments(source) if len(each[1]) <= _LONGEST)
+
+
+def _all_comments(source: Source) -> Iterator[tuple[int, str]]:
     if is_recipe_file(source.path):
         # A mark of a YAML comment stands behind white space or begins the line.
         for found in re.finditer(rb"(?m)(?:^|(?<=[ \t]))#[^\r\n]*+", source.data):
-            if b"memlint:" in found[0]:
+            if b"memlint" in found[0]:
                 yield found.start(), found[0].decode("utf-8", "surrogatepass")
         return
     import io
@@ -142,7 +210,7 @@ def _comments(source: Source) -> Iterator[tuple[int, str]]:
     text = re.sub(r"\r\n|\r", "\n", source.text)
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.COMMENT and "memlint:" in token.string:
+            if token.type == tokenize.COMMENT and _MARK.search(token.string):
                 row, column = token.start
                 before = token.line[:column].encode("utf-8", "surrogatepass")
                 yield source.line_starts[row - 1] + len(before), token.string

@@ -79,7 +79,7 @@ def test_last_line_of_a_finding_counts() -> None:
             "x  # memlint: ignore\nalpha\n",
             ["suppresses nothing: no rule finds anything here", "MEM301"],
         ),
-        ("alpha  # memlint: ignore[MEM777]\n", ["MEM301", "suppresses MEM777, which is no rule"]),
+        ("alpha  # memlint: ignore[other]\n", ["MEM301", "suppresses other, which is no rule"]),
         ("x = '# memlint: ignore[MEM301]'; alpha\n", ["MEM301"]),
         ("'''\n# memlint: ignore-file\n'''\nalpha\n", ["MEM301"]),
         # A rule that was not asked may well find something.
@@ -89,6 +89,72 @@ def test_last_line_of_a_finding_counts() -> None:
 )
 def test_not_covered_and_unused(text: str, kept: list[str]) -> None:
     assert left(text) == kept
+
+
+@pytest.mark.parametrize(
+    ("comment", "right"),
+    [
+        ("# memlint: disable=MEM301", "# memlint: ignore[MEM301]"),
+        ("# memlint: disable=MEM301,MEM401  why", "# memlint: ignore[MEM301, MEM401]"),
+        ("# memlint: noqa", "# memlint: ignore"),
+        ("# memlint: noqa: mem301", "# memlint: ignore[MEM301]"),
+        ("# memlint: skip-file", "# memlint: ignore-file"),
+        ("# memlint: ignore-line[MEM301]", "# memlint: ignore[MEM301]"),
+        ("# memlint: ignore_file", "# memlint: ignore-file"),
+        ("# memlint: ignore(MEM301)", "# memlint: ignore[MEM301]"),
+        ("# memlint: ignore[MEM301", "# memlint: ignore[MEM301]"),
+        ("# memlint: ignroe[MEM301]", "# memlint: ignore[MEM301]"),
+        ("# memlint: MEM301", "# memlint: ignore[MEM301]"),
+        ("# memlint : disable", "# memlint: ignore"),
+        ("# memlint ignore[MEM301]", "# memlint: ignore[MEM301]"),
+        ("#memlint ignore-file", "# memlint: ignore-file"),
+        ("# noqa: E501, MEM301", "# memlint: ignore[MEM301]"),
+    ],
+)
+def test_misspelled_ones_are_told(comment: str, right: str) -> None:
+    said = f"suppresses nothing: `{right}` is what is read"
+    assert left(f"x = 'ä'; alpha  {comment}\n") == ["MEM301", said]
+    source = Source("a.py", f"x = 'ä'; alpha  {comment}\n")
+    (found,) = apply(source, [], ASKED)
+    assert source.slice(found.span) == comment
+    assert found.fix is not None
+    assert found.fix.message == f"write `{right}`"
+    assert apply(source, [], ("MEM301",)) == []
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# memlint: says that MEM301 costs 2 GiB",
+        "# memlint: MEM301 is what it found here",
+        "# memlint: https://example.org/ignore",
+        "# memlint finds MEM301 here",
+        "# memlint ignores this file",
+        "# memlint_runtime: disable it",
+        "# noqa: E501",
+        "# ruff: noqa",
+        "# memlint:",
+    ],
+)
+def test_what_is_said_of_memlint_is_no_suppression(comment: str) -> None:
+    assert left(f"alpha  {comment}\n") == ["MEM301"]
+
+
+@pytest.mark.parametrize("name", ["a.py", "a.yaml"])
+@pytest.mark.parametrize(
+    "part",
+    ["# memlint: ignore[x]", "# memlint: ignore[", " ", "#", "# noqa: ", "MEM301 ", "MEM301,"],
+)
+def test_a_long_comment_is_no_work(name: str, part: str) -> None:
+    source = Source(name, f"# memlint: ignore{part * 100_000}\nalpha  # memlint: ignore\n")
+    assert apply(source, [finding(source, "alpha")], ()) == []
+
+
+def test_a_word_like_a_rule_is_suggested() -> None:
+    message = "suppresses MEM3O1, which is no rule; did you mean 'MEM301'?"
+    assert left("alpha  # memlint: ignore[MEM3O1]\n") == ["MEM301", message]
+    message = "suppresses alpha-use, which is no rule; did you mean 'alpha-used'?"
+    assert left("alpha  # memlint: ignore[alpha-use]\n") == ["MEM301", message]
 
 
 def test_unused_is_silent_unless_asked() -> None:
