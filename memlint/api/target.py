@@ -70,6 +70,15 @@ class Target(Record):
         )
 
     @property
+    def unknown(self) -> tuple[str, ...]:
+        """The versions that no table has, each with what it is taken for."""
+        return tuple(
+            f"{name} {resolved.version} ({resolved.source}): {resolved.note}"
+            for name, resolved in self.versions
+            if resolved.note and not resolved.tables and _is_off_tables(name, resolved.version)
+        )
+
+    @property
     def assumed(self) -> bool:
         """Whether any of the versions is assumed."""
         return any(resolved.assumed for _, resolved in self.versions)
@@ -227,7 +236,17 @@ def placed(package: str, version: str, source: str) -> Resolved:
         return Resolved(version, source, note=f"newer than the tables: treated as {releases[-1]}")
     if _is_older(package, version):
         return Resolved(version, source, note=f"older than the tables: treated as {releases[0]}")
+    if _is_off_tables(package, version):
+        wanted = parse_version(version).minor
+        before = [each for each in releases if parse_version(each).minor < wanted]
+        return Resolved(version, source, note=f"no such release: treated as {before[-1]}")
     return Resolved(version, source)
+
+
+def _is_off_tables(package: str, version: str) -> bool:
+    """True if the tables know no release of that minor version."""
+    wanted = parse_version(version).minor
+    return all(parse_version(each).minor != wanted for each in table(package).releases)
 
 
 def is_newer(package: str, version: str) -> bool:

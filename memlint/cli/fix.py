@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections import Counter
@@ -21,6 +22,7 @@ from memlint.cli.inputs import (
     stdin_work,
     warn_if_empty,
 )
+from memlint.cli.interrupts import Interrupted
 from memlint.cli.options import Common
 from memlint.reports.style import Style, shown_path, visible
 from memlint.reports.text import diagnostic_line, finding_place, headline, plural
@@ -78,11 +80,17 @@ def fix_command(
 
             jobs = jobs_that_fit(jobs)
         cache = None if fit else make_cache(inputs, options)
-        for result in fix_jobs(jobs, cache=cache, progress=progress):
-            tally.take(result)
+        try:
+            for result in fix_jobs(jobs, cache=cache, progress=progress):
+                tally.take(result)
+        except KeyboardInterrupt:
+            if mode.writes:
+                raise Interrupted from None
+            raise
     for diagnostic in tally.diagnostics:
         click.echo(diagnostic_line(diagnostic, err), err=True)
     if not options.quiet:
+        _report_withheld(tally.tried, paths, unsafe)
         _report_sum(tally.changed, tally.left, tally.unwritten, writes=mode.writes)
         _report_conditions(tally.changed, tally.tried)
     return _status(tally.diagnostics, tally.changed, tally.left, mode)
@@ -155,6 +163,7 @@ def _fix_stdin(options: Common, filename: str | None, unsafe: bool | None, mode:
         click.echo(diagnostic_line(diagnostic, err), err=True)
     changed = [result] if result.after is not None else []
     if not options.quiet:
+        _report_withheld([result], ("-",), unsafe)
         _report_sum(changed, result.left, writes=mode.writes)
         _report_conditions(changed, [result])
     return _status(result.diagnostics, changed, result.left, mode)
@@ -271,8 +280,25 @@ def _report_sum(
         click.echo("`memlint check` shows what remains.", err=True)
 
 
+def _report_withheld(tried: Sequence[FixResult], paths: Sequence[str], unsafe: bool | None) -> None:
+    """What to type for the fixes that are not applied because nothing says the versions."""
+    withheld = [result for result in tried if result.withheld]
+    if not withheld:
+        return
+    count = sum(result.withheld for result in withheld)
+    naming = {result.checked.naming for result in withheld}
+    target = naming.pop() if len(naming) == 1 else "VERSIONS"
+    options = ["--target", target, *(["--unsafe-fixes"] if unsafe else [])]
+    command = visible(shlex.join(["memlint", "fix", *options, *paths]))
+    click.echo(
+        f"To apply {plural(count, 'more fix', 'more fixes')}: `{command}`. Versions are only "
+        "assumed, and these fixes are not right for all that may be meant.",
+        err=True,
+    )
+
+
 def _report_conditions(changed: Sequence[FixResult], tried: Sequence[FixResult]) -> None:
-    """What the fixed scripts now need, and what was not applied because versions are assumed."""
+    """What the fixed scripts now need, and which versions are assumed."""
     commands = {
         finding.fix.requires
         for result in changed
@@ -284,17 +310,7 @@ def _report_conditions(changed: Sequence[FixResult], tried: Sequence[FixResult])
     assumed = dict.fromkeys(each for result in tried for each in result.checked.assumed)
     if not assumed:
         return
-    text = f"Versions assumed: {', '.join(assumed)}."
-    withheld = [result for result in tried if result.withheld]
-    if withheld:
-        count = sum(result.withheld for result in withheld)
-        naming = {result.checked.naming for result in withheld}
-        target = naming.pop() if len(naming) == 1 else "VERSIONS"
-        text += (
-            f" {plural(count, 'fix', 'fixes')} withheld, not right for every version: "
-            f"apply with `--target {target}`."
-        )
-    click.echo(text, err=True)
+    click.echo(f"Versions assumed: {', '.join(assumed)}.", err=True)
 
 
 def _status(

@@ -122,10 +122,12 @@ def stdin_work(options: Common, filename: str | None) -> tuple[Work, bool]:
     return Work(job, data), excluded
 
 
-def check_targets(all_settings: Iterable[Settings], option: str | None) -> None:
+def check_targets(
+    all_settings: Iterable[Settings], option: str | None, *, tell: bool = True
+) -> None:
     """Raises ``Usage`` if a target cannot be understood, naming the file that says it.
 
-    option: what the command line said, which goes over every file.
+    option: what the command line said, which goes over every file. tell: say what no table has.
     """
     origins = {settings.target: settings.origin for settings in all_settings}
     for target, origin in origins.items():
@@ -133,11 +135,14 @@ def check_targets(all_settings: Iterable[Settings], option: str | None) -> None:
             continue
         from memlint.api import parse_target
 
+        said_by = "--target" if option is not None else os.path.basename(origin) or "target"
         try:
-            parse_target(target)
+            unknown = parse_target(target, said_by).unknown
         except ValueError as error:
             where = f"{origin}: 'target': " if option is None and origin else ""
             raise Usage(f"{where}{error}") from None
+        for line in unknown if tell else ():
+            click.echo(f"memlint: {visible(line)}", err=True)
 
 
 def check_prices(all_settings: Iterable[Settings], options: Common) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import memlint
-from memlint.cli.interrupts import Terminated
+from memlint.cli.interrupts import Interrupted, Terminated
 from memlint.cli.options import fail_level_option, read_options, shared_options
 
 if TYPE_CHECKING:
@@ -37,11 +37,14 @@ def run(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         _show(error)
         return BROKEN
+    except Interrupted:
+        click.echo("interrupted; no file was left half-written", err=True)
+        return 130
     except Terminated:
         click.echo("terminated; no file was left half-written", err=True)
         return 143
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted; no file was left half-written", err=True)
+        click.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
         # The reader (``| head``) has gone; what is still buffered must not fail at exit.

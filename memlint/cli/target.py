@@ -29,7 +29,7 @@ def target_command(path: str, target: str | None, config: str | None) -> int:
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
     options = Common(Choice(), target, config, False, False, None, False, False)
     settings = settings_here(options, folder)
-    check_targets([settings], target)
+    check_targets([settings], target, tell=False)
     said_by = "--target" if target is not None else os.path.basename(settings.origin)
     targets = Targets(said_by)
     if os.path.isdir(path):

@@ -72,12 +72,12 @@ def footprint_line(path: str, footprint: Footprint) -> str:
     parts = [f"{shown_path(path)}: peak {peak} {_AT.get(footprint.phase, footprint.phase)}"]
     parts[0] += _verdict(footprint, footprint.peak)
     for words, size, ends in (
-        ("safe fixes", footprint.safe, footprint.safe_range),
-        ("everything", footprint.every, footprint.every_range),
+        ("with safe fixes", footprint.safe, footprint.safe_range),
+        ("with every fix and advice", footprint.every, footprint.every_range),
     ):
         if size is not None:
             shown = _size(size, ends if wide else None)
-            parts.append(f"{words}: {shown}{_verdict(footprint, size)}")
+            parts.append(f"{shown} {words}{_verdict(footprint, size)}")
     line = "; ".join(parts) + "."
     if footprint.assumed:
         line += f" Assumed {', '.join(footprint.assumed[:4])} (`--assume {footprint.assumed[0]}`"
@@ -153,10 +153,11 @@ def _fixable(report: Report) -> Iterator[str]:
     for findings, command in _fix_commands(report):
         fixes = [finding.fix for finding in findings if finding.fix]
         kinds = [fix.applicability for fix in fixes]
+        follow = "; what follows from these is fixed with them" if "display" in kinds else ""
         safe, unsafe = kinds.count("safe"), kinds.count("unsafe")
         if safe:
             more = f", {unsafe} more with `--unsafe-fixes`" if unsafe else ""
-            yield f"{safe} fixable with `{command}`{more}.\n"
+            yield f"[*] {safe} fixable with `{command}`{more}{follow}.\n"
         elif unsafe:
             yield f"{unsafe} fixable with `{command} --unsafe-fixes`.\n"
     requirements = [finding.fix.requires for finding in report.findings

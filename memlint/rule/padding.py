@@ -21,21 +21,34 @@ PADDING_COLLATORS = (_PADS_INPUTS, _PADS_LABELS, _PADS_TOKEN_LABELS)
 # Above so many rows the sum 1 + 1/2 + ... + 1/B is ln B and this, to three digits.
 _MANY = 1000
 _EULER = 0.5772
+_FRACTIONS = (
+    (0.42, "a third"),
+    (0.58, "half"),
+    (0.69, "two thirds"),
+    (0.80, "three quarters"),
+    (0.88, "four fifths"),
+)
 _NO_PADDING = ("transformers.default_data_collator", "transformers.DefaultDataCollator")
 
 
 def share_of_padding(rows: int, *, pairs: bool = False) -> str:
-    """The share of padding in a batch of ``rows``, in words, with what it rests on.
+    """The share of padding in a batch of ``rows``, in words: nobody has measured it.
 
     Lengths are taken as exponentially distributed: the longest of B rows is H_B = 1 + 1/2 + ... +
     1/B times the mean, so 1 - 1/H_B is padding. ``pairs``: two rows each share their prompt, so
     that they lie between one length and two.
     """
-    share, why = f"typically some {_share(rows):.0%}", ""
+    share, why = _fraction(rows), ""
     if pairs:
-        share = f"typically {_share(rows // 2):.0%} to {_share(rows):.0%}"
+        least = _fraction(rows // 2)
+        share = share if share == least else f"{least} to {share}"
         why = ", as the rows of a pair share their prompt"
-    return f"{share} of the batch is padding where lengths are exponentially distributed{why}"
+    return f"typically about {share} of the batch is padding{why}"
+
+
+def _fraction(rows: int) -> str:
+    share = _share(rows)
+    return next((words for most, words in _FRACTIONS if share < most), "nine tenths")
 
 
 def _share(rows: int) -> float:

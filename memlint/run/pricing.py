@@ -73,15 +73,16 @@ def _with_prices(
 
 
 def _rank(finding: Finding, fits: bool) -> tuple[int, int, Span, str]:
-    """Errors first, then by the peak's fall. Hints come last, unless the run does not fit."""
+    """What stops the run first, by place; then errors that only cost memory, then by the peak's
+    fall. Hints come last, unless the run does not fit."""
     saving = finding.saving
     saved = saving.high if saving is not None and saving.of_peak else 0
     if finding.level is Level.ERROR:
-        group = 0
+        group = 0 if saving is None else 1
     elif saved and (finding.level is Level.WASTE or not fits):
-        group = 1
+        group = 2
     else:
-        group = 2 if finding.level is Level.WASTE else 3
+        group = 3 if finding.level is Level.WASTE else 4
     return group, -saved, finding.span, finding.code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def test_a_fix_that_needs_the_runtime_depends_on_the_version_of_torch(
     Path("a.py").write_text(text)
     run(["fix", "a.py", "--select", "MEM106"])
     assert Path("a.py").read_text() == text
-    assert "1 fix withheld" in capsys.readouterr().err
+    assert "To apply 1 more fix: `memlint fix --target trl=1.16.0," in capsys.readouterr().err
     run(["fix", "a.py", "--select", "MEM901"])
     assert "assumed" not in capsys.readouterr().err
 
@@ -110,7 +111,8 @@ def test_fix_withholds_what_is_not_right_for_every_version(
     assert script.read_text() == _OLD
     err = capsys.readouterr().err
     assert "Nothing to fix" in err
-    assert "withheld, not right for every version: apply with `--target newest`." in err
+    first = err.splitlines()[0]
+    assert re.match(r"To apply \d+ more fix(es)?: `memlint fix --target newest a\.py`\. ", first)
     assert err.count("Versions assumed") == 1
 
 
@@ -233,3 +235,28 @@ def test_a_path_that_is_missing_has_no_target(
 ) -> None:
     assert run(["target", str(tmp_path / "nope")]) == 2
     assert "no such file or folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["check", "fix"])
+@pytest.mark.parametrize(
+    ("target", "note"),
+    [
+        ("trl=1.61", "trl 1.61 (--target): newer than the tables: treated as "),
+        ("trl=0.2", "trl 0.2 (--target): older than the tables: treated as "),
+        ("trl=0.31", "trl 0.31 (--target): no such release: treated as 0.29.1"),
+        ("torch>=99", "torch 99 (--target): newer than the tables: treated as "),
+        ("trl=1.16", ""),
+        ("trl>=0.15", ""),
+        ("newest", ""),
+    ],
+)
+def test_a_target_that_no_table_has_is_told(
+    command: str, target: str, note: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("a.py").write_text("x = 1\n")
+    assert run([command, "-q", "--target", target]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith(f"memlint: {note}") if note else not said
+    Path("memlint.toml").write_text(f'target = "{target}"')
+    assert run([command, "-q"]) == 0
+    assert ("(memlint.toml): " in capsys.readouterr().err) is bool(note)

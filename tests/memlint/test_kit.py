@@ -61,6 +61,18 @@ def test_the_page_of_a_rule_names_what_it_skips() -> None:
 
 
 def test_the_share_of_padding_takes_no_longer_for_more_rows() -> None:
-    assert "about 87% " in share_of_padding(1000)
-    assert "about 87% " in share_of_padding(1001)
-    assert "about 98% " in share_of_padding(10**20)
+    assert "about four fifths " in share_of_padding(1000)
+    assert "about four fifths " in share_of_padding(1001)
+    assert "about nine tenths " in share_of_padding(10**20)
+
+
+def test_the_share_of_padding_is_a_rough_word() -> None:
+    words = [share_of_padding(rows).split(" of the batch")[0] for rows in (2, 4, 8, 32)]
+    assert [word.removeprefix("typically about ") for word in words] == [
+        "a third",
+        "half",
+        "two thirds",
+        "three quarters",
+    ]
+    assert "half to two thirds of" in share_of_padding(8, pairs=True)
+    assert " to " not in share_of_padding(64, pairs=True)

@@ -304,7 +304,7 @@ def test_nothing_found(output_format: str) -> None:
 def test_summary_counts_what_counts() -> None:
     assert list(summary(REPORT)) == [
         "Found 2 findings and 1 hint in 2 of 3 files.\n",
-        "1 fixable with `memlint fix`, 2 more with `--unsafe-fixes`.\n",
+        "[*] 1 fixable with `memlint fix`, 2 more with `--unsafe-fixes`.\n",
         "2 problems kept files, or parts of them, from being checked.\n",
     ]
     assert list(summary(Report((FileResult("a"), FileResult("b")), {}))) == [

@@ -46,7 +46,7 @@ def _why(script: Script, trainer: Trainer, config: Config, wanted: str) -> str:
     name = wanted.rpartition(".")[2]
     cancelled = " and ".join(_cancelled(script, trainer, config, wanted, sure=True))
     if cancelled:
-        return f"what nobody wrote ({cancelled} off) cancels the defaults of `{name}`"
+        return f"these turn off {cancelled}, which `{name}` has on by default"
     homeless = [
         setting.name
         for setting in trainer.settings()

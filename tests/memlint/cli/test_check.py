@@ -41,7 +41,7 @@ def test_default_output(capsys: pytest.CaptureFixture[str]) -> None:
         "2 + x = omega\n"
         "\n"
         "Found 1 finding in 1 of 1 file.\n"
-        "1 fixable with `memlint fix`.\n"
+        "[*] 1 fixable with `memlint fix`.\n"
     )
 
 

@@ -22,7 +22,10 @@ def test_interrupt_is_told_in_one_line(
 
     write("a.py", "alpha\n")
     monkeypatch.setattr("memlint.run.session.check_data", interrupt)
-    assert run(["check", "--no-cache"]) == 130
+    for command in (["check"], ["fix", "--diff"]):
+        assert run([*command, "--no-cache"]) == 130
+        assert capsys.readouterr().err.strip() == "interrupted"
+    assert run(["fix", "--no-cache"]) == 130
     assert capsys.readouterr().err.strip() == "interrupted; no file was left half-written"
 
 

@@ -150,11 +150,11 @@ def test_check_prices_sorts_and_sums_up(tmp_path: Path, capsys: pytest.CaptureFi
     run([*arguments, "--output-format", "concise", "--gpu", "h100-80gb"])
     (line,) = [each for each in capsys.readouterr().out.splitlines() if "peak " in each]
     assert "does not fit h100-80gb" in line
-    assert re.search(r"peak \d+\.\d GiB at the loss .*; safe fixes: \d+\.\d GiB ", line)
+    assert re.search(r"peak \d+\.\d GiB at the loss .*; \d+\.\d GiB with safe fixes ", line)
     run([*arguments[:-2], "--output-format", "concise"])
     (line,) = [each for each in capsys.readouterr().out.splitlines() if "peak " in each]
     ends = r"\d+\.\d-\d+\.\d GiB"
-    assert re.search(rf"peak {ends} at the loss; safe fixes: {ends}", line)
+    assert re.search(rf"peak {ends} at the loss; {ends} with safe fixes", line)
     run([*arguments, "--output-format", "sarif"])
     (sarif,) = json.loads(capsys.readouterr().out)["runs"]
     assert any("saving" in each.get("properties", {}) for each in sarif["results"])
@@ -208,6 +208,10 @@ def test_hints_come_up_where_the_run_does_not_fit(
     error = finding("MEM901", level=Level.ERROR)
     assert sorted([hint, waste, error], key=lambda each: _rank(each, True)) == [error, waste, hint]
     assert sorted([hint, waste, error], key=lambda each: _rank(each, False)) == [error, hint, waste]
+    costly = finding("MEM905", level=Level.ERROR)._replace(saving=Saving(9 << 30, 9 << 30, "loss"))
+    for fits in (True, False):
+        order = sorted([waste, costly, hint, error], key=lambda each: _rank(each, fits))
+        assert order[:2] == [error, costly], "what stops the run comes before what costs memory"
 
 
 FROZEN = """\
