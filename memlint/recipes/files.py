@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from memlint.recipes.launch_kinds import is_launch_file, may_launch
+from memlint.source.patterns import lazy_pattern
 
 DOCUMENTS = (".yaml", ".yml", ".json")
 # Recipes have some kilobytes; a file of this size is data.
@@ -23,6 +24,8 @@ _PROGRAMS = (
     rb"\b(?:tune[\s\",]+run|llamafactory-cli|lmf|axolotl"
     rb"|trl(?:[\s\",]+|\.scripts\.)(?:sft|dpo|grpo|kto|orpo|cpo|reward|rloo))\b"
 )
+# All notebooks speak of Python, and most of a file of it.
+_CELL_SCRIPT = lazy_pattern(rb"(?:!|%%)[^!]{1,4000}\.py\b")
 
 
 def is_recipe_file(path: str) -> bool:
@@ -45,6 +48,13 @@ def may_hold_recipe(path: str, data: bytes) -> bool:
     if is_document(path):
         return may_be_recipe(data)
     return len(data) <= MAX_BYTES and (may_launch(data) or may_run_recipe(data))
+
+
+def is_notebook_of_commands(path: str, data: bytes) -> bool:
+    """True if it is a notebook whose cells may start a script or a program with settings."""
+    return path.endswith(".ipynb") and (
+        _CELL_SCRIPT.search(data) is not None or may_run_recipe(data)
+    )
 
 
 def may_run_recipe(data: bytes) -> bool:

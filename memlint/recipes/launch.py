@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from memlint.recipes.launch_files import READERS, Place
+from memlint.recipes.launch_files import READERS, Place, read_cells
 from memlint.recipes.launch_kinds import PROGRAMS, STARTS, kind_of
 from memlint.recipes.programs import Argument, Launch, launch_of
 from memlint.recipes.shell import Simple
 from memlint.recipes.words import Word
 from memlint.source.record import Record
-from memlint.source.text import Span
+from memlint.source.text import Source, Span
 
 # The metadata of all notebooks name Python.
 _NOTEBOOK_STARTS = re.compile(rf"![^\n!]*{PROGRAMS}|%%\s*(?:bash|sh|shell|script)\b")
@@ -26,7 +26,7 @@ _LONGEST = 2_000_000
 _LONGEST_NOTEBOOK = 64_000_000
 
 
-__all__ = ["Command", "Flag", "Target", "kind_of", "read_commands"]
+__all__ = ["Command", "Flag", "Target", "commands_in", "kind_of", "read_commands"]
 
 
 class Flag(Record):
@@ -143,17 +143,28 @@ def read_commands(text: str, kind: str) -> tuple[Command, ...]:
     starts = _NOTEBOOK_STARTS if is_notebook else STARTS
     if len(text) > (_LONGEST_NOTEBOOK if is_notebook else _LONGEST) or not starts.search(text):
         return ()
-    return tuple(_commands(text, kind)) if is_notebook else _of_text(text, kind)
+    return tuple(_commands(READERS[kind](text))) if is_notebook else _of_text(text, kind)
 
 
 # The commands of a file are asked for as recipes, as what they start, and for its neighbours.
 @lru_cache(maxsize=128)
 def _of_text(text: str, kind: str) -> tuple[Command, ...]:
-    return tuple(_commands(text, kind))
+    return tuple(_commands(READERS[kind](text)))
 
 
-def _commands(text: str, kind: str) -> Iterator[Command]:
-    found = [(simple, place, launch_of(simple)) for simple, place in READERS[kind](text)]
+def commands_in(source: Source) -> tuple[Command, ...]:
+    """The launch commands of a file that is read, or of a notebook's cells; spans count bytes of
+    its text."""
+    kind = kind_of(source.path)
+    if kind is None:
+        return ()
+    if not source.is_notebook:
+        return read_commands(source.text, kind)
+    return tuple(_commands(read_cells(source))) if _NOTEBOOK_STARTS.search(source.text) else ()
+
+
+def _commands(commands: Iterable[tuple[Simple, Place]]) -> Iterator[Command]:
+    found = [(simple, place, launch_of(simple)) for simple, place in commands]
     readers = _Readers(found)
     for number, (simple, place, launch) in enumerate(found):
         if launch is None:

@@ -14,8 +14,8 @@ from memlint.recipes.shell import Shell, Simple
 from memlint.recipes.uses import Uses
 from memlint.recipes.variables import Variable
 from memlint.recipes.words import Piece, Word
-from memlint.source.notebook import source_spans
-from memlint.source.text import Span
+from memlint.source.notebook import magic_lines, source_spans
+from memlint.source.text import Source, Span
 
 _LINE = re.compile(r"(?:[^\\\n]|\\\r?\n|\\)*+(?:\n|$)")
 _MAKE_VARIABLE = re.compile(
@@ -252,6 +252,21 @@ def _notebook(text: str) -> Iterator[tuple[Simple, Place]]:
             source, starts = _cell_text(text, *spans[number])
             if "!" in source or "%" in source:
                 yield from _cell(source, CellPlace(place, starts), environment)
+
+
+def read_cells(source: Source) -> Iterator[tuple[Simple, Place]]:
+    """The same for a notebook whose cells are joined: places are those of the joined text."""
+    place = Place(source.text)
+    environment: dict[str, Variable] = {}
+    for lines in magic_lines(source):
+        starts: list[tuple[int, int]] = []
+        length = 0
+        for text, start in lines:
+            starts.append((length, start))
+            length += len(text)
+        if lines:
+            cell = "".join(text for text, _ in lines)
+            yield from _cell(cell, CellPlace(place, starts), environment)
 
 
 def _cell(

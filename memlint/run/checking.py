@@ -17,7 +17,12 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from memlint.project.targets import Targets
-from memlint.recipes.files import MAX_BYTES, is_recipe_file, may_hold_recipe
+from memlint.recipes.files import (
+    MAX_BYTES,
+    is_notebook_of_commands,
+    is_recipe_file,
+    may_hold_recipe,
+)
 from memlint.rule import registry as rule_files
 from memlint.run.cache import Cache
 from memlint.run.jobs import Job
@@ -227,7 +232,7 @@ class _Files:
             prefilter = filters.get(job.codes)
             if prefilter is None:
                 prefilter = filters[job.codes] = Prefilter(rule_files.load(job.codes))
-            if is_recipe or job.named or b"memlint:" in data or prefilter.any_asked(data):
+            if is_recipe or job.named or _is_asked(job.path, data, prefilter):
                 self.selected.append(index)
                 if self._fixing:
                     self.stamps[index] = stamp
@@ -262,6 +267,12 @@ class _Files:
                 target = self._targets.key(job.place, job.target) if index in results else None
                 self._cache.put(job.place, key, self._show_fixes, target, result)
         self._cache.save()
+
+
+def _is_asked(path: str, data: bytes, prefilter: Prefilter) -> bool:
+    """True if a script or a notebook may hold what a rule looks for."""
+    named = b"memlint:" in data or prefilter.any_asked(data)
+    return named or is_notebook_of_commands(path, data)
 
 
 def is_maybe_recipe(path: str) -> bool:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
-from memlint.recipes.launch import Command, Flag, kind_of, read_commands
-from memlint.recipes.launch_kinds import is_launch_file, may_launch
+from memlint.recipes.launch import Command, Flag, commands_in
+from memlint.recipes.launch_kinds import kind_of, may_launch
 from memlint.rule.edits import Edit
 from memlint.rule.findings import Applicability, Finding, Fix
 from memlint.run.launchers import launcher_of
@@ -153,7 +154,7 @@ class Launches:
                             if (
                                 entry.is_dir(follow_symlinks=False) and entry.name[:1] != "."
                                 if folders
-                                else is_launch_file(entry.name) and entry.is_file()
+                                else kind_of(entry.name) is not None and entry.is_file()
                             )
                         )
                     )
@@ -210,11 +211,10 @@ def written(flag: Flag) -> str:
 
 def commands_of(source: Source) -> list[Command]:
     """The commands that start a script."""
-    kind = kind_of(source.path)
-    commands = read_commands(source.text, kind) if kind is not None else ()
-    return [one for one in commands if one.target is not None and one.target.kind == "script"][
-        :_MAX_COMMANDS
-    ]
+    scripts = (
+        one for one in commands_in(source) if one.target is not None and one.target.kind == "script"
+    )
+    return list(islice(scripts, _MAX_COMMANDS))
 
 
 def paths_of(command: Command, place: str) -> Iterator[str]:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from memlint.recipes.document import DocumentError, MappingNode
 from memlint.recipes.files import is_document, may_run_recipe
 from memlint.recipes.kinds import Kind
-from memlint.recipes.launch import kind_of, read_commands
+from memlint.recipes.launch import commands_in
 from memlint.recipes.recipe import Recipe, read_recipe
-from memlint.rule.findings import Finding
+from memlint.rule.findings import Applicability, Finding, Fix
 from memlint.rule.registry import recipe_check
 from memlint.run.agreement import OfCommand, agreed
 from memlint.run.around import Around
@@ -124,17 +124,54 @@ def recipes_of(source: Source, runs: Runs | None = None) -> list[Recipe]:
         read = read_recipe(source)
         found = [] if read is None else [read]
         return [runs.of_release(one) for one in found] if runs is not None else found
-    if not may_run_recipe(source.data):
+    if not may_run_recipe(source.raw if source.is_notebook else source.data):
         return []
     from memlint.recipes.commands import recipe_of
 
     found = []
-    for command in read_commands(source.text, kind_of(source.path) or "shell"):
+    for command in commands_in(source):
         base = runs.recipe_of(source.path, command) if runs is not None else None
         recipe = recipe_of(source, command, base)
         if recipe is not None:
             found.append(recipe)
     return [runs.of_release(one) for one in found] if runs is not None else found
+
+
+def with_commands(
+    notebook: Checked,
+    rules: Sequence[Rule],
+    api: Api,
+    *,
+    prefilter: Prefilter | None = None,
+    by_code: frozenset[str] | None = None,
+    runs: Runs,
+) -> Checked:
+    """A checked notebook with what is found in the launch commands of its cells.
+
+    Nothing of a shell's line is rewritten: fixes are advice.
+    """
+    source = notebook.source
+    if source is None or not commands_in(source):
+        return notebook
+    found = check_recipe_source(
+        source,
+        recipes_of(source, runs),
+        rules,
+        api,
+        unused_suppressions=False,
+        on_error=lambda rule, error: None,
+        prefilter=prefilter,
+        by_code=by_code,
+        runs=runs,
+    )
+    findings = [each._replace(fix=as_advice(each.fix)) for each in found]
+    relied_on = dict.fromkeys((*notebook.relied_on, *runs.relied_on(notebook.path)))
+    return notebook._replace(findings=[*notebook.findings, *findings], relied_on=tuple(relied_on))
+
+
+def as_advice(fix: Fix | None) -> Fix | None:
+    """A fix that is said and not made."""
+    return fix and Fix(fix.message, (), Applicability.DISPLAY)
 
 
 def check_recipe_source(
@@ -188,7 +225,7 @@ def check_recipe_source(
             by_code=by_code,
             relied_on=runs.scripts if runs is not None else None,
         )
-        findings = agreed(source, read_commands(source.text, kind_of(source.path) or ""), found)
+        findings = agreed(source, commands_in(source), found)
     return unsuppressed(source, once(findings), rules, unused_suppressions)
 
 

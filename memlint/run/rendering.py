@@ -13,6 +13,7 @@ from memlint.run.results import Rendered, RenderedFix
 if TYPE_CHECKING:
     from memlint.rule import Rule
     from memlint.source import Source
+    from memlint.source.text import Location
 
 
 def render_findings(
@@ -51,19 +52,30 @@ def _rendered(
     source: Source, finding: Finding, fix: RenderedFix | None, words: tuple[str, str | None]
 ) -> Rendered:
     assert finding.level is not None, "a finding has the level of its rule"
+    (start, line), (end, _) = (_place(source, at) for at in finding.span)
     return Rendered(
         source.path,
         finding.code,
         finding.name,
         finding.level.value,
         finding.message,
-        source.location(finding.span.start),
-        source.location(finding.span.end),
-        source.line_text(source.line(finding.span.start)),
+        start,
+        end,
+        line,
         fix,
         *words,
         finding.saving,
     )
+
+
+def _place(source: Source, offset: int) -> tuple[Location, str]:
+    """Where ``offset`` is for people, and its line."""
+    text = source.line_text(source.line(offset))
+    if not source.is_notebook or "memlint" not in text:
+        return source.location(offset), text
+    from memlint.source.notebook import place_shown
+
+    return place_shown(source, offset)
 
 
 def _reason(code: str, rules: Mapping[str, Rule]) -> tuple[str, str | None]:

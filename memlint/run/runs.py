@@ -18,7 +18,6 @@ from memlint.recipes.document import DocumentError
 from memlint.recipes.keys import program_of
 from memlint.recipes.kinds import Kind
 from memlint.recipes.launch import Command, kind_of, read_commands
-from memlint.recipes.launch_kinds import is_launch_file
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.run.around import Around
 from memlint.run.launchers import Files, launcher_of
@@ -250,7 +249,7 @@ def _launch_files(root: str) -> Iterator[str]:
             if entry.is_dir():
                 if depth < _MAX_DEPTH and entry.name[0] != "." and entry.name not in _SKIPPED:
                     waiting.append((entry.path, depth + 1))
-            elif is_launch_file(entry.name):
+            elif kind_of(entry.name) is not None:
                 files += 1
                 yield entry.path
 

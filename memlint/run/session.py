@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from memlint.project.targets import Targets
-from memlint.recipes.files import is_recipe_file
+from memlint.recipes.files import is_notebook_of_commands, is_recipe_file
 from memlint.rule import registry as rule_files
 from memlint.rule.file_rules import BROKEN_FILE, UNUSED_SUPPRESSION
 from memlint.rule.findings import Applicability
@@ -153,7 +153,19 @@ class Session:
             )
         options = self._options(job, data, rules)
         options["pricing"] = job.pricing
-        return check_data(job.path, data, rules.rules, api, named=job.named, **options)
+        checked = check_data(job.path, data, rules.rules, api, named=job.named, **options)
+        if checked.source is None or not is_notebook_of_commands(job.path, data):
+            return checked
+        from memlint.run.recipes import with_commands
+
+        return with_commands(
+            checked,
+            rules.rules,
+            api(checked.source),
+            prefilter=rules.prefilter,
+            by_code=job.by_code,
+            runs=self._runs_around(job),
+        )
 
     def _options(self, job: Job, data: bytes, rules: _Rules) -> Options:
         return {

@@ -9,6 +9,7 @@ Strings, brackets and continued lines are followed: a line within them is never 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
@@ -17,6 +18,8 @@ from memlint.source.record import NamedTuple
 _PYTHON_CELL_MAGICS = frozenset(
     {"capture", "debug", "heat", "lprun", "memit", "mprun", "prun", "time", "timeit", "wandb"}
 )
+# Those whose body a shell gets.
+_SHELL_CELL_MAGICS = frozenset({"bash", "sh", "shell", "script"})
 _CELL_MAGIC = lazy_pattern(r"\s*%%\s*(\w+)")
 _LINE_MAGIC = lazy_pattern(r"[%!]|\?{1,2}\w")
 # The target is all up to the first ``=``: no character is tried twice.
@@ -53,7 +56,8 @@ class Masks(NamedTuple):
 
 
 def mask(text: str, masks: Masks) -> str | None:
-    """``text`` with its magics masked; None if the cell is in another language."""
+    """``text`` with its magics masked, all of it for a shell; None if the cell is in another
+    language."""
     lines: list[str] = _LINES.findall(text)
     out: list[str] = []
     state = _State()
@@ -63,7 +67,7 @@ def mask(text: str, masks: Masks) -> str | None:
         line = lines[index]
         cell_magic = _CELL_MAGIC.match(line) if index == first else None
         if cell_magic is not None and cell_magic[1] not in _PYTHON_CELL_MAGICS:
-            return None
+            return _whole(lines, masks) if cell_magic[1] in _SHELL_CELL_MAGICS else None
         replacement = _replacement(line.strip()) if state.at_statement else None
         if cell_magic is not None:
             replacement = "pass"
@@ -87,6 +91,10 @@ def mask(text: str, masks: Masks) -> str | None:
     return "".join(out)
 
 
+def _whole(lines: list[str], masks: Masks) -> str:
+    return "".join(f"pass  {masks.rest}{line}" for line in lines)
+
+
 def unmask(text: str, masks: Masks) -> str:
     """The inverse of ``mask``; a masked line follows the indentation that it has now."""
     if masks.word not in text:
@@ -101,6 +109,18 @@ def unmask(text: str, masks: Masks) -> str:
                 break
         out.append(line)
     return "".join(out)
+
+
+def magics(text: str, masks: Masks) -> Iterator[tuple[str, int]]:
+    """Yield the lines that are masked in ``text`` as they were, each with its offset there."""
+    at = 0
+    for line in _LINES.findall(text):
+        for marker in (masks.head, masks.rest):
+            start = line.find(marker)
+            if start >= 0:
+                yield line[start + len(marker) :], at + start + len(marker)
+                break
+        at += len(line)
 
 
 def _replacement(code: str) -> str | None:

@@ -20,11 +20,11 @@ from typing import Any
 
 from memlint.source.bounded import parse_json
 from memlint.source.diagnostics import FileError, ReadError
-from memlint.source.masking import Masks, mask, unmask
+from memlint.source.masking import Masks, magics, mask, unmask
 from memlint.source.parsing import parse_python
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
-from memlint.source.text import Cell, Source, Span
+from memlint.source.text import Cell, Location, Source, Span
 
 _BOM = b"\xef\xbb\xbf"
 _JSON = json.JSONDecoder()
@@ -130,6 +130,27 @@ def cell_texts(source: Source, text: str) -> dict[int, str]:
 def shown_cells(source: Source) -> list[str]:
     """The code of all cells as the notebook shows it, those that are no Python included."""
     return [cell.text for cell in _cells_of(source)]
+
+
+def magic_lines(source: Source) -> Iterator[list[tuple[str, int]]]:
+    """Yield the magics of each cell, each line with its offset, in characters, in the joined
+    text."""
+    marks = _marks_of(source)
+    at = 0
+    for number, body in _split(source.text, marks):
+        at += len(marks.header(number))
+        yield [(text, at + start) for text, start in magics(body, marks.masks)]
+        at += len(body) + 1
+
+
+def place_shown(source: Source, offset: int) -> tuple[Location, str]:
+    """Where ``offset`` of the joined text is for the notebook's readers, and its line."""
+    marks = _marks_of(source)
+    text = source.line_text(source.line(offset))
+    place = source.location(offset)
+    line = unmask(text, marks.masks)
+    column = place.column - (len(text) - len(line))
+    return (place._replace(column=column) if column > 0 else place), line
 
 
 def unmasker(source: Source) -> Callable[[str], str]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memlint.source.diagnostics import ReadError
-from memlint.source.masking import Masks, mask, unmask
+from memlint.source.masking import Masks, magics, mask, unmask
 from memlint.source.notebook import cell_texts
 from memlint.source.reading import encode, read, read_source
 
@@ -95,7 +95,7 @@ def test_masked_line_follows_a_new_indentation() -> None:
 
 
 def test_other_languages_are_skipped_silently() -> None:
-    read_ = read("n.ipynb", as_bytes(notebook("%%bash\nls -l trl\n", "%%html\n<b>", "x = 1")))
+    read_ = read("n.ipynb", as_bytes(notebook("%%perl\nls -l trl\n", "%%html\n<b>", "x = 1")))
     assert [cell.number for cell in read_.source.cells] == [3]
     assert read_.diagnostics == ()
     julia = notebook("x = 1", metadata={"language_info": {"name": "julia"}})
@@ -232,3 +232,15 @@ def test_a_line_of_blanks_that_does_not_parse_takes_no_time() -> None:
     text = "a" + " " * 60_000 + "b"
     assert mask(text, MASKS) == text
     assert mask("files  = !ls", MASKS).startswith("files = _magic()")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("magic", ["%%bash", "%%sh -e", "%%script bash", "\n %%bash"])
+def test_a_shell_s_cell_is_masked(magic: str) -> None:
+    text = f"{magic}\nset -e\n\nif x; then\n  trl sft \\\n    --a 1\r\nfi"
+    masked = mask(text, MASKS)
+    assert masked is not None
+    ast.parse(masked)
+    assert unmask(masked, MASKS) == text
+    assert "".join(line for line, _ in magics(masked, MASKS)) == text
+    for line, start in magics(masked, MASKS):
+        assert masked[start:].startswith(line)
