@@ -27,7 +27,7 @@ from memlint.source.record import Record
 if TYPE_CHECKING:
     from memlint.api import Api
 
-_MODEL_CONFIG = "trl.ModelConfig"
+MODEL_CONFIG = "trl.ModelConfig"
 _ADAPTER = {
     "lora_r": "r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout",
     "lora_target_modules": "target_modules", "lora_modules_to_save": "modules_to_save",
@@ -116,7 +116,7 @@ class _Lowering:
             module, _, cls = name.rpartition(".")
             self._write(f"from {module} import {cls}\n")
         self._write("\nmodel_args = ")
-        own = self._keys_of(_MODEL_CONFIG, except_for=config)
+        own = self._keys_of(MODEL_CONFIG, except_for=config)
         self._call("ModelConfig", own, {}, open_names=True)
         self._write("\nargs = ")
         self._call(config.rpartition(".")[2], self._keys_of(config), extra, open_names=True)
@@ -261,7 +261,7 @@ class _Lowering:
 
     def _default_dtype(self, option: str) -> dict[str, str]:
         """Write what TRL's program takes where no dtype is given; ``option`` as the key to set."""
-        signature = self._api.signature(_MODEL_CONFIG)
+        signature = self._api.signature(MODEL_CONFIG)
         parameters = signature.parameters if signature is not None else {}
         key = next((name for name in _DTYPES if name in parameters), "")
         default = parameters[key].default if key else None

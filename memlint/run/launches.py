@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memlint.recipes.launch import Command, Flag
@@ -45,7 +45,7 @@ NO_COMMANDS = "starts no training script: nothing to check"
 # On whose versions it depends what is found.
 LIBRARIES = frozenset({"trl", "transformers"})
 
-Tables = Callable[[Source], "Api"]
+_ASSIGNED = re.compile(r"`(\w+)=([^`]+)`")
 
 
 class _Place(NamedTuple):
@@ -158,13 +158,21 @@ def _at_command(finding: Finding, launched: Launched) -> Finding:
     place = launched.places[finding.span]
     span = place.flag.option_span if place.is_name else place.flag.span
     fix = finding.fix
-    if fix is not None and fix.edits:
+    if fix is not None:
         edits = [_edit_at_command(edit, launched) for edit in fix.edits]
+        message = _ASSIGNED.sub(lambda one: _as_flag(one, place.flag), fix.message)
+        fix = fix._replace(message=message, edits=tuple(edit for edit in edits if edit is not None))
         if None in edits:
             fix = Fix(fix.message, (), Applicability.DISPLAY)
-        else:
-            fix = fix._replace(edits=tuple(edit for edit in edits if edit is not None))
     return finding._replace(span=span, fix=fix)
+
+
+def _as_flag(found: re.Match[str], flag: Flag) -> str:
+    """``--bf16 True`` for ``bf16=True`` where the flag is called so."""
+    if found[1] != flag.name or not re.fullmatch(r"['\"]?[\w.,:/@%+-]+['\"]?", found[2], re.ASCII):
+        return found[0]
+    value = found[2].strip("'\"")
+    return f"`{flag.option} {value}`"
 
 
 def _edit_at_command(edit: Edit, launched: Launched) -> Edit | None:

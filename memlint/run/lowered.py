@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from memlint.recipes.recipe import Recipe
@@ -29,13 +30,34 @@ _OF_PROGRAMS = re.compile(r"memlint_runtime|`\w+\([\w.]*(?:trainer|model)\b")
 _ASSIGNED = re.compile(r"`(\w+)=([^`]+)`")
 
 
-def in_recipe(recipe: Recipe, lowered: Lowered, finding: Finding) -> Finding | None:
-    """The finding as the recipe's; None for one that is the script's alone."""
+def in_recipe(
+    recipe: Recipe, lowered: Lowered, finding: Finding, options: Container[str]
+) -> Finding | None:
+    """The finding as the recipe's; None for one that is the script's alone.
+
+    options: what the program takes.
+    """
     place = _place(lowered, finding.span)
-    if place is None or (finding.level is not Level.ERROR and _needs_program(finding.fix)):
+    if place is None:
         return None
-    fix = _fix(recipe, lowered, finding.fix)
+    if not _needs_program(finding.fix):
+        fix = _fix(recipe, lowered, finding.fix)
+    elif finding.level is Level.ERROR:
+        fix = _without(recipe, place, options)
+    else:
+        return None
     return finding._replace(span=place, message=_words(recipe, finding.message), fix=fix)
+
+
+def _without(recipe: Recipe, place: Span, options: Container[str]) -> Fix | None:
+    """Without a key that stops the program, where only other code could do what it asks for."""
+    root = recipe.document.root
+    for key, value in root.entries:
+        around = Span(key.span.start, max(key.span.end, value.span.end))
+        if around.contains(place) and key.value not in options:
+            message = f"Remove `{key.value}`, and prepare the data for it: no option does the same"
+            return Fix(message, (RemoveItem(root.span, str(key.value)),), Applicability.UNSAFE)
+    return None
 
 
 def _needs_program(fix: Fix | None) -> bool:
@@ -137,8 +159,9 @@ def _words(recipe: Recipe, message: str) -> str:
             import json
 
             return f'`"{found[1]}": {json.dumps(value)}`'
+        shown = value if isinstance(value, str) else found[2]
         if isinstance(value, bool | None):
-            return f"`{found[1]}: {'null' if value is None else str(value).lower()}`"
-        return f"`{found[1]}: {value if isinstance(value, str) else found[2]}`"
+            shown = "null" if value is None else str(value).lower()
+        return f"`--{found[1]} {shown}`" if recipe.command else f"`{found[1]}: {shown}`"
 
     return _ASSIGNED.sub(written, message)

@@ -316,7 +316,7 @@ def check_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> list
     check: the rules, asked of a script. around: what the rest of the run decides.
     """
     from memlint.recipes.commands import merged_root
-    from memlint.recipes.lowering import lower
+    from memlint.recipes.lowering import MODEL_CONFIG, lower
     from memlint.recipes.methods import method_named, methods_of
 
     root = merged_root(recipe, len(recipe.source.data) + 1)
@@ -333,7 +333,15 @@ def check_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> list
             by_trl=around.by_trl,
         )
         script = Source(f"{recipe.source.path}.py", lowered.text)
-        found = [in_recipe(recipe, lowered, each) for each in check(script, around.launcher)]
+        options = {
+            name
+            for each in (method.config, MODEL_CONFIG)
+            if (signature := api.signature(each)) is not None
+            for name in signature.parameters
+        }
+        found = [
+            in_recipe(recipe, lowered, each, options) for each in check(script, around.launcher)
+        ]
         here = {(each.code, each.span): each for each in found if each is not None}
         common = here if common is None else {k: v for k, v in common.items() if k in here}
         if not common:

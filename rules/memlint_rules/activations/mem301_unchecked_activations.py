@@ -26,6 +26,7 @@ from memlint.rule import (
     Setting,
     Trainer,
     fix,
+    is_switched_off,
     set_option,
     together,
     unchecked_loops,
@@ -84,12 +85,14 @@ def _finding(script: Script, config: Config, trainers: tuple[Trainer, ...]) -> F
         span = script.span(setting.node) if setting.node is not None else config.span
     if any(trainer.model.kbit for trainer in trainers):
         message += "; the k-bit preparation does not turn it on here"
-    return Finding(span, message, _fix(script, config, trainers, setting))
+    return Finding(span, message, _fix(script, config, trainers, setting, newest))
 
 
-def _fix(script: Script, config: Config, trainers: tuple[Trainer, ...], setting: Setting) -> Fix:
-    name = setting.name
-    edits = set_option(script, config, name, "True")
+def _fix(
+    script: Script, config: Config, trainers: tuple[Trainer, ...], setting: Setting, newest: str
+) -> Fix:
+    edits = set_option(script, config, setting.name, "True")
+    name = setting.name if edits and not is_switched_off(setting) else newest
     message = f"Set `{name}=True`"
     if any(_starves_adapters(config, trainer) for trainer in trainers):
         arguments = next(
