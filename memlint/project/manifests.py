@@ -1,9 +1,9 @@
 """What a project's own files say of the libraries' versions, read line by line.
 
 Lock files, requirement and constraint files, ``Pipfile``, conda's ``environment.yml``,
-``pyproject.toml``, ``setup.cfg``, ``setup.py`` and Dockerfiles. No parsers of these formats: a
-file that is broken elsewhere still says its pins, and nothing is imported that a check of one
-small script would have to pay for.
+``pyproject.toml``, ``setup.cfg``, ``setup.py``, Dockerfiles and shell scripts. No parsers of these
+formats: a file that is broken elsewhere still says its pins, and nothing is imported that a check
+of one small script would have to pay for.
 
 Only regular files up to a limit are read, each once, in time linear in their size.
 """
@@ -26,6 +26,8 @@ from memlint.source.patterns import lazy_pattern
 _LARGEST_BYTES = 16_000_000
 # A folder that many projects keep instead of one file.
 REQUIREMENTS = "requirements"
+# How the name of a shell script ends: several in a folder may install for different purposes.
+SHELL = ".sh"
 # ``ARG TRL_VERSION=0.12.2`` and its use.
 _VARIABLE = lazy_pattern(r"[ \t]*(?:ARG|ENV)[ \t]+(\w{1,80})[ \t]*=[ \t]*[\"']?(\d[\w.]{0,40})")
 _USE = lazy_pattern(r"\$\{?(\w{1,80})(?::-[\w.]*)?\}?")
@@ -280,6 +282,11 @@ def _docker(text: str, path: str) -> Declared:
     return found
 
 
+def _shell(text: str, path: str) -> Declared:
+    """What the commands of a shell script install."""
+    return dict(installs(text.split("\n"))) if "install" in text or " add " in text else {}
+
+
 _Reader = Callable[[str, str], Declared]
 
 _MANIFESTS: tuple[tuple[str, int, _Reader], ...] = (
@@ -305,7 +312,11 @@ _MANIFESTS: tuple[tuple[str, int, _Reader], ...] = (
     ("Dockerfile.*", 8, _docker),
     ("*.[Dd]ockerfile", 8, _docker),
     ("Containerfile", 8, _docker),
+    (f"*{SHELL}", 9, _shell),
 )
 # Most files of a folder are none, which their names' ends or beginnings show.
-_ENDS = (".lock", ".toml", ".txt", ".yml", ".yaml", ".cfg", "setup.py", "ockerfile", "Pipfile")
+_ENDS = (
+    *(".lock", ".toml", ".txt", ".yml", ".yaml", ".cfg", "setup.py", "ockerfile", "Pipfile"),
+    SHELL,
+)
 _BEGINNINGS = ("Dockerfile", "Containerfile")

@@ -27,9 +27,31 @@ def own_pins(source: Source) -> Mapping[str, str]:
         found.update(declared_in_strings(_block(source.text)))
     if b"install" in source.data:
         found.update(installs(_started_commands(source.text)))
+    if b"# MAGIC %" in source.data:
+        found.update(installs(_magics_of_databricks(source.text)))
     if source.is_notebook and b"install" in source.raw:
         found.update(installs(_shell_lines(source)))  # the last command holds
     return found
+
+
+def _magics_of_databricks(text: str) -> Iterator[str]:
+    """The lines that pip or a shell gets in a notebook of Databricks, which is a script whose other
+    languages stand in comments."""
+    lines = [
+        line.removeprefix("# MAGIC ") if line.startswith("# MAGIC") else ""
+        for line in text.splitlines()
+    ]
+    cell: list[str] = []
+    for line in (*lines, ""):
+        if line:
+            cell.append(line)
+        elif cell:
+            if cell[0].startswith("%sh"):
+                cell[0] = cell[0].removeprefix("%sh")
+                yield from cell
+            else:
+                yield from _shell_lines_of(cell)
+            cell = []
 
 
 def _started_commands(text: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ For each library by itself, the first that says it:
 2. the library's own source tree, where the script stands in it;
 3. the file nearest to the script, going up to the root of its repository (in one folder: lock
    files, requirement files, ``environment.yml``, ``pyproject.toml``, ``setup.cfg``, ``setup.py``,
-   Dockerfiles);
+   Dockerfiles, shell scripts that agree);
 4. the user's environment: ``.venv`` or ``venv`` on the same way up, ``VIRTUAL_ENV``,
    ``CONDA_PREFIX``, what is installed beside this program, the ``python`` on ``PATH``. Environments
    of hooks are not the user's, and one without trl, transformers and torch says nothing;
@@ -34,7 +34,7 @@ from memlint.project.environments import (
     is_hook,
     site_folders,
 )
-from memlint.project.manifests import REQUIREMENTS, declared, manifests
+from memlint.project.manifests import REQUIREMENTS, SHELL, declared, manifests
 from memlint.source.record import NamedTuple
 
 _REPOSITORY = frozenset({".git", ".hg", ".jj", ".svn"})
@@ -186,10 +186,17 @@ class Resolver:
             if REQUIREMENTS in names:
                 inner = self._names(os.path.join(folder, REQUIREMENTS))
                 names += [f"{REQUIREMENTS}/{name}" for name in inner]
+            shells: dict[str, dict[str, str]] = {}
             for name in manifests(names):
                 path = os.path.join(folder, name)
                 for package, specifier in declared(path).items():
-                    known.setdefault(package, (specifier, path))
+                    if name.endswith(SHELL):
+                        shells.setdefault(package, {})[specifier] = path
+                    else:
+                        known.setdefault(package, (specifier, path))
+            for package, said in shells.items():
+                if len(said) == 1:  # else they install for different purposes
+                    known.setdefault(package, next(iter(said.items())))
             self._declared[folder] = known
         return known
 

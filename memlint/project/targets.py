@@ -120,7 +120,7 @@ def may_pin(source: Source) -> bool:
     if b"/// script" in source.data or (source.is_notebook and b"install" in source.raw):
         return True
     return b"install" in source.data and (
-        b"subprocess" in source.data or b"os.system" in source.data
+        b"subprocess" in source.data or b"os.system" in source.data or b"# MAGIC %" in source.data
     )
 
 

@@ -85,3 +85,24 @@ def test_what_a_comment_or_a_text_says_of_installing_does_not_count() -> None:
     assert (
         _script('# os.system("pip install trl==0.12.2")\nprint("pip install trl==0.12.2")\n') == {}
     )
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "# MAGIC %pip install trl==0.12.2",
+        "# MAGIC %pip install \\\n# MAGIC   trl==0.12.2 datasets",
+        "# MAGIC %sh\n# MAGIC cd /tmp\n# MAGIC pip install trl==0.12.2",
+        "# MAGIC %sh pip install trl==0.12.2",
+    ],
+)
+def test_a_notebook_of_databricks_is_read(cell: str) -> None:
+    head = "# Databricks notebook source\n"
+    assert _script(f"{head}{cell}\n\n# COMMAND ----------\nimport trl\n") == {"trl": "==0.12.2"}
+
+
+@pytest.mark.parametrize(
+    "cell", ["# MAGIC %md pip install trl==0.12.2", "# MAGIC # %pip install trl==0.12.2"]
+)
+def test_its_other_cells_tell_nothing(cell: str) -> None:
+    assert _script(f"# Databricks notebook source\n{cell}\n") == {}

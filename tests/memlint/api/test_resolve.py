@@ -328,3 +328,34 @@ def test_the_environment_of_a_hook_is_not_the_users(tmp_path: Path, hook: str) -
 def test_a_hook_without_an_environment_of_its_own_sees_the_users(project: Path) -> None:
     user = _environment(project.parent / "user", trl="0.12.2")
     assert _version(project, VIRTUAL_ENV=str(user), PRE_COMMIT="1").version == "0.12.2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#!/bin/bash\nset -e\nuv pip install --system trl==0.12.2\n",
+        "if true; then\n  python -m pip install 'trl==0.12.2' \\\n    peft\nfi\n",
+        "conda install -y trl=0.12.2 && echo pip install trl\n",
+        "uv add trl==0.12.2\n",
+    ],
+)
+def test_shell_scripts_tell_what_they_install(project: Path, text: str) -> None:
+    (project / "setup.sh").write_text(text)
+    assert str(_version(project / "scripts").version) == "0.12.2"
+    (project / "requirements.txt").write_text("trl==0.9.6\n")
+    assert str(_version(project / "scripts").version) == "0.9.6"
+
+
+def test_shell_scripts_that_install_other_versions_tell_nothing(project: Path) -> None:
+    for number, version in enumerate(("0.12.2", "0.13.0", "0.12.2")):
+        (project / f"{number}.sh").write_text(f"pip install trl=={version} peft==0.12.0\n")
+    assert _version(project).assumed
+    assert str(_version(project, "peft").version) == "0.12.0"
+
+
+@pytest.mark.parametrize(
+    "text", ["# pip install trl==0.12.2\n", "pip install trl\n", "trl==0.12\n"]
+)
+def test_a_shell_script_that_pins_nothing_tells_nothing(project: Path, text: str) -> None:
+    (project / "setup.sh").write_text(text)
+    assert _version(project).assumed
