@@ -29,6 +29,10 @@ def own_pins(source: Source) -> Mapping[str, str]:
         found.update(installs(_started_commands(source.text)))
     if b"# MAGIC %" in source.data:
         found.update(installs(_magics_of_databricks(source.text)))
+    if source.masked:
+        from memlint.source.notebook import unmasker
+
+        found.update(installs(_shell_lines_of(unmasker(source)(source.text).splitlines())))
     if source.is_notebook and b"install" in source.raw:
         found.update(installs(_shell_lines(source)))  # the last command holds
     return found

@@ -119,8 +119,9 @@ def may_pin(source: Source) -> bool:
     """Whether the script itself may name versions; nearly all do not."""
     if b"/// script" in source.data or (source.is_notebook and b"install" in source.raw):
         return True
+    words = (b"subprocess", b"os.system", b"# MAGIC %")
     return b"install" in source.data and (
-        b"subprocess" in source.data or b"os.system" in source.data or b"# MAGIC %" in source.data
+        source.masked != "" or any(word in source.data for word in words)
     )
 
 

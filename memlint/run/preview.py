@@ -156,7 +156,7 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
 
 def _unmasked(source: Source) -> Callable[[str], str]:
     """How text of ``source`` is shown: as it is, or with a notebook's magics given back."""
-    if not source.is_notebook:
+    if not (source.is_notebook or source.masked):
         return str
     from memlint.source.notebook import unmasker
 

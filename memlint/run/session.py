@@ -381,7 +381,13 @@ def _patch(before: Source, after: Source) -> str:
 
     name = patch_name(before.path)
     if not before.is_notebook:
-        return "".join(unified_diff(before.text, after.text, name))
+        if not before.masked:
+            return "".join(unified_diff(before.text, after.text, name))
+        from memlint.source.notebook import unmasker
+
+        return "".join(
+            unified_diff(unmasker(before)(before.text), unmasker(before)(after.text), name)
+        )
     from memlint.source.notebook import cell_texts
 
     old, new = cell_texts(before, before.text), cell_texts(after, after.text)

@@ -8,7 +8,9 @@ Strings, brackets and continued lines are followed: a line within them is never 
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from collections.abc import Iterator
 
 from memlint.source.patterns import lazy_pattern
@@ -21,6 +23,7 @@ _PYTHON_CELL_MAGICS = frozenset(
 # Those whose body a shell gets.
 _SHELL_CELL_MAGICS = frozenset({"bash", "sh", "shell", "script"})
 _CELL_MAGIC = lazy_pattern(r"\s*%%\s*(\w+)")
+_FIRST_MAGIC = lazy_pattern(r"(?m)^[ \t]{0,40}[!%]")
 _LINE_MAGIC = lazy_pattern(r"[%!]|\?{1,2}\w")
 # The target is all up to the first ``=``: no character is tried twice.
 _ASSIGNED = lazy_pattern(r"(?P<target>[A-Za-z_][\w\s,.\[\]'\"]*+)=\s*+(?:!|%[A-Za-z])")
@@ -109,6 +112,28 @@ def unmask(text: str, masks: Masks) -> str:
                 break
         out.append(line)
     return "".join(out)
+
+
+def mask_script(text: str) -> tuple[str, str]:
+    """A script that is a notebook's export, with its magics masked, and the word that marks them;
+    the text itself, and no word, where it parses, or does not parse even so."""
+    if not _FIRST_MAGIC.search(text) or _parses(text):
+        return text, ""
+    word = "memlint-magic"
+    while word in text:
+        word += "-"
+    masked = mask(text, Masks(word))
+    return (masked, word) if masked is not None and _parses(masked) else (text, "")
+
+
+def _parses(text: str) -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+    return True
 
 
 def magics(text: str, masks: Masks) -> Iterator[tuple[str, int]]:

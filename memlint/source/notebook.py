@@ -144,19 +144,18 @@ def magic_lines(source: Source) -> Iterator[list[tuple[str, int]]]:
 
 
 def place_shown(source: Source, offset: int) -> tuple[Location, str]:
-    """Where ``offset`` of the joined text is for the notebook's readers, and its line."""
-    marks = _marks_of(source)
+    """Where ``offset`` of a text with masked lines is for its readers, and its line."""
     text = source.line_text(source.line(offset))
     place = source.location(offset)
-    line = unmask(text, marks.masks)
+    line = unmasker(source)(text)
     column = place.column - (len(text) - len(line))
     return (place._replace(column=column) if column > 0 else place), line
 
 
 def unmasker(source: Source) -> Callable[[str], str]:
-    """Gives any piece of the joined text back as the notebook shows it."""
-    marks = _marks_of(source)
-    return lambda text: unmask(text, marks.masks)
+    """Gives any piece of the joined text back as the notebook, or its export, shows it."""
+    masks = Masks(source.masked) if source.masked else _marks_of(source).masks
+    return lambda text: unmask(text, masks)
 
 
 def _marks_of(source: Source) -> _Marks:

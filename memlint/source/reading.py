@@ -128,7 +128,12 @@ def read(path: Path | str, data: bytes | None = None) -> Read:
     if "\0" in text:
         row, column = _place(body, body.find(b"\0"))
         raise ReadError(FileError(name, "holds a null byte: not a text file", row, column))
-    return Read(Source(name, text, data, encoding, bom))
+    masked = ""
+    if name.endswith(".py") and (b"\n!" in body or b"\n%" in body or body[:1] in (b"!", b"%")):
+        from memlint.source.masking import mask_script
+
+        text, masked = mask_script(text)
+    return Read(Source(name, text, data, encoding, bom, masked=masked))
 
 
 def encode(source: Source, new_text: str) -> bytes:
@@ -143,6 +148,10 @@ def encode(source: Source, new_text: str) -> bytes:
         from memlint.source.notebook import write_notebook
 
         return write_notebook(source, new_text)
+    if source.masked:
+        from memlint.source.masking import Masks, unmask
+
+        new_text = unmask(new_text, Masks(source.masked))
     try:
         data = new_text.encode(source.encoding)
     except UnicodeEncodeError as error:

@@ -59,9 +59,10 @@ class Source:
 
     path: as the user gave it, or ``-``'s stand-in name.
     text: decoded, without byte order mark, newlines as they are in the file. For a notebook: its
-        code cells, magics masked by a form that parses and can be unmasked.
+        code cells, magics masked by a form that parses and can be unmasked. So are those of a
+        notebook that was exported as a script.
     raw: the file's bytes, against which a rewrite is compared before it replaces them.
-    cells: empty for a Python file.
+    cells: empty for a Python file. masked: the word that marks a script's masked lines, if any.
     data: the text's UTF-8 form, which spans count in.
     """
 
@@ -73,6 +74,7 @@ class Source:
         encoding: str = "utf-8",
         bom: bool = False,
         cells: tuple[Cell, ...] = (),
+        masked: str = "",
     ) -> None:
         self.path = path
         self.text = text
@@ -80,6 +82,7 @@ class Source:
         self.encoding = encoding
         self.bom = bom
         self.cells = cells
+        self.masked = masked
         self.data = text.encode("utf-8", "surrogatepass")
         self._read: dict[Callable[[Source], Any], Any] = {}
 
