@@ -30,7 +30,7 @@ def colocated_engines(script: Script) -> tuple[Call, ...]:
         for engine in engines
         if any(engine.order < order for order in first)
         and all(engine.setting(name).given is False for name in _ELSEWHERE)
-        and not script.says("CUDA_VISIBLE_DEVICES")
+        and not script.may_use("CUDA_VISIBLE_DEVICES")
         and _generates_in_training(script, engine)
     )
 

@@ -35,7 +35,7 @@ _EVALUATED, _TRAINED = 10, 14
 
 def unchecked_loops(script: Script) -> Iterator[Finding]:
     """Loops that keep the activations of all layers (MEM301)."""
-    if not _is_on_gpu(script) or script.says("checkpointing", "torch.utils.checkpoint"):
+    if not script.on_gpu or script.may_use("checkpointing", "torch.utils.checkpoint"):
         return
     for model in script.loop_models:
         owner = script.owner_of_checkpointing(model.facts)
@@ -62,7 +62,7 @@ def _checkpoint(script: Script, model: LoopModel) -> Fix:
     message = f"Call `{name or 'model'}.{method}()` after it is loaded"
     if script.method_calls("generate"):
         return advise(f"{message}, and put it in evaluation mode to generate")
-    if name is None or script.mentions("past_key_values"):
+    if name is None or script.is_named("past_key_values"):
         return advise(message)
     if not model.in_training_mode:
         return advise(
@@ -91,7 +91,7 @@ def full_precision_loops(script: Script) -> Iterator[Finding]:
     """Loops that compute in float32 (MEM402)."""
     accelerators = script.calls_to("accelerate.Accelerator")
     settings = [accelerator.setting("mixed_precision") for accelerator in accelerators]
-    if not _is_on_gpu(script) or _is_decided_elsewhere(script, settings):
+    if not script.on_gpu or _is_decided_elsewhere(script, settings):
         return
     older = may_lack_bf16(script)
     for model in script.loop_models:
@@ -113,7 +113,7 @@ def full_precision_loops(script: Script) -> Iterator[Finding]:
 
 def _is_decided_elsewhere(script: Script, settings: list[Setting]) -> bool:
     """True if an engine, a policy or ``accelerate config`` decides the precision, or may."""
-    if script.imports_package(*_DECIDING) or script.mentions(*_POLICIES):
+    if script.imports_package(*_DECIDING) or script.may_use(*_POLICIES):
         return True
     launched = script.launcher.mixed_precision == "no"
     # What the user's ``accelerate config`` says decides where nothing is written.
@@ -126,7 +126,7 @@ def _is_decided_elsewhere(script: Script, settings: list[Setting]) -> bool:
 def float32_loads(script: Script) -> Iterator[tuple[LoopModel, bool]]:
     """Models of loops whose weights may be held in float32 for nothing, and whether they are
     frozen under an adapter (MEM401)."""
-    if not _is_on_gpu(script) or script.mentions("GradScaler"):
+    if not script.on_gpu or script.may_use("GradScaler"):
         return
     for model in script.loop_models:
         if not [one for one in script.casts_of(model.facts) if one != FLOAT32]:
@@ -256,11 +256,6 @@ def frozen_models_with_autograd(script: Script) -> Iterator[Finding]:
 def _first_here(*nodes: ast.AST | None) -> ast.AST | None:
     """The first node that is of this file: those of other files have no place in it."""
     return next((node for node in nodes if node is not None and not is_elsewhere(node)), None)
-
-
-def _is_on_gpu(script: Script) -> bool:
-    """Whether a loop may run on a GPU: a script that never says so trains on the CPU."""
-    return script.says("cuda", "accelerat", "device", "fsdp", "FSDP") and not script.off_cuda
 
 
 __all__ = [

@@ -47,7 +47,7 @@ def trains_without_bf16(script: Script) -> bool:
     return (
         scaled
         or may_lack_bf16(script)
-        or script.mentions("GradScaler")
+        or script.may_use("GradScaler")
         or any(
             config.setting("fp16").value is True or config.setting("bf16").value is False
             for config in script.configs

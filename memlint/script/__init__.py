@@ -7,7 +7,7 @@ from memlint.script.checkpointing import SWITCHES as CHECKPOINTING_OPTIONS
 from memlint.script.checkpoints import ModelFacts
 from memlint.script.datasets import Dataset, Preparation
 from memlint.script.evaluation import Evaluation
-from memlint.script.events import Event, EventKind, Kept
+from memlint.script.events import Event, EventKind
 from memlint.script.flow import Flow
 from memlint.script.forwards import Certainty
 from memlint.script.graphs import Graph, Hoard, Sum
@@ -56,7 +56,6 @@ __all__ = [
     "Held",
     "Hoard",
     "How",
-    "Kept",
     "Lengths",
     "Loop",
     "LoopModel",

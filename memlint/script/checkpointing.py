@@ -78,7 +78,7 @@ def is_checkpointed_by_call(script: Script, trainer: Trainer) -> bool | None:
 def recomputes_by_torch(script: Script) -> bool:
     """True if the script recomputes activations by torch's own means: a budget for what a compiled
     graph keeps, wrappers of modules, or ``checkpoint`` around functions."""
-    return any(full.startswith(_HOMES) for _, _, full in script.imports) or script.mentions(
+    return any(full.startswith(_HOMES) for _, _, full in script.imports) or script.may_use(
         *_BY_TORCH, *WRAPPERS
     )
 

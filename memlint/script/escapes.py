@@ -113,7 +113,7 @@ def _is_seen_as(script: Script, target: ast.expr, places: Collection[ast.expr]) 
     """Whether all reads of what is assigned to are among the places."""
     match target:
         case ast.Name(id=name):
-            return not script.says(f"global {name}", f"nonlocal {name}")
+            return not script.is_shared(name)
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             nodes = [one for one in script.nodes(ast.Attribute) if one.attr == name]
             reads = [one for one in nodes if isinstance(one.ctx, ast.Load)]

@@ -151,8 +151,6 @@ def _identities(value: Value) -> set[int]:
 def frozen_modules_of(script: Script) -> tuple[ast.expr, ...]:
     """Expressions for modules of which the script says whether they want gradients: ``model`` of
     ``model.requires_grad_(False)``, and of a loop that sets ``requires_grad`` of its parameters."""
-    if not script.says("requires_grad"):
-        return ()
     found: list[ast.expr] = []
     for node in script.nodes(ast.Attribute):
         if node.attr == "requires_grad_":

@@ -6,10 +6,8 @@ import ast
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memlint.script.calls import Call
 from memlint.script.invocations import Invocation
 from memlint.script.names import Loop
-from memlint.script.project import is_elsewhere
 from memlint.script.tensors import Output, Tensor
 from memlint.script.values import Object, options
 from memlint.source.record import NamedTuple
@@ -115,47 +113,6 @@ def _steps_optimizer(invocation: Invocation) -> bool:
 
 
 # -- what outlives a turn --------------------------------------------------------------------------
-
-
-class Kept(NamedTuple):
-    """Tensors that a loop appends to what outlives its turn.
-
-    call: the ``append``. container: the name that it is called on. loop: the innermost around it.
-    """
-
-    call: Call
-    container: str
-    tensors: tuple[Tensor, ...]
-    loop: Loop
-
-
-def kept_of(script: Script) -> tuple[Kept, ...]:
-    """Tensors that a loop appends to a list that outlives its turn."""
-    found: dict[ast.Call, Kept] = {}
-    for event in script.events:
-        func = event.node.func
-        loops = loops_of(event.invocation)
-        if event.kind is not EventKind.KEEP or not loops or not isinstance(func, ast.Attribute):
-            continue
-        if is_elsewhere(func):
-            continue
-        container = script.text(func.value)
-        loop = loops[-1]
-        if isinstance(func.value, ast.Name) and _bound_in(loop, func.value.id):
-            continue
-        given = [one for value in event.invocation.arguments for one in options(value)]
-        call = script.call_at(event.node)
-        if call is not None:
-            tensors = tuple(one for one in given if isinstance(one, Tensor))
-            found.setdefault(event.node, Kept(call, container, tensors, loop))
-    return tuple(found.values())
-
-
-def _bound_in(loop: Loop, name: str) -> bool:
-    return any(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-        for node in ast.walk(loop)
-    )
 
 
 def loops_of(invocation: Invocation) -> tuple[Loop, ...]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memlint.script.checkpoints import is_language_model
 from memlint.script.restoring import names_of_device
-from memlint.script.values import Object, Value, merge
+from memlint.script.values import Constant, Object, Symbol, Value, merge, options
 
 if TYPE_CHECKING:
     from memlint.script.calls import Call
+    from memlint.script.invocations import Invocation
     from memlint.script.model import Script
 
 _NOT_CUDA = ("cpu", "mps", "xla", "hpu")
@@ -50,6 +52,57 @@ def off_cuda(script: Script) -> bool:
         if accelerator.setting("cpu").value is True:
             return True
     return _loads_on_cpu(script) or _moves_off_cuda(script) or _uses_other_devices(script)
+
+
+# What puts tensors on a GPU, or is there for several of them.
+_GPU_METHODS = frozenset(
+    {
+        *("cuda", "DataParallel", "DistributedDataParallel", "FullyShardedDataParallel"),
+        *("fully_shard", "prepare", "set_default_device", "get_device", "get_torch_device"),
+    }
+)
+_GPU_PACKAGES = ("accelerate.", "deepspeed.", "lightning.", "pytorch_lightning.")
+_GPU_MODULES = ("torch.cuda.", "torch.distributed.", "torch.amp.", "torch.autocast")
+# What scripts for any device call.
+_ASKS = ("is_available", "manual_seed", "manual_seed_all", "empty_cache", "device_count")
+
+
+def on_gpu(script: Script) -> bool:
+    """True if something is certainly put on a device that may be a GPU, and the script trains on
+    no other: without such a call a loop trains on the CPU."""
+    return not script.off_cuda and any(map(partial(_uses_gpu, script), script.invocations))
+
+
+def _uses_gpu(script: Script, invocation: Invocation) -> bool:
+    method = invocation.name.rpartition(".")[2]
+    if invocation.name.startswith(_GPU_PACKAGES) or method in _GPU_METHODS:
+        return True
+    if invocation.name.startswith(_GPU_MODULES):
+        return method not in _ASKS
+    given = [
+        binding.value
+        for name, binding in invocation.keywords.items()
+        if name in ("device", "device_map")
+    ]
+    if method in ("to", "to_empty", "device"):
+        given += invocation.arguments[:1]
+    return any(_may_be_gpu(script, value) for value in given)
+
+
+def _may_be_gpu(script: Script, value: Value) -> bool:
+    """True if what is given as a device may be a GPU: neither a dtype nor a device of another kind,
+    and no tensor, whose device it would be."""
+    if any(isinstance(one, Symbol | Constant) and not _names_device(one) for one in options(value)):
+        return False
+    names = [name.partition(":")[0] for name in names_of_device(script, value)]
+    return any(name not in _NOT_CUDA for name in names)
+
+
+def _names_device(value: Symbol | Constant) -> bool:
+    if isinstance(value, Symbol):
+        # ``torch.bfloat16``; what a name of the project stands for is not known.
+        return not value.name.startswith("torch.")
+    return value.value is not None and value.value != "meta"
 
 
 def _loads_on_cpu(script: Script) -> bool:

@@ -49,6 +49,17 @@ def reads_gradients_unchecked(script: Script) -> bool:
     )
 
 
+def detaches_gradients(script: Script) -> bool:
+    """True if the script replaces a gradient, or takes it off its graph in place, which a view of
+    a bucket refuses."""
+    return script.sets("grad") or any(
+        node.attr == "detach_"
+        and isinstance(node.value, ast.Attribute)
+        and node.value.attr == "grad"
+        for node in script.nodes(ast.Attribute)
+    )
+
+
 def accumulation_of(script: Script) -> int | None:
     """Micro-batches for each step of a hand-written loop; None where it is one, or unknown."""
     for call in script.calls_to("accelerate.Accelerator"):

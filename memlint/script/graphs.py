@@ -217,7 +217,10 @@ def _is_emptied(
     if isinstance(made := unified(script.value(node)), Object) and made.made_by is not None:
         # ``deque(maxlen=100)``, a meter, or whatever else has a method ``append``.
         return made.made_by.name != "list"
-    return script.says(*(f"{container}.{method}(" for method in _EMPTYING), f"del {container}")
+    deleted = [target for one in script.nodes(ast.Delete) for target in one.targets]
+    return script.calls_method(container, *_EMPTYING) or any(
+        script.text(one).startswith(container) for one in deleted
+    )
 
 
 def _contents(node: ast.expr) -> list[ast.expr]:
@@ -383,7 +386,7 @@ def _definition(script: Script, node: ast.expr) -> tuple[str, tuple[ast.AST, ...
 
 def _is_detached(script: Script, node: ast.expr) -> bool:
     """Whether the script takes a name off its graph in place."""
-    return script.says(f"{script.text(node)}.detach_(")
+    return script.calls_method(script.text(node), "detach_")
 
 
 def _parts(node: ast.expr, *kinds: type[ast.expr]) -> Iterator[ast.expr]:

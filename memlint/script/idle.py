@@ -28,7 +28,7 @@ _BRANCHES = ("requires_grad", "layerdrop", "drop_path", "add_param_group")
 def trains_all_weights(script: Script) -> bool:
     """Whether each step certainly gives a gradient to all weights that it trains, and these are
     handed to nothing out of sight, which might read gradients."""
-    if len(script.loop_models) != 1 or len(script.steps) != 1 or script.says(*_BRANCHES):
+    if len(script.loop_models) != 1 or len(script.steps) != 1 or script.may_use(*_BRANCHES):
         return False
     (model,) = script.loop_models
     return (

@@ -49,10 +49,11 @@ from memlint.script.datasets import datasets_of, lengths_may_differ, may_shorten
 from memlint.script.effects import known_effects
 from memlint.script.escapes import places_by_node
 from memlint.script.evaluation import evaluations_of, frozen_modules_of
-from memlint.script.events import events_of, kept_of
+from memlint.script.events import events_of
 from memlint.script.facts import (
     compiles_one_shape,
     off_cuda,
+    on_gpu,
     trains_causal_lm,
     trains_language_models,
     uses_diffusion,
@@ -63,6 +64,7 @@ from memlint.script.flow import Flow
 from memlint.script.frozen import frozen_passes
 from memlint.script.gradients import (
     accumulation_of,
+    detaches_gradients,
     loss_divisor_of,
     needs_gradients_in_place,
     reads_gradients_unchecked,
@@ -78,6 +80,7 @@ from memlint.script.graphs import (
     stores_of,
     sums_of,
 )
+from memlint.script.guesses import matches, may_use, words_of
 from memlint.script.handlers import survives_failed_steps
 from memlint.script.idle import trains_all_weights
 from memlint.script.interpreter import Interpreter
@@ -119,11 +122,11 @@ from memlint.script.reads import (
     fillers_of_cache,
     forward_of,
     gets_cache,
+    is_sometimes_tensor,
     is_vocabulary_wide,
     positions_read,
     uses_at,
     uses_by_node,
-    uses_of,
 )
 from memlint.script.restoring import device_names, fates_of
 from memlint.script.settings import python_value, setting_of, unified
@@ -146,7 +149,7 @@ from memlint.script.setups import (
     uses_of_trainers,
 )
 from memlint.script.steps import steps_of
-from memlint.script.tensors import Tensor, is_sometimes_tensor, known_tensors
+from memlint.script.tensors import Tensor, known_tensors
 from memlint.script.tokenization import may_truncate, tokenizations_of
 from memlint.script.torchtune import torchtune_model
 from memlint.script.trained import (
@@ -265,11 +268,7 @@ class Script(Tree):
             key, self._run.bindings(mapping).get(key), has_unknown_keywords=mapping.open
         ).value
 
-    @cached_property
-    def flow(self) -> Flow:
-        """Where names are bound and read."""
-        return Flow(self)
-
+    flow = cached_property(Flow)
     takes_parameter = takes_parameter
     is_off_by_default = is_off_by_default
 
@@ -376,6 +375,7 @@ class Script(Tree):
     steps_optimizer = staticmethod(steps_optimizer)
     needs_gradients_in_place = cached_property(needs_gradients_in_place)
     reads_gradients_unchecked = cached_property(reads_gradients_unchecked)
+    detaches_gradients = cached_property(detaches_gradients)
     without_gradients = without_gradients
     trains_all_weights = cached_property(trains_all_weights)
     survives_failed_steps = cached_property(survives_failed_steps)
@@ -388,7 +388,6 @@ class Script(Tree):
         """For each run of a loop, the names that a turn leaves bound to outputs or tensors."""
         return self._run.loop_ends.get(loop, [])
 
-    kept_tensors = cached_property(kept_of)
     stores = cached_property(stores_of)
     sums = cached_property(sums_of)
     hoards = cached_property(hoards_of)
@@ -405,15 +404,11 @@ class Script(Tree):
         """The tensors that an expression may be; empty where it may be something else, too."""
         return known_tensors(self.value(node))
 
-    def is_sometimes_tensor(self, node: ast.expr) -> bool:
-        """Whether an expression is a tensor on some paths, and may be something else on others."""
-        return is_sometimes_tensor(self.value(node))
-
     forward_of = forward_of
+    is_sometimes_tensor = is_sometimes_tensor
     is_vocabulary_wide = is_vocabulary_wide
     _uses = cached_property(uses_by_node)
     _places = cached_property(places_by_node)
-    uses_of = uses_of
     uses_at = uses_at
     token_losses = cached_property(token_losses)
     are_only_gathered = are_only_gathered
@@ -458,6 +453,10 @@ class Script(Tree):
     uses_diffusion = cached_property(uses_diffusion)
     learns_prompts = cached_property(learns_prompts)
     compiles_one_shape = cached_property(compiles_one_shape)
+    on_gpu = cached_property(on_gpu)
+    words = cached_property(words_of)
+    may_use = may_use
+    matches = matches
 
 
 def parse_script(source: Source) -> ast.Module:

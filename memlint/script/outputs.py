@@ -24,8 +24,6 @@ class ConfigAssignment(NamedTuple):
 
 def config_assignments(script: Script, option: str) -> tuple[ConfigAssignment, ...]:
     """The statements ``model.config.option = value``, in source order."""
-    if not script.says(option):
-        return ()
     found = []
     for node in script.nodes(ast.Assign):
         match node.targets:

@@ -47,6 +47,4 @@ def sets_attention(script: Script) -> bool:
     """Whether the script changes a model's attention by other means than its loading."""
     if script.method_calls(*ATTENTION_SETTERS):
         return True
-    return script.says(_IMPLEMENTATION) and any(
-        _IMPLEMENTATION in node.attr for node in script.nodes(ast.Attribute)
-    )
+    return any(_IMPLEMENTATION in node.attr for node in script.nodes(ast.Attribute))

@@ -139,7 +139,7 @@ class Forward:
         """Whether it definitely builds a key-value cache: a decoder whose load is in sight, and
         neither the load, the call, an attribute nor checkpointing turns the cache off."""
         script, facts = self.script, self.facts
-        if self.own or facts.causal_lm is not True or script.says(".use_cache"):
+        if self.own or facts.causal_lm is not True or script.sets("use_cache"):
             return False
         if any(load.setting("use_cache").given is not False for load in facts.loads):
             return False

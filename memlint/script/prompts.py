@@ -44,9 +44,7 @@ def _shares_images(script: Script, trainer: Trainer) -> bool:
 
 def _has_images(script: Script) -> bool:
     """Whether the script names a column of images: the processor may be the trainer's own."""
-    return script.says("image") and any(
-        node.value in ("image", "images") for node in script.nodes(ast.Constant)
-    )
+    return any(node.value in ("image", "images") for node in script.nodes(ast.Constant))
 
 
 def _gets_processor(script: Script, trainer: Trainer) -> bool:

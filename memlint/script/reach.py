@@ -147,7 +147,7 @@ def reach_of_graph(script: Script, step: Step, backward: Call) -> Reach:
 def _frees_graphs(script: Script, loop: ast.AST) -> bool:
     """Whether the backward passes of a loop certainly free what they run through: a second one
     would end in an error."""
-    return not script.says(*_KEEPING) and not any(
+    return not script.may_use(*_KEEPING) and not any(
         one.open_keywords or len(one.arguments) > 1 or not one.keywords.keys().isdisjoint(_KEEPING)
         for one in script._backward_invocations
         if loop in one.loops

@@ -85,7 +85,7 @@ def reads_predictions(script: Script, trainer: Trainer) -> bool:
 def logit_reads(script: Script, trainer: Trainer) -> LogitReads:
     """What reads the logits that a trainer's model gives where it gets labels."""
     objects = trainer.model.objects
-    if not objects or script.says(*_HOOKS) or _reads_unknown_logits(script):
+    if not objects or script.may_use(*_HOOKS) or _reads_unknown_logits(script):
         return LogitReads(True, True)
     members = members_read(script, objects), _members(script, trainer)
     if None in members or not _has_known_callbacks(script, trainer):
@@ -121,7 +121,7 @@ def decides_by_evaluation(script: Script, trainer: Trainer) -> bool:
         not isinstance(schedule.value, str) or "plateau" in schedule.value
     )
     best = config.setting("save_strategy").is_value("best")
-    if plateau or best or script.says(*_DECISIONS):
+    if plateau or best or script.may_use(*_DECISIONS):
         return True
     given = [trainer.setting(name).given for name in ("callbacks", "optimizers")]
     return given != [False, False] or not _only_shows_evaluation(script, trainer)
@@ -237,8 +237,6 @@ def _evaluates(script: Script, trainer: Trainer, forward: Forward) -> bool:
 
 def _reads_unknown_logits(script: Script) -> bool:
     """Whether logits are read of something that is no output of a known forward pass."""
-    if not script.says("logits"):
-        return False
     named = [one for one in script.nodes(ast.Attribute) if one.attr == "logits"]
     if not all(_is_of_output(script, one.value) for one in named):
         return True

@@ -74,12 +74,7 @@ def _add_uses(script: Script, statement: ast.Assign, name: str, found: set[str])
             return False
         if statement in flow.definitions(use) and not _add_fields(script, use, found):
             return False
-    return not _is_shared(script, scope, name)
-
-
-def _is_shared(script: Script, scope: ast.AST, name: str) -> bool:
-    """Whether code out of sight may read a name: another function, cell or module."""
-    return script.says(f"global {name}", f"nonlocal {name}", "globals()", "locals()")
+    return not script.is_shared(name)
 
 
 def positions_read(script: Script, forward: Forward) -> Positions:
@@ -240,12 +235,10 @@ def uses_by_node(script: Script) -> dict[ast.expr | None, list[Use]]:
     return grouped
 
 
-def uses_of(script: Script, tensor: Tensor) -> tuple[Use, ...]:
-    """What reads a tensor: (tensor, operation, node), over all runs, each place once."""
-    found: dict[tuple[str, ast.expr], Use] = {}
-    for use in script._uses.get(tensor.node, ()):
-        found.setdefault((use[1], use[2]), use)
-    return tuple(found.values())
+def is_sometimes_tensor(script: Script, node: ast.expr) -> bool:
+    """True if an expression is a tensor on some paths, and may be something else on others."""
+    some = any(isinstance(one, Tensor) for one in options(script.value(node)))
+    return some and not script.tensors(node)
 
 
 def uses_at(script: Script, node: ast.expr) -> tuple[Use, ...]:

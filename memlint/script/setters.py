@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from memlint.script.names import is_local, parameters
-from memlint.script.nodes import CHILDREN
 from memlint.script.values import (
     UNKNOWN,
     Binding,
@@ -26,6 +25,7 @@ from memlint.script.values import (
     Sequence,
     Value,
     merge,
+    options,
     same,
 )
 from memlint.source.record import NamedTuple
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from memlint.script.interpreter import Interpreter
 
 _CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__"})
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef
 # Any name: what a computed ``setattr`` may set.
 _ANY = "*"
 
@@ -71,6 +71,7 @@ class Setters:
         self.foreign: set[str] = set()
         self.files = 0
         self._families: dict[str, str] = {}
+        self._by_class: dict[str, dict[str, list[Setter]]] = {}
 
     def family(self, name: str) -> str:
         """Return the name that stands for a class, its bases and all that share one with it."""
@@ -78,20 +79,31 @@ class Setters:
             name = other
         return name
 
-    def of(self, name: str, cls: Class) -> list[Setter]:
-        """Return what may set an attribute of a class or of its instances."""
-        family = self.family(cls.node.name)
-        return [
-            setter
-            for one in (name, _ANY)
-            for setter in self.attributes.get(one, ())
-            if not setter.cls or self.family(setter.cls) == family
-        ]
+    def of(self, cls: Class, names: Collection[str]) -> Iterator[tuple[str, list[Setter]]]:
+        """Yield those of ``names`` that something may set on a class or its instances."""
+        by_name = self._of_class(cls.node.name)
+        if not by_name:
+            return
+        anything = by_name.get(_ANY, [])
+        for name in list(names) if anything else by_name.keys() & names:
+            yield name, [*by_name.get(name, ()), *anything]
+
+    def _of_class(self, cls: str) -> dict[str, list[Setter]]:
+        known = self._by_class.get(cls)
+        if known is None:
+            family = self.family(cls)
+            known = self._by_class[cls] = {
+                name: fitting
+                for name, setters in self.attributes.items()
+                if (fitting := [s for s in setters if not s.cls or self.family(s.cls) == family])
+            }
+        return known
 
     def read(self, tree: ast.Module) -> None:
         """Note what a file sets."""
         self.files += 1
-        _Reader(self).read(tree, None, None)
+        self._by_class.clear()
+        _Reader(self).read(tree.body, None, None)
 
     def relate(self, cls: ast.ClassDef) -> None:
         """Note that a class and its bases share their attributes."""
@@ -102,48 +114,56 @@ class Setters:
 
 
 class _Reader:
+    """Reads the statements of a file: what sets anything is one, or the call in one."""
+
     def __init__(self, setters: Setters) -> None:
         self.setters = setters
 
-    def read(self, node: ast.AST, function: _Definition | None, cls: ast.ClassDef | None) -> None:
-        """Note what is set below a node of a function; cls: the class that it is a method of."""
-        pending = [node]
+    def read(
+        self, body: Iterable[ast.AST], function: _Definition | None, cls: ast.ClassDef | None
+    ) -> None:
+        """Note what statements of a function set; cls: the class that it is a method of."""
+        pending = list(body)
         for node in pending:  # grows meanwhile
-            self._note(node, function, cls)
-            for name, many in CHILDREN[node.__class__]:
-                for child in getattr(node, name) if many else (getattr(node, name),):
-                    if isinstance(child, _Definition):
-                        owner = node if isinstance(node, ast.ClassDef) else cls
-                        self.read_body(child, owner)
-                    elif child is not None:
-                        pending.append(child)
+            match node:
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    self.read(node.body, node, cls)
+                case ast.ClassDef():
+                    self.setters.relate(node)
+                    self.read(node.body, function, node)
+                case ast.Global(names=names) | ast.Nonlocal(names=names) if function is not None:
+                    for name in names:
+                        self.setters.names[name].append(Setter(function, node, ""))
+                case ast.Expr(value=ast.Call() as call):
+                    self._call(call, function, cls)
+                case _:
+                    for target in _targets(node):
+                        self._target(target, function, cls)
+                    for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+                        pending += getattr(node, name, ())
 
-    def read_body(self, function: _Definition, cls: ast.ClassDef | None) -> None:
-        body = function.body if isinstance(function.body, list) else [function.body]
-        declared = {
-            name
-            for one in body
-            for node in ast.walk(one)
-            if isinstance(node, ast.Global | ast.Nonlocal)
-            for name in node.names
-        }
-        for name in declared:
-            self.setters.names[name].append(Setter(function, function, ""))
-        for statement in body:
-            if isinstance(statement, _Definition):
-                self.read_body(statement, cls)
-            else:
-                self.read(statement, function, cls)
+    def _target(
+        self, target: ast.expr, function: _Definition | None, cls: ast.ClassDef | None
+    ) -> None:
+        match target:
+            case ast.Attribute(value=base, attr=name):
+                self._attribute(name, base, target, function, cls)
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key))):
+                if function is not None and not is_local(function, name):
+                    self.setters.items[name, key].append(Setter(function, target, ""))
+            case ast.Subscript(
+                value=ast.Call(func=ast.Name(id="globals")), slice=ast.Constant(value=str(key))
+            ) if function is not None:
+                self.setters.names[key].append(Setter(function, target, ""))
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                for part in parts:
+                    self._target(part, function, cls)
 
-    def _note(self, node: ast.AST, function: _Definition | None, cls: ast.ClassDef | None) -> None:
-        match node:
-            case ast.ClassDef():
-                self.setters.relate(node)
-            case ast.Attribute(value=base, attr=name, ctx=ast.Store() | ast.Del()):
-                self._attribute(name, base, node, function, cls)
+    def _call(self, call: ast.Call, function: _Definition | None, cls: ast.ClassDef | None) -> None:
+        match call:
             case ast.Call(func=ast.Name(id="setattr"), args=[base, key, _]):
                 spelled = str(key.value) if isinstance(key, ast.Constant) else _ANY
-                self._attribute(spelled, base, node, function, cls)
+                self._attribute(spelled, base, call, function, cls)
             case ast.Call(
                 func=ast.Attribute(
                     value=ast.Attribute(value=base, attr="__dict__")
@@ -151,13 +171,7 @@ class _Reader:
                     attr="update",
                 )
             ):
-                self._attribute(_ANY, base, node, function, cls)
-            case ast.Subscript(value=base, slice=ast.Constant(value=str(key)), ctx=ast.Store()):
-                match base:
-                    case ast.Name(id=name) if function is not None and not is_local(function, name):
-                        self.setters.items[name, key].append(Setter(function, node, ""))
-                    case ast.Call(func=ast.Name(id="globals")) if function is not None:
-                        self.setters.names[key].append(Setter(function, node, ""))
+                self._attribute(_ANY, base, call, function, cls)
 
     def _attribute(
         self,
@@ -171,10 +185,26 @@ class _Reader:
         mine = first is not None and isinstance(base, ast.Name) and base.id == first.arg
         if not mine or cls is None:
             self.setters.foreign.add(name)
-        if function is None or (mine and getattr(function, "name", "") in _CONSTRUCTORS):
+        if function is None or (mine and function.name in _CONSTRUCTORS):
             return
         owner = cls.name if mine and cls is not None else ""
         self.setters.attributes[name].append(Setter(function, node, owner))
+
+
+def _targets(statement: ast.AST | None) -> Iterator[ast.expr]:
+    """Yield what a statement binds."""
+    match statement:
+        case ast.Assign(targets=targets) | ast.Delete(targets=targets):
+            yield from targets
+        case (
+            ast.AnnAssign(target=target)
+            | ast.AugAssign(target=target)
+            | ast.For(target=target)
+            | ast.AsyncFor(target=target)
+        ):
+            yield target
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            yield from (item.optional_vars for item in items if item.optional_vars is not None)
 
 
 # -- at the start of a function --------------------------------------------------------------------
@@ -209,12 +239,12 @@ class _Memory:
         if not setters.attributes:
             return
         for cls in run.class_values:
-            for name in run.bound[cls.scope]:
-                self._name((cls.scope, name), setters.of(name, cls))
+            for name, who in setters.of(cls, run.bound[cls.scope]):
+                self._name((cls.scope, name), who)
         for thing in run.instances:
             assert thing.cls is not None, "an instance is one of a class"
-            for name in thing.names:
-                self._attribute(thing, name, setters.of(name, thing.cls))
+            for name, who in setters.of(thing.cls, thing.names.keys()):
+                self._attribute(thing, name, who)
 
     def _others(self, setters: list[Setter]) -> bool:
         here = self.function.node
@@ -233,6 +263,8 @@ class _Memory:
     def _unsure(self, binding: Binding) -> Binding:
         """What was bound, or something else."""
         value = binding.value
+        if binding in self.run.unsure or UNKNOWN in options(value):
+            return binding
         if isinstance(value, OneOf):
             decided = not any(isinstance(one, Object) for one in value.options)
         else:
@@ -251,11 +283,3 @@ def _is_certain(thing: Object, name: str, value: Value, setters: list[Setter]) -
     return all(same(one.value, value) for one in given) and all(
         id(setter.node) in run_already for setter in setters
     )
-
-
-def _targets(statement: ast.AST | None) -> Iterator[ast.AST]:
-    match statement:
-        case ast.Assign(targets=targets):
-            yield from targets
-        case ast.AnnAssign(target=target):
-            yield target

@@ -108,7 +108,7 @@ def may_train(script: Script) -> bool:
     trainer may be made elsewhere."""
     if script.trains or script.method_calls("backward", "manual_backward"):
         return True
-    return script.says("Trainer") and any(
+    return any(
         _is_trainer(script, script.api.canonical(base.name))
         for one in script.classes
         for node in one.bases

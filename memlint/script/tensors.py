@@ -236,8 +236,3 @@ def known_tensors(value: Value) -> tuple[Tensor, ...]:
     found = [one for one in options(value) if not isinstance(one, Absent)]
     tensors = tuple(one for one in found if isinstance(one, Tensor))
     return tensors if len(tensors) == len(found) else ()
-
-
-def is_sometimes_tensor(value: Value) -> bool:
-    """Whether a value is a tensor on some paths, and may be something else on others."""
-    return not known_tensors(value) and any(isinstance(one, Tensor) for one in options(value))

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memlint.script.calls import Call
+from memlint.script.guesses import is_held_out_name, may_be_held_out
 from memlint.script.nodes import walk
 from memlint.script.purpose import Purpose, callee_of, purpose_of
 from memlint.script.values import FunctionNode, Object
@@ -30,7 +31,6 @@ _MAKES_ONE = (
 _MAPS = frozenset({"map", "with_transform", "set_transform"})
 _COLLATORS = frozenset({"collate_fn", "data_collator"})
 _SHOWS = frozenset({"print", "pprint", "len", "display", "keys", "type"})
-_HELD_OUT = lazy_pattern("test|eval|valid|dev(?!ice)|infer|predict|bench", re.IGNORECASE)
 # Checkpoints whose tokenizers know no limit, or the model's whole context (131,072 for Qwen3).
 _LONG_CONTEXT = lazy_pattern("(?<!tiny)llama|qwen|mistral|mixtral|gemma|deepseek", re.IGNORECASE)
 _SHORTENING = ("truncated", "cut into blocks", "filtered by length", "unknown")
@@ -258,9 +258,11 @@ def _collates_held_out(script: Script, function: _Definition) -> bool:
             one.operation == "collate" and one.function is function for one in dataset.preparations
         )
     }
+    if Purpose.TRAINING in purposes:
+        return False
     if purposes and purposes <= {Purpose.EVALUATION, Purpose.INFERENCE}:
         return True
-    return "eval" in function.name or "test" in function.name
+    return is_held_out_name(function.name)
 
 
 def _is_for_training(script: Script, mapped: ast.Call) -> bool:
@@ -271,8 +273,7 @@ def _is_for_training(script: Script, mapped: ast.Call) -> bool:
     statement = script.statement(mapped)
     named = [mapped.func.value] if isinstance(mapped.func, ast.Attribute) else []
     targets = statement.targets if isinstance(statement, ast.Assign) else []
-    text = " ".join(script.text(one) for one in (*targets, *named))
-    return "train" in text or _HELD_OUT.search(text) is None
+    return not may_be_held_out(script, *targets, *named)
 
 
 def _mapped(script: Script, function: FunctionNode, depth: int = 2) -> Iterator[ast.Call]:
@@ -346,7 +347,7 @@ def _makes_items(script: Script, function: _Definition) -> bool:
 
 def _is_called_for_items(script: Script, function: _Definition) -> bool:
     """Whether a data set's class with labels, of its own or the function's, calls it for them."""
-    if _HELD_OUT.search(function.name) is not None:
+    if is_held_out_name(function.name):
         return False
     homes = {
         script.function(call.node)
@@ -368,7 +369,7 @@ def _is_in_data_set(script: Script, function: _Definition) -> bool:
         isinstance(owner, ast.ClassDef)
         and function.name in ("__getitem__", "__init__")
         and any(script.text(base).endswith("Dataset") for base in owner.bases)
-        and _HELD_OUT.search(owner.name) is None
+        and not is_held_out_name(owner.name)
     )
 
 

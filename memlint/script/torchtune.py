@@ -61,7 +61,7 @@ class TorchtuneModel(NamedTuple):
         given = self.dtype_argument
         if given is not None:
             return self.script.name(given)
-        if self.script.calls_to(*_DEFAULT_DTYPE) or self.script.says(*_NARROW):
+        if self.script.calls_to(*_DEFAULT_DTYPE) or self.script.may_use(*_NARROW):
             return None
         return "torch.float32"
 
@@ -106,9 +106,7 @@ class TorchtuneModel(NamedTuple):
 def torchtune_model(script: Script) -> TorchtuneModel | None:
     """The model of torchtune that a loop of the script trains on a GPU; None where there is none,
     or several, or one that sees images."""
-    if not script.imports_package("torchtune") or not script.steps or script.off_cuda:
-        return None
-    if not script.says("cuda", "device", "fsdp", "FSDP"):
+    if not script.imports_package("torchtune") or not script.steps or not script.on_gpu:
         return None
     found = [
         (call, match)

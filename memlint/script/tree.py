@@ -7,7 +7,6 @@ lines. Most files of a repository never need it.
 from __future__ import annotations
 
 import ast
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -84,14 +83,6 @@ class Tree:
         start = (first.lineno, first.col_offset)  # type: ignore[attr-defined]
         return start < (last.lineno, last.col_offset)  # type: ignore[attr-defined]
 
-    def says(self, *words: str) -> bool:
-        """Whether one of ``words`` stands anywhere in the file: answered without a walk."""
-        return any(word.encode() in self.source.data for word in words)
-
-    def matches(self, pattern: str) -> bool:
-        """Whether a pattern is found anywhere in the file, comments included."""
-        return re.search(pattern, self.source.text) is not None
-
     def text(self, node: ast.AST) -> str:
         """The source of a node, as it is written; of another file's, as Python would write it."""
         if is_elsewhere(node):
@@ -161,24 +152,16 @@ class Tree:
         nodes share, are not among them."""
         return self._index[1].get(kind, [])  # type: ignore[return-value]
 
-    def mentions(self, *words: str, ignore: tuple[str, ...] = ()) -> bool:
-        """Whether one of ``words`` is an attribute, a name, a string or a keyword of the script.
+    def is_named(self, *words: str, ignore: tuple[str, ...] = ()) -> bool:
+        """True if one of ``words`` is an attribute, a keyword or a string of the script.
 
         Keywords and strings in calls of the methods ``ignore`` do not count.
         """
-        if not self.says(*words):
-            return False
-        return (
-            any(node.attr in words for node in self.nodes(ast.Attribute))
-            or any(node.id in words for node in self.nodes(ast.Name))
-            or any(
-                node.arg in words and not self._is_in_call(node, ignore)
-                for node in self.nodes(ast.keyword)
-            )
-            or any(
-                node.value in words and not self._is_in_call(node, ignore)
-                for node in self.nodes(ast.Constant)
-                if isinstance(node.value, str)
+        return any(node.attr in words for node in self.nodes(ast.Attribute)) or any(
+            not self._is_in_call(node, ignore)
+            for node in (
+                *(node for node in self.nodes(ast.keyword) if node.arg in words),
+                *(node for node in self.nodes(ast.Constant) if node.value in words),
             )
         )
 
@@ -188,6 +171,39 @@ class Tree:
             isinstance(call, ast.Call)
             and isinstance(call.func, ast.Attribute)
             and call.func.attr in methods
+        )
+
+    def sets(self, *names: str) -> bool:
+        """True if an attribute is set, or a method is called, that has one of these names."""
+        return any(
+            node.attr in names and (not isinstance(node.ctx, ast.Load) or self._is_called(node))
+            for node in self.nodes(ast.Attribute)
+        ) or any(
+            len(node.args) > 1 and getattr(node.args[1], "value", None) in names
+            for node in self.nodes(ast.Call)
+            if isinstance(node.func, ast.Name) and node.func.id == "setattr"
+        )
+
+    def _is_called(self, node: ast.expr) -> bool:
+        parent = self.parent(node)
+        return isinstance(parent, ast.Call) and parent.func is node
+
+    def is_shared(self, name: str) -> bool:
+        """True if code out of sight may read a name: another function, cell or module."""
+        declared = [one.names for one in self.nodes(ast.Global)]
+        declared += [one.names for one in self.nodes(ast.Nonlocal)]
+        return any(name in names for names in declared) or any(
+            isinstance(one.func, ast.Name) and one.func.id in ("globals", "locals")
+            for one in self.nodes(ast.Call)
+        )
+
+    def calls_method(self, holder: str, *methods: str) -> bool:
+        """True if one of ``methods`` is called on what is written as ``holder``."""
+        return any(
+            isinstance(one.func, ast.Attribute)
+            and one.func.attr in methods
+            and self.text(one.func.value) == holder
+            for one in self.nodes(ast.Call)
         )
 
     # -- names -----------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from memlint.script.guesses import may_ask_for_a_version
+
 if TYPE_CHECKING:
     from memlint.script.calls import Call
     from memlint.script.model import Script
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 
 def is_guarded(script: Script, node: ast.AST) -> bool:
     """Whether the script itself minds versions here: it catches the error, or asks first."""
-    if not script.says("except", "ersion"):
-        return False
     for around in script.ancestors(node):
         if isinstance(around, ast.Try) and _within(node, around.body, script):
             if any(_makes_up(handler, around, node) for handler in around.handlers):
@@ -28,7 +28,7 @@ def is_guarded(script: Script, node: ast.AST) -> bool:
             # What is done where the new name fails.
             if _catches(around, anything=False):
                 return True
-        elif isinstance(around, ast.If | ast.IfExp) and "ersion" in script.text(around.test):
+        elif isinstance(around, ast.If | ast.IfExp) and may_ask_for_a_version(script, around.test):
             return True
     return False
 

@@ -46,8 +46,9 @@ def outdated_overrides(script: Script) -> Iterator[Finding]:
 def _given_at_target(script: Script) -> dict[str, str]:
     """The methods that the script defines, with what the target's Trainer gives them."""
     given = {}
+    defined = {one.name for one in script.nodes(ast.FunctionDef)}
     for method, parameter in _GIVEN.items():
-        if script.says(f"def {method}("):
+        if method in defined:
             signature = script.api.signature(f"transformers.Trainer.{method}")
             if signature is not None and parameter in signature.parameters:
                 given[method] = parameter

@@ -57,7 +57,7 @@ def option_fix(
 
 def _logs_elsewhere(script: Script, call: Call) -> bool:
     """Whether a configuration certainly has no tracker that would ask the environment."""
-    if script.says("TensorBoardCallback"):
+    if script.may_use("TensorBoardCallback"):
         return False
     trackers = call.effective("report_to").value
     named = trackers if isinstance(trackers, list) else [trackers]

@@ -34,7 +34,7 @@ _OPTION = "use_cache"
 
 def check(script: Script) -> Iterator[Finding]:
     # Prefix tuning hands its prefix over as a cache.
-    if script.says("PrefixTuning") or script.mentions(
+    if script.may_use("PrefixTuning") or script.is_named(
         _OPTION, "past_key_values", ignore=("generate",)
     ):
         return

@@ -36,7 +36,6 @@ _OPTION = "use_reentrant"
 _SOURCE = '{"use_reentrant": False}'
 _KBIT = "peft.prepare_model_for_kbit_training"
 _FUNCTIONS = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
-_FREEZING = ("requires_grad = False", "requires_grad=False", "requires_grad_(False)")
 _WHY = (
     "one layer's output more is held at the peak, and offloading or selective checkpointing inside "
     "a layer has no effect"
@@ -71,7 +70,7 @@ def _fix(
     reentrant kind leaves the others untrained, and the other kind trains them."""
     run = script.name(segment.node.args[0]) if segment is not None and segment.node.args else None
     certain = segment is None or (run is not None and run.startswith("torch."))
-    return fix(message, edits, unsafe=not certain or script.says(*_FREEZING))
+    return fix(message, edits, unsafe=not certain or script.sets("requires_grad", "requires_grad_"))
 
 
 def _in_config(script: Script, config: Config) -> Iterator[Finding]:

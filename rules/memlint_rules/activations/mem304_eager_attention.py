@@ -41,7 +41,7 @@ _NEEDS = ("output_attentions", "head_mask", "create_graph", "attentions")
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.mentions(*_NEEDS):
+    if script.is_named(*_NEEDS):
         return
     for load in script.model_loads:
         setting = load.setting(_OPTION)

@@ -38,10 +38,9 @@ _EVALUATION_HOOKS = ("compute_metrics", "preprocess_logits_for_metrics", "comput
 
 def check(script: Script) -> Iterator[Finding]:
     for field in _FIELDS:
-        if script.says(f"output_{field}"):
-            findings = list(_requests(script, field))
-            if findings and not script.may_read_output(field):
-                yield from findings
+        findings = list(_requests(script, field))
+        if findings and not script.may_read_output(field):
+            yield from findings
 
 
 def _requests(script: Script, field: str) -> Iterator[Finding]:

@@ -30,7 +30,7 @@ _READERS = ("hook", "calibrat", "observer", "update_bn", "past_key_values", "cap
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.says(*_READERS):
+    if script.may_use(*_READERS):
         return
     for forward in script.forwards:
         if _is_plain(forward) and script.fields_read(forward) == frozenset():

@@ -26,11 +26,11 @@ from memlint.rule import (
 
 _STEPS, _EPOCHS = 1000, 3
 # What compiles, or is compiled already.
-_COMPILERS = ("torch.compile", ".compile(", "torch_compile", "torchdynamo", "bettertransformer")
+_COMPILERS = ("torch_compile", "torchdynamo", "bettertransformer")
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.says(*_COMPILERS):
+    if script.may_use(*_COMPILERS) or script.is_named("compile"):
         return
     for config in script.configs:
         trainers = script.training_with(config)

@@ -71,7 +71,7 @@ def check(script: Script) -> Iterator[Finding]:
 def _large(script: Script, hoard: Hoard) -> str | None:
     """What is kept, where it certainly is as large as the logits or hidden states of a batch."""
     tensors = script.tensors(hoard.value)
-    if not tensors or not script.says("cuda", "device_map", "ccelerator"):
+    if not tensors or not script.on_gpu:
         return None
     names = {_LARGE.get(tensor.role) for tensor in tensors if _is_large(script, tensor)}
     return (

@@ -29,7 +29,7 @@ _DERIVATIVES = ("autograd.grad", "create_graph", "double_backward", "torch.func"
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.says(*_DERIVATIVES):
+    if script.may_use(*_DERIVATIVES):
         return
     for step in script.steps:
         if len(step.backwards) != 1 or not _starts_anew(script, step):

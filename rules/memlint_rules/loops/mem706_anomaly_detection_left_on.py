@@ -30,7 +30,7 @@ _SETS = "torch.autograd.set_detect_anomaly"
 _RECORDS = "torch.cuda.memory._record_memory_history"
 _PROFILES = ("torch.profiler.profile", "torch.autograd.profiler.profile")
 # What makes use of the history.
-_READERS = ("_dump_snapshot", "_snapshot(", "memory_snapshot", "enabled=None", "history(None")
+_READERS = ("_dump_snapshot", "_snapshot", "memory_snapshot")
 _ANOMALY = (
     "anomaly detection is on in training: it records a stack trace for every operation and looks "
     "for NaN in every gradient"
@@ -43,8 +43,10 @@ def check(script: Script) -> Iterator[Finding]:
     for call in script.calls_to(_SETS, _DETECTS):
         if _is_on(script, call):
             yield Finding(call.span, _ANOMALY, _fix_anomaly(script, call))
-    if not script.says(*_READERS):
-        for call in script.calls_to(_RECORDS):
+    records = script.calls_to(_RECORDS)
+    stops = any(call.setting("enabled").value is None for call in records)
+    if not stops and not script.may_use(*_READERS):
+        for call in records:
             if _runs_always(script, call):
                 yield Finding(
                     call.span,
@@ -87,7 +89,7 @@ def _runs_always(script: Script, call: Call) -> bool:
 
 def _fix_anomaly(script: Script, call: Call) -> Fix:
     """Advice where the script may go on after a step that the detection ends, or asks for it."""
-    if script.survives_failed_steps or script.says("is_anomaly_"):
+    if script.survives_failed_steps or script.may_use("is_anomaly_"):
         return advise("Turn it off, unless it decides which batches are trained on")
     return _fix(script, call)
 

@@ -61,7 +61,7 @@ def _fix(script: Script, config: Config) -> Fix:
     message = f"Set `{_OPTION}=True`"
     trainers = script.training_with(config)
     plain = all(trainer.model.quantized is False or trainer.model.by_name for trainer in trainers)
-    if script.says("expandable_segments") or not plain:
+    if script.may_use("expandable_segments") or not plain:
         return advise(f"{message} (not with expandable segments, nor for quantized weights)")
     return fix(message, set_option(script, config, _OPTION, "True"))
 

@@ -30,7 +30,7 @@ _SWITCHES = ("allow_tf32", "set_float32_matmul_precision", "fp32_precision", "NV
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.says(*_SWITCHES):
+    if script.may_use(*_SWITCHES):
         return
     for config in script.configs:
         trainers = script.training_with(config)

@@ -45,7 +45,10 @@ def _torchtune(recipe: Recipe) -> Iterator[Finding]:
 def _in_python(script: Script) -> Iterator[Finding]:
     model = script.torchtune
     # Anything else that names a length may cut to it.
-    if model is None or script.says("max_seq_len", "truncat", "packed=True", "PackedDataset"):
+    if model is None or script.may_use("max_seq_len", "truncat", "PackedDataset"):
+        return
+    data = [call.setting("packed") for call in model.component_calls("torchtune.datasets")]
+    if any(packed.given is not False and packed.value is not False for packed in data):
         return
     for call in model.component_calls(model.package):
         if call.method.endswith("_tokenizer") and not call.has_unknown_keywords:

@@ -117,13 +117,13 @@ def _in_python(script: Script) -> Iterator[Finding]:
 
 def _pads(script: Script) -> bool:
     """Whether batches of several samples are padded by torchtune's collator."""
-    if script.says("PackedDataset", "padded_collate_packed"):
+    if script.may_use("PackedDataset", "padded_collate_packed"):
         return False
     sizes = [
         dataset.batch_size.value for dataset in script.datasets if dataset.batch_size is not None
     ]
     several = any(type(size) is int and size > 1 for size in sizes)
-    return several and script.says("padded_collate_sft")
+    return several and any(full.endswith(".padded_collate_sft") for _, _, full in script.imports)
 
 
 CHECKS = {

@@ -27,7 +27,7 @@ def _torchtune(recipe: Recipe) -> Iterator[Finding]:
 
 
 def _in_python(script: Script) -> Iterator[Finding]:
-    if script.torchtune is None or script.says("LinearCrossEntropy", "ChunkedOutput"):
+    if script.torchtune is None or script.may_use("LinearCrossEntropy", "ChunkedOutput"):
         return
     for call in script.calls_to(_WHOLE, "torch.nn.functional.cross_entropy"):
         if call.without_gradients:

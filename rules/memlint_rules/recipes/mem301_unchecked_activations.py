@@ -62,7 +62,7 @@ def _llama_factory(recipe: Recipe) -> Iterator[Finding]:
 
 def _in_python(script: Script) -> Iterator[Finding]:
     model = script.torchtune
-    if model is None or script.says("checkpointing", "torch.utils.checkpoint", "checkpoint("):
+    if model is None or script.may_use("checkpointing", "torch.utils.checkpoint"):
         return
     yield Finding(
         script.span(model.load.node.func),
@@ -78,7 +78,7 @@ def _checkpoint(script: Script, model: TorchtuneModel) -> Fix:
         "auto_wrap_policy={TransformerSelfAttentionLayer})` before the optimizer is made"
     )
     name, optimizer = model.name, model.optimizer
-    if name is None or optimizer is None or model.load.conditional or script.says("compile"):
+    if name is None or optimizer is None or model.load.conditional or script.may_use("compile"):
         return advise(message)
     made = script.statement(optimizer.node)
     beside = script.flow.block(made)

@@ -43,7 +43,7 @@ def _torchtune(recipe: Recipe) -> Iterator[Finding]:
 
 def _in_python(script: Script) -> Iterator[Finding]:
     model = script.torchtune
-    if model is None or script.says("OffloadActivations", "save_on_cpu", "saved_tensors_hooks"):
+    if model is None or script.may_use("OffloadActivations", "save_on_cpu", "saved_tensors_hooks"):
         return
     held = "the inputs of checkpointed layers stay on the GPU until backward"
     for call in script.calls_to("torchtune.training.get_act_offloading_ctx_manager"):
@@ -52,7 +52,7 @@ def _in_python(script: Script) -> Iterator[Finding]:
         if node is not None and script.text(node) == "False":
             edit = ReplaceExpression(script.span(node), "True")
             yield Finding(script.span(node), held, fix(f"Set `{_OFFLOADING}=True`", (edit,)))
-    if script.says("get_act_offloading_ctx_manager"):
+    if script.may_use("get_act_offloading_ctx_manager"):
         return
     for call in script.calls_to("torchtune.training.set_activation_checkpointing"):
         advice = "Run the forward pass under `torchtune.training.OffloadActivations()`"

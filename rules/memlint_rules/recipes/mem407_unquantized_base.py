@@ -79,7 +79,7 @@ def _in_python(script: Script) -> Iterator[Finding]:
     model = script.torchtune
     if model is None or not model.is_adapter or model.is_quantized is not False:
         return
-    if script.is_sharded or script.says("fsdp", "FSDP", "fully_shard", "quantiz"):
+    if script.is_sharded or script.may_use("fsdp", "FSDP", "fully_shard", "quantiz"):
         return
     if component_takes(f"{model.package}.{model.builder}", "quantize_base"):
         # The weights of a quantized base are made from bf16 ones.

@@ -89,7 +89,7 @@ def _states(dtype: str) -> str:
 
 def _in_python(script: Script) -> Iterator[Finding]:
     model = script.torchtune
-    if model is None or model.is_adapter or script.is_sharded or script.says("fsdp", "FSDP"):
+    if model is None or model.is_adapter or script.is_sharded or script.may_use("fsdp", "FSDP"):
         return
     optimizer = model.optimizer
     if optimizer is not None and optimizer.name in _TORCH and model.dtype is not None:

@@ -47,7 +47,7 @@ def _in_python(script: Script) -> Iterator[Finding]:
         return
     if script.accumulation or script.loss_divisor or script.needs_gradients_in_place:
         return
-    if script.says("in_bwd", "InBackward", "post_accumulate", "clip_grad", "FSDP", "fsdp"):
+    if script.may_use("in_bwd", "InBackward", "post_accumulate", "clip_grad", "FSDP", "fsdp"):
         return
     yield Finding(
         script.span(model.optimizer.node.func),

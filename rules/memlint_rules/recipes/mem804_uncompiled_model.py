@@ -28,7 +28,7 @@ def _torchtune(recipe: Recipe) -> Iterator[Finding]:
 
 def _in_python(script: Script) -> Iterator[Finding]:
     model = script.torchtune
-    if model is not None and not script.says("compile"):
+    if model is not None and not script.may_use("compile"):
         yield Finding(
             script.span(model.load.node.func),
             _UNFUSED,

@@ -123,7 +123,7 @@ def _needs_rows(script: Script, trainer: Trainer) -> bool:
     config = trainer.config
     assert config is not None, "known trainers have a configuration"
     noise = config.setting("neftune_noise_alpha")
-    return script.says("dispatch_batches") or (noise.given is True and not noise.is_none)
+    return script.may_use("dispatch_batches") or (noise.given is True and not noise.is_none)
 
 
 RULE = Rule(

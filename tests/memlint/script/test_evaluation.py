@@ -67,9 +67,9 @@ def test_what_outlives_backward(body: str, outlives: bool) -> None:
 
 def test_mentions_leave_out_the_calls_that_are_ignored() -> None:
     script = read("model.generate(ids, use_cache=True)\n")
-    assert script.mentions("use_cache")
-    assert not script.mentions("use_cache", ignore=("generate",))
-    assert not script.mentions("past_key_values")
+    assert script.is_named("use_cache")
+    assert not script.is_named("use_cache", ignore=("generate",))
+    assert not script.is_named("past_key_values")
 
 
 def test_accumulation_is_the_modulus_before_the_step() -> None:

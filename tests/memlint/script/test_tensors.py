@@ -239,17 +239,6 @@ def test_a_branch_gives_both() -> None:
     assert {one.dtype for one in found} == {None, "torch.float32"}
 
 
-def test_uses_of_a_tensor() -> None:
-    script, (logits,) = probed("""
-        def logps(logits, labels):
-            probe(logits)
-            return logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1))
-        logps(model(ids).logits, ids)
-    """)
-    operations = [operation for _, operation, _ in script.uses_of(logits)]
-    assert operations == ["?", "log_softmax"]
-
-
 def test_vocabulary_or_labels() -> None:
     script, (logits,) = probed("probe(model(ids).logits)")
     assert script.is_vocabulary_wide(logits) is True

@@ -336,9 +336,6 @@ def test_events_are_in_order() -> None:
         EventKind.ZERO_GRAD,
         EventKind.SAVE,
     ]
-    (kept,) = script.kept_tensors
-    assert kept.container == "kept"
-    assert kept.tensors[0].graph is True
 
 
 def held(text: str) -> dict[str, tuple[bool | None, bool]]:

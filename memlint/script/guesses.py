@@ -1,0 +1,88 @@
+"""What is guessed from words and names, because no value says it.
+
+A guess is wrong in some scripts, so that it can only silence: nothing is reported, and no fix is
+safe, because of it. Each function here says what it takes for granted, and a test has a script
+where that is wrong, and nothing worse than silence follows. Comments and prose are never read, nor
+what the script calls its own variables, unless the function says so.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from memlint.script.nodes import walk
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+
+# The words of a name: ``eval`` and ``Rows`` of ``eval_Rows``, ``evalRows``.
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_HELD_OUT = re.compile(r"test|tests|dev|eval.*|valid.*|infer.*|predict.*|bench.*")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_SPEAKING = (ast.Attribute, ast.keyword, ast.Import, ast.ImportFrom, ast.Constant)
+
+
+def words_of(script: Script) -> str:
+    """Return the names of code that is not the script's own, one a line.
+
+    Attributes, keywords and imports, of the files that were run for the script too; and the words
+    of strings without spaces: keys, names for ``getattr``, environment variables.
+    """
+    own = [node for kind in _SPEAKING for node in script.nodes(kind)]
+    return "\n".join(set(_words([*own, *walk(script.others)])))
+
+
+def _words(nodes: list[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        match node:
+            case ast.Attribute(attr=word) | ast.keyword(arg=str(word)):
+                yield word
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=module, names=names):
+                yield from (f"{module}.{alias.name}" for alias in names)
+            case ast.Constant(value=str(text)) if " " not in text and "\n" not in text:
+                yield from _WORD.findall(text)
+
+
+def may_use(script: Script, *words: str) -> bool:
+    """True if the script may use what is called by one of ``words``: it stands in a name of code.
+
+    The guess: a library's name says what it is for (``register_forward_hook``, ``checkpointing``).
+    """
+    return any(word in script.words for word in words)
+
+
+def matches(script: Script, pattern: str) -> bool:
+    """True if a pattern is found anywhere in the file, comments included.
+
+    The guess: what people write of their GPU is true (``# a T4``).
+    """
+    return re.search(pattern, script.source.text) is not None
+
+
+def may_be_held_out(script: Script, *nodes: ast.AST) -> bool:
+    """True if data is kept for evaluation by what the script calls it.
+
+    The guess: what is called ``test_rows`` or ``collate_eval`` is no training set. The script's own
+    names are read, as nothing else says what the rows are for.
+    """
+    return is_held_out_name(" ".join(script.text(node) for node in nodes))
+
+
+def is_held_out_name(name: str) -> bool:
+    """True if a name is one of ``may_be_held_out``: ``EvalDataset``, not ``latest``."""
+    parts = [part.lower() for part in _PARTS.findall(name)]
+    held_out = any(_HELD_OUT.fullmatch(part) for part in parts)
+    return held_out and not any(part.startswith("train") for part in parts)
+
+
+def may_ask_for_a_version(script: Script, test: ast.expr) -> bool:
+    """True if a condition may ask which version of a library is there.
+
+    The guess: it then says ``version`` in some form. The script's own names are read.
+    """
+    return "ersion" in script.text(test)
