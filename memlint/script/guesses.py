@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _HELD_OUT = re.compile(r"test|tests|dev|eval.*|valid.*|infer.*|predict.*|bench.*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_SPEAKING = (ast.Attribute, ast.keyword, ast.Import, ast.ImportFrom, ast.Constant)
+_SPACE = re.compile(r"\s")
+_SPEAKING = (ast.Attribute, ast.keyword, ast.Import, ast.ImportFrom, ast.Constant, ast.Expr)
 
 
 def words_of(script: Script) -> str:
@@ -36,6 +37,7 @@ def words_of(script: Script) -> str:
 
 
 def _words(nodes: list[ast.AST]) -> Iterator[str]:
+    prose = {node.value for node in nodes if isinstance(node, ast.Expr)}
     for node in nodes:
         match node:
             case ast.Attribute(attr=word) | ast.keyword(arg=str(word)):
@@ -44,7 +46,7 @@ def _words(nodes: list[ast.AST]) -> Iterator[str]:
                 yield from (alias.name for alias in names)
             case ast.ImportFrom(module=module, names=names):
                 yield from (f"{module}.{alias.name}" for alias in names)
-            case ast.Constant(value=str(text)) if " " not in text and "\n" not in text:
+            case ast.Constant(value=str(text)) if node not in prose and not _SPACE.search(text):
                 yield from _WORD.findall(text)
 
 
@@ -86,3 +88,11 @@ def may_ask_for_a_version(script: Script, test: ast.expr) -> bool:
     The guess: it then says ``version`` in some form. The script's own names are read.
     """
     return "ersion" in script.text(test)
+
+
+def is_output_name(name: str) -> bool:
+    """True if a name is one that outputs of models go by.
+
+    The guess: what is called ``outputs`` or ``pred`` is one, so that reading it reads its fields.
+    """
+    return "out" in name or "pred" in name

@@ -148,11 +148,11 @@ def _written_effects(script: Script, function: ast.AST) -> Iterator[Effect]:
             ) if low == also:
                 blocks.insert(0, Effect(Lengths.CUT, _number(script, size), node))
             case ast.Subscript(value=inner, slice=ast.Slice(lower=None, upper=upper)) if (
-                upper is not None
-                and not isinstance(upper, ast.UnaryOp)
-                and _is_tokens(script, inner)
+                upper is not None and not isinstance(upper, ast.UnaryOp)
             ):
-                yield Effect(Lengths.TRUNCATED, _number(script, upper), node)
+                # How many of what: only tokens are counted.
+                count = _number(script, upper) if _is_tokens(script, inner) else None
+                yield Effect(Lengths.TRUNCATED, count, node)
             case ast.Call(func=ast.Name(id="range"), args=[_, _, size]):
                 blocks.append(Effect(Lengths.CUT, _number(script, size), node))
             case ast.BinOp(
@@ -180,12 +180,20 @@ def _number(script: Script, node: ast.expr) -> int | None:
 
 
 def joins_and_cuts(function: ast.FunctionDef) -> bool:
-    """Whether a function is run_clm's ``group_texts``: rows end to end, cut into equal blocks."""
-    return function.name == "group_texts" and any(
-        isinstance(node, ast.Call)
-        and getattr(node.func, "id", getattr(node.func, "attr", "")) in ("sum", "chain")
-        for node in walk([function])
-    )
+    """True if a function lays the rows of each column end to end and cuts them into equal blocks:
+    what run_clm calls ``group_texts``."""
+    joins = cuts = False
+    for node in walk([function]):
+        match node:
+            case ast.Call(func=ast.Name(id="sum"), args=[_, ast.List(elts=[])]):
+                joins = True
+            case ast.Call(
+                func=ast.Name(id="chain") | ast.Attribute(attr="chain" | "from_iterable")
+            ):
+                joins = True
+            case ast.Slice(lower=ast.Name(id=start), upper=ast.BinOp(left=ast.Name(id=end))):
+                cuts |= start == end
+    return joins and cuts
 
 
 def block_functions_of(script: Script) -> tuple[ast.FunctionDef, ...]:

@@ -1,6 +1,6 @@
 """What a script asks of models' outputs, and whether it reads it.
 
-Names decide: an output that is handed to code out of sight may be read there.
+An output that is handed to code out of sight may be read there.
 """
 
 from __future__ import annotations
@@ -8,6 +8,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from memlint.script.guesses import is_output_name
+from memlint.script.tensors import Output
+from memlint.script.values import options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -46,24 +49,30 @@ def may_read_output(script: Script, field: str) -> bool:
         or any(
             isinstance(node.value, str) and means(node.value) for node in script.nodes(ast.Constant)
         )
-        or any(_is_place(node) for node in script.nodes(ast.Subscript))
+        or any(_is_place(script, node) for node in script.nodes(ast.Subscript))
         or any(_unpacks_forward(script, node) for node in script.nodes(ast.Assign))
         or any(_hands_on(script, node) for node in script.nodes(ast.Name))
     )
 
 
-def _is_place(node: ast.Subscript) -> bool:
-    """``outputs[2]``: a place that may be that of the field."""
-    if not isinstance(node.value, ast.Name | ast.Call):
+def _is_place(script: Script, node: ast.Subscript) -> bool:
+    """True for ``outputs[2]``: a place that may be that of the field."""
+    if not _may_be_output(script, node.value):
         return False
-    named = isinstance(node.value, ast.Call) or "out" in node.value.id or "pred" in node.value.id
     match node.slice:
         case ast.Constant(value=int(place)):
-            return named and place != 0
+            return place != 0
         case ast.UnaryOp() | ast.Slice():
-            return named
+            return True
         case _:
             return False
+
+
+def _may_be_output(script: Script, node: ast.expr) -> bool:
+    """True if a value may be what a forward pass returns, or is called so."""
+    if any(isinstance(one, Output) for one in options(script.value(node))):
+        return True
+    return isinstance(node, ast.Call) or (isinstance(node, ast.Name) and is_output_name(node.id))
 
 
 def _unpacks_forward(script: Script, node: ast.Assign) -> bool:
@@ -75,8 +84,8 @@ def _unpacks_forward(script: Script, node: ast.Assign) -> bool:
 
 
 def _hands_on(script: Script, node: ast.Name) -> bool:
-    """Whether outputs are handed on whole, to where nobody sees what is read."""
-    if "output" not in node.id or not isinstance(node.ctx, ast.Load):
+    """True if outputs are handed on whole, to where nobody sees what is read."""
+    if not isinstance(node.ctx, ast.Load) or not _may_be_output(script, node):
         return False
     parent = script.parent(node)
     if isinstance(parent, ast.Return | ast.Tuple | ast.List | ast.Yield | ast.keyword):

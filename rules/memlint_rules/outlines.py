@@ -36,9 +36,10 @@ SETS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "Flattening",
-        "group_texts",
+        "chain",
         "packing",
         "padding_free",
+        "sum(",
     ),
     (
         "packing",

@@ -112,6 +112,6 @@ RULE = Rule(
     level=Level.ERROR,
     summary="packed or flattened documents attend to each other",
     check=check,
-    triggers=(LIBRARIES, frozenset({"packing", "padding_free", "Flattening", "group_texts"})),
+    triggers=(LIBRARIES, frozenset({"packing", "padding_free", "Flattening", "sum(", "chain"})),
     skips=(UNSLOTH, OFF_CUDA),
 )

@@ -1,10 +1,10 @@
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
 
 
-def group_texts(examples):  # expect: MEM105 hint
+def equal_rows(examples):  # expect: MEM105 hint
     joined = {key: sum(examples[key], []) for key in examples}
     return {key: [row[i : i + 1024] for i in range(0, len(row), 1024)] for key, row in joined.items()}
 
 
 model = AutoModelForCausalLM.from_pretrained("gpt2")
-Trainer(model, TrainingArguments("out"), train_dataset=data.map(group_texts, batched=True)).train()
+Trainer(model, TrainingArguments("out"), train_dataset=data.map(equal_rows, batched=True)).train()

@@ -1,0 +1,150 @@
+"""Guesses from words: each is wrong in some script, and nothing worse than silence follows."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from memlint.script.guesses import is_held_out_name, may_ask_for_a_version, may_use
+from tests.memlint.script.scripts import read
+from tests.rules.fixing import found
+
+LOOP = """
+from transformers import AutoModelForCausalLM
+
+net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", device_map="cuda")
+net.train()
+for rows in loader:
+    net(**rows).loss.backward()
+    stepper.step()
+    stepper.zero_grad()
+"""
+
+
+def codes(text: str, *asked: str) -> list[str]:
+    return [one.code for one in found(text, *asked)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# gradient_checkpointing_enable",
+        "checkpointing = False",
+        "def checkpointing(rows): pass",
+        "print('no checkpointing here')",
+        '"""checkpointing"""',
+    ],
+)
+def test_what_only_people_read_says_nothing(line: str) -> None:
+    assert codes(f"{line}\n{LOOP}", "MEM301") == ["MEM301"]
+    assert not may_use(read(line), "checkpointing")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "net.checkpointing()",
+        "from lib import checkpointing",
+        "import lib.checkpointing",
+        "build(checkpointing=True)",
+        "getattr(net, 'enable_checkpointing')()",
+        "options['checkpointing'] = True",
+    ],
+)
+def test_names_of_code_are_taken_for_what_they_say(line: str) -> None:
+    """Wrong where ``lib.checkpointing`` writes files: the loop is not reported."""
+    assert may_use(read(line), "checkpointing")
+    assert codes(f"{line}\n{LOOP}", "MEM301") == []
+
+
+@pytest.mark.parametrize("name", ["eval_rows", "testRows", "TestSet", "rows_valid", "dev"])
+def test_names_of_held_out_data(name: str) -> None:
+    assert is_held_out_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["latest", "protested", "device", "train_test_rows", "retrieval", "rows", "contest"]
+)
+def test_words_within_other_words_mean_nothing(name: str) -> None:
+    assert not is_held_out_name(name)
+
+
+MAPPED = """
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+
+words = AutoTokenizer.from_pretrained("Qwen/Qwen3-8B")
+
+
+def prepare(row):
+    return words(row["text"], padding="max_length", max_length=4096, truncation=True)
+
+
+{name} = load("rows")
+{name} = {name}.map(prepare)
+store({name})
+Trainer(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B"), TrainingArguments("out")).train()
+"""
+
+
+def test_data_called_for_evaluation_is_left_alone() -> None:
+    """Wrong where ``store`` keeps it for training: nothing is said of it."""
+    assert codes(MAPPED.format(name="rows"), "MEM102") == ["MEM102"]
+    assert codes(MAPPED.format(name="test_rows"), "MEM102") == []
+
+
+GUARDED = """
+from transformers import TrainingArguments
+
+if {name}:
+    TrainingArguments("out", evaluation_strategy="steps")
+"""
+
+
+def test_a_condition_that_speaks_of_versions_is_believed() -> None:
+    """Wrong where it is the version of something else: nothing is said of what it guards."""
+    script = read("if data_version:\n    pass\n")
+    (test,) = (one.test for one in script.nodes(ast.If))
+    assert may_ask_for_a_version(script, test)
+    assert codes(GUARDED.format(name="large"), "MEM901") == ["MEM901"]
+    assert codes(GUARDED.format(name="data_version"), "MEM901") == []
+
+
+HALF = """
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+Trainer(net, TrainingArguments("out", fp16=True), train_dataset=rows).train()
+"""
+
+
+def test_a_gpu_that_is_named_is_believed() -> None:
+    """Wrong where a comment speaks of another machine: nothing is said of fp16."""
+    assert codes(HALF, "MEM403") == ["MEM403"]
+    assert codes(f"# better than on the T4 of last year\n{HALF}", "MEM403") == []
+
+
+DEVICES = {
+    "net.to('cuda')": True,
+    "net.to(place)": True,
+    "net.to(device='cuda:1')": True,
+    "import torch\nnet.to(torch.device('cuda' if here else 'cpu'))": True,
+    "net.cuda()": True,
+    "import torch\nrows = torch.zeros(3, device='cuda')": True,
+    "from accelerate import Accelerator\nAccelerator()": True,
+    "import torch\ntorch.distributed.init_process_group('nccl')": True,
+    "load(device_map='auto')": True,
+    "load(device_map=None)": False,
+    "load(device_map='cpu')": False,
+    "net.to('cpu')": False,
+    "import torch\nnet.to(torch.float16)": False,
+    "import torch\nnet.to(dtype=torch.float16)": False,
+    "import torch\nprint(torch.cuda.is_available())": False,
+    "# cuda, device, accelerate, fsdp": False,
+    "device = 'fsdp'": False,
+}
+
+
+@pytest.mark.parametrize("text", DEVICES)
+def test_a_gpu_is_known_by_what_is_called(text: str) -> None:
+    assert read(text).on_gpu is DEVICES[text]
