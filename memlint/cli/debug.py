@@ -46,8 +46,7 @@ def _debug_recipe(path: str) -> int:
     from memlint.project.targets import Targets
     from memlint.recipes.document import DocumentError
     from memlint.recipes.launch import kind_of, read_commands
-    from memlint.run.launches import NO_COMMANDS
-    from memlint.run.recipes import NO_RECIPE, recipes_of
+    from memlint.run.recipes import recipes_of, why_passed_over
     from memlint.run.runs import Runs
     from memlint.source.diagnostics import ReadError
     from memlint.source.reading import read_source
@@ -60,11 +59,12 @@ def _debug_recipe(path: str) -> int:
         raise click.ClickException(f"{path} {error.diagnostic.message}") from None
     commands = () if is_document(path) else read_commands(source.text, kind_of(path) or "shell")
     if not recipes and not commands:
-        reason = NO_RECIPE if is_document(path) else NO_COMMANDS
-        raise click.ClickException(f"{path} {reason}")
+        raise click.ClickException(f"{path} {why_passed_over(source, runs)}")
     for recipe in recipes:
         row = source.location(recipe.document.root.span.start).row
         click.echo(f"recipe of {recipe.kind.value}, line {row}:")
+        if recipe.reader is not None:
+            click.echo(f"    read by {recipe.kind.value}: {recipe.reader.evidence}")
         for key in recipe.keys:
             option = recipe.option(key)
             row = source.location(option.span.start).row

@@ -384,10 +384,13 @@ def _is_anchored(root: Node) -> bool:
 
 
 def _neighbour(mapping: MappingNode, key: str) -> Entry:
-    """The entry behind which ``key`` belongs: that of the most alike beginning, else the last."""
+    """The entry behind which ``key`` belongs: that of the most alike beginning, else the one that
+    it qualifies (``neat_packing`` and ``packing``), else the last."""
     best, most = mapping.entries[-1], 3
     for entry in mapping.entries:
         name = str(entry.key.value)
+        if most == 3 and key.endswith(f"_{name}"):
+            best = entry
         shared = 0
         for left, right in zip(name.split("_"), key.split("_"), strict=False):
             if left != right:

@@ -7,6 +7,8 @@ is at hand, and unknown otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from memlint.recipes.document import (
     Document,
     DocumentError,
@@ -14,6 +16,7 @@ from memlint.recipes.document import (
     MappingNode,
     Node,
     Scalar,
+    merged,
     read_document,
 )
 from memlint.recipes.kinds import Kind
@@ -144,6 +147,18 @@ def merged_root(recipe: Recipe, offset: int) -> MappingNode:
     below = [one for one in recipe.base.document.root.entries if one.key.value not in keys]
     moved = [Entry(_moved_key(one.key, offset), _moved(one.value, offset)) for one in below]
     return MappingNode(own.span, (*own.entries, *moved))
+
+
+def with_entries(root: MappingNode, entries: Sequence[Entry], offset: int) -> MappingNode:
+    """A recipe's settings with those of another file that it does not have, ``offset`` further
+    on."""
+    keys = set(merged(root))
+    added = [
+        Entry(_moved_key(one.key, offset), _moved(one.value, offset))
+        for one in entries
+        if one.key.value not in keys
+    ]
+    return root._replace(entries=(*root.entries, *added)) if added else root
 
 
 def _moved_key(key: Scalar, offset: int) -> Scalar:

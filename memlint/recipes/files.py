@@ -19,6 +19,14 @@ _WORDS = (
     rb"_component_|model_name_or_path|base_model|distributed_type|compute_environment"
     rb"|zero_optimization|train_micro_batch_size_per_gpu"
 )
+# Options of trainers: of these words a recipe that a command names has one.
+_OPTIONS = (
+    rb"\b(?:learning_rate|output_dir|per_device_\w+|num_(?:train_epochs|generations|iterations)"
+    rb"|max_(?:steps|length|seq_length|prompt_length|completion_length)|gradient_\w+|loss_type"
+    rb"|eval(?:uation)?_strategy|warmup_\w+|dataset_name|torch_dtype|attn_implementation|lora_r"
+    rb"|use_(?:peft|vllm|liger\w*)|[bf]f?p?16|beta|packing|padding_free|optim|lr_scheduler_type"
+    rb"|report_to)\b"
+)
 # Programs whose commands are recipes of their own; words are apart by blanks or as JSON strings.
 _PROGRAMS = (
     rb"\b(?:tune[\s\",]+run|llamafactory-cli|lmf|axolotl"
@@ -43,10 +51,15 @@ def may_be_recipe(data: bytes) -> bool:
     return len(data) <= MAX_BYTES and re.search(_WORDS, data) is not None
 
 
+def may_be_named(data: bytes) -> bool:
+    """True if a file of these bytes is a recipe where a launch command names it."""
+    return len(data) <= MAX_BYTES and re.search(_OPTIONS, data) is not None
+
+
 def may_hold_recipe(path: str, data: bytes) -> bool:
     """Whether a file of this name and these bytes may hold a recipe, or start a script."""
     if is_document(path):
-        return may_be_recipe(data)
+        return may_be_recipe(data) or may_be_named(data)
     return len(data) <= MAX_BYTES and (may_launch(data) or may_run_recipe(data))
 
 

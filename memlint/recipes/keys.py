@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import StrEnum
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ from memlint.recipes.recipe import Option, Recipe
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.api import Api
     from memlint.recipes.schemas import Keys
 
 _NAMES = {
@@ -29,8 +28,6 @@ _NAMES = {
     Kind.AXOLOTL: "axolotl",
     Kind.LLAMA_FACTORY: "llamafactory",
 }
-# How alike a key and a known one must be: one or two letters of a usual name apart.
-_ALIKE = 0.88
 _MOST_PROBLEMS = 500  # of a recipe
 
 
@@ -103,14 +100,14 @@ def _problem(recipe: Recipe, name: str, known: Keys, key: str) -> KeyProblem | N
         return KeyProblem(option, Status.REFUSED, program, "", _instead(name, release, key))
     if key in known.deprecated:
         return KeyProblem(option, Status.DEPRECATED, program, "", _instead(name, release, key))
-    if key in known.names or _is_inherited(known.inherits, key):
+    if key in known.names or schemas.is_inherited(known.inherits, key):
         return None
     status = Status.REFUSED if name == "llamafactory" else Status.IGNORED
     added = schemas.added_in(name, release, key)
     if added:
         return KeyProblem(option, status, program, added=added)
     since = schemas.removed_in(name, release, key) or ""
-    instead = _instead(name, release, key) or ("" if since else _alike(key, known.names))
+    instead = _instead(name, release, key) or ("" if since else schemas.alike(key, known.names))
     if not since and not instead:
         return None
     return KeyProblem(option, status, program, since, instead)
@@ -150,7 +147,7 @@ def _components(recipe: Recipe, program: str) -> Iterator[KeyProblem]:
         given = recipe.option(section).value
         for key in given if isinstance(given, dict) and not keys.is_open else ():
             if key != "_component_" and key not in keys.names:
-                near = _alike(str(key), keys.names)
+                near = schemas.alike(str(key), keys.names)
                 if near:
                     inner = recipe.option(f"{section}.{key}")
                     yield KeyProblem(inner, Status.REFUSED, program, "", near)
@@ -173,10 +170,12 @@ def _meant(path: str, release: str | None) -> str:
 def _is_slip(path: str, known: str) -> bool:
     """Whether a component is one of the same module with a letter wrong; another size of a model is
     another release's."""
+    from memlint.recipes import schemas
+
     return (
         path.rpartition(".")[0] == known.rpartition(".")[0]
         and re.findall(r"\d+", path) == re.findall(r"\d+", known)
-        and bool(_alike(path, frozenset({known})))
+        and bool(schemas.alike(path, frozenset({known})))
     )
 
 
@@ -187,26 +186,3 @@ def _instead(name: str, release: str | None, key: str) -> str:
     if found is None:
         return ""
     return f"{found.key}: {found.value}" if found.value else found.key
-
-
-@lru_cache(maxsize=4096)
-def _alike(key: str, known: frozenset[str]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=_ALIKE)
-    return near[0] if near else ""
-
-
-@cache
-def _newest() -> Api:
-    from memlint.api import Api, newest
-
-    return Api(newest())
-
-
-def _is_inherited(classes: tuple[str, ...], key: str) -> bool:
-    """Whether any release of transformers has the option: the program's own says which it takes."""
-    if not classes:
-        return False
-    api = _newest()
-    return any(api.history(each, key) is not None for each in classes)

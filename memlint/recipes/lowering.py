@@ -19,6 +19,7 @@ from memlint.recipes.document import (
     merged,
     resolved,
 )
+from memlint.recipes.kinds import Kind, Reader
 from memlint.recipes.methods import Method
 from memlint.recipes.recipe import is_interpolated
 from memlint.source import Span
@@ -27,6 +28,7 @@ from memlint.source.record import Record
 if TYPE_CHECKING:
     from memlint.api import Api
 
+_PROGRAM = Reader(Kind.TRL, "")
 MODEL_CONFIG = "trl.ModelConfig"
 _ADAPTER = {
     "lora_r": "r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout",
@@ -74,14 +76,16 @@ def lower(
     complete: bool = True,
     unknown: frozenset[str] = frozenset(),
     by_trl: bool = False,
+    reader: Reader | None = None,
 ) -> Lowered:
     """The script that trains by the settings in ``root`` with ``method``.
 
     extra: keywords of the configuration, as Python, that files around the recipe decide.
     complete: there are no more settings. unknown: keys whose value is not the recipe's.
-    by_trl: TRL's own program reads it, so that the model is loaded by the defaults of TRL.
+    reader: what reads it; None: the program, with classes of its own. by_trl: TRL's own program
+    reads it, so that the model is loaded by the defaults of TRL.
     """
-    return _Lowering(root, method, api, complete, unknown, by_trl).script(extra)
+    return _Lowering(root, method, api, complete, unknown, reader or _PROGRAM, by_trl).script(extra)
 
 
 class _Lowering:
@@ -92,11 +96,14 @@ class _Lowering:
         api: Api,
         complete: bool,
         unknown: frozenset[str],
+        reader: Reader,
         by_trl: bool,
     ) -> None:
         self._root = root
-        self._top = {k: v for k, v in merged(root).items() if isinstance(k, str)}
-        self._complete = complete
+        top = {k: v for k, v in merged(root).items() if isinstance(k, str)}
+        self._top = {key: value for key, value in top.items() if key not in reader.own}
+        self._reader = reader
+        self._complete = complete and not reader.computes
         self._unknown = unknown
         self._by_trl = by_trl
         self._method = method
@@ -115,17 +122,30 @@ class _Lowering:
         for name in (config, trainer):
             module, _, cls = name.rpartition(".")
             self._write(f"from {module} import {cls}\n")
-        self._write("\nmodel_args = ")
-        own = self._keys_of(MODEL_CONFIG, except_for=config)
-        self._call("ModelConfig", own, {}, open_names=True)
+        loads = self._reader.has_class("ModelConfig")
+        if loads:
+            self._write("\nmodel_args = ")
+            own = self._keys_of(MODEL_CONFIG, except_for=config)
+            self._call("ModelConfig", own, {}, open_names=True)
         self._write("\nargs = ")
-        self._call(config.rpartition(".")[2], self._keys_of(config), extra, open_names=True)
+        decided = dict.fromkeys(sorted(self._decided(config)), "value_of_the_project")
+        settings = {**decided, **extra}
+        self._call(config.rpartition(".")[2], self._keys_of(config), settings, open_names=True)
         self._write("\nmodel = ")
-        self._load(model)
+        if loads:
+            self._load(model)
+        else:
+            self._write("model_of_the_program")
         self._write("\ntrainer = ")
         self._trainer(trainer.rpartition(".")[2])
         self._write("\ntrainer.train()\n")
         return Lowered("".join(self._parts), tuple(self._regions))
+
+    def _decided(self, config: str) -> set[str]:
+        """Options of the configuration that a class of the project defines anew, or a command
+        that the recipe does not follow."""
+        elsewhere = self._reader.own | (self._unknown - self._top.keys())
+        return {key for key in elsewhere if self._api.accepts(config, key)}
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -223,7 +243,7 @@ class _Lowering:
             self._write("    eval_dataset=eval_dataset,\n")
         for line in self._method.arguments:
             self._write(f"    {line},\n")
-        if self._is_on("use_peft"):
+        if self._is_on("use_peft") and self._reader.has_class("ModelConfig"):
             self._write("    peft_config=")
             keywords = {word: key for key, word in _ADAPTER.items()}
             self._call("LoraConfig", [], {}, names=keywords)

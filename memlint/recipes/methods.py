@@ -8,6 +8,7 @@ checked as each of them, and only what holds for all of them is reported.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memlint.recipes.document import MappingNode, merged
@@ -51,6 +52,21 @@ def method_named(name: str) -> tuple[Method, ...]:
     return tuple(
         each for each in METHODS if each.name == name or each.trainer.rpartition(".")[2] == name
     )
+
+
+def method_of_classes(classes: Sequence[str], api: Api) -> tuple[Method, ...]:
+    """The method whose configuration is among classes that a recipe is read into; none where the
+    recipe's program has classes of its own."""
+    for name in classes:
+        for each in METHODS:
+            if api.canonical(each.config) == api.canonical(name):
+                return (each,)
+    for name in classes:
+        if api.is_a(name, "transformers.Seq2SeqTrainingArguments"):
+            return (Method("", name, "transformers.Seq2SeqTrainer"),)
+        if api.is_a(name, "transformers.TrainingArguments"):
+            return (Method("", name, "transformers.Trainer"),)
+    return ()
 
 
 def methods_of(source: Source, root: MappingNode, api: Api) -> tuple[Method, ...]:

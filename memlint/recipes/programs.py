@@ -205,6 +205,11 @@ class _Parsed(NamedTuple):
         return any(argument.name in names for argument in self.arguments)
 
 
+def is_of_trl_launcher(name: str) -> bool:
+    """True if TRL hands an option of this name on to ``accelerate launch``."""
+    return _TRL_LAUNCHER.fullmatch(name) is not None
+
+
 def launch_of(simple: Simple) -> Launch | None:
     """What a simple command launches; None if it launches nothing that is known."""
     words = simple.words

@@ -22,7 +22,7 @@ from memlint.recipes.document import (
     resolved,
     values,
 )
-from memlint.recipes.kinds import Kind, kind_of
+from memlint.recipes.kinds import Kind, Reader, reader_by_keys
 from memlint.recipes.launch import Command
 from memlint.source import Source, Span
 from memlint.source.patterns import lazy_pattern
@@ -89,6 +89,7 @@ class Recipe:
     recipe that it names and that is not at hand. command: the one that the recipe is.
     overridden: paths that every command that is known to run the recipe sets anew. release: that of
     its program; None where the newest one is meant.
+    reader: what reads it; None: its program, with classes of its own.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Recipe:
         config: str = "",
         command: Command | None = None,
         overridden: frozenset[str] = frozenset(),
+        reader: Reader | None = None,
     ) -> None:
         self.source = source
         self.document = document
@@ -111,6 +113,7 @@ class Recipe:
         self.name = name
         self.config = config
         self.command = command
+        self.reader = reader
         self.release: str | None = None
         self._complete = complete or base is not None
         self._overridden = overridden
@@ -134,8 +137,9 @@ class Recipe:
 
     def run_with(self, overridden: frozenset[str]) -> Recipe:
         """The same recipe where commands set some paths anew."""
-        made = Recipe(self.source, self.document, self.kind, overridden=overridden)
-        return made.of_release(self.release)
+        made = copy(self)
+        made._overridden, made._known, made._options = overridden, {}, {}
+        return made
 
     @property
     def is_of_program(self) -> bool:
@@ -238,11 +242,18 @@ class Recipe:
         return mapping.entries[0].key.span if mapping.entries else mapping.span
 
 
-def read_recipe(source: Source) -> Recipe | None:
-    """The recipe in ``source``; None where it is none. Raises ``DocumentError``."""
+def read_recipe(
+    source: Source, reader_of: Callable[[MappingNode], Reader | None] = reader_by_keys
+) -> Recipe | None:
+    """The recipe in ``source``; None where it is none. Raises ``DocumentError``.
+
+    reader_of: what reads a file with such a mapping.
+    """
     document = read_document(source)
-    kind = kind_of(document.root)
-    return None if kind is None else Recipe(source, document, kind)
+    reader = reader_of(document.root)
+    if reader is None or reader.kind is None:
+        return None
+    return Recipe(source, document, reader.kind, reader=reader)
 
 
 def _extent(entry: Entry) -> Span:

@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 from memlint.api.tables import Table, holds, table
 from memlint.api.versions import parse_version
 from memlint.source.record import Record
+
+if TYPE_CHECKING:
+    from memlint.api import Api
 
 KINDS = ("torchtune", "llamafactory", "axolotl")
 
@@ -171,6 +175,51 @@ def replacement(kind: str, version: str | None, key: str) -> Replacement | None:
                 name, _, value = new.partition("=")
                 return Replacement(name, value or None)
     return None
+
+
+@lru_cache(maxsize=4096)
+def was_key(kind: str, key: str) -> bool:
+    """True if a program had a key at the top in some release, or if it is a slip of one it has."""
+    shipped = _table(kind)
+    releases = range(len(shipped.releases))
+    if any(key in _words(shipped, "keys", "keys", number) for number in releases):
+        return True
+    noted = ("deprecated", "refused", "replaced")
+    if any(
+        key == word.partition("=")[0]
+        for number in releases
+        for what in noted
+        for word in _words(shipped, "notes", what, number)
+    ):
+        return True
+    newest = known_keys(kind)
+    assert newest is not None
+    return is_inherited(newest.inherits, key) or bool(alike(key, newest.names))
+
+
+# How alike a key and a known one must be: one or two letters of a usual name apart.
+_ALIKE = 0.88
+
+
+@lru_cache(maxsize=4096)
+def alike(key: str, known: frozenset[str]) -> str:
+    """The known key of which ``key`` is a slip; empty where it is none."""
+    import difflib
+
+    near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=_ALIKE)
+    return near[0] if near else ""
+
+
+def is_inherited(classes: tuple[str, ...], key: str) -> bool:
+    """True if any release of transformers has the option: the program says which it takes."""
+    return any(_newest().history(each, key) is not None for each in classes)
+
+
+@cache
+def _newest() -> Api:
+    from memlint.api import Api, newest
+
+    return Api(newest())
 
 
 def package_of(kind: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memlint.recipes.document import Entry
 from memlint.script.launcher import Launcher
 from memlint.source.record import NamedTuple
 
@@ -13,7 +14,8 @@ class Around(NamedTuple):
 
     method: the name of TRL's trainer, where the script says it. options: options of its
     configuration, as Python. overridden: keys that every command of the recipe sets anew.
-    launcher: what its launchers decide. by_trl: TRL's own program reads it.
+    launcher: what its launchers decide. by_trl: TRL's own program reads it. entries: settings that
+    the recipe does not have and all commands give alike.
     """
 
     method: str = ""
@@ -21,3 +23,4 @@ class Around(NamedTuple):
     overridden: frozenset[str] = frozenset()
     launcher: Launcher = Launcher()
     by_trl: bool = False
+    entries: tuple[Entry, ...] = ()

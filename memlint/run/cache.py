@@ -70,6 +70,7 @@ class Cache:
         self._file = os.path.join(self._folder, f"{memlint.__version__}-{state}.json")
         self._entries = _load(self._file, self._secret)
         self._changed = False
+        self._digests: dict[str, str] = {}
 
     @staticmethod
     def key(data: bytes, conditions: bytes) -> str:
@@ -106,8 +107,14 @@ class Cache:
             found = FileResult.from_json(shown, entry[3]) if len(entry) == 4 else FileResult(shown)
         except (TypeError, ValueError, AttributeError, LookupError):
             return None
-        same = all(digest_of(other) == digest for other, digest in found.relied_on)
+        same = all(self._digest(other) == digest for other, digest in found.relied_on)
         return found if same else None
+
+    def _digest(self, path: str) -> str:
+        """A file's digest, taken once: many results rely on the same files."""
+        if path not in self._digests:
+            self._digests[path] = digest_of(path)
+        return self._digests[path]
 
     def put(
         self, path: str, key: str, with_fixes: bool, target: str | None, result: FileResult

@@ -51,7 +51,7 @@ class Checked(NamedTuple):
         broken = self.broken if show_broken else ()
         shown = [_broken(self.source, each) for each in broken]
         if self.source is None:
-            return FileResult(self.path, tuple(shown), self.diagnostics)
+            return FileResult(self.path, tuple(shown), self.diagnostics, relied_on=self.relied_on)
         diagnostics = self.diagnostics
         try:
             shown += render_findings(self.source, self.findings, show_fixes=show_fixes, rules=rules)

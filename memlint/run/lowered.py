@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Container
 from typing import TYPE_CHECKING
 
+from memlint.recipes.kinds import Reader
 from memlint.recipes.recipe import Recipe
 from memlint.rule.edits import (
     Edit,
@@ -23,7 +23,9 @@ from memlint.run.runtime_fixes import runtime_imports
 from memlint.source import Span
 
 if TYPE_CHECKING:
+    from memlint.api import Api
     from memlint.recipes.lowering import Lowered, Region
+    from memlint.recipes.methods import Method
 
 # What a fix names that only a Python program can call.
 _OF_PROGRAMS = re.compile(r"memlint_runtime|`\w+\([\w.]*(?:trainer|model)\b")
@@ -31,30 +33,32 @@ _ASSIGNED = re.compile(r"`(\w+)=([^`]+)`")
 
 
 def in_recipe(
-    recipe: Recipe, lowered: Lowered, finding: Finding, options: Container[str]
+    recipe: Recipe, reader: Reader, method: Method, lowered: Lowered, finding: Finding, api: Api
 ) -> Finding | None:
-    """The finding as the recipe's; None for one that is the script's alone.
-
-    options: what the program takes.
-    """
+    """The finding as the recipe's, for what reads it; None for one that is the script's alone."""
     place = _place(lowered, finding.span)
     if place is None:
         return None
     if not _needs_program(finding.fix):
-        fix = _fix(recipe, lowered, finding.fix)
-    elif finding.level is Level.ERROR:
-        fix = _without(recipe, place, options)
-    else:
+        fix = _fix(recipe, reader, lowered, finding.fix, api)
+    elif finding.level is not Level.ERROR:
         return None
+    elif reader.classes:
+        fix = _fix(recipe, reader, lowered, finding.fix, api)
+    else:
+        fix = _without(recipe, method, place, api)  # the program is not the user's
     return finding._replace(span=place, message=_words(recipe, finding.message), fix=fix)
 
 
-def _without(recipe: Recipe, place: Span, options: Container[str]) -> Fix | None:
+def _without(recipe: Recipe, method: Method, place: Span, api: Api) -> Fix | None:
     """Without a key that stops the program, where only other code could do what it asks for."""
+    from memlint.recipes.lowering import MODEL_CONFIG
+
     root = recipe.document.root
     for key, value in root.entries:
         around = Span(key.span.start, max(key.span.end, value.span.end))
-        if around.contains(place) and key.value not in options:
+        taken = any(api.accepts(each, str(key.value)) for each in (method.config, MODEL_CONFIG))
+        if around.contains(place) and not taken:
             message = f"Remove `{key.value}`, and prepare the data for it: no option does the same"
             return Fix(message, (RemoveItem(root.span, str(key.value)),), Applicability.UNSAFE)
     return None
@@ -74,15 +78,28 @@ def _place(lowered: Lowered, span: Span) -> Span | None:
     return None if region is None else region.place
 
 
-def _fix(recipe: Recipe, lowered: Lowered, fix: Fix | None) -> Fix | None:
+def _fix(recipe: Recipe, reader: Reader, lowered: Lowered, fix: Fix | None, api: Api) -> Fix | None:
     if fix is None:
         return None
     edits = [_edit(lowered, edit) for edit in fix.edits]
-    known = tuple(edit for edit in edits if edit is not None)
+    known = tuple(
+        edit for edit in edits if edit is not None and _is_taken(recipe, reader, edit, api)
+    )
     message = _words(recipe, fix.message)
     if len(known) < len(edits) or not known:
         return Fix(message, (), Applicability.DISPLAY)
     return fix._replace(message=message, edits=known)
+
+
+def _is_taken(recipe: Recipe, reader: Reader, edit: Edit, api: Api) -> bool:
+    """True if what reads the recipe takes a key that an edit writes: parsers refuse all others."""
+    root = recipe.document.root
+    if not isinstance(edit, SetItem | RenameItem) or edit.mapping != root.span:
+        return True
+    key = edit.key if isinstance(edit, SetItem) else edit.new
+    if not reader.classes or root.entry(key) is not None:
+        return True
+    return any(api.accepts(each, key) for each in reader.classes)
 
 
 def _edit(lowered: Lowered, edit: Edit) -> Edit | None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from memlint.recipes.document import DocumentError, MappingNode
-from memlint.recipes.files import is_document, may_run_recipe
-from memlint.recipes.kinds import Kind
+from memlint.recipes.document import DocumentError, MappingNode, read_document
+from memlint.recipes.files import is_document, may_be_recipe, may_run_recipe
+from memlint.recipes.kinds import Kind, Reader, reader_by_keys
 from memlint.recipes.launch import commands_in
 from memlint.recipes.recipe import Recipe, read_recipe
+from memlint.rule.edits import Edit
 from memlint.rule.findings import Applicability, Finding, Fix
 from memlint.rule.registry import recipe_check
 from memlint.run.agreement import OfCommand, agreed
@@ -40,6 +41,7 @@ from memlint.source.reading import read_source
 
 if TYPE_CHECKING:
     from memlint.api import Api
+    from memlint.recipes.methods import Method
     from memlint.rule import Rule
     from memlint.run.runs import Runs
 
@@ -69,13 +71,13 @@ def check_recipe_data(
     """
     try:
         source = read_source(path, data)
-        recipes = recipes_of(source, runs)
+        recipes = recipes_of(source, runs) if named or _is_candidate(source, runs) else []
+        commands = [] if is_document(path) else commands_of(source)
+        if not recipes and not commands:
+            reason = why_passed_over(source, runs) if named else NO_RECIPE
+            return _passed_over(path, FileError(path, reason), named, runs)
     except (ReadError, DocumentError) as error:
-        return _passed_over(path, error.diagnostic, named)
-    commands = [] if is_document(path) else commands_of(source)
-    if not recipes and not commands:
-        reason = NO_RECIPE if is_document(path) else NO_COMMANDS
-        return _passed_over(path, FileError(path, reason), named)
+        return _passed_over(path, error.diagnostic, named, runs)
     broken = tuple(line for recipe in recipes for line in duplicate_keys(recipe))
     diagnostics: list[FileError] = []
 
@@ -94,8 +96,8 @@ def check_recipe_data(
         by_code=by_code,
         runs=runs,
     )
-    by_version = commands or any(recipe.kind in _LOWERED for recipe in recipes)
-    assumed = tables.target.assumed_of(LIBRARIES) if findings and by_version else ()
+    libraries = LIBRARIES if commands or _are_lowered(recipes) else frozenset[str]()
+    assumed = tables.target.assumed_of(libraries) if findings else ()
     naming = tables.target.naming(LIBRARIES) if assumed else ""
     relied_on = runs.relied_on(path) if runs is not None else ()
     return Checked(
@@ -110,9 +112,31 @@ def check_recipe_data(
     )
 
 
-def _passed_over(path: str, reason: FileError, named: bool) -> Checked:
+def _are_lowered(recipes: Sequence[Recipe]) -> bool:
+    """True if one of the recipes fills classes of TRL, whose versions matter."""
+    return any(recipe.kind in _LOWERED for recipe in recipes)
+
+
+def _is_candidate(source: Source, runs: Runs | None) -> bool:
+    """True if a file is to be parsed: by its words, or since a launch command names it."""
+    if not is_document(source.path) or may_be_recipe(source.raw):
+        return True
+    return runs is not None and runs.is_named
+
+
+def why_passed_over(source: Source, runs: Runs | None = None) -> str:
+    """Why nothing is checked in a file that was read. Raises ``DocumentError``."""
+    if not is_document(source.path):
+        return NO_COMMANDS
+    root = read_document(source).root
+    reader = runs.reader_of(root) if runs is not None else reader_by_keys(root)
+    return NO_RECIPE if reader is None else f"is passed over: {reader.evidence}"
+
+
+def _passed_over(path: str, reason: FileError, named: bool, runs: Runs | None) -> Checked:
     """A file in which nothing is checked: why matters to the user who named it."""
-    return Checked(path, diagnostics=(reason,) if named else ())
+    relied_on = runs.relied_on(path) if runs is not None else ()
+    return Checked(path, diagnostics=(reason,) if named else (), relied_on=relied_on)
 
 
 def recipes_of(source: Source, runs: Runs | None = None) -> list[Recipe]:
@@ -121,7 +145,7 @@ def recipes_of(source: Source, runs: Runs | None = None) -> list[Recipe]:
     Raises ``DocumentError``.
     """
     if is_document(source.path):
-        read = read_recipe(source)
+        read = read_recipe(source, runs.reader_of if runs is not None else reader_by_keys)
         found = [] if read is None else [read]
         return [runs.of_release(one) for one in found] if runs is not None else found
     if not may_run_recipe(source.raw if source.is_notebook else source.data):
@@ -208,7 +232,7 @@ def check_recipe_source(
         return _in_own_words(known, rules, by_code, on_error)
 
     found = [
-        OfCommand(recipe.document.root.span, each)
+        OfCommand(recipe.document.root.span, _with_single_keys(recipe, each))
         for recipe in recipes
         for each in _of_recipe(recipe, runs, own)
     ]
@@ -244,7 +268,7 @@ def _of_recipe(
         alone = {each.code for each in check(base, around(base, beside))}
         return list(_by_command(recipe, findings, alone))
     if recipe.command is None:
-        return findings
+        return [each for each in findings if each.span.end <= len(recipe.source.data)]
     return [each for each in findings if _is_of_command(recipe, each)]
 
 
@@ -315,35 +339,80 @@ def check_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> list
 
     check: the rules, asked of a script. around: what the rest of the run decides.
     """
-    from memlint.recipes.commands import merged_root
-    from memlint.recipes.lowering import MODEL_CONFIG, lower
-    from memlint.recipes.methods import method_named, methods_of
+    from memlint.recipes.commands import merged_root, with_entries
+    from memlint.recipes.lowering import lower
 
-    root = merged_root(recipe, len(recipe.source.data) + 1)
+    beyond = len(recipe.source.data) + 1
+    added = {str(each.key.value) for each in around.entries}.difference(recipe.keys)
+    root = with_entries(merged_root(recipe, beyond), around.entries, beyond)
     common: dict[tuple[str, Span], Finding] | None = None
-    named = method_named(recipe.name or around.method)
-    for method in named or methods_of(recipe.source, root, api):
+    for reader, method in _readings(recipe, root, api, around):
         lowered = lower(
             root,
             method,
             api,
             around.options,
             complete=recipe.is_complete,
-            unknown=around.overridden,
+            unknown=around.overridden - added,
+            reader=reader,
             by_trl=around.by_trl,
         )
         script = Source(f"{recipe.source.path}.py", lowered.text)
-        options = {
-            name
-            for each in (method.config, MODEL_CONFIG)
-            if (signature := api.signature(each)) is not None
-            for name in signature.parameters
-        }
         found = [
-            in_recipe(recipe, lowered, each, options) for each in check(script, around.launcher)
+            in_recipe(recipe, reader, method, lowered, each, api)
+            for each in check(script, around.launcher)
         ]
         here = {(each.code, each.span): each for each in found if each is not None}
-        common = here if common is None else {k: v for k, v in common.items() if k in here}
+        common = here if common is None else _common(common, here)
         if not common:
             return []
     return sorted((common or {}).values(), key=lambda each: (each.span, each.code))
+
+
+def _readings(
+    recipe: Recipe, root: MappingNode, api: Api, around: Around
+) -> Iterator[tuple[Reader, Method]]:
+    """What may read the recipe, with each method that it may train by."""
+    from memlint.recipes.methods import method_named, method_of_classes, methods_of
+
+    first = recipe.reader or Reader(recipe.kind, "")
+    for reader in (first, *first.also):
+        certain = method_of_classes(reader.classes, api)
+        named = certain or method_named(recipe.name or around.method)
+        for method in named or methods_of(recipe.source, root, api):
+            yield reader, method
+
+
+Places = dict[tuple[str, Span], Finding]
+
+
+def _common(first: Places, second: Places) -> Places:
+    """What is found both ways; what is not mended alike is not mended."""
+    return {
+        place: each if _edits(each) == _edits(second[place]) else _as_advice(each)
+        for place, each in first.items()
+        if place in second
+    }
+
+
+def _edits(finding: Finding) -> Sequence[Edit]:
+    return finding.fix.edits if finding.fix is not None else ()
+
+
+def _as_advice(finding: Finding) -> Finding:
+    """A finding whose fix is not applied."""
+    if finding.fix is None:
+        return finding
+    return finding._replace(fix=Fix(finding.fix.message, (), Applicability.DISPLAY))
+
+
+def _with_single_keys(recipe: Recipe, finding: Finding) -> Finding:
+    """A finding without a fix where that names a key that stands twice: which one is meant?"""
+    doubled = {str(each.value) for each in recipe.document.duplicates}
+    spans = [each.value.span for each in recipe.document.root.entries if each.key.value in doubled]
+    for edit in _edits(finding) if doubled else ():
+        words = {getattr(edit, name, None) for name in ("key", "old", "new")}
+        span = getattr(edit, "span", None)
+        if words & doubled or any(span is not None and each.contains(span) for each in spans):
+            return _as_advice(finding)
+    return finding

@@ -12,15 +12,19 @@ size and depth are bounded.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 
-from memlint.recipes.document import DocumentError
+from memlint.recipes.commands import document_of, kind_of_command
+from memlint.recipes.document import DocumentError, Entry, MappingNode
 from memlint.recipes.keys import program_of
-from memlint.recipes.kinds import Kind
+from memlint.recipes.kinds import Kind, Reader, kind_for_launcher
 from memlint.recipes.launch import Command, kind_of, read_commands
+from memlint.recipes.launch_kinds import is_launch_file
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.run.around import Around
 from memlint.run.launchers import Files, launcher_of
+from memlint.run.ownership import Readers, Use, means, names_file
 from memlint.script.launcher import joined
 from memlint.source import Source
 from memlint.source.bounded import read_regular_text
@@ -29,8 +33,11 @@ from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 _MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "uv.lock")
-_SKIPPED = frozenset({"node_modules", "site-packages", "venv", "build", "dist", "__pycache__"})
-_MAX_FOLDERS, _MAX_FILES, _MAX_DEPTH, _MAX_BYTES = 600, 200, 6, 256 << 10
+_SKIPPED = frozenset(
+    {"node_modules", "site-packages", "venv", "build", "dist", "__pycache__", "tests"}
+)
+_MAX_FOLDERS, _MAX_FILES, _MAX_DEPTH, _MAX_BYTES = 1500, 200, 6, 256 << 10
+_MAX_SCRIPTS = 2000
 _TRAINER = lazy_pattern(r"\b((?:SFT|DPO|GRPO|KTO|ORPO|CPO|Reward|RLOO)Trainer)\s*\(")
 _ZERO_3 = '{"zero_optimization": {"stage": 3}}'
 
@@ -47,32 +54,76 @@ class Launch(NamedTuple):
 
 
 class Project(NamedTuple):
-    """A project's folder and its launch commands."""
+    """A project's folder, its launch commands with their files, its scripts and folders."""
 
     root: str
     launches: tuple[Launch, ...]
     files: tuple[str, ...]
+    scripts: tuple[str, ...]
+    folders: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """True if there are no more files than were looked through."""
+        return len(self.folders) < _MAX_FOLDERS and len(self.scripts) < _MAX_SCRIPTS
+
+
+class _Seen:
+    """What was read of projects, for all files of a run of memlint."""
+
+    def __init__(self) -> None:
+        self.projects: dict[str, Project] = {}
+        self.readers: dict[str, Readers] = {}
+        self.roots: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
 
 
 class Runs:
     """The runs of the projects that were looked at; ``at`` is asked for one file of one."""
 
     def __init__(
-        self,
-        place: str = "",
-        known: dict[str, Project] | None = None,
-        release: Release | None = None,
+        self, place: str = "", seen: _Seen | None = None, release: Release | None = None
     ) -> None:
         self._place = place
         self._release = release
-        self._known: dict[str, Project] = {} if known is None else known
+        self._seen = seen or _Seen()
         self._used: list[str] = []
+        self._here: Project | None = None
         # The scripts that commands of the place start, or would if they were there.
         self.scripts: set[str] = set()
 
     def at(self, place: str) -> Runs:
         """The same runs, asked for the file at ``place``, an absolute path."""
-        return Runs(place, self._known, self._release)
+        return Runs(place, self._seen, self._release)
+
+    def reader_of(self, root: MappingNode) -> Reader | None:
+        """What reads the file at the place, whose mapping is ``root``; None for what is no file of
+        settings."""
+        project = self._project()
+        uses = [Use(each.path, self.row(each), each.command) for each in self._naming()]
+        return self._project_readers(project).of(self._place, root, uses)
+
+    @property
+    def is_named(self) -> bool:
+        """True if a launch command names the file at the place."""
+        return bool(self._naming())
+
+    def _naming(self) -> list[Launch]:
+        if not self._place:
+            return []
+        base, project = os.path.basename(self._place), self._project()
+        return [
+            launch
+            for launch in project.launches
+            if names_file(launch.command, base, self._place, launch.path, project.root)
+        ]
+
+    def _project_readers(self, project: Project) -> Readers:
+        known = self._seen.readers.get(project.root)
+        if known is None:
+            known = Readers(project.root, project.scripts, is_whole=project.is_whole)
+            self._seen.readers[project.root] = known
+        return known
 
     def of_release(self, recipe: Recipe) -> Recipe:
         """A recipe for the release of its program that the project has."""
@@ -96,12 +147,19 @@ class Runs:
         return tuple(
             launch
             for launch in self._project().launches
-            if _names(launch.command.recipe, self._place)
+            if self._means(launch, launch.command.recipe)
             or (
                 launch.command.target is not None
                 and launch.command.target.kind == "script"
-                and _names(launch.command.target.text, self._place)
+                and self._means(launch, launch.command.target.text)
             )
+        )
+
+    def _means(self, launch: Launch, text: str | None) -> bool:
+        """True if a word of a command means the file at the place."""
+        root = self._project().root
+        return bool(text and self._place) and means(
+            text or "", self._place, launch.path, launch.command, root
         )
 
     def row(self, launch: Launch) -> int:
@@ -127,18 +185,39 @@ class Runs:
             frozenset(set.intersection(*overridden)) if overridden else frozenset(),
             joined([launcher_of(one.command, self.files(one.path)) for one in launches]),
             bool(launches) and all(launch.command.starts == "trl" for launch in launches),
+            self._entries(launches) if _is_lowered(recipe.kind) else (),
+        )
+
+    def _entries(self, launches: Sequence[Launch]) -> tuple[Entry, ...]:
+        """The settings that all commands give alike."""
+        every = []
+        for launch in launches:
+            entries = document_of(launch.command, Kind.TRL).root.entries
+            every.append(
+                {(str(e.key.value), repr(getattr(e.value, "value", e))): e for e in entries}
+            )
+        return (
+            tuple(e for key, e in every[0].items() if all(key in o for o in every)) if every else ()
         )
 
     def recipe_of(self, path: str, command: Command) -> Recipe | None:
         """The recipe that a command names, if it is in the project."""
         text = command.recipe
-        found = self._find(text, self._place or path) if text else None
-        return self._read(found) if found else None
+        kind = kind_of_command(command)
+        found = self._find(text, self._place or path) if text and kind else None
+        return self._read(found, kind) if found else None
 
     def relied_on(self, path: str) -> tuple[tuple[str, str], ...]:
         """The files that what was said depends on, each with a digest."""
-        files = dict.fromkeys((*self._project().files, *self._used, *sorted(self.scripts)))
-        return tuple((each, digest_of(each)) for each in files if each != self._place)
+        project = self._project()
+        readers = self._seen.readers.get(project.root)
+        scripts = readers.paths if readers is not None else ()
+        every = (*project.files, *self._used, *sorted(self.scripts), *scripts, *project.folders)
+        digests = self._seen.digests
+        for each in dict.fromkeys(every):
+            if each not in digests:
+                digests[each] = digest_of(each)
+        return tuple((each, digests[each]) for each in dict.fromkeys(every) if each != self._place)
 
     # -- files of the run ------------------------------------------------------------------------
 
@@ -165,13 +244,18 @@ class Runs:
 
         def read(text: str) -> Recipe | None:
             path = self._find(text, beside)
-            return self._read(path) if path else None
+            return self._read(path, None) if path else None
 
         return read
 
-    def _read(self, path: str) -> Recipe | None:
+    def _read(self, path: str, kind: Kind | None) -> Recipe | None:
+        """The file at ``path``, which a command gives to a program; None: to a launcher."""
+
+        def reader_of(root: MappingNode) -> Reader:
+            return Reader(kind or kind_for_launcher(root), "a command names it")
+
         try:
-            return read_recipe(Source(path, self._text(path)))
+            return read_recipe(Source(path, self._text(path)), reader_of)
         except DocumentError:
             return None
 
@@ -196,11 +280,15 @@ class Runs:
     # -- the project -----------------------------------------------------------------------------
 
     def _project(self) -> Project:
-        root = root_of(self._place)
-        project = self._known.get(root)
-        if project is None:
-            project = self._known[root] = _read_project(root)
-        return project
+        if self._here is None:
+            folder, seen = os.path.dirname(self._place), self._seen
+            if folder not in seen.roots:
+                seen.roots[folder] = root_of(self._place)
+            root = seen.roots[folder]
+            if root not in seen.projects:
+                seen.projects[root] = _read_project(root)
+            self._here = seen.projects[root]
+        return self._here
 
 
 def root_of(place: str) -> str:
@@ -213,13 +301,38 @@ def root_of(place: str) -> str:
         if above == folder:
             break
         folder = above
-    return first
+    return _highest_with_scripts(first)
+
+
+def _highest_with_scripts(first: str) -> str:
+    """Of a folder and the two above it, where no mark tells the project's: the highest that holds
+    scripts or launch files."""
+    outside = (os.path.expanduser("~"), tempfile.gettempdir())
+    root = folder = first
+    for _ in range(2):
+        above = os.path.dirname(folder)
+        if above == folder or above in outside:
+            break
+        folder = above
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            break
+        if any(name.endswith(".py") or is_launch_file(name) for name in names):
+            root = folder
+    return root
 
 
 def _read_project(root: str) -> Project:
     launches: list[Launch] = []
     files: list[str] = []
-    for path in _launch_files(root):
+    scripts: list[str] = []
+    folders: list[str] = []
+    for path in _files(root, folders):
+        if path.endswith((".py", ".ipynb")):
+            scripts.append(path)
+        if path.endswith(".py"):
+            continue
         try:
             text = read_regular_text(path, _MAX_BYTES)
         except OSError:
@@ -228,16 +341,19 @@ def _read_project(root: str) -> Project:
         if commands:
             files.append(path)
             launches += [Launch(path, command) for command in commands]
-    return Project(root, tuple(launches), tuple(files))
+    return Project(root, tuple(launches), tuple(files), tuple(scripts), tuple(folders))
 
 
-def _launch_files(root: str) -> Iterator[str]:
-    """The launch files below ``root``, a bounded number of them."""
+def _files(root: str, folders: list[str]) -> Iterator[str]:
+    """The launch files and the scripts below ``root``, a bounded number of them.
+
+    folders: those that were listed are added to it.
+    """
     waiting = [(root, 0)]
-    folders = files = 0
-    while waiting and folders < _MAX_FOLDERS and files < _MAX_FILES:
+    launching = scripts = 0
+    while waiting and len(folders) < _MAX_FOLDERS:
         folder, depth = waiting.pop(0)
-        folders += 1
+        folders.append(folder)
         try:
             with os.scandir(folder) as entries:
                 ordered = sorted(entries, key=lambda entry: entry.name)
@@ -249,16 +365,15 @@ def _launch_files(root: str) -> Iterator[str]:
             if entry.is_dir():
                 if depth < _MAX_DEPTH and entry.name[0] != "." and entry.name not in _SKIPPED:
                     waiting.append((entry.path, depth + 1))
+            elif entry.name.endswith(".py"):
+                scripts += 1
+                if scripts <= _MAX_SCRIPTS and not entry.name.startswith(("test_", "conftest")):
+                    yield entry.path
             elif kind_of(entry.name) is not None:
-                files += 1
-                yield entry.path
+                launching += 1
+                if launching <= _MAX_FILES:
+                    yield entry.path
 
 
-def _names(text: str | None, place: str) -> bool:
-    """Whether a command's word for a path means the file at ``place``, from any folder."""
-    if not text or not place:
-        return False
-    words = os.path.normpath(text).replace("\\", "/").lstrip("/")
-    while words.startswith("../"):
-        words = words[3:]
-    return f"/{place}".replace("\\", "/").endswith(f"/{words}")
+def _is_lowered(kind: Kind) -> bool:
+    return kind in (Kind.TRL, Kind.ALIGNMENT_HANDBOOK)

@@ -1,7 +1,8 @@
 """Recipes as files: ``tests/cases/recipes``, marked as the cases of rules are.
 
 ``# expect: MEM301, MEM501 hint`` at the end of a line names what is found there; ``# select:``
-in the head names the rules that are asked, ``# target:`` the versions. ``name.fixed.yaml`` is what
+in the head names the rules that are asked, ``# target:`` the versions, ``# reader:`` the program
+that a command gives the file to. ``name.fixed.yaml`` is what
 all their fixes make of the recipe. Marks and head are taken off before it is read.
 """
 
@@ -16,6 +17,7 @@ import pytest
 from memlint.api import Api, newest, parse_target
 from memlint.fix.fixpoint import Fixed, fix_source
 from memlint.fix.recipes import apply_recipe_edits
+from memlint.recipes.kinds import Kind, Reader, reader_by_keys
 from memlint.recipes.recipe import read_recipe
 from memlint.rule.findings import Finding
 from memlint.rule.registry import load, selected
@@ -24,7 +26,7 @@ from memlint.source import Source
 
 CASES = Path(__file__).parents[2] / "cases" / "recipes"
 _MARK = re.compile(r"[ ]{2}# expect: (?P<expected>[^\n#]+)$")
-_HEADER = re.compile(r"# (?P<key>target|about|select): (?P<value>.*)$")
+_HEADER = re.compile(r"# (?P<key>target|about|select|reader): (?P<value>.*)$")
 
 
 class Case(NamedTuple):
@@ -60,7 +62,8 @@ def parse(path: Path) -> Case:
 
 
 def check(case: Case, source: Source) -> list[Finding]:
-    recipe = read_recipe(source)
+    named = Reader(Kind(case.head["reader"]), "a command") if "reader" in case.head else None
+    recipe = read_recipe(source, lambda root: named or reader_by_keys(root))
     assert recipe is not None, "no kind of recipe"
     codes = selected(case.head["select"].split(",")) if "select" in case.head else selected(None)
     target = case.head.get("target", "")

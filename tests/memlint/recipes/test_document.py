@@ -20,7 +20,7 @@ from memlint.recipes.document import (
     values,
 )
 from memlint.recipes.files import may_be_recipe
-from memlint.recipes.kinds import kind_of
+from memlint.recipes.kinds import reader_by_keys
 from memlint.source import Source
 
 TEXT = """\
@@ -166,10 +166,16 @@ def test_duplicate_keys_are_named() -> None:
             "alignment-handbook",
         ),
         ("model_name_or_path: a\nstage: dpo\nfinetuning_type: lora\n", "LLaMA-Factory"),
-        ("base_model: a\ndatasets: []\nadapter: lora\n", "axolotl"),
+        ("base_model: a\ndatasets: []\nsequence_len: 4\n", "axolotl"),
+        ("base_model: a\ndatasets: []\nsequence_len: 4\nteam: b\n", None),
+        ("base_model: a\nsequence_len: 4\nlearning_rate: 1\n", None),
         ("model:\n  _component_: torchtune.models.llama2.llama2_7b\n", "torchtune"),
         ("distributed_type: FSDP\nnum_processes: 8\nmixed_precision: bf16\n", "accelerate"),
         ("zero_optimization: {stage: 2}\n", "DeepSpeed"),
+        ("model_name_or_path: a\nlearning_rate: 1\noutput_dir: b\nwith_tracking: 1\n", None),
+        ("model_name_or_path: a\nstage: dpo\nfinetuning_type: lora\nmine: 1\n", None),
+        ("distributed_type: FSDP\nnum_processes: 8\nmodel: x\n", None),
+        ("zero_optimization: {stage: 2}\nlearner: x\n", None),
         ("services:\n  web:\n    environment: [base_model=x]\n", None),
         ("base_model: a\ntask_type: CAUSAL_LM\n", None),
         ("model_name_or_path: a\nport: 80\n", None),
@@ -177,4 +183,5 @@ def test_duplicate_keys_are_named() -> None:
     ],
 )
 def test_kinds_are_recognized_by_their_keys(text: str, kind: str | None) -> None:
-    assert kind_of(read(text)) == kind
+    reader = reader_by_keys(read(text))
+    assert (reader.kind if reader is not None else None) == kind

@@ -1,0 +1,321 @@
+"""Who reads a file of settings, and how that is known.
+
+A YAML or JSON file says nothing of its reader. This decides it, in this order:
+
+1. Launch commands that name the file: ``trl sft --config``, ``axolotl train``, ``tune run``; or a
+   script, which is looked into.
+2. Scripts that name the file themselves.
+3. Scripts that read a file of no certain name (from the command line) and take all of its keys, or
+   ask for one of them where they read a dict.
+4. Its keys, where every one was an option of one program, and nothing else claims the file.
+
+A script that reads into classes of trl or transformers makes it TRL's; keys that the project's own
+classes define are the project's. Where readers disagree, or one cannot be followed, nobody is
+certain to read it, and nothing is said of the file. Every answer has its evidence.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+
+from memlint.recipes.commands import kind_of_command
+from memlint.recipes.document import MappingNode, merged
+from memlint.recipes.kinds import Kind, Reader, is_option, looks_like_training, reader_by_keys
+from memlint.recipes.launch import Command, Flag
+from memlint.run.parsings import Class, Parser, Parsing, read_parser, relative, typed, words_of
+from memlint.script.project import Modules
+from memlint.source.record import NamedTuple
+
+# Keys of these files are no other program's, whoever hands the file on.
+_CERTAIN = frozenset({Kind.TORCHTUNE, Kind.ACCELERATE, Kind.DEEPSPEED})
+# The packages whose own code is the program, by what its recipes are called.
+_PACKAGES = {
+    Kind.TRL: "trl",
+    Kind.AXOLOTL: "axolotl",
+    Kind.LLAMA_FACTORY: "llamafactory",
+    Kind.TORCHTUNE: "torchtune",
+}
+# Options that name files of the launcher, or of DeepSpeed.
+_FILES = dict.fromkeys(("deepspeed", "deepspeed_config"), Kind.DEEPSPEED)
+_LAUNCHER_FILES = {
+    "config_file": Kind.ACCELERATE,
+    "accelerate_config": Kind.ACCELERATE,
+    "deepspeed_config_file": Kind.DEEPSPEED,
+}
+# Of more scripts those alone that read settings are looked at again.
+_MAX_DIGESTS = 100
+
+
+class Use(NamedTuple):
+    """A launch command that names the file. path, row: where it stands."""
+
+    path: str
+    row: int
+    command: Command
+
+
+class Readers:
+    """Answers for the files of one project, below ``root``.
+
+    scripts: its scripts; each is read when somebody first asks who reads a file by its keys.
+    is_whole: there are no others.
+    """
+
+    def __init__(self, root: str, scripts: Sequence[str], *, is_whole: bool = True) -> None:
+        self._root = root
+        self._scripts = scripts
+        self._is_whole = is_whole
+        self._words: dict[str, frozenset[str]] = {}
+        self._read: dict[str, Parser] | None = None
+
+    @property
+    def _by_path(self) -> dict[str, Parser]:
+        """The scripts that read settings or name files."""
+        if self._read is None:
+            modules = Modules()
+            parsers = (read_parser(path, modules) for path in self._scripts)
+            self._read = {each.path: each for each in parsers if each is not None}
+        return self._read
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The scripts on which answers so far depend."""
+        if self._read is None:
+            return ()
+        return tuple(self._scripts if len(self._scripts) <= _MAX_DIGESTS else self._read)
+
+    def of(self, place: str, root: MappingNode, uses: Sequence[Use]) -> Reader | None:
+        """What reads the file at ``place``; None for what is no file of settings of ours.
+
+        root: its mapping. uses: the commands that name it. A reader without a kind is one that is
+        not known, or not ours.
+        """
+        keys = frozenset(key for key in merged(root) if isinstance(key, str))
+        named = [self._of_command(use, place, keys) for use in uses]
+        if named:
+            return _agreed([each for each in named if each is not None])
+        by_keys = reader_by_keys(root)
+        if by_keys is not None and by_keys.kind in _CERTAIN:
+            return by_keys
+        if by_keys is None and not looks_like_training(root):
+            return None
+        naming = [each for each in self._by_path.values() if _names_file(each, place, self._root)]
+        if naming:
+            return _agreed([self._of_naming(each, place, keys) for each in naming])
+        return self._of_any(place, keys, by_keys)
+
+    # -- by commands -----------------------------------------------------------------------------
+
+    def _of_command(self, use: Use, place: str, keys: Collection[str]) -> Reader | None:
+        command = use.command
+        where = f"{relative(use.path, self._root)}:{use.row}"
+        launcher = {flag.name: (flag, _LAUNCHER_FILES) for flag in command.launcher}
+        for flag, kinds in (*launcher.values(), *((each, _FILES) for each in command.settings)):
+            kind = kinds.get(flag.name)
+            if kind is not None and means(_text(flag), place, use.path, command, self._root):
+                return Reader(kind, f"{where} gives it to {kind.value} as `--{flag.name}`")
+        kind = kind_of_command(command)
+        if kind is not None:
+            return Reader(kind, f"{where} starts {kind.value} with it")
+        script = self.script_of(command, use.path)
+        parser = self._by_path.get(script) if script else None
+        target = command.target.text if command.target is not None else None
+        if parser is None:
+            said = f"`{target}`, which reads it in a way that memlint cannot follow"
+            return Reader(None, f"{where} gives it to {said}")
+        read = self._of_parser(parser, place, keys)
+        return read._replace(evidence=f"{where} gives it to {read.evidence}")
+
+    def script_of(self, command: Command, beside: str) -> str | None:
+        """The script of the project that a command in a file starts."""
+        target = command.target
+        if target is None or target.text is None or target.kind not in ("script", "module"):
+            return None
+        text = target.text
+        if target.kind == "module":
+            text = f"{text.replace('.', '/')}.py"
+        for path in _places(text, beside, command, self._root):
+            if os.path.isfile(path):
+                return path
+        return None
+
+    # -- by scripts ------------------------------------------------------------------------------
+
+    def _of_naming(self, parser: Parser, place: str, keys: Collection[str]) -> Reader:
+        if any(_fits(each, place) for each in parser.parsings):
+            return self._of_parser(parser, place, keys)
+        line = next(line for text, line in parser.names if _ends(place, text))
+        where = f"{relative(parser.path, self._root)}:{line}"
+        return Reader(None, f"{where} names it, and what reads it is not known")
+
+    def _of_parser(self, parser: Parser, place: str, keys: Collection[str]) -> Reader:
+        """What a script that certainly reads the file makes of it."""
+        where = relative(parser.path, self._root)
+        fitting = [each for each in parser.parsings if _fits(each, place)]
+        into = typed(fitting)
+        if len(into) > 1:
+            into = [each for each in into if _takes(each, keys)] or into
+        if not into or len({each.classes for each in into}) > 1:
+            return Reader(None, f"{where}, which takes keys as it likes")
+        return _reader(into[0], f"{where}:{into[0].line}")
+
+    def _of_any(self, place: str, keys: Collection[str], by_keys: Reader | None) -> Reader | None:
+        """What reads a file that nothing names: a script that takes all of its keys, else the
+        program whose options they are."""
+        package = _PACKAGES.get(by_keys.kind) if by_keys is not None and by_keys.kind else None
+        claims: list[Reader] = []
+        for parser in self._by_path.values():
+            if package is not None and _is_of_package(parser.path, package, self._root):
+                continue
+            where = relative(parser.path, self._root)
+            for parsing in parser.parsings:
+                if not _fits(parsing, place):
+                    continue
+                if parsing.classes is not None:
+                    if _may_take(parsing, keys):
+                        claims.append(_reader(parsing, f"{where}:{parsing.line}"))
+                elif self._asks_for(parser, keys):
+                    said = f"{where}:{parsing.line} may read it by `{parsing.how}`"
+                    claims.append(Reader(None, said))
+        if claims:
+            return _agreed(claims)
+        if not self._is_whole:
+            return Reader(None, "the project has more files than memlint looks through for readers")
+        return by_keys or Reader(None, "not every key is an option of one program")
+
+    def _asks_for(self, parser: Parser, keys: Collection[str]) -> bool:
+        """True if a script that reads a dict, or one that imports it, has a key among its words."""
+        name = os.path.splitext(os.path.basename(parser.path))[0]
+        for path in (parser.path, *self._scripts):
+            if path not in self._words:
+                self._words[path] = words_of(path)
+            words = self._words[path]
+            if (path == parser.path or name in words) and not words.isdisjoint(keys):
+                return True
+        return False
+
+
+def _agreed(readers: Sequence[Reader]) -> Reader | None:
+    """The one that several readers are; none of ours where they differ."""
+    if not readers:
+        return None
+    unknown = next((each for each in readers if each.kind is None), None)
+    if unknown is not None:
+        return unknown
+    first, *others = {(each.kind, each.classes, each.own): each for each in readers}.values()
+    if any(each.kind is not first.kind for each in others):
+        several = "; ".join(each.evidence for each in (first, *others[:2]))
+        return Reader(None, f"several programs read it: {several}")
+    return first._replace(also=tuple(others))
+
+
+def _reader(parsing: Parsing, where: str) -> Reader:
+    """The reader that a typed parsing is."""
+    classes = parsing.classes or ()
+    names = ", ".join(f"`{each.name}`" for each in classes)
+    evidence = f"{where}, which reads it into {names}"
+    unknown = [each.name for each in classes if not each.is_known]
+    if unknown:
+        return Reader(None, f"{evidence}; what `{unknown[0]}` takes is not known")
+    own = frozenset[str]().union(*(each.own for each in classes))
+    libraries = tuple(each.library for each in classes if each.library)
+    if not any(_is_config(each) for each in libraries):
+        return Reader(None, f"{evidence}: the project's own")
+    computes = any(each.computes and _is_config(each.library) for each in classes)
+    return Reader(Kind.TRL, evidence, libraries, own, computes)
+
+
+def _is_config(name: str) -> bool:
+    """True if a class of a library configures a trainer."""
+    return bool(name) and is_option(name, "per_device_train_batch_size")
+
+
+def _takes(parsing: Parsing, keys: Collection[str]) -> bool:
+    """True if every key is a field of one of the classes, in some release."""
+    classes = parsing.classes or ()
+    return all(any(_has(each, key) for each in classes) or key == "config" for key in keys)
+
+
+def _may_take(parsing: Parsing, keys: Collection[str]) -> bool:
+    """True if every key may be a field."""
+    return any(not each.is_known for each in parsing.classes or ()) or _takes(parsing, keys)
+
+
+def _has(cls: Class, key: str) -> bool:
+    return key in cls.own or (bool(cls.library) and is_option(cls.library, key))
+
+
+def _fits(parsing: Parsing, place: str) -> bool:
+    return place.endswith(parsing.suffixes)
+
+
+def _is_of_package(path: str, package: str, root: str) -> bool:
+    """True if a script belongs to the program that reads its recipes, or to its tests."""
+    if package in os.path.relpath(path, root).split(os.sep)[:-1]:
+        return True
+    folders = (os.path.join(root, package), os.path.join(root, "src", package))
+    return any(os.path.isfile(os.path.join(each, "__init__.py")) for each in folders)
+
+
+# -- names of files -----------------------------------------------------------------------------
+
+
+def names_file(command: Command, base: str, place: str, beside: str, root: str) -> bool:
+    """True if a command in the file ``beside`` names the file at ``place``, called ``base``."""
+    return any(
+        base in text and means(text, place, beside, command, root) for text in _words(command)
+    )
+
+
+def _words(command: Command) -> Iterator[str]:
+    """The texts of a command that may be names of files."""
+    if command.target is not None and command.target.kind == "recipe":
+        yield command.target.text or ""
+    for flag in (*command.launcher, *command.settings):
+        values = flag.value if isinstance(flag.value, tuple) else (flag.value,)
+        yield from (each for each in values if isinstance(each, str))
+    yield from (each for each in command.positionals if each)
+
+
+def _text(flag: Flag) -> str:
+    return flag.value if isinstance(flag.value, str) else ""
+
+
+def means(text: str, place: str, beside: str, command: Command | None, root: str) -> bool:
+    """True if a word in a file means the file at ``place``: the one that is there, else one that
+    ends so."""
+    if not text or not _ends(place, text):
+        return False
+    there = [path for path in _places(text, beside, command, root) if os.path.isfile(path)]
+    return place in there if there else True
+
+
+def _places(text: str, beside: str, command: Command | None, root: str) -> Iterator[str]:
+    """Where a file of this name may be: from the project's folder, and from that of the command."""
+    inner = command.folder if command is not None else ""
+    if inner is None or os.path.isabs(text):
+        return
+    folder = os.path.dirname(beside)
+    while True:
+        yield os.path.normpath(os.path.join(folder, inner, text))
+        if folder == root or not folder.startswith(root + os.sep):
+            break
+        folder = os.path.dirname(folder)
+    if folder != root:
+        yield os.path.normpath(os.path.join(root, inner, text))
+
+
+def _ends(place: str, text: str) -> bool:
+    words = os.path.normpath(text).replace("\\", "/").lstrip("/")
+    while words.startswith("../"):
+        words = words[3:]
+    return f"/{place}".replace("\\", "/").endswith(f"/{words}")
+
+
+def _names_file(parser: Parser, place: str, root: str) -> bool:
+    base = os.path.basename(place)
+    return any(
+        text.endswith(base) and means(text, place, parser.path, None, root)
+        for text, _ in parser.names
+    )

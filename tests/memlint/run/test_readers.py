@@ -1,0 +1,325 @@
+"""Who reads a file of settings: generated projects, and their own parsers after all fixes."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from memlint.cli.main import run
+
+VERSIONS = "trl==1.16.0\ntransformers==5.23.0\n"
+# What TRL renamed or dropped, beside what it takes.
+KEYS = """\
+model_name_or_path: Qwen/Qwen3-0.6B
+max_seq_length: 1024
+learning_rate: 1.0e-5
+warmup_ratio: 0.03
+output_dir: out
+gradient_checkpointing: true
+overwrite_output_dir: true
+evaluation_strategy: "no"
+torch_dtype: bfloat16
+"""
+OWN = """\
+import sys
+from dataclasses import dataclass
+from transformers import HfArgumentParser
+
+
+@dataclass
+class Arguments:
+    model_name_or_path: str
+    max_seq_length: int = 1024
+    learning_rate: float = 1e-5
+    warmup_ratio: float = 0.03
+    output_dir: str = "out"
+    gradient_checkpointing: bool = False
+    overwrite_output_dir: bool = False
+    evaluation_strategy: str = "no"
+    torch_dtype: str = "auto"
+
+
+(args,) = HfArgumentParser(Arguments).parse_yaml_file(sys.argv[1])
+"""
+SUBCLASS = """\
+from dataclasses import dataclass
+from transformers import TrainingArguments
+
+
+@dataclass
+class PairArguments(TrainingArguments):
+    max_prompt_length: int = 128
+    warmup_ratio: float = 0.1
+
+
+@dataclass
+class ModelArguments:
+    model_name_or_path: str = ""
+    torch_dtype: str = "auto"
+"""
+PAIRS = """\
+from transformers import HfArgumentParser
+from src.settings import ModelArguments, PairArguments
+
+parser = HfArgumentParser((ModelArguments, PairArguments))
+model, args = parser.parse_yaml_file("pairs.yaml")
+"""
+TRL = """\
+from trl import ModelConfig, ScriptArguments, SFTConfig, SFTTrainer, TrlParser
+
+script, args, model = TrlParser((ScriptArguments, SFTConfig, ModelConfig)).parse_args_and_config()
+trainer = SFTTrainer(model=model.model_name_or_path, args=args, train_dataset=data)
+trainer.train()
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write({"requirements.txt": VERSIONS})
+    return tmp_path
+
+
+def write(files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+
+
+def found(capsys: pytest.CaptureFixture[str], *options: str) -> set[str]:
+    capsys.readouterr()
+    run(["check", "--no-cache", "--output-format", "concise", *options, "."])
+    lines = (line.split() for line in capsys.readouterr().out.splitlines())
+    return {
+        f"{line[0].split(':')[0]}:{line[0].split(':')[1]} {line[1]}"
+        for line in lines
+        if len(line) > 1 and line[1].startswith("MEM")
+    }
+
+
+def of_documents(places: set[str]) -> set[str]:
+    return {each for each in places if each.partition(":")[0].endswith((".yaml", ".json"))}
+
+
+def debugged(capsys: pytest.CaptureFixture[str], name: str) -> str:
+    capsys.readouterr()
+    run(["debug", name])
+    captured = capsys.readouterr()
+    return captured.out + captured.err
+
+
+SILENT = {
+    "own dataclass, named by a command": {
+        "finetune.py": OWN,
+        "sft.yaml": KEYS,
+        "run.sh": "accelerate launch finetune.py sft.yaml\n",
+    },
+    "own dataclass, a file of the command line": {"finetune.py": OWN, "sft.yaml": KEYS},
+    "own dataclass, far from the file": {
+        "code/finetune.py": OWN,
+        "settings/large/sft.yaml": KEYS,
+    },
+    "own dataclass, from a Makefile": {
+        "finetune.py": OWN,
+        "conf/a.yaml": KEYS,
+        "Makefile": "CONF = conf/a.yaml\ntrain:\n\tpython finetune.py $(CONF)\n",
+    },
+    "own parser class": {
+        "lib/parsing.py": "from transformers import HfArgumentParser\n"
+        "class FileParser(HfArgumentParser):\n    def read(self): ...\n",
+        "finetune.py": OWN.replace(
+            "HfArgumentParser(Arguments).parse_yaml_file(sys.argv[1])",
+            "FileParser((Arguments,)).read()",
+        ).replace(
+            "from transformers import HfArgumentParser", "from lib.parsing import FileParser"
+        ),
+        "sft.yaml": KEYS,
+    },
+    "a dict": {
+        "train.py": "import argparse, yaml\nfrom trl import SFTConfig\n"
+        "p = argparse.ArgumentParser()\np.add_argument('--config')\n"
+        "d = yaml.safe_load(open(p.parse_args().config))\n"
+        "args = SFTConfig(d['output_dir'], max_length=d['max_seq_length'])\n",
+        "sft.yaml": KEYS,
+    },
+    "a dict that another module loads": {
+        "helpers.py": "import yaml\ndef load(path):\n    return yaml.safe_load(open(path))\n",
+        "train.py": "from helpers import load\nimport sys\nd = load(sys.argv[1])\n"
+        "print(d.get('max_seq_length'))\n",
+        "sft.yaml": KEYS,
+    },
+    "attributes of OmegaConf": {
+        "train.py": "import sys\nfrom omegaconf import OmegaConf\n"
+        "c = OmegaConf.load(sys.argv[1])\nprint(c.learning_rate)\n",
+        "sft.yaml": KEYS,
+    },
+    "Hydra": {
+        "train.py": "import hydra\n@hydra.main(config_path='conf', config_name='sft')\n"
+        "def main(cfg):\n    print(cfg.max_seq_length)\nmain()\n",
+        "conf/sft.yaml": KEYS,
+    },
+    "a class that is not at hand": {
+        "train.py": "from transformers import HfArgumentParser\nfrom elsewhere import Settings\n"
+        "import sys\nHfArgumentParser(Settings).parse_yaml_file(sys.argv[1])\n",
+        "sft.yaml": KEYS,
+    },
+    "written, never read": {
+        "train.py": "import json\nd = {'model_name_or_path': 'a'}\n"
+        "json.dump(d, open('args.json', 'w'))\n",
+        "args.json": '{"model_name_or_path": "a", "max_seq_length": 4, "learning_rate": 1,\n'
+        ' "evaluation_strategy": "no", "output_dir": "o"}\n',
+    },
+    "one key that TRL never had": {"sft.yaml": KEYS + "with_tracking: true\n"},
+    "a program that is not at hand": {
+        "sft.yaml": KEYS,
+        "run.sh": "python ../other/train.py --settings sft.yaml\n",
+    },
+    "two programs": {
+        "sft.yaml": KEYS,
+        "finetune.py": OWN,
+        "run.sh": "trl sft --config sft.yaml\npython finetune.py sft.yaml\n",
+    },
+    "a dataclass filled from a dict": {
+        "train.py": OWN.replace(
+            "(args,) = HfArgumentParser(Arguments).parse_yaml_file(sys.argv[1])",
+            "import yaml\nargs = Arguments(**yaml.safe_load(open(sys.argv[1])))",
+        ),
+        "sft.yaml": KEYS,
+    },
+    "axolotl's keys and one more": {
+        "a.yaml": "base_model: a\ndatasets: []\nsequence_len: 4\nmicro_batch_size: 4\n"
+        "flash_attention: true\nsample_packing: false\nteam: b\n",
+    },
+}
+
+
+@pytest.mark.parametrize("project", SILENT.values(), ids=SILENT)
+def test_a_file_of_another_reader_is_left_alone(
+    project: Mapping[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(project)
+    assert of_documents(found(capsys)) == set()
+    run(["fix", "--no-cache", "--unsafe-fixes", "."])
+    documents = {k: v for k, v in project.items() if k.endswith((".yaml", ".json"))}
+    assert {name: Path(name).read_text() for name in documents} == documents
+    for name in documents:
+        assert "passed over" in debugged(capsys, name)
+
+
+READ = {
+    "trl's command": ("sft.yaml", {"run.sh": "trl sft --config sft.yaml\n"}, "run.sh:1 starts TRL"),
+    "every key": ("sft.yaml", {}, "every key is an option of TRL"),
+    "a script named by a command": (
+        "conf/sft.yaml",
+        {"train.py": TRL, "run.sh": "torchrun train.py --config conf/sft.yaml\n"},
+        "run.sh:1 gives it to train.py:3",
+    ),
+    "a script of the command line": ("conf/sft.yaml", {"train.py": TRL}, "train.py:3, which reads"),
+    "classes by another name": (
+        "sft.yaml",
+        {
+            "train.py": TRL.replace("TrlParser((", "TrlParser(dataclass_types=(")
+            .replace("SFTConfig,", "Config,", 1)
+            .replace(
+                "import ModelConfig, ScriptArguments, Config",
+                "import ModelConfig, ScriptArguments, SFTConfig as Config",
+            )
+            .replace("(ScriptArguments, SFTConfig, M", "(ScriptArguments, Config, M")
+        },
+        "train.py:3, which reads",
+    ),
+    "unpacked into a class": (
+        "sft.yaml",
+        {
+            "train.py": "import yaml\nfrom trl import ModelConfig, SFTConfig\nimport sys\n"
+            "args = SFTConfig(**yaml.safe_load(open('sft.yaml')))\n"
+        },
+        "train.py:4, which reads",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "files", "evidence"), READ.values(), ids=READ)
+def test_a_file_of_trl_is_checked_and_says_why(
+    name: str, files: Mapping[str, str], evidence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write({name: KEYS, **files})
+    assert found(capsys) >= {f"{name}:2 MEM901", f"{name}:8 MEM901"}
+    assert f"read by TRL: {evidence}" in debugged(capsys, name)
+
+
+def test_keys_of_the_projects_own_classes_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        "model_name_or_path: a\ntorch_dtype: float32\nmax_prompt_length: 64\nwarmup_ratio: 0.1\n"
+        "evaluation_strategy: steps\noutput_dir: out\n"
+    )
+    write({"pairs.yaml": text, "src/settings.py": SUBCLASS, "train.py": PAIRS})
+    capsys.readouterr()
+    run(["check", "--no-cache", "pairs.yaml"])
+    said = capsys.readouterr().out
+    assert "pairs.yaml:5" in said
+    assert "`TrainingArguments` of transformers" in said
+    assert "SFTConfig" not in said
+    run(["fix", "--no-cache", "--unsafe-fixes", "pairs.yaml"])
+    assert Path("pairs.yaml").read_text() == text.replace("evaluation_strategy", "eval_strategy")
+
+
+def test_a_recipe_without_a_model_is_one_where_a_command_names_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = "output_dir: out\nnum_generations: 8\nmax_prompt_length: 512\n"
+    zero = (
+        "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\n"
+        "deepspeed_config:\n  zero_stage: 3\nnum_processes: 8\n"
+    )
+    command = (
+        "trl grpo --config grpo.yaml --accelerate_config zero3.yaml "
+        "--model_name_or_path Qwen/Qwen2.5-7B\n"
+    )
+    write({"grpo.yaml": text})
+    assert of_documents(found(capsys)) == set()
+    write({"run.sh": command, "zero3.yaml": zero})
+    assert of_documents(found(capsys)) >= {"grpo.yaml:3 MEM901", "grpo.yaml:1 MEM602"}
+    assert "read by TRL: run.sh:1 starts TRL with it" in debugged(capsys, "grpo.yaml")
+    assert "gives it to accelerate" in debugged(capsys, "zero3.yaml")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_parser_of_the_projects_own_still_takes_the_file(seed: int) -> None:
+    """Fixes never write a key that the project's parser does not have, nor take one out."""
+    chance = random.Random(seed)
+    options = {
+        "model_name_or_path": ("str", "a/b"), "max_seq_length": ("int", "512"),
+        "learning_rate": ("float", "1.0e-5"), "warmup_ratio": ("float", "0.1"),
+        "output_dir": ("str", "out"), "gradient_checkpointing": ("bool", "true"),
+        "overwrite_output_dir": ("bool", "true"), "evaluation_strategy": ("str", "steps"),
+        "torch_dtype": ("str", "float32"), "packing": ("bool", "false"),
+        "per_device_train_batch_size": ("int", "8"), "max_prompt_length": ("int", "64"),
+        "bf16": ("bool", "false"), "logging_dir": ("str", "logs"), "optim": ("str", "adamw_hf"),
+    }  # fmt: skip
+    names = chance.sample(sorted(options), chance.randint(4, len(options)))
+    fields = "".join(f"    {name}: {options[name][0]} = None\n" for name in names)
+    script = (
+        "import sys\nfrom dataclasses import dataclass\nfrom transformers import HfArgumentParser\n"
+        f"@dataclass\nclass Settings:\n{fields}\n"
+        "HfArgumentParser(Settings).parse_yaml_file(sys.argv[1])\n"
+    )
+    written = chance.sample(names, chance.randint(3, len(names)))
+    write(
+        {
+            "start.py": script,
+            "x/settings.yaml": "".join(f"{name}: {options[name][1]}\n" for name in written),
+        }
+    )
+    if chance.random() < 0.5:
+        write({"run.sh": "python start.py x/settings.yaml\n"})
+    run(["fix", "--no-cache", "--unsafe-fixes", "."])
+    parsed = subprocess.run(
+        [sys.executable, "start.py", "x/settings.yaml"], capture_output=True, text=True, check=False
+    )
+    assert parsed.returncode == 0, parsed.stderr
