@@ -202,6 +202,12 @@ def test_what_would_take_more_with_it_is_refused(edit: Edit, reason: str) -> Non
     assert reason in refusal(ODD, edit)
 
 
+def test_a_key_stands_behind_the_one_that_it_qualifies() -> None:
+    text = "a: 1\npacking: true  # why\nz: 2\n"
+    edit = SetItem(span(text), "neat_packing", "True")
+    assert done(text, edit) == text.replace("z:", "neat_packing: true\nz:")
+
+
 def test_a_key_that_shares_its_line_stays() -> None:
     text = "rows:\n- one: 1\n  two: 2\n"
     start = text.index("one")
