@@ -97,6 +97,7 @@ class Launches:
     def __init__(self) -> None:
         self._files: dict[str, tuple[str, ...]] = {}
         self._commands: dict[str, list[Command]] = {}
+        self._runs = Runs()
 
     def of(self, place: str, data: bytes) -> CommandSettings | None:
         """What all commands that start the script at ``place`` give to it.
@@ -109,7 +110,7 @@ class Launches:
             return None
         script = os.path.abspath(place)
         starting, is_sure = self._starting(script)
-        runs = Runs(script)
+        runs = self._runs.at(script)
         launchers = [
             launcher_of(one, runs.files(file))._replace(
                 complete=parses and is_sure and is_complete(one, file)
@@ -117,7 +118,8 @@ class Launches:
             for file, one in starting
         ]
         launcher = joined(launchers)
-        settings = _joined_settings([one for _, one in starting]) if parses else {}
+        given = [{**runs.settings_of(one, file), **_flags(one)} for file, one in starting]
+        settings = _joined_settings(given) if parses else {}
         inner = ", ".join(f"{name!r}: {value}" for name, value in sorted(settings.items()))
         files = dict.fromkeys(file for file, _ in starting)
         folders = dict.fromkeys((*_watched(script), *map(os.path.dirname, files)))
@@ -174,9 +176,12 @@ class Launches:
         return self._commands[path]
 
 
-def _joined_settings(commands: Sequence[Command]) -> dict[str, str]:
+def _flags(command: Command) -> dict[str, str]:
+    return {flag.name: written(flag) for flag in command.settings}
+
+
+def _joined_settings(every: Sequence[dict[str, str]]) -> dict[str, str]:
     """The settings that commands give, as Python; ``None`` where they differ."""
-    every = [{flag.name: written(flag) for flag in one.settings} for one in commands]
     return {
         name: value if all(other.get(name) == value for other in every) else "None"
         for given in every

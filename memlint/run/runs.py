@@ -207,6 +207,20 @@ class Runs:
         found = self._find(text, self._place or path) if text and kind else None
         return self._read(found, kind) if found else None
 
+    def settings_of(self, command: Command, beside: str) -> dict[str, str]:
+        """What the recipe that a command hands to its script gives to it, as Python: texts, as on
+        a command line, and ``None`` for what none can say."""
+        path = self._find(command.recipe, beside) if command.recipe else None
+        if path is None:
+            return {}
+        try:
+            recipe = read_recipe(Source(path, self._text(path)), self.at(path).reader_of)
+        except DocumentError:
+            return {}
+        if recipe is None or recipe.kind is not Kind.TRL:
+            return {}
+        return {key: _as_flag(recipe.option(key).value) for key in recipe.keys}
+
     def relied_on(self, path: str) -> tuple[tuple[str, str], ...]:
         """The files that what was said depends on, each with a digest."""
         project = self._project()
@@ -289,6 +303,13 @@ class Runs:
                 seen.projects[root] = _read_project(root)
             self._here = seen.projects[root]
         return self._here
+
+
+def _as_flag(value: object) -> str:
+    """A recipe's value as Python, written as on a command line."""
+    if isinstance(value, bool):
+        return repr(str(value).lower())
+    return repr(str(value)) if isinstance(value, str | int | float) else "None"
 
 
 def root_of(place: str) -> str:

@@ -323,3 +323,82 @@ def test_a_parser_of_the_projects_own_still_takes_the_file(seed: int) -> None:
         [sys.executable, "start.py", "x/settings.yaml"], capture_output=True, text=True, check=False
     )
     assert parsed.returncode == 0, parsed.stderr
+
+
+def test_a_recipe_goes_into_the_run_of_its_script(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "output_dir: out\nper_device_train_batch_size: 4\n"
+    command = "python train.py --config sft.yaml --model_name_or_path Qwen/Qwen3-0.6B\n"
+    script = TRL.replace("train_dataset=data)", "train_dataset=load_dataset('a', split='train'))")
+    write({"train.py": f"from datasets import load_dataset\n{script}", "run.sh": command})
+
+    def peak(batch: str) -> str:
+        write({"sft.yaml": text.replace("4", batch)})
+        capsys.readouterr()
+        run(["estimate", "train.py"])
+        return next(x for x in capsys.readouterr().out.splitlines() if "allocated" in x)
+
+    assert peak("4") != peak("64")
+
+
+ALTERNATIVES = {
+    f"{name}.py": (
+        f"from trl import {cls}Config, {cls}Trainer, ModelConfig, ScriptArguments, TrlParser\n"
+        f"parser = TrlParser((ScriptArguments, {cls}Config, ModelConfig))\n"
+        "script, args, model = parser.parse_args_and_config()\n"
+    )
+    for name, cls in (("pairs", "DPO"), ("first", "SFT"))
+}
+
+
+def test_what_holds_for_every_script_that_may_read_a_file_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write({**ALTERNATIVES, "a.yaml": KEYS.replace("max_seq_length: 1024\n", "")})
+    assert of_documents(found(capsys)) >= {"a.yaml:3 MEM901", "a.yaml:7 MEM901"}
+    write({"a.yaml": KEYS})  # one of the two alone had the option
+    assert "a.yaml:8 MEM901" in found(capsys)
+    assert "first.py:2" in debugged(capsys, "a.yaml")
+    write({"first.py": OWN})
+    assert of_documents(found(capsys)) == set()
+
+
+def test_a_notebook_may_read_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    import json
+
+    cell = {
+        "cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None,
+        "source": "import yaml\nc = yaml.safe_load(open('sft.yaml'))\nprint(c['learning_rate'])",
+    }  # fmt: skip
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    write({"sft.yaml": KEYS, "a.ipynb": json.dumps(notebook)})
+    assert of_documents(found(capsys)) == set()
+
+
+def test_a_key_that_stands_twice_is_never_rewritten(capsys: pytest.CaptureFixture[str]) -> None:
+    text = KEYS + "gradient_checkpointing: true\n"
+    write({"sft.yaml": text, "run.sh": "trl sft --config sft.yaml\n"})
+    run(["fix", "--no-cache", "--unsafe-fixes", "sft.yaml"])
+    captured = capsys.readouterr()
+    assert "report" not in captured.out + captured.err
+    after = Path("sft.yaml").read_text()
+    assert after.count("gradient_checkpointing: true") == 2
+    assert "max_length: 1024" in after
+
+
+def test_a_program_without_python_gets_no_advice_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    write({"dpo.yaml": "max_prompt_length: 64\noutput_dir: o\n"})
+    write({"run.sh": "trl dpo --config dpo.yaml --model_name_or_path a\n"})
+    capsys.readouterr()
+    run(["check", "--no-cache", "dpo.yaml"])
+    said = capsys.readouterr().out
+    assert "MEM901" in said
+    assert "memlint_runtime" not in said
+
+
+def test_a_new_script_changes_who_reads_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    write({"sft.yaml": KEYS})
+    assert run(["check", "."]) == 1
+    write({"finetune.py": OWN})
+    assert run(["check", "."]) == 0
+    write({"finetune.py": TRL})
+    assert run(["check", "."]) == 1
