@@ -40,7 +40,11 @@ class Record:
 
     def _replace(self, **changes: Any) -> Self:
         """The same record with other values for some fields."""
-        return type(self)(**{**self.__dict__, **changes})
+        return type(self)(**{**dict(zip(self._fields, self._values(), strict=True)), **changes})
+
+    def _values(self) -> tuple[object, ...]:
+        """The fields' values: cached properties stand in ``__dict__`` too."""
+        return tuple(map(self.__dict__.__getitem__, self._fields))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen: use _replace({name}=...)")
@@ -51,10 +55,10 @@ class Record:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return self.__dict__ == other.__dict__
+        return self._values() == other._values()
 
     def __hash__(self) -> int:
-        return hash((type(self), *self.__dict__.values()))
+        return hash((type(self), *self._values()))
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._fields)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cached_property
 
 import pytest
 
@@ -17,6 +18,14 @@ class Point(Record):
 
 class Named(Point):
     name: str = ""
+
+
+class Measured(Record):
+    words: tuple[str, ...]
+
+    @cached_property
+    def count(self) -> int:
+        return len(self.words)
 
 
 class Other(Record):
@@ -52,6 +61,14 @@ def test_records_of_other_classes_are_never_equal() -> None:
     assert Point(1) != (1, 0)
     assert Named(1) != Point(1)
     assert len({Point(1), Point(1), Other(1), Point(2)}) == 3
+
+
+def test_cached_properties_are_no_fields() -> None:
+    record = Measured(("a", "b"))
+    assert record.count == 2
+    assert record == Measured(("a", "b"))
+    assert hash(record) == hash(Measured(("a", "b")))
+    assert record._replace(words=()).count == 0
 
 
 def test_a_record_does_not_change() -> None:
