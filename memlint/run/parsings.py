@@ -22,18 +22,20 @@ from memlint.source.record import NamedTuple
 
 # Of every script that reads into classes.
 _TYPED = (b"dataclass_types", b"HfArgumentParser", b"TrlParser")
-_PARSERS = lazy_pattern(rb"Parser\w*\(\s*[\[(A-Z]")
-_LOADED = lazy_pattern(rb"(\w+)\s*=\s*(?:yaml|json)\.\w*load|\*\*\s*(?:yaml|json)\.\w*load")
+_PARSERS = lazy_pattern(rb"Parser\w{0,40}\(\s*[\[(A-Z]")
+_LOADED = lazy_pattern(rb"\b(\w+)\s*=\s*(?:yaml|json)\.\w*load|\*\*\s*(?:yaml|json)\.\w*load")
 # Of every script that reads into a dict, or has a library do it.
 _LOADS = (
-    b"yaml", b"json.load", b"OmegaConf", b"hydra", b"tyro", b"jsonargparse", b"simple_parsing",
-    b"pyrallis", b"draccus", b"LightningCLI", b"dynaconf", b"ml_collections",
+    b"yaml", b"json", b"omegaconf", b"OmegaConf", b"hydra", b"tyro", b"simple_parsing", b"fromfile",
+    b"pyrallis", b"draccus", b"LightningCLI", b"dynaconf", b"ml_collections", b"anyconfig",
 )  # fmt: skip
 _LOAD = lazy_pattern(
-    rb"\b(?:(?:yaml|json)\.\w*load\w*|(?:safe|full)_load|YAML|OmegaConf\.\w+|hydra\.\w+|compose"
-    rb"|tyro\.\w+|LightningCLI|(?:json\.)?JSONDecoder)(?=\()"
-    rb"|^[ \t]*(?:import|from)\s+(?:jsonargparse|simple_parsing|pyrallis|draccus|dynaconf"
-    rb"|ml_collections|hydra)\b",
+    rb"\b(?:yaml|json)\.\w*load\w*|\b(?:safe|full|unsafe)_load\b|\bYAML(?=\()|\bfromfile(?=\()"
+    rb"|\bOmegaConf\.\w+|\bhydra\.\w+|\btyro\.\w+|\bLightningCLI(?=\()"
+    rb"|(?:load|read|from|parse)_(?:ya?ml|json)\w{0,40}(?=\()"
+    rb"|^[ \t]*(?:from (?:ruamel\.)?(?:yaml|json)\b|import (?:ruamel\.)?(?:yaml|json) as\b"
+    rb"|(?:import|from) (?:jsonargparse|simple_parsing|pyrallis|draccus|dynaconf|ml_collections"
+    rb"|anyconfig|hydra|omegaconf)\b)",
     re.MULTILINE,
 )
 _WORD = lazy_pattern(r"[A-Za-z_-][\w-]*")
@@ -102,7 +104,7 @@ def _typed(path: str, data: bytes, modules: Modules) -> Iterator[Parsing]:
     if (
         any(word in data for word in _TYPED)
         or (b"Parser" in data and _PARSERS.search(data))
-        or (any(word in data for word in _LOADS[:2]) and _unpacks(data))
+        or (any(word in data for word in (b"yaml", b"json")) and _unpacks(data))
     ):
         tree = ast.parse(read_source(path, data).text)
         yield from _Reading(tree, Project(path, modules)).parsings()
@@ -128,9 +130,13 @@ def _loads(data: bytes) -> Iterator[Parsing]:
     for found in _LOAD.finditer(data):
         line += data.count(b"\n", at, found.start())
         at = found.start()
-        how = found[0].decode("ascii", "replace").split()[-1]
-        json = how.startswith("json.")
-        yield Parsing(line + 1, how, None, (".json",) if json else (".yaml", ".yml", ".json"))
+        how = " ".join(found[0].decode("ascii", "replace").split())
+        yield Parsing(
+            line + 1,
+            how,
+            None,
+            (".json",) if "json." in how or "_json" in how else (".yaml", ".yml", ".json"),
+        )
 
 
 def _named(data: bytes) -> Iterator[tuple[str, int]]:

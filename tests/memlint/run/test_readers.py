@@ -191,6 +191,50 @@ SILENT = {
         ),
         "sft.yaml": KEYS,
     },
+    "a module of a package, started as one": {
+        "tool/start.py": OWN,
+        "tool/__init__.py": "",
+        "conf/a.yaml": KEYS,
+        "Justfile": "train:\n  python -m tool.start conf/a.yaml\n",
+    },
+    "a parser from a helper, JSON": {
+        "start.py": OWN.replace(
+            "(args,) = HfArgumentParser(Arguments).parse_yaml_file(sys.argv[1])",
+            "def parser():\n    kinds = [Arguments]\n    return HfArgumentParser(kinds)\n"
+            "(args,) = parser().parse_json_file(json_file=sys.argv[1])",
+        ),
+        "a.json": '{"model_name_or_path": "a", "max_seq_length": 4, "learning_rate": 1,\n'
+        ' "warmup_ratio": 0.1, "torch_dtype": "float32", "output_dir": "o"}\n',
+    },
+    "fields of several classes, in other modules": {
+        "src/lib/basis.py": "from dataclasses import dataclass\n@dataclass\nclass Model:\n"
+        "    model_name_or_path: str = ''\n    torch_dtype: str = 'auto'\n",
+        "src/lib/__init__.py": "from .basis import Model\nfrom .more import All\n",
+        "src/lib/more.py": "from dataclasses import dataclass\nfrom lib import basis\n@dataclass\n"
+        "class All(basis.Model):\n    max_seq_length: int = 1\n    learning_rate: float = 1\n"
+        "    warmup_ratio: float = 0\n    output_dir: str = ''\n    evaluation_strategy: str = ''\n"
+        "    gradient_checkpointing: bool = True\n    overwrite_output_dir: bool = True\n",
+        "bin/go.py": "import sys\nimport lib\nfrom transformers import HfArgumentParser\n"
+        "HfArgumentParser(lib.All).parse_yaml_file(sys.argv[1])\n",
+        "conf/a.yaml": KEYS,
+    },
+    "a section of it goes into a class of TRL": {
+        "train.py": "import sys, yaml\nfrom trl import SFTConfig\n"
+        "d = yaml.safe_load(open(sys.argv[1]))\nd['max_length'] = d.pop('max_seq_length')\n"
+        "args = SFTConfig(**{k: v for k, v in d.items() if k in SFTConfig.__annotations__})\n",
+        "sft.yaml": KEYS,
+    },
+    "options of a parser of its own are set by it": {
+        "train.py": "import argparse, sys\nfrom yaml import safe_load as read\n"
+        "p = argparse.ArgumentParser()\np.add_argument('--max-seq-length')\n"
+        "p.set_defaults(**read(open(sys.argv[1])))\n",
+        "sft.yaml": KEYS,
+    },
+    "a list of options of a Slurm job": {
+        "train.py": OWN,
+        "conf/sft.yaml": KEYS,
+        "job.slurm": "ARGS=(conf/sft.yaml --seed 1)\nsrun python train.py ${ARGS[@]}\n",
+    },
     "axolotl's keys and one more": {
         "a.yaml": "base_model: a\ndatasets: []\nsequence_len: 4\nmicro_batch_size: 4\n"
         "flash_attention: true\nsample_packing: false\nteam: b\n",
