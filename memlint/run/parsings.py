@@ -32,7 +32,7 @@ _LOADS = (
 _LOAD = lazy_pattern(
     rb"\b(?:yaml|json)\.\w*load\w*|\b(?:safe|full|unsafe)_load\b|\bYAML(?=\()|\bfromfile(?=\()"
     rb"|\bOmegaConf\.\w+|\bhydra\.\w+|\btyro\.\w+|\bLightningCLI(?=\()"
-    rb"|(?:load|read|from|parse)_(?:ya?ml|json)\w{0,40}(?=\()"
+    rb"|(?:load|read|from)_(?:ya?ml|json)\w{0,40}(?=\()"
     rb"|^[ \t]*(?:from (?:ruamel\.)?(?:yaml|json)\b|import (?:ruamel\.)?(?:yaml|json) as\b"
     rb"|(?:import|from) (?:jsonargparse|simple_parsing|pyrallis|draccus|dynaconf|ml_collections"
     rb"|anyconfig|hydra|omegaconf)\b)",
