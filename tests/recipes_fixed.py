@@ -1,14 +1,15 @@
 """What the fixes make of real recipes: ``python -m tests.recipes_fixed FOLDER ...``.
 
 Every folder is copied. Each recipe and launch command in the copy is fixed with all rules, unsafe
-fixes and hints included, and written. Then:
+fixes and hints included (``--safe``: as plain ``memlint fix`` does), and written. Then:
 
 - a second run changes nothing;
 - all comments are there, in their order;
 - only keys that the fixes name have changed.
 
 A line for each file where one of these does not hold, then counts by program and by rule. With
-``--list N`` it prints N findings, spread over all, to be read by eye.
+``--list N`` it prints N findings, spread over all, to be read by eye; with ``--readers`` each
+recipe that changed, with what reads it and how that is known.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from typing import Any
 
 from memlint.recipes.document import DocumentError, read_document, values
 from memlint.recipes.files import is_document, is_recipe_file, may_hold_recipe
+from memlint.recipes.kinds import Reader
 from memlint.recipes.launch import kind_of, read_commands
-from memlint.recipes.recipe import read_recipe
-from memlint.rule.registry import known_rules
+from memlint.rule.registry import known_rules, selected
 from memlint.run.jobs import Job
 from memlint.run.results import FixResult, Rendered
+from memlint.run.runs import Runs
 from memlint.run.session import Session
 from memlint.source import Source
 
@@ -48,9 +50,11 @@ def recipe_files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def fixed(session: Session, path: Path) -> FixResult:
+def fixed(session: Session, path: Path, *, safe: bool) -> FixResult:
     """One file, fixed by all rules and written."""
     job = Job(str(path), _CODES, "", unsafe_fixes=True, by_code=_CODES)
+    if safe:
+        job = Job(str(path), selected(None), "")
     result = session.fix(job, path.read_bytes())
     if result.after is not None:
         path.write_bytes(result.after)
@@ -110,18 +114,23 @@ def faults(path: Path, before: str, result: FixResult) -> Iterator[str]:
         yield f"changed `{key}`, which no fix names"
 
 
-def program(path: Path, text: str) -> str:
+def reader_of(path: Path, text: str, runs: Runs) -> Reader | None:
+    """What reads a recipe; None for what is none."""
+    try:
+        root = read_document(Source(path.name, text)).root
+    except DocumentError:
+        return None
+    return runs.at(str(path)).reader_of(root)
+
+
+def program(path: Path, reader: Reader | None) -> str:
     """The program that reads a file, in words."""
     if not is_document(path.name):
         return f"commands in a {kind_of(path.name)}"
-    try:
-        recipe = read_recipe(Source(path.name, text))
-    except DocumentError:
-        return "no recipe"
-    return recipe.kind.value if recipe is not None else "no recipe"
+    return reader.kind.value if reader is not None and reader.kind is not None else "no recipe"
 
 
-def main(folders: list[str], listed: int) -> int:
+def main(folders: list[str], listed: int, *, safe: bool, readers: bool) -> int:
     kinds: Counter[str] = Counter()
     changed: Counter[str] = Counter()
     made: Counter[str] = Counter()
@@ -133,12 +142,17 @@ def main(folders: list[str], listed: int) -> int:
             shutil.copytree(
                 folder, copy, symlinks=True, ignore=shutil.ignore_patterns(".git", "*.bin")
             )
-            session = Session()
+            (copy / ".git").mkdir(exist_ok=True)
+            session, runs = Session(), Runs()
             paths = list(recipe_files(copy))
             for path in paths:
                 before = path.read_bytes().decode("utf-8", "surrogateescape")
-                result = fixed(session, path)
-                kind = program(path, before)
+                reader = reader_of(path, before, runs) if is_document(path.name) else None
+                result = fixed(session, path, safe=safe)
+                kind = program(path, reader)
+                if readers and result.after is not None and is_document(path.name):
+                    known = reader.evidence if reader is not None else "nobody knows"
+                    sys.stdout.write(f"{path.relative_to(place)}: {kind}: {known}\n")
                 kinds[kind] += 1
                 changed[kind] += result.after is not None
                 made.update(one.code for one in result.fixed)
@@ -148,7 +162,7 @@ def main(folders: list[str], listed: int) -> int:
                     sys.stdout.write(f"{path.relative_to(copy)}: {fault}\n")
             again = Session()
             for path in paths:
-                if fixed(again, path).after is not None:
+                if fixed(again, path, safe=safe).after is not None:
                     wrong += 1
                     sys.stdout.write(f"{path.relative_to(copy)}: a second run changes it\n")
         shown = found[:: max(1, len(found) // listed)][:listed] if listed else []
@@ -168,6 +182,9 @@ def main(folders: list[str], listed: int) -> int:
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
+    words = [word for word in sys.argv[1:] if word not in ("--safe", "--readers")]
+    switches = {word[2:]: word in sys.argv for word in ("--safe", "--readers")}
     count = int(words[words.index("--list") + 1]) if "--list" in words else 0
-    sys.exit(main(words[: words.index("--list")] if "--list" in words else words, count))
+    sys.exit(
+        main(words[: words.index("--list")] if "--list" in words else words, count, **switches)
+    )

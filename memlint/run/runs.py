@@ -326,11 +326,11 @@ def root_of(place: str) -> str:
 
 
 def _highest_with_scripts(first: str) -> str:
-    """Of a folder and the two above it, where no mark tells the project's: the highest that holds
-    scripts or launch files."""
+    """Of a folder and the three above it, where no mark tells the project's: the highest that
+    holds scripts or launch files."""
     outside = (os.path.expanduser("~"), tempfile.gettempdir())
     root = folder = first
-    for _ in range(2):
+    for _ in range(3):
         above = os.path.dirname(folder)
         if above == folder or above in outside:
             break
