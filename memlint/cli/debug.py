@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def debug_command(path: str, target: str | None) -> int:
     """Print what the model knows of the script at ``path``; the exit status."""
     from memlint.project.targets import Targets
+    from memlint.run.deep import deeply
     from memlint.script import build_script
     from memlint.source.diagnostics import ReadError
     from memlint.source.reading import read_source
@@ -28,7 +29,7 @@ def debug_command(path: str, target: str | None) -> int:
     try:
         source = read_source(path)
         api = targets.api(path, target or "")
-        script = build_script(source, api)
+        script = deeply(lambda: build_script(source, api))
     except ReadError as error:
         raise click.ClickException(f"{path} {error.diagnostic.message}") from None
     except SyntaxError as error:

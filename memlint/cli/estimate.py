@@ -127,11 +127,12 @@ def _source(path: str, target: str | None) -> tuple[Source, Api]:
 
 def _from_script(path: str, target: str | None) -> dict[str, Any]:
     from memlint.memory.from_script import settings_of
+    from memlint.run.deep import deeply
     from memlint.run.whole import script_around
 
     source, api = _source(path, target)
     try:
-        script = script_around(source, path, api)
+        script = deeply(lambda: script_around(source, path, api))
     except SyntaxError as error:
         raise click.ClickException(f"{path} does not parse: {error}") from None
     values = settings_of(script)

@@ -56,6 +56,12 @@ def run(arguments: list[str] | None = None) -> int:
         _discard_output()
         click.echo(f"error: the output could not be written: {error.strerror or error}", err=True)
         return BROKEN
+    except RecursionError:
+        click.echo("error: what was to be read is nested too deeply", err=True)
+        return BROKEN
+    except MemoryError:
+        click.echo("error: there is not enough memory for this", err=True)
+        return BROKEN
     except Exception as error:
         return _failed(error)
     return status if isinstance(status, int) else CLEAN

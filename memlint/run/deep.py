@@ -17,6 +17,14 @@ _FRAMES = 30_000
 Result = TypeVar("Result")
 
 
+def deeply(work: Callable[[], Result]) -> Result:
+    """What ``work`` returns; once more with a larger stack where it is nested too deeply."""
+    try:
+        return work()
+    except RecursionError:
+        return with_deep_stack(work)
+
+
 def with_deep_stack(work: Callable[[], Result]) -> Result:
     """What ``work`` returns or raises. Raises RecursionError where even this stack is too small."""
     results: list[Result] = []

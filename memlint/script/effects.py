@@ -104,7 +104,7 @@ def _change(run: Interpreter, invocation: Invocation) -> Value | None:
         func.attr == "append" and len(invocation.arguments) == 1 and not invocation.open_arguments
     )
     items, is_open = before.items, True
-    if adds and not before.open and run.loops == 0:
+    if adds and not before.open and run.loops == 0 and run.has_room(before.size):
         items, is_open = (*items, invocation.arguments[0]), False
     changed = run.bounded(Sequence(items, before.kind, before.node, is_open))
     if isinstance(func.value, ast.Name):

@@ -124,10 +124,12 @@ def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
 def _sequence(run: Interpreter, node: ast.List | ast.Tuple | ast.Set) -> Value:
     items: list[Value] = []
     is_open = False
+    size = 0
     for element in node.elts:
         if isinstance(element, ast.Starred):
             inner = run.eval(element.value)
-            if isinstance(inner, Sequence) and not inner.open and len(items) <= MAX_SIZE:
+            size += inner.size
+            if isinstance(inner, Sequence) and not inner.open and run.has_room(size):
                 items.extend(inner.items)
             else:
                 is_open = True
@@ -204,6 +206,8 @@ def binary(
         run.update_dict(made, right)
         return made
     if isinstance(op, ast.Add) and isinstance(left, Sequence) and isinstance(right, Sequence):
+        if not run.has_room(left.size + right.size):
+            return UNKNOWN
         return Sequence(left.items + right.items, left.kind, node, left.open or right.open)
     if run.has_tensors:
         return operations.arithmetic(run, left, right, node) or UNKNOWN

@@ -47,8 +47,10 @@ from memlint.script.values import (
     merge_bindings,
 )
 
-# What all values that a script makes may hold together, about 64 MB.
-MAX_MADE = 1 << 23
+# What all values that a script makes may hold together, about 32 MB.
+MAX_MADE = 1 << 22
+# What a copied binding counts for: it takes as much memory as so many values.
+_BINDING = 16
 # What gives a value that was made elsewhere.
 _LOOKUPS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.NamedExpr})
 
@@ -254,6 +256,11 @@ class Interpreter:
         return self.new_object(type="dict", node=node)
 
     def copy_bindings(self, source: Object, target: Object) -> None:
+        size = len(source.names) * _BINDING
+        if not self.has_room(size):
+            target.open = True
+            return
+        self.made += size
         for name, binding in self.bindings(source).items():
             self.set_binding(target, name, binding)
         target.open = target.open or source.open
@@ -285,11 +292,14 @@ class Interpreter:
 
         A name that is doubled eighty times would hold more than any memory.
         """
-        size = value.size
-        if size > MAX_SIZE or self.made + size > MAX_MADE:
+        if not self.has_room(value.size):
             return UNKNOWN
-        self.made += size
+        self.made += value.size
         return value
+
+    def has_room(self, size: int) -> bool:
+        """Whether a value of this size may be made."""
+        return size <= MAX_SIZE and self.made + size <= MAX_MADE
 
     def eval(self, node: ast.expr) -> Value:
         values = self.values
@@ -388,11 +398,14 @@ class Interpreter:
         if isinstance(source, OneOf):
             # ``**({"a": 1} if x else {})``: what only some options hold may be missing.
             things = [one for one in source.options if isinstance(one, Object)]
-            if len(things) != len(source.options):
+            size = sum(len(thing.names) for thing in things) * _BINDING
+            if len(things) != len(source.options) or not self.has_room(size):
                 target.open = True
-            names = {name for thing in things for name in self.bindings(thing)}
-            for name in names:
-                held = [self.bindings(thing).get(name) for thing in things]
+                things = things if self.has_room(size) else []
+            self.made += size if things else 0
+            bound = [self.bindings(thing) for thing in things]
+            for name in set().union(*bound):
+                held = [bindings.get(name) for bindings in bound]
                 before = self.get_binding(target, name)
                 self.set_binding(
                     target, name, merge_bindings([binding or before for binding in held])

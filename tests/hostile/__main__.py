@@ -5,6 +5,8 @@ Exits with 1 where an input takes more than five seconds or a GiB, waits, or is 
 
 from __future__ import annotations
 
+import time
+
 import click
 
 from tests.hostile.running import Outcome, inputs, run
@@ -13,17 +15,21 @@ from tests.hostile.running import Outcome, inputs, run
 @click.command()
 @click.option("--count", default=1000)
 @click.option("--seed", default=0)
+@click.option("--minutes", default=60.0, help="Stop after so long, whatever is left.")
 @click.option("--reader", default=None, help="Only inputs of this reader.")
-def main(count: int, seed: int, reader: str | None) -> None:
+def main(count: int, seed: int, minutes: float, reader: str | None) -> None:
     """Run hostile inputs, and print the worst of each reader."""
     import memlint.cli.main
     import memlint.script  # noqa: F401
 
     worst: dict[str, list[Outcome]] = {}
     faults = 0
+    end = time.monotonic() + 60 * minutes
     for number, hostile in enumerate(inputs(count, seed)):
         if reader is not None and hostile.reader != reader:
             continue
+        if time.monotonic() > end:
+            break
         outcome = run(hostile)
         worst.setdefault(hostile.reader, []).append(outcome)
         if outcome.fault:
