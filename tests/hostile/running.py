@@ -245,12 +245,16 @@ READERS: dict[str, Callable[[random.Random], Input]] = {
 }
 
 
-def inputs(count: int, seed: int) -> Iterator[Input]:
-    """So many inputs, as many of each reader; Python's thrice. One at a time: they are large, and
-    a process that is forked has all that its parent has."""
+def input_of(number: int, seed: int) -> Input:
+    """One of as many inputs of each reader; of Python's thrice as many."""
     names = [*READERS, "Python", "Python", "notebook", "YAML"]
-    for number in range(count):
-        yield READERS[names[number % len(names)]](random.Random(f"{seed} {number}"))
+    return READERS[names[number % len(names)]](random.Random(f"{seed} {number}"))
+
+
+def inputs(count: int, seed: int) -> Iterator[Input]:
+    """So many inputs, one at a time: they are large, and a process that is forked has all that its
+    parent has."""
+    return (input_of(number, seed) for number in range(count))
 
 
 def run(hostile: Input) -> Outcome:
