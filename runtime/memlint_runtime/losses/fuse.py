@@ -41,7 +41,9 @@ def fuse(model_or_trainer: Any, *, workspace_bytes: int | None = None) -> Patch:
         require_model(model_or_trainer, "a model or a constructed trainer")
         return fuse_causal_lm_loss(model_or_trainer, workspace_bytes=workspace_bytes)
     trainer = model_or_trainer
-    if any(kind.__module__.startswith("trl.") for kind in type(trainer).__mro__):
+    from_trl = [kind for kind in type(trainer).__mro__ if kind.__module__.startswith("trl.")]
+    # Of TRL's trainers the supervised one leaves both options to transformers.
+    if from_trl and not any(kind.__name__ == "SFTTrainer" for kind in from_trl):
         return fuse_trl_losses(trainer, workspace_bytes=workspace_bytes)
     for option, given in (
         ("label_smoothing_factor", trainer.args.label_smoothing_factor),
@@ -52,6 +54,8 @@ def fuse(model_or_trainer: Any, *, workspace_bytes: int | None = None) -> Patch:
                 f"{type(trainer).__name__} computes its loss by itself with {option}, from the "
                 "logits: leave it out, or leave the loss unfused"
             )
+    if from_trl:
+        return fuse_trl_losses(trainer, workspace_bytes=workspace_bytes)
     fused = fuse_causal_lm_loss(trainer.model, workspace_bytes=workspace_bytes)
 
     def prediction_step(own: Callable[..., Any]) -> Callable[..., Any]:

@@ -274,6 +274,21 @@ def test_a_class_weight_is_of_every_class(shape: tuple[int, ...]) -> None:
         loss(HIDDEN, WEIGHT, TARGET)
 
 
+def supervised(folder: Path, compute_loss_func: Any = None, **options: Any) -> Any:
+    from trl import SFTConfig, SFTTrainer
+
+    from tests.runtime.losses.training import tiny_tokenizer
+
+    args = SFTConfig(str(folder), report_to="none", use_cpu=True, bf16=False, **options)
+    data = datasets.Dataset.from_list([{"input_ids": [1, 2, 3], "labels": [1, 2, 3]}])
+    return SFTTrainer(
+        tiny_model(), args, train_dataset=data, processing_class=tiny_tokenizer(),
+        compute_loss_func=compute_loss_func,
+    )  # fmt: skip
+
+
+# TRL's own defaults use names that transformers has deprecated.
+@pytest.mark.filterwarnings("ignore:`.*` is deprecated:FutureWarning")
 def test_fuse_refuses_what_would_pass_it_by(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="by itself with label_smoothing_factor"):
         fuse(trainer_of(tmp_path, label_smoothing_factor=0.1))
@@ -281,6 +296,10 @@ def test_fuse_refuses_what_would_pass_it_by(tmp_path: Path) -> None:
         fuse(trainer_of(tmp_path, compute_loss_func=lambda *_, **__: None))
     with pytest.raises(ValueError, match="wants a transformers causal LM"):
         fuse(nn.Linear(2, 2))
+    with pytest.raises(ValueError, match="SFTTrainer computes its loss by itself with label_sm"):
+        fuse(supervised(tmp_path, label_smoothing_factor=0.1))
+    with pytest.raises(ValueError, match="SFTTrainer computes its loss by itself with compute_l"):
+        fuse(supervised(tmp_path, compute_loss_func=lambda *_, **__: None))
     model = tiny_model()
     with fuse(model):
         assert model(**tiny_batch()).logits is None
