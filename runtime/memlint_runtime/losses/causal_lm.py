@@ -42,6 +42,7 @@ from memlint_runtime.losses.output_head import (
     logit_transform,
     read_head,
     refuse_hooks,
+    refuse_more,
 )
 from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
@@ -280,6 +281,7 @@ def _patch_head(head: Any, fused: FusedLoss) -> None:
             fused = fused_loss_of(self)
             if fused is None or not fused.requests:
                 return own(self, hidden, *args, **kwargs)
+            refuse_more(args, kwargs)
             return _score_head(fused, self, hidden)
 
         return score

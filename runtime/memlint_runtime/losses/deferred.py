@@ -421,7 +421,8 @@ def deferred_logits_of(model: Any) -> DeferredHead | None:
 def _deferring(own: Callable[..., Any]) -> Callable[..., Any]:
     def forward(self: Any, hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
         deferred: DeferredHead | None = vars(self).get(_MARK)
-        if deferred is None or deferred.generating:
+        # With keywords (PEFT's adapter_names) the head does more than is folded in.
+        if deferred is None or deferred.generating or args or kwargs:
             return own(self, hidden, *args, **kwargs)
         if any(hasattr(parameter, "ds_id") for parameter in self.parameters()):
             raise ValueError(

@@ -143,6 +143,17 @@ def _check_lora(module: Any) -> None:
         refuse_hooks(up, before=True)
 
 
+def refuse_more(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise ValueError where a head is called with more than hidden states."""
+    if args or kwargs:
+        names = ", ".join(kwargs) or f"{len(args)} more"
+        raise ValueError(
+            f"the output head is called with more than hidden states ({names}), as for batches "
+            "with an adapter for each row, which is not folded into the loss: undo() the fused "
+            "loss for such batches, or leave lm_head out of target_modules"
+        )
+
+
 def refuse_hooks(module: nn.Module, *, before: bool = False) -> None:
     """Raise ValueError where a hook would see, or change, something other than logits.
 

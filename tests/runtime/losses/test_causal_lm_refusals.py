@@ -35,6 +35,26 @@ def test_copies_of_the_head_and_pickles_are_refused(install: Any, tmp_path: Path
     assert torch.equal(again(**tiny_batch()).logits, model.eval()(**tiny_batch()).logits)
 
 
+@pytest.mark.parametrize("targets", [["lm_head"], ["q_proj", "lm_head"]])
+def test_an_adapter_for_each_row_is_not_folded_into_the_head(targets: list[str]) -> None:
+    """PEFT's `adapter_names`; where they do not reach the head, all is as ever."""
+    model, batch = lora(tiny_model(), target_modules=targets).eval(), tiny_batch()
+    batch["adapter_names"] = ["default", "__base__", "default"]  # type: ignore[assignment]
+    with torch.no_grad():
+        plain = model(**batch)
+        with (
+            fuse_causal_lm_loss(model, fuse_evaluation=True),
+            pytest.raises(ValueError, match=r"more than hidden states \(adapter_names\)"),
+        ):
+            model(**batch)
+        with defer_logits(model):
+            assert torch.equal(model(**batch).logits, plain.logits)
+        model = lora(tiny_model(), target_modules=["q_proj"]).eval()
+        expected = model(**batch).loss
+        with fuse_causal_lm_loss(model, fuse_evaluation=True):
+            torch.testing.assert_close(model(**batch).loss, expected)
+
+
 class _Odd(nn.Module):
     """A head module that is not a matmul."""
 
