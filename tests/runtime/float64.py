@@ -63,7 +63,7 @@ def errors(
     paths, structure = tree_flatten_with_path(truth)
     assert tree_flatten(ours)[1] == tree_flatten(plain)[1] == structure, "other tensors than asked"
     triples = zip(tree_flatten(ours)[0], tree_flatten(plain)[0], paths, strict=True)
-    found = {}
+    judged = {}
     for mine, theirs, (path, exact) in triples:
         assert (mine is None) == (theirs is None) == (exact is None), keystr(path)
         if exact is None:
@@ -78,8 +78,8 @@ def errors(
             name = f"{kind} of {keystr(path) or 'the value'}"
             assert rounding <= PLAIN_ERRS * size, f"{name}: the plain pass is {rounding:.3g} away"
             allowed = TIMES_PLAIN * rounding + ULPS * ULP * size
-            found[name] = size, measure(mine.detach().double() - exact), allowed
-    return found
+            judged[name] = size, measure(mine.detach().double() - exact), allowed
+    return judged
 
 
 def _norm(x: Tensor) -> float:
@@ -104,12 +104,12 @@ def _doubled(value: Any) -> Any:
 def _float64_for_float32() -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
-    run = torch.autograd._engine_run_backward
+    engine = torch.autograd._engine_run_backward
 
     def run_backward(*args: Any, **options: Any) -> Any:
         # A mode is off inside of what it handles, and checkpoints compute again in backward.
         with _Float64():
-            return run(*args, **options)
+            return engine(*args, **options)
 
     try:
         with _Float64(), patch.object(torch.autograd, "_engine_run_backward", run_backward):

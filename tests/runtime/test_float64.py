@@ -57,9 +57,9 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 def test_no_float32_is_left(name: str) -> None:
     """Other sums agree far beyond float32's 1e-7: norms, routers, states and grouped products."""
     model = MODELS[name]()
-    one = in_float64(trained, model)
-    other = in_float64(lambda exact: trained(exact, row_by_row), model)
-    torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+    at_once = in_float64(trained, model)
+    by_rows = in_float64(lambda exact: trained(exact, row_by_row), model)
+    torch.testing.assert_close(at_once, by_rows, rtol=1e-9, atol=1e-11)
     judged(trained(model, row_by_row), model)
 
 
@@ -80,7 +80,7 @@ def test_the_inputs_and_torch_are_as_before() -> None:
     seen = in_float64(
         lambda model, x: (next(model.parameters()), x, torch.ones(1).float()), model, x
     )
-    assert {one.dtype for one in seen} == {torch.float64}
+    assert {x.dtype for x in seen} == {torch.float64}
     assert seen[1].requires_grad
     assert seen[1].grad_fn is None
     assert next(model.parameters()).dtype == x.dtype == torch.ones(1).dtype == torch.float32

@@ -30,12 +30,12 @@ def bare(hidden: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, dict[str, Any]
 
 
 def agree(
-    case: Case, target: Tensor, *leaves: Tensor, made: Callable[..., Any] = bare, **ours: Any
+    case: Case, target: Tensor, *leaves: Tensor, build: Callable[..., Any] = bare, **ours: Any
 ) -> None:
-    """made: hidden states, weight and options of the head from the leaves. ours: options more."""
+    """build: hidden states, weight and options of the head from the leaves. ours: options more."""
 
     def trained(run: Loss, *leaves: Tensor, **more: Any) -> Any:
-        hidden, weight, head = made(*leaves)
+        hidden, weight, head = build(*leaves)
         loss = run(hidden, weight, target, {**head, **more})
         wanted = [leaf for leaf in leaves if leaf.requires_grad]
         return loss, torch.autograd.grad(loss * 1024.0, wanted)
@@ -58,7 +58,7 @@ def test_many_tiles_that_do_not_divide_the_tokens(case: Case) -> None:
         return hidden, weight, {"softcap": 4.0}
 
     # Room for a part of the tokens and of the vocabulary only, and for no kept gradient.
-    agree(case, target, hidden, weight, made=capped, workspace_bytes=60_000)
+    agree(case, target, hidden, weight, build=capped, workspace_bytes=60_000)
 
 
 @every_loss
@@ -68,7 +68,7 @@ def test_soft_cap_and_bias(case: Case) -> None:
     def biased(hidden: Tensor, weight: Tensor, bias: Tensor) -> Any:
         return hidden, weight, {"bias": bias, "softcap": 3.0}
 
-    agree(case, target, hidden, weight, torch.randn(V).requires_grad_(), made=biased)
+    agree(case, target, hidden, weight, torch.randn(V).requires_grad_(), build=biased)
 
 
 @every_loss
@@ -93,7 +93,7 @@ def test_not_contiguous(case: Case) -> None:
         return hidden[:, ::2], wide.T, {}
 
     wide = (torch.randn(D, V) * 0.5).requires_grad_()
-    agree(case, target[:, ::2], hidden, wide, made=strided)
+    agree(case, target[:, ::2], hidden, wide, build=strided)
 
 
 @every_loss
@@ -103,7 +103,7 @@ def test_tied_head(case: Case) -> None:
     def tied(weight: Tensor) -> Any:
         return torch.tanh(weight[target.clamp(min=0)]), weight, {}
 
-    agree(case, target, weight, made=tied)
+    agree(case, target, weight, build=tied)
 
 
 @every_loss
