@@ -42,7 +42,7 @@ def removed_imports(script: Script) -> Iterator[Finding]:
             continue
         replacement = script.api.successor(qualname)
         if replacement is None and script.api.history(qualname) is None:
-            yield from _never_there(script, alias, qualname)
+            yield from _never_there(script, alias, alias.name, qualname)
             continue
         version = script.api.target.version(package).version
         yield Finding(
@@ -65,24 +65,42 @@ def _gone(script: Script) -> Iterator[tuple[ast.Import | ast.ImportFrom, ast.ali
             yield statement, alias, qualname
 
 
-def _never_there(script: Script, alias: ast.alias, qualname: str) -> Iterator[Finding]:
-    """A name that no release known ever offered: a misspelling, by what it is like."""
+def _never_there(
+    script: Script, node: ast.alias | ast.Attribute, name: str, qualname: str
+) -> Iterator[Finding]:
+    """A name that no release known ever offered: a misspelling, by what it is like, or one of
+    older releases, by the names that transformers has at its top. The others have forks."""
     package, _, rest = qualname.partition(".")
     if package == "torch" or not rest or script.api.is_beyond_tables(package):
         return
     import difflib
 
-    near = difflib.get_close_matches(
-        alias.name, script.api.offered(qualname.rpartition(".")[0]), n=1, cutoff=_ALIKE
-    )
-    if not near:
+    offered = script.api.offered(qualname.rpartition(".")[0])
+    near = difflib.get_close_matches(name, offered, n=1, cutoff=_ALIKE)
+    if not near and (qualname != f"transformers.{name}" or _is_minded(script, name)):
         return
-    version = script.api.target.version(package).version
+    version, first = script.api.target.version(package).version, script.api.first_release(package)
+    advice = f"Leave `{name}` out: {package} before {first}, or a fork of it, may have it"
+    if near:
+        verb = "Import" if isinstance(node, ast.alias) else "Use"
+        advice = f"{verb} `{near[0]}`, if that was meant"
     yield Finding(
-        script.span(alias),
-        f"{package} {version} has no `{qualname}`, nor had any release since "
-        f"{script.api.first_release(package)}",
-        Fix(f"Import `{near[0]}`, if that was meant", (), Applicability.DISPLAY),
+        script.span(node),
+        f"{package} {version} has no `{qualname}`, nor had any release since {first}",
+        Fix(advice, (), Applicability.DISPLAY),
+    )
+
+
+def _is_minded(script: Script, name: str) -> bool:
+    """Whether the script puts the name there itself, or asks for it: ``hasattr(module, "name")``;
+    or it is none that a package offers."""
+    return (
+        name.startswith("_")
+        or any(node.value == name for node in script.nodes(ast.Constant))
+        or any(
+            node.attr == name and isinstance(node.ctx, ast.Store)
+            for node in script.nodes(ast.Attribute)
+        )
     )
 
 
@@ -261,6 +279,7 @@ def removed_member(script: Script, node: ast.Attribute, value: Symbol) -> Iterat
     replacement = script.api.successor(qualname)
     history = script.api.history(qualname)
     if replacement is None and history is None:
+        yield from _never_there(script, node, node.attr, qualname)
         return
     package = qualname.partition(".")[0]
     fix = None
