@@ -28,6 +28,7 @@ from memlint.rule import (
 from memlint.rule.migration.late_assignment import read_once, too_late
 from memlint.rule.migration.option_places import option_span
 from memlint.rule.migration.succession import option_fix
+from memlint.rule.migration.swallowed_options import swallowed_options
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -39,7 +40,7 @@ def check(script: Script) -> Iterator[Finding]:
         seen.add(call.node)
         if call.subclass is not None and call.has_unknown_keywords:
             continue
-        findings = list(_of_call(script, call, looked_up))
+        findings = [*_of_call(script, call, looked_up), *swallowed_options(script, call)]
         if findings and not is_guarded(script, call.node):
             yield from findings
 
