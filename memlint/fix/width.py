@@ -10,13 +10,16 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from memlint.fix.draft import Splice
 from memlint.fix.splicing import between, spliced, split_lines
+from memlint.source import Span
 
 # The widths that formatters are set to.
 _WIDTHS = (79, 88, 100, 120)
+_LINE_END = re.compile(rb"\r\n|\r|\n")
 _OPENED = re.compile(r"[(\[{][ \t]*(?:#[^\r\n]*)?$")
 
 
@@ -24,11 +27,11 @@ def within_width(data: bytes, splices: list[Splice]) -> list[Splice]:
     """``splices`` of the file ``data``, with new lines no wider than the file's own."""
     if not splices:
         return splices
+    width = _width_of_file(data)
+    if width is None or all(len(_body(line)) <= width for line in _touched(data, splices)):
+        return splices
     before = data.decode("utf-8", "surrogatepass")
     old = split_lines(before)
-    width = width_of(old)
-    if width is None:
-        return splices
     new = split_lines(spliced(data, splices).decode("utf-8", "surrogatepass"))
     known = set(old)
     indent = _indent_of(old)
@@ -39,6 +42,33 @@ def within_width(data: bytes, splices: list[Splice]) -> list[Splice]:
     if lines == new or not _same_code("".join(new), "".join(lines)):
         return splices
     return between(before, "".join(lines))
+
+
+@lru_cache(maxsize=1)
+def _width_of_file(data: bytes) -> int | None:
+    """``width_of`` its lines; one fix of a file is shown after the other."""
+    return width_of(split_lines(data.decode("utf-8", "surrogatepass")))
+
+
+def _touched(data: bytes, splices: Sequence[Splice]) -> Iterator[str]:
+    """The new lines that ``splices`` write or change."""
+    groups: list[tuple[int, int, list[Splice]]] = []
+    for splice in splices:
+        at = splice.span.start
+        start = max(data.rfind(b"\n", 0, at), data.rfind(b"\r", 0, at)) + 1
+        line = _LINE_END.search(data, splice.span.end)
+        end = line.end() if line is not None else len(data)
+        if groups and start < groups[-1][1]:
+            start, before, inside = groups.pop()
+            groups.append((start, max(before, end), [*inside, splice]))
+        else:
+            groups.append((start, end, [splice]))
+    for start, end, inside in groups:
+        moved = [
+            Splice(Span(each.span.start - start, each.span.end - start), each.text)
+            for each in inside
+        ]
+        yield from split_lines(spliced(data[start:end], moved).decode("utf-8", "surrogatepass"))
 
 
 def _same_code(one: str, other: str) -> bool:

@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from memlint.fix import apply_edits
+from memlint.fix import apply_edits, previews, width
+from memlint.fix.splicing import split_lines
 from memlint.fix.width import width_of, wrapped
 from memlint.rule.edits import SetKeyword
 from memlint.source import Span
@@ -33,6 +34,26 @@ def test_a_line_that_grew_too_long_is_wrapped_as_the_file_wraps() -> None:
         + "    gradient_accumulation_steps=16,\n"
         + ")  # why\n"
     )
+
+
+def test_many_fixes_that_lengthen_nothing_do_not_read_the_file_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = WRAPS + "f(a=1)\n" * 500
+    edits = [
+        [SetKeyword(Span(at, at + 6), "b", "2")]
+        for at in range(len(WRAPS), len(text), len("f(a=1)\n"))
+    ]
+    read = 0
+
+    def counted(part: str) -> list[str]:
+        nonlocal read
+        read += len(part)
+        return split_lines(part)
+
+    monkeypatch.setattr(width, "split_lines", counted)
+    assert len([each for each in previews(text, edits) if each.applied]) == 500
+    assert read < 10 * len(text)
 
 
 def test_arguments_that_share_a_line_of_their_own_become_one_a_line() -> None:
