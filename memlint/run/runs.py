@@ -33,6 +33,7 @@ from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 _MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "uv.lock")
+_TESTS = "tests"
 _SKIPPED = frozenset(
     {"node_modules", "site-packages", "venv", "build", "dist", "__pycache__", "tests"}
 )
@@ -317,7 +318,8 @@ def root_of(place: str) -> str:
     folder = first = os.path.dirname(place)
     for _ in range(_MAX_DEPTH):
         if any(os.path.exists(os.path.join(folder, name)) for name in _MARKERS):
-            return folder
+            # What tests hold is read by what lies beside it.
+            return first if _TESTS in os.path.relpath(first, folder).split(os.sep) else folder
         above = os.path.dirname(folder)
         if above == folder:
             break

@@ -446,3 +446,8 @@ def test_a_new_script_changes_who_reads_a_file(capsys: pytest.CaptureFixture[str
     assert run(["check", "."]) == 0
     write({"finetune.py": TRL})
     assert run(["check", "."]) == 1
+
+
+def test_what_tests_hold_is_read_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    write({"helper.py": OWN, "tests/case/a.yaml": KEYS, "tests/case/train.py": TRL})
+    assert found(capsys) >= {"tests/case/a.yaml:2 MEM901"}
