@@ -396,25 +396,27 @@ class Interpreter:
 
     def update_dict(self, target: Object, source: Value) -> None:
         if isinstance(source, OneOf):
-            # ``**({"a": 1} if x else {})``: what only some options hold may be missing.
             things = [one for one in source.options if isinstance(one, Object)]
-            size = sum(len(thing.names) for thing in things) * _BINDING
-            if len(things) != len(source.options) or not self.has_room(size):
-                target.open = True
-                things = things if self.has_room(size) else []
-            self.made += size if things else 0
-            bound = [self.bindings(thing) for thing in things]
-            for name in set().union(*bound):
-                held = [bindings.get(name) for bindings in bound]
-                before = self.get_binding(target, name)
-                self.set_binding(
-                    target, name, merge_bindings([binding or before for binding in held])
-                )
-            target.open |= any(thing.open for thing in things)
+            target.open |= len(things) != len(source.options)
+            self._update_from(target, things)
         elif isinstance(source, Object) and source.type == "dict":
             self.copy_bindings(source, target)
         else:
             target.open = True
+
+    def _update_from(self, target: Object, things: list[Object]) -> None:
+        """``**({"a": 1} if x else {})``: what only some options hold may be missing."""
+        size = sum(len(thing.names) for thing in things) * _BINDING
+        if not self.has_room(size):
+            target.open = True
+            return
+        self.made += size
+        bound = [self.bindings(thing) for thing in things]
+        for name in set().union(*bound):
+            before = self.get_binding(target, name)
+            held = [bindings.get(name) or before for bindings in bound]
+            self.set_binding(target, name, merge_bindings(held))
+        target.open |= any(thing.open for thing in things)
 
     def name_of(self, node: ast.expr) -> str | None:
         """The qualified name that an already evaluated expression (or its callee) stands for."""
