@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 
 from memlint.recipes.launch_files import READERS, Place, read_cells
 from memlint.recipes.launch_kinds import PROGRAMS, STARTS, kind_of
@@ -24,6 +25,8 @@ _NOTEBOOK_STARTS = re.compile(rf"![^\n!]*{PROGRAMS}|%%\s*(?:bash|sh|shell|script
 # A longer text is no script that a person wrote.
 _LONGEST = 2_000_000
 _LONGEST_NOTEBOOK = 64_000_000
+# Of a file; who starts more training runs in a file generated it.
+_MOST_COMMANDS = 200
 
 
 __all__ = ["Command", "Flag", "Target", "commands_in", "kind_of", "read_commands"]
@@ -164,6 +167,10 @@ def commands_in(source: Source) -> tuple[Command, ...]:
 
 
 def _commands(commands: Iterable[tuple[Simple, Place]]) -> Iterator[Command]:
+    return islice(_all_commands(commands), _MOST_COMMANDS)
+
+
+def _all_commands(commands: Iterable[tuple[Simple, Place]]) -> Iterator[Command]:
     found = [(simple, place, launch_of(simple)) for simple, place in commands]
     readers = _Readers(found)
     for number, (simple, place, launch) in enumerate(found):

@@ -13,6 +13,7 @@ from memlint.rule.kit import together
 from memlint.rule.references import reference_to
 from memlint.script.values import Constant, Object, Symbol
 from memlint.script.weights import DTYPE_OPTIONS
+from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     import ast
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 FLOAT32 = "torch.float32"
 # GPUs without bf16, where they are free, and probes for it. A guess, which only silences.
-_OLDER_GPU = (
+_OLDER_GPU = lazy_pattern(
     r"\b(T4|V100|P100|P40|K80|RTX ?20\d\d|GTX|Turing|Volta)\b|is_bf16_supported|"
     r"get_device_capability|google\.colab|/kaggle/|[cC]olab"
 )

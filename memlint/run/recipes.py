@@ -231,10 +231,11 @@ def check_recipe_source(
         known = recipe.run_with(around.overridden) if around.overridden else recipe
         return _in_own_words(known, rules, by_code, on_error)
 
+    alone: dict[str, set[str]] = {}
     found = [
         OfCommand(recipe.document.root.span, _with_single_keys(recipe, each))
         for recipe in recipes
-        for each in _of_recipe(recipe, runs, own)
+        for each in _of_recipe(recipe, runs, own, alone)
     ]
     if is_document(source.path):
         findings = [each.finding for each in found]
@@ -254,9 +255,15 @@ def check_recipe_source(
 
 
 def _of_recipe(
-    recipe: Recipe, runs: Runs | None, check: Callable[[Recipe, Around], list[Finding]]
+    recipe: Recipe,
+    runs: Runs | None,
+    check: Callable[[Recipe, Around], list[Finding]],
+    alone: dict[str, set[str]],
 ) -> list[Finding]:
-    """What ``check`` finds in a recipe and its surroundings, of what stands in its file."""
+    """What ``check`` finds in a recipe and its surroundings, of what stands in its file.
+
+    alone: the codes that are found in recipes themselves, by path; those that are asked are added.
+    """
 
     def around(one: Recipe, asked: Runs | None) -> Around:
         return asked.around(one) if asked is not None else Around()
@@ -264,9 +271,11 @@ def _of_recipe(
     findings = check(recipe, around(recipe, runs))
     base = recipe.base
     if base is not None and findings:
-        beside = runs.at(base.source.path) if runs is not None else None
-        alone = {each.code for each in check(base, around(base, beside))}
-        return list(_by_command(recipe, findings, alone))
+        path = base.source.path
+        if path not in alone:
+            beside = runs.at(path) if runs is not None else None
+            alone[path] = {each.code for each in check(base, around(base, beside))}
+        return list(_by_command(recipe, findings, alone[path]))
     if recipe.command is None:
         return [each for each in findings if each.span.end <= len(recipe.source.data)]
     return [each for each in findings if _is_of_command(recipe, each)]

@@ -58,12 +58,12 @@ def may_use(script: Script, *words: str) -> bool:
     return any(word in script.words for word in words)
 
 
-def matches(script: Script, pattern: str) -> bool:
+def matches(script: Script, pattern: re.Pattern[str]) -> bool:
     """True if a pattern is found anywhere in the file, comments included.
 
     The guess: what people write of their GPU is true (``# a T4``).
     """
-    return re.search(pattern, script.source.text) is not None
+    return pattern.search(script.source.text) is not None
 
 
 def may_be_held_out(script: Script, *nodes: ast.AST) -> bool:

@@ -202,7 +202,7 @@ def test_a_file_too_large_to_be_checked_so_often_keeps_its_fixes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rule = word_rule("MEM301", "alpha", replacement="omega")
-    source = read_source("a.py", b"alpha\n" + b"#" * 400_000)
+    source = read_source("a.py", b"alpha\n# " + b"x" * 400_000)
     api = Api(parse_target("trl=1.16"))
     monkeypatch.setattr("memlint.script.build_script", build_script)
     findings = check_source(source, [rule], api)

@@ -141,8 +141,6 @@ def called(node: ast.AST) -> str | None:
             return "compile"
         case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr=attr)):
             return attr if attr in METHODS | {"compile"} else None
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="script"), attr="matches")):
-            return "search"
     return None
 
 

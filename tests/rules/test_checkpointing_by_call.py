@@ -34,7 +34,7 @@ def messages(trainer: str, code: str, call: str, quantized: str = QUANTIZED) -> 
 def test_what_a_call_turned_on_is_not_called_off(call: str) -> None:
     assert messages("Trainer", "MEM301", call) == []
     (message,) = messages("SFTTrainer", "MEM905", call)
-    assert "(bf16 off)" in message
+    assert "these turn off bf16, which" in message
 
 
 @pytest.mark.parametrize(("call", "quantized"), [(UNCHECKED, QUANTIZED), (PREPARED, "")])
@@ -42,7 +42,7 @@ def test_a_preparation_that_turns_nothing_on(call: str, quantized: str) -> None:
     (message,) = messages("Trainer", "MEM301", call, quantized)
     assert "the k-bit preparation does not turn it on here" in message
     (message,) = messages("SFTTrainer", "MEM905", call, quantized)
-    assert "activation checkpointing off" in message
+    assert "turn off bf16 and activation checkpointing" in message
 
 
 def test_a_preparation_of_unknown_weights_may_turn_it_on() -> None:

@@ -101,8 +101,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("evaluation-without-data", "transformers", "", "skipped", "trainer.py"),
     Behaviour("evaluation-without-data", "transformers", "4.46", "refused", "trainer.py, __init__"),
     # What a trainer does whose layers FSDP checkpoints already.
-    Behaviour("double-checkpointing", "transformers", "", "unknown", "trainer.py"),
-    Behaviour("double-checkpointing", "transformers", "4.34", "refused", "trainer.py, __init__"),
+    Behaviour("double-checkpointing", "transformers", "", "refused", "trainer.py, __init__"),
     # Which kind of activation checkpointing a TRL trainer turns on when nothing is said.
     Behaviour("trl-checkpointing", "trl", "", "as transformers", "sft_trainer.py"),
     Behaviour("trl-checkpointing", "trl", "0.27", "non-reentrant", "sft_trainer.py, setdefault"),

@@ -14,7 +14,9 @@ from memlint.source.patterns import lazy_pattern
 _NUMBER = lazy_pattern(r"(?<![\da-z.])(\d+(?:[._]\d+)?)(b|m)(?![a-z0-9])")
 # Experts share attention and embeddings, so that their number times their size is too much, and
 # some names count active parameters alone: only those that are written down are known.
-_EXPERTS = lazy_pattern(r"(?:mixtral-)?\d+x\d+(?:\.\d+)?b|\d+b-\d+e(?![a-z0-9])")
+_EXPERTS = lazy_pattern(
+    r"(?<!\d)(?:(?:mixtral-)?\d{1,3}x\d{1,4}(?:\.\d{1,3})?b|\d{1,4}b-\d{1,4}e(?![a-z0-9]))"
+)
 _WITH_EXPERTS = {
     "mixtral-8x7b": 46.7,
     "mixtral-8x22b": 140.6,

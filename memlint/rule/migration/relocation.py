@@ -63,7 +63,9 @@ def _in_configuration(
     if option.says_nothing is not False:
         return option.where_unsaid()
     readable = _readable_at(script, option.value, config)
-    if readable != option.text:
+    given = trainer.keyword_node("args")
+    is_shared = given is not None and script.takes_parameter(given.value)
+    if readable not in (None, option.text) and not is_shared:
         # A name that is bound later stays in use.
         later = _both(gone, _assigned(option, replacement, trainer, config))
         if later is not None:
@@ -73,9 +75,8 @@ def _in_configuration(
         return _both(
             gone, set_option(script, config, replacement.parameter, source, despite_comments=True)
         )
-    given = trainer.keyword_node("args")
     kind = script.api.config_of(trainer.kind)
-    if given is not None and kind is not None and script.takes_parameter(given.value):
+    if kind is not None and is_shared:
         # Another caller may give arguments of another class, which cannot hold it.
         return _extended(script, trainer, kind)
     return _both(gone, _assigned(option, replacement, trainer, config))
