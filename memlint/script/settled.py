@@ -38,6 +38,8 @@ def settled_options(config: Config) -> dict[str, object]:
     """The options that a configuration assigns itself, and what they are then."""
 
     def read(name: str) -> object:
+        if not config.has_option(name):
+            return None  # of older releases: nobody can have switched it on
         value = at_birth(config, name).value
         unknown = isinstance(value, Object) and value.type is None
         return OPEN if unknown or value is UNSURE or value is MISSING else value
@@ -58,7 +60,9 @@ def settled_option(trainer: Trainer, option: str) -> object:
 
     def read(name: str) -> object:
         parameter = signature.parameters.get(name)
-        default = OPEN if parameter is None or parameter.required else parameter.default
+        if parameter is None:
+            return None
+        default = OPEN if parameter.required else parameter.default
         return OPEN if isinstance(default, Expression) else default
 
     value = api.settle(kind, read).get(option, read(option))
