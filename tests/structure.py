@@ -20,15 +20,15 @@ from typing import NamedTuple
 
 # From the lowest layer to the highest. A package may import those before it, and none after it.
 LAYERS = (
-    ("source",), ("api",), ("script", "recipes"), ("rule",), ("project", "fix", "memory"), ("run",),
-    ("reports",), ("cli",),
+    ("source",), ("engine",), ("api",), ("script", "recipes"), ("rule",),
+    ("project", "fix", "memory"), ("run",), ("reports",), ("cli",),
 )  # fmt: skip
 FOLDERS = {"memlint": "memlint", "memlint_rules": "rules/memlint_rules",
            "memlint_runtime": "runtime/memlint_runtime"}  # fmt: skip
 COMPLEX = 15
 RAW_WALKS = ("ast.walk", "ast.unparse", "ast.iter_child_nodes", "script.nodes")
 # Packages that read syntax by their nature: text, edits, extracted tables.
-SYNTAX = {"source", "fix", "api"}
+SYNTAX = {"engine", "source", "fix", "api"}
 # The facade that rules import from.
 OFFERED = ("memlint.rule.interface", "memlint.rule.patterns", "memlint.rule.recipe_interface")
 _SYNTAX_NAME = re.compile(r"\bast\.[A-Za-z]")
@@ -190,7 +190,7 @@ def _offered(texts: dict[str, str]) -> set[str]:
 
 
 def package_of(module: str) -> str:
-    """``memlint.script.values`` -> ``script``; the top level of memlint is ``""``."""
+    """``memlint.engine.values`` -> ``engine``; the top level of memlint is ``""``."""
     parts = module.split(".")
     if parts[0] != "memlint":
         return parts[0]

@@ -10,7 +10,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from memlint.script.project import is_elsewhere
+from memlint.engine.project import is_elsewhere
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

@@ -29,7 +29,7 @@ _GROUPS = (
     ("What padding costs and who pads", "memlint.rule.padding"),
     ("Findings in hand-written loops", "memlint.rule.loops"),
     (_WORDS, "memlint.rule.triggers"),
-    ("What a script says", "memlint.script"),
+    ("What a script says", "memlint.script memlint.engine"),
     ("What a recipe says, and its edits", "memlint.recipes memlint.rule.recipe_"),
     ("Edits", "memlint.rule.edits"),
     ("What replaced a lost name or option", "memlint.api.successors"),

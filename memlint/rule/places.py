@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Self
 
+from memlint.engine.values import How
 from memlint.rule.edits import (
     Edit,
     RemoveItem,
@@ -23,7 +24,6 @@ from memlint.rule.edits import (
     SetKeyword,
 )
 from memlint.script.settings import Setting
-from memlint.script.values import How
 from memlint.source.record import Record
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlint.engine.values import Constant, Object, Symbol
 from memlint.rule.changes import add_item, set_item, set_option
 from memlint.rule.kit import together
 from memlint.rule.references import reference_to
-from memlint.script.values import Constant, Object, Symbol
 from memlint.script.weights import DTYPE_OPTIONS
 from memlint.source.patterns import lazy_pattern
 

@@ -1,6 +1,6 @@
 """What the launch commands of a project give to a script, and what their launchers decide.
 
-The settings are a dict that stands behind the script's text (``memlint.script.command_line``).
+The settings are a dict that stands behind the script's text (``memlint.engine.command_line``).
 """
 
 from __future__ import annotations

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     import ast
 
     from memlint.api import Api
+    from memlint.engine.project import Project
     from memlint.rule import Rule
     from memlint.run.command_lines import CommandSettings
     from memlint.script import Script
     from memlint.script.launcher import Launcher
-    from memlint.script.project import Project
     from memlint.source import Source, Span
 
 # Edits that ask nothing of a library: ``del outputs``, ``with torch.no_grad():``.
@@ -268,7 +268,7 @@ def findings_of(
     rule: Rule, check: Callable[[Subject], Iterable[Finding]], of: Subject, on_error: OnError | None
 ) -> list[Finding]:
     """Return what a rule finds in a script or a recipe; a rule that fails goes to ``on_error``."""
-    from memlint.script.project import ElsewhereError
+    from memlint.engine.project import ElsewhereError
 
     found: list[Finding] = []
     try:

@@ -1,7 +1,7 @@
 """Launch commands against the rules: what a command gives to the script that it starts.
 
 The script is checked once more for each command, with the command's settings appended to its text
-(``memlint.script.command_line``). What is found at one of them belongs to the command: it is
+(``memlint.engine.command_line``). What is found at one of them belongs to the command: it is
 reported where the value is written, and edits go there.
 """
 

@@ -19,12 +19,12 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 
+from memlint.engine.project import Modules
 from memlint.recipes.commands import kind_of_command
 from memlint.recipes.document import MappingNode, merged
 from memlint.recipes.kinds import Kind, Reader, is_option, looks_like_training, reader_by_keys
 from memlint.recipes.launch import Command, Flag
 from memlint.run.parsings import Class, Parser, Parsing, read_parser, relative, typed, words_of
-from memlint.script.project import Modules
 from memlint.source.record import NamedTuple
 
 # Keys of these files are no other program's, whoever hands the file on.

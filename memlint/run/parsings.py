@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from memlint.script.project import Modules, Project
+from memlint.engine.project import Modules, Project
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
 from memlint.source.patterns import lazy_pattern

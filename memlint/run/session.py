@@ -27,6 +27,7 @@ from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.api import Api
+    from memlint.engine.project import Modules, Project
     from memlint.fix import Fixed
     from memlint.fix.fixpoint import Apply
     from memlint.rule import Rule
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from memlint.run.command_lines import CommandSettings, Launches
     from memlint.run.jobs import Job
     from memlint.run.runs import Runs
-    from memlint.script.project import Modules, Project
     from memlint.source import Source
 
 # Files between two garbage collections.
@@ -250,7 +250,7 @@ class Session:
 
     def _project(self, job: Job, data: bytes) -> Project | None:
         """The files around a script that trains; each of them is read once."""
-        from memlint.script.project import Modules, project_of
+        from memlint.engine.project import Modules, project_of
 
         if self._modules is None:
             self._modules = Modules()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlint.engine.project import Modules, project_of
 from memlint.run.command_lines import Launches
 from memlint.run.engine import read_script
-from memlint.script.project import Modules, project_of
 
 if TYPE_CHECKING:
     from memlint.api import Api

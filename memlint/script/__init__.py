@@ -1,5 +1,9 @@
 """The model of a training script: ``build_script(source, api)``."""
 
+from memlint.engine.forwards import Certainty
+from memlint.engine.operations import MEASURES
+from memlint.engine.tensors import Output, Positions, Role, Tensor, Width
+from memlint.engine.values import Function, How, Object, Provenance, Symbol
 from memlint.script.calls import Call, Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS as CHECKPOINTING_ARGUMENTS
 from memlint.script.checkpointing import METHODS as CHECKPOINTING_METHODS
@@ -9,14 +13,12 @@ from memlint.script.datasets import Dataset, Preparation
 from memlint.script.evaluation import Evaluation
 from memlint.script.events import Event, EventKind
 from memlint.script.flow import Flow
-from memlint.script.forwards import Certainty
 from memlint.script.graphs import Graph, Hoard, Sum
 from memlint.script.lengths import Effect, Lengths
 from memlint.script.loop_models import LoopModel
 from memlint.script.loops import Loop
 from memlint.script.losses import LossForm, TokenLoss
 from memlint.script.model import Script, build_script, parse_script
-from memlint.script.operations import MEASURES
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
 from memlint.script.passes import Forward
 from memlint.script.purpose import Purpose
@@ -24,12 +26,10 @@ from memlint.script.reach import Reach
 from memlint.script.restoring import Fate
 from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.steps import Held, Step
-from memlint.script.tensors import Output, Positions, Role, Tensor, Width
 from memlint.script.tokenization import Tokenization
 from memlint.script.torchtune import TorchtuneModel
 from memlint.script.trained import Trained
 from memlint.script.tree import packages_at_top
-from memlint.script.values import Function, How, Object, Provenance, Symbol
 
 __all__ = [
     "CHECKPOINTING_ARGUMENTS",

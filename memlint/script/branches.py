@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script.answers import all_of, any_of, opposite
+from memlint.engine.answers import all_of, any_of, opposite
 from memlint.script.settings import UNSURE
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import ast
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from memlint.engine.forwards import ForwardRun
+from memlint.engine.invocations import Invocation
+from memlint.engine.project import is_elsewhere
 from memlint.script.calls import Call
-from memlint.script.forwards import ForwardRun
-from memlint.script.invocations import Invocation
-from memlint.script.project import is_elsewhere
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

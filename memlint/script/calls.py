@@ -10,21 +10,10 @@ from typing import TYPE_CHECKING, Self
 from memlint.api.drop_ins import stands_in
 from memlint.api.settled import OPEN
 from memlint.api.signatures import Expression
-from memlint.script.answers import any_of
-from memlint.script.checkpointing import (
-    is_checkpointed_by_call,
-    is_reentrant_by_default,
-    switched_on,
-)
-from memlint.script.invocations import Invocation
-from memlint.script.model_code import loads_class_of_transformers, trains_class_of_transformers
-from memlint.script.modes import in_evaluation_hook
-from memlint.script.optimized import optimizes_all
-from memlint.script.packing import packing_strategy
-from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
-from memlint.script.settled import at_birth, is_remade, settled_option, settled_options
-from memlint.script.trainers import may_train
-from memlint.script.values import (
+from memlint.engine.answers import any_of
+from memlint.engine.invocations import Invocation
+from memlint.engine.modes import in_evaluation_hook
+from memlint.engine.values import (
     ABSENT,
     UNKNOWN,
     Binding,
@@ -37,6 +26,17 @@ from memlint.script.values import (
     merge_bindings,
     options,
 )
+from memlint.script.checkpointing import (
+    is_checkpointed_by_call,
+    is_reentrant_by_default,
+    switched_on,
+)
+from memlint.script.model_code import loads_class_of_transformers, trains_class_of_transformers
+from memlint.script.optimized import optimizes_all
+from memlint.script.packing import packing_strategy
+from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
+from memlint.script.settled import at_birth, is_remade, settled_option, settled_options
+from memlint.script.trainers import may_train
 from memlint.source import Span
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from memlint.script.answers import agreed, any_of
-from memlint.script.modes import module_root
+from memlint.engine.answers import agreed, any_of
+from memlint.engine.modes import module_root
+from memlint.engine.values import Absent, Constant, Object, Unknown, Value, options
 from memlint.script.settings import UNSURE, Setting, python_value
-from memlint.script.values import Absent, Constant, Object, Unknown, Value, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

@@ -12,14 +12,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memlint.script.calls import Call, Trainer
-from memlint.script.lengths import Effect, Lengths, effects_of, is_named_for_blocks, padding_effects
-from memlint.script.nodes import walk
-from memlint.script.project import is_elsewhere
-from memlint.script.purpose import Purpose, purpose_of_loader
-from memlint.script.rows import KEEPS_ROWS, Rows
-from memlint.script.settings import Setting
-from memlint.script.values import (
+from memlint.engine.nodes import walk
+from memlint.engine.project import is_elsewhere
+from memlint.engine.rows import KEEPS_ROWS, Rows
+from memlint.engine.values import (
     ABSENT,
     Class,
     Constant,
@@ -32,6 +28,10 @@ from memlint.script.values import (
     Value,
     options,
 )
+from memlint.script.calls import Call, Trainer
+from memlint.script.lengths import Effect, Lengths, effects_of, is_named_for_blocks, padding_effects
+from memlint.script.purpose import Purpose, purpose_of_loader
+from memlint.script.settings import Setting
 from memlint.source import Span
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import ast
 
-from memlint.script.binding import drop_item
-from memlint.script.interpreter import CallEffect, Interpreter
-from memlint.script.invocations import Invocation
-from memlint.script.parsers import PARSERS
-from memlint.script.rows import row_effects
-from memlint.script.values import (
+from memlint.engine.binding import drop_item
+from memlint.engine.interpreter import CallEffect, Interpreter
+from memlint.engine.invocations import Invocation
+from memlint.engine.rows import row_effects
+from memlint.engine.values import (
     UNKNOWN,
     Absent,
     Binding,
@@ -28,6 +27,7 @@ from memlint.script.values import (
     Value,
     options,
 )
+from memlint.script.parsers import PARSERS
 from memlint.script.wrappers import WRAPPERS
 
 # -- containers ------------------------------------------------------------------------------------

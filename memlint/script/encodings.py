@@ -11,8 +11,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memlint.engine.values import Object, Value, options
 from memlint.script.calls import Call
-from memlint.script.values import Object, Value, options
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

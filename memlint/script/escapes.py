@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from memlint.script.project import is_elsewhere, is_library
-from memlint.script.tensors import Tensor
-from memlint.script.values import Class, Function, Object, Value, options
+from memlint.engine.project import is_elsewhere, is_library
+from memlint.engine.tensors import Tensor
+from memlint.engine.values import Class, Function, Object, Value, options
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

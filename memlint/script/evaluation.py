@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from memlint.engine.forwards import ForwardRun
+from memlint.engine.invocations import Invocation
+from memlint.engine.modes import module_root
+from memlint.engine.nodes import walk
+from memlint.engine.values import Object, Opaque, Value, options
 from memlint.script.events import EventKind
-from memlint.script.forwards import ForwardRun
-from memlint.script.invocations import Invocation
-from memlint.script.modes import module_root
-from memlint.script.nodes import walk
 from memlint.script.passes import Forward
-from memlint.script.values import Object, Opaque, Value, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

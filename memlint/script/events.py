@@ -6,10 +6,10 @@ import ast
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memlint.script.invocations import Invocation
-from memlint.script.names import Loop
-from memlint.script.tensors import Output, Tensor
-from memlint.script.values import Object, options
+from memlint.engine.invocations import Invocation
+from memlint.engine.names import Loop
+from memlint.engine.tensors import Output, Tensor
+from memlint.engine.values import Object, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
+from memlint.engine.values import Constant, Object, Symbol, Value, merge, options
 from memlint.script.checkpoints import is_language_model
 from memlint.script.restoring import names_of_device
-from memlint.script.values import Constant, Object, Symbol, Value, merge, options
 
 if TYPE_CHECKING:
+    from memlint.engine.invocations import Invocation
     from memlint.script.calls import Call
-    from memlint.script.invocations import Invocation
     from memlint.script.model import Script
 
 _NOT_CUDA = ("cpu", "mps", "xla", "hpu")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from memlint.script.names import (
+from memlint.engine.names import (
     COMPREHENSIONS,
     FUNCTIONS,
     Loop,
@@ -25,7 +25,7 @@ from memlint.script.names import (
     stores,
     with_target,
 )
-from memlint.script.nodes import walk
+from memlint.engine.nodes import walk
 from memlint.script.tree import Tree
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)

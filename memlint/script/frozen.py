@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script.forwards import Certainty, ForwardRun
-from memlint.script.modes import module_root
-from memlint.script.tensors import tensors_in
-from memlint.script.values import Object, options
+from memlint.engine.forwards import Certainty, ForwardRun
+from memlint.engine.modes import module_root
+from memlint.engine.tensors import tensors_in
+from memlint.engine.values import Object, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

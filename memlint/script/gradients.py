@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script.modes import is_off_around
-from memlint.script.nodes import walk
-from memlint.script.values import Value
+from memlint.engine.modes import is_off_around
+from memlint.engine.nodes import walk
+from memlint.engine.values import Value
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

@@ -14,18 +14,18 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from memlint.engine.modes import is_off_around
+from memlint.engine.nodes import walk
+from memlint.engine.project import is_elsewhere
+from memlint.engine.tensors import Role, Tensor, tensors_in
+from memlint.engine.values import Object, options
 from memlint.script.events import EventKind
-from memlint.script.modes import is_off_around
-from memlint.script.nodes import walk
-from memlint.script.project import is_elsewhere
 from memlint.script.settings import unified
-from memlint.script.tensors import Role, Tensor, tensors_in
-from memlint.script.values import Object, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.invocations import Invocation
     from memlint.script.calls import Call
-    from memlint.script.invocations import Invocation
     from memlint.script.model import Script
     from memlint.script.steps import Step
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from memlint.script.nodes import walk
+from memlint.engine.nodes import walk
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

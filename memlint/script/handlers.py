@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script.nodes import walk
-from memlint.script.project import is_elsewhere
+from memlint.engine.nodes import walk
+from memlint.engine.project import is_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,8 +10,8 @@ import ast
 import builtins
 from typing import TYPE_CHECKING
 
-from memlint.script.project import is_elsewhere, is_library
-from memlint.script.values import Class, Function, options
+from memlint.engine.project import is_elsewhere, is_library
+from memlint.engine.values import Class, Function, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

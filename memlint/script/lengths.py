@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from memlint.engine.invocations import Invocation
+from memlint.engine.nodes import walk
+from memlint.engine.values import Function, FunctionNode, options
 from memlint.script.calls import Call
-from memlint.script.invocations import Invocation
-from memlint.script.nodes import walk
 from memlint.script.tokenization import is_tokenizer_call
-from memlint.script.values import Function, FunctionNode, options
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 

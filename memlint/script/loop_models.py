@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memlint.engine.forwards import ForwardRun
+from memlint.engine.modes import module_root
+from memlint.engine.project import is_elsewhere
+from memlint.engine.values import ABSENT, Object, options
 from memlint.script.calls import Call
 from memlint.script.checkpoints import ModelFacts, is_language_model
-from memlint.script.forwards import ForwardRun
-from memlint.script.modes import module_root
-from memlint.script.project import is_elsewhere
-from memlint.script.values import ABSENT, Object, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

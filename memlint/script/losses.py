@@ -14,16 +14,16 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memlint.script.calls import Call
-from memlint.script.operations import MEASURES, TOKEN_LOGPROBS
-from memlint.script.project import is_elsewhere
-from memlint.script.tensors import (
+from memlint.engine.operations import MEASURES, TOKEN_LOGPROBS
+from memlint.engine.project import is_elsewhere
+from memlint.engine.tensors import (
     Positions,
     Role,
     Tensor,
     Width,
 )
-from memlint.script.values import Object, options
+from memlint.engine.values import Object, options
+from memlint.script.calls import Call
 from memlint.source import Span
 
 if TYPE_CHECKING:

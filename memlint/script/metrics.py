@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script.values import Function
+from memlint.engine.values import Function
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

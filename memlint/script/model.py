@@ -12,6 +12,12 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from memlint.engine.command_line import CommandLine
+from memlint.engine.interpreter import Interpreter
+from memlint.engine.invocations import Invocation
+from memlint.engine.project import Project, is_elsewhere
+from memlint.engine.tensors import Tensor, known_tensors
+from memlint.engine.values import UNKNOWN, Binding, Object, Symbol, Value
 from memlint.script.branches import is_off_by_default
 from memlint.script.call_index import (
     all_calls,
@@ -44,7 +50,6 @@ from memlint.script.checkpoints import (
     model_loads_of,
     trains_model,
 )
-from memlint.script.command_line import CommandLine
 from memlint.script.datasets import datasets_of, lengths_may_differ, may_shorten_rows, streams_data
 from memlint.script.effects import known_effects
 from memlint.script.escapes import places_by_node
@@ -83,8 +88,6 @@ from memlint.script.graphs import (
 from memlint.script.guesses import matches, may_use, words_of
 from memlint.script.handlers import survives_failed_steps
 from memlint.script.idle import trains_all_weights
-from memlint.script.interpreter import Interpreter
-from memlint.script.invocations import Invocation
 from memlint.script.launcher import Launcher
 from memlint.script.lengths import block_functions_of
 from memlint.script.loop_models import loop_models_of
@@ -102,7 +105,6 @@ from memlint.script.owners import (
 from memlint.script.packing import learns_prompts, sets_attention
 from memlint.script.parameters import takes_parameter
 from memlint.script.passes import all_forwards_of, are_of_one_model, forward_at, forwards_of
-from memlint.script.project import Project, is_elsewhere
 from memlint.script.prompts import (
     completions_together,
     prompt_limit,
@@ -149,7 +151,6 @@ from memlint.script.setups import (
     uses_of_trainers,
 )
 from memlint.script.steps import steps_of
-from memlint.script.tensors import Tensor, known_tensors
 from memlint.script.tokenization import may_truncate, tokenizations_of
 from memlint.script.torchtune import torchtune_model
 from memlint.script.trained import (
@@ -161,7 +162,6 @@ from memlint.script.trained import (
     trained_models,
 )
 from memlint.script.tree import Tree
-from memlint.script.values import UNKNOWN, Binding, Object, Symbol, Value
 from memlint.script.weights import (
     casts_of,
     dtype_name,
@@ -479,7 +479,7 @@ def build_script(
     """Read a script; with ``project``, what it calls of the files around it as well.
 
     launched: the text ends with an assignment of the dict that a launch command gives to the
-    script (``memlint.script.command_line``). launcher: what the command decides beside it. tree:
+    script (``memlint.engine.command_line``). launcher: what the command decides beside it. tree:
     that of the script, where it is parsed already.
 
     Raises as ``parse_script`` does.

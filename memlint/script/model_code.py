@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlint.engine.values import Object
 from memlint.script.settings import MISSING
-from memlint.script.values import Object
 
 if TYPE_CHECKING:
     from memlint.script.calls import Call, Trainer

@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from memlint.engine.tensors import Output
+from memlint.engine.values import options
 from memlint.script.guesses import is_output_name
-from memlint.script.tensors import Output
-from memlint.script.values import options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

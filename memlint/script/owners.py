@@ -10,12 +10,12 @@ import ast
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from memlint.engine.values import Object, Value, options
 from memlint.script import checkpointing
 from memlint.script.call_index import in_order
 from memlint.script.calls import Call, Config, Trainer
 from memlint.script.checkpoints import ModelFacts, chain_of
 from memlint.script.packing import ATTENTION_SETTERS
-from memlint.script.values import Object, Value, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 
-from memlint.script.arguments import defaults_of
-from memlint.script.command_line import CommandLine, kind_of_annotation, settled
-from memlint.script.command_options import given_by_look
-from memlint.script.functions import call_function
-from memlint.script.interpreter import CallEffect, Interpreter
-from memlint.script.invocations import Invocation
-from memlint.script.values import (
+from memlint.engine.arguments import defaults_of
+from memlint.engine.command_line import CommandLine, kind_of_annotation, settled
+from memlint.engine.command_options import given_by_look
+from memlint.engine.functions import call_function
+from memlint.engine.interpreter import CallEffect, Interpreter
+from memlint.engine.invocations import Invocation
+from memlint.engine.values import (
     UNKNOWN,
     Binding,
     Class,

@@ -10,15 +10,15 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memlint.script.answers import agreed
+from memlint.engine.answers import agreed
+from memlint.engine.forwards import Certainty, ForwardRun
+from memlint.engine.project import is_elsewhere
+from memlint.engine.tensors import Output, Tensor
+from memlint.engine.values import Object, Symbol, Value, merge, options
 from memlint.script.calls import Call
 from memlint.script.checkpoints import ModelFacts, is_language_model
 from memlint.script.escapes import members_read
-from memlint.script.forwards import Certainty, ForwardRun
 from memlint.script.owners import LOGIT_SAVERS
-from memlint.script.project import is_elsewhere
-from memlint.script.tensors import Output, Tensor
-from memlint.script.values import Object, Symbol, Value, merge, options
 from memlint.source import Span
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memlint.engine.project import is_elsewhere
+from memlint.engine.tensors import Positions, Role
+from memlint.engine.values import Object, Symbol
 from memlint.script.calls import Call, Trainer
-from memlint.script.project import is_elsewhere
 from memlint.script.settings import UNSURE, Setting
-from memlint.script.tensors import Positions, Role
-from memlint.script.values import Object, Symbol
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

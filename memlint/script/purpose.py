@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from memlint.engine.nodes import walk
+from memlint.engine.rows import Rows
+from memlint.engine.values import Object, Value, options
 from memlint.script.calls import Call
-from memlint.script.nodes import walk
-from memlint.script.rows import Rows
-from memlint.script.values import Object, Value, options
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

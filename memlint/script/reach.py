@@ -12,10 +12,10 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from memlint.engine.names import is_local
+from memlint.engine.project import is_elsewhere
+from memlint.engine.values import Class, Function, Object, Symbol, Value, options
 from memlint.script.graphs import Graph
-from memlint.script.names import is_local
-from memlint.script.project import is_elsewhere
-from memlint.script.values import Class, Function, Object, Symbol, Value, options
 
 if TYPE_CHECKING:
     from memlint.script.calls import Call

@@ -10,10 +10,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memlint.engine.tensors import Output
+from memlint.engine.values import Object, Sequence, Value, options
 from memlint.script.escapes import members_read
 from memlint.script.settings import MISSING
-from memlint.script.tensors import Output
-from memlint.script.values import Object, Sequence, Value, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

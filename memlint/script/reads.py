@@ -6,14 +6,14 @@ import ast
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from memlint.engine.operations import MEASURES
+from memlint.engine.tensors import Positions, Role, Tensor, Use, Width
+from memlint.engine.values import Constant, Object, Value, options
 from memlint.script.escapes import goes_out_of_sight
-from memlint.script.operations import MEASURES
-from memlint.script.tensors import Positions, Role, Tensor, Use, Width
-from memlint.script.values import Constant, Object, Value, options
 from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
-    from memlint.script.forwards import ForwardRun
+    from memlint.engine.forwards import ForwardRun
     from memlint.script.model import Script
     from memlint.script.passes import Forward
 

@@ -6,8 +6,8 @@ import ast
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from memlint.engine.values import Absent, Constant, Function, Object, Value, options
 from memlint.script.calls import Call
-from memlint.script.values import Absent, Constant, Function, Object, Value, options
 from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:

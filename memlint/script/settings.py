@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-from memlint.script.project import is_elsewhere
-from memlint.script.values import (
+from memlint.engine.project import is_elsewhere
+from memlint.engine.values import (
     ABSENT,
     Absent,
     Binding,

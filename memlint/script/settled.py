@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from memlint.api.settled import OPEN
 from memlint.api.signatures import Expression
+from memlint.engine.values import How, Object
 from memlint.script.settings import MISSING, UNSURE, Setting
-from memlint.script.values import How, Object
 
 if TYPE_CHECKING:
     from memlint.script.calls import Config, Trainer

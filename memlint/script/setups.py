@@ -7,13 +7,13 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from memlint.api.successors import Replace
+from memlint.engine.invocations import Invocation
+from memlint.engine.project import is_elsewhere
+from memlint.engine.values import Object, Symbol, Value, options
 from memlint.script.call_index import in_order
 from memlint.script.calls import Call, Config, Trainer
-from memlint.script.invocations import Invocation
 from memlint.script.owners import overrides
-from memlint.script.project import is_elsewhere
 from memlint.script.trainers import TrainerUse, uses_by_trainer
-from memlint.script.values import Object, Symbol, Value, options
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

@@ -7,15 +7,15 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memlint.script.answers import any_of
+from memlint.engine.answers import any_of
+from memlint.engine.forwards import Certainty, ForwardRun
+from memlint.engine.invocations import Invocation
+from memlint.engine.names import Loop
+from memlint.engine.project import is_elsewhere
+from memlint.engine.tensors import Output, Tensor
+from memlint.engine.values import Binding, options
 from memlint.script.calls import Call
 from memlint.script.events import EventKind, loops_of
-from memlint.script.forwards import Certainty, ForwardRun
-from memlint.script.invocations import Invocation
-from memlint.script.names import Loop
-from memlint.script.project import is_elsewhere
-from memlint.script.tensors import Output, Tensor
-from memlint.script.values import Binding, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

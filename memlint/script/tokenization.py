@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from memlint.engine.nodes import walk
+from memlint.engine.values import FunctionNode, Object
 from memlint.script.calls import Call
 from memlint.script.guesses import is_held_out_name, may_be_held_out
-from memlint.script.nodes import walk
 from memlint.script.purpose import Purpose, callee_of, purpose_of
-from memlint.script.values import FunctionNode, Object
 from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:

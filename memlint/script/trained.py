@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from memlint.engine.forwards import Certainty
+from memlint.engine.project import are_of_one_file
+from memlint.engine.values import Object
 from memlint.script.calls import Call, Config, Trainer
 from memlint.script.checkpoints import ModelFacts
 from memlint.script.events import Event, EventKind
-from memlint.script.forwards import Certainty
 from memlint.script.passes import Forward
-from memlint.script.project import are_of_one_file
 from memlint.script.settings import Setting
-from memlint.script.values import Object
 from memlint.script.weights import loaded_dtype, weights_dtype
 from memlint.source.record import NamedTuple
 

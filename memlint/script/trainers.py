@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from memlint.script.invocations import Invocation
-from memlint.script.values import Object, Sequence, Value, options
+from memlint.engine.invocations import Invocation
+from memlint.engine.values import Object, Sequence, Value, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

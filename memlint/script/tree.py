@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
 
-from memlint.script.nodes import CHILDREN
-from memlint.script.project import ElsewhereError, are_of_one_file, is_elsewhere
+from memlint.engine.nodes import CHILDREN
+from memlint.engine.project import ElsewhereError, are_of_one_file, is_elsewhere
 from memlint.source import Source, Span
 
 Node = TypeVar("Node", bound=ast.AST)

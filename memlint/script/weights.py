@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlint.engine.values import Object, Symbol
 from memlint.script.calls import Call, Trainer
 from memlint.script.checkpoints import ModelFacts, is_language_model
 from memlint.script.settings import MISSING, UNSURE, Setting
-from memlint.script.values import Object, Symbol
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

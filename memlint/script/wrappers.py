@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from memlint.script.interpreter import CallEffect, Interpreter
-from memlint.script.invocations import Invocation
-from memlint.script.modes import flag_of, set_gradients, set_training
-from memlint.script.values import (
+from memlint.engine.interpreter import CallEffect, Interpreter
+from memlint.engine.invocations import Invocation
+from memlint.engine.modes import flag_of, set_gradients, set_training
+from memlint.engine.values import (
     UNKNOWN,
     Object,
     Sequence,

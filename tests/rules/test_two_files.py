@@ -11,11 +11,11 @@ from textwrap import dedent
 import pytest
 
 from memlint.api import Api, newest, parse_target
+from memlint.engine.project import ElsewhereError, Modules, Project
 from memlint.rule import Finding, Level, Rule, Script
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import findings_of
 from memlint.script import build_script
-from memlint.script.project import ElsewhereError, Modules, Project
 from memlint.source import Source
 from tests.rules.cases import cases
 from tests.split_cases import Halves, split

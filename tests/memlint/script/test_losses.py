@@ -7,9 +7,9 @@ from textwrap import dedent
 
 import pytest
 
+from memlint.engine.project import Project
 from memlint.rule.registry import load
 from memlint.script import LossForm, Owner, Script, build_script
-from memlint.script.project import Project
 from memlint.source import Source
 from tests.memlint.script.scripts import api, read
 

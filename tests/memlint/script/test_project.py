@@ -8,9 +8,9 @@ from textwrap import dedent
 
 import pytest
 
+from memlint.engine.project import MAX_MODULES, Modules, Project, is_elsewhere
 from memlint.rule import full_precision_loops, set_option
 from memlint.script import Lengths, Role, Script, build_script
-from memlint.script.project import MAX_MODULES, Modules, Project, is_elsewhere
 from memlint.source import Source
 from tests.memlint.script.scripts import api
 
@@ -400,7 +400,7 @@ def test_what_does_not_parse_is_unknown(tmp_path: Path) -> None:
 def test_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, {"models.py": MODELS, "pyproject.toml": ""})
     modules, read = Modules(), []
-    import memlint.script.project as project
+    import memlint.engine.project as project
 
     before = project._read
     monkeypatch.setattr(project, "_read", lambda *given: (read.append(given), before(*given))[1])

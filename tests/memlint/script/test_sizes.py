@@ -7,13 +7,13 @@ import ast
 import pytest
 
 from memlint.api import Api, newest
+from memlint.engine.interpreter import MAX_MADE, Interpreter
+from memlint.engine.tensors import Tensor
+from memlint.engine.uncalled import callers_first
+from memlint.engine.values import MAX_SIZE, Constant, Function, OneOf, Sequence
 from memlint.script import build_script
 from memlint.script.effects import known_effects
-from memlint.script.interpreter import MAX_MADE, Interpreter
 from memlint.script.settings import UNSURE
-from memlint.script.tensors import Tensor
-from memlint.script.uncalled import callers_first
-from memlint.script.values import MAX_SIZE, Constant, Function, OneOf, Sequence
 from memlint.source import Source
 
 API = Api(newest())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import memlint.script
-from memlint.script.nodes import walk
+from memlint.engine.nodes import walk
 
 _SHARED = (ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop)
 _EVERY_KIND = """

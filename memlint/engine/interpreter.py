@@ -14,21 +14,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Sequence
 
-from memlint.script.command_line import CommandLine
-from memlint.script.expressions import EXPRESSIONS
-from memlint.script.fields import FIELDS, field_of
-from memlint.script.forwards import ForwardRun, is_module
-from memlint.script.functions import call_function
-from memlint.script.imported import project_constant
-from memlint.script.invocations import Invocation
-from memlint.script.modes import is_known_module
-from memlint.script.project import Project
-from memlint.script.setters import Setters
-from memlint.script.state import State
-from memlint.script.statements import STATEMENTS
-from memlint.script.tensors import Tensor, Use, detached, note
-from memlint.script.uncalled import callers_first
-from memlint.script.values import (
+from memlint.engine.command_line import CommandLine
+from memlint.engine.expressions import EXPRESSIONS
+from memlint.engine.fields import FIELDS, field_of
+from memlint.engine.forwards import ForwardRun, is_module
+from memlint.engine.functions import call_function
+from memlint.engine.imported import project_constant
+from memlint.engine.invocations import Invocation
+from memlint.engine.modes import is_known_module
+from memlint.engine.project import Project
+from memlint.engine.setters import Setters
+from memlint.engine.state import State
+from memlint.engine.statements import STATEMENTS
+from memlint.engine.tensors import Tensor, Use, detached, note
+from memlint.engine.uncalled import callers_first
+from memlint.engine.values import (
     ABSENT,
     MAX_SIZE,
     UNKNOWN,

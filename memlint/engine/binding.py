@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script.fields import unpacked
-from memlint.script.tensors import Output
-from memlint.script.values import (
+from memlint.engine.fields import unpacked
+from memlint.engine.tensors import Output
+from memlint.engine.values import (
     ABSENT,
     UNKNOWN,
     Binding,
@@ -22,7 +22,7 @@ from memlint.script.values import (
 )
 
 if TYPE_CHECKING:
-    from memlint.script.interpreter import Interpreter
+    from memlint.engine.interpreter import Interpreter
 
 
 def assign(run: Interpreter, target: ast.expr, value: Value, owner: ast.AST) -> None:

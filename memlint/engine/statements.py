@@ -6,15 +6,15 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from memlint.script import modes
-from memlint.script.binding import assign, drop_item
-from memlint.script.expressions import binary
-from memlint.script.fields import rows_of
-from memlint.script.nodes import walk
-from memlint.script.project import is_elsewhere
-from memlint.script.state import State
-from memlint.script.tensors import Output, Tensor
-from memlint.script.values import (
+from memlint.engine import modes
+from memlint.engine.binding import assign, drop_item
+from memlint.engine.expressions import binary
+from memlint.engine.fields import rows_of
+from memlint.engine.nodes import walk
+from memlint.engine.project import is_elsewhere
+from memlint.engine.state import State
+from memlint.engine.tensors import Output, Tensor
+from memlint.engine.values import (
     ABSENT,
     UNKNOWN,
     Binding,
@@ -32,7 +32,7 @@ from memlint.script.values import (
 )
 
 if TYPE_CHECKING:
-    from memlint.script.interpreter import Interpreter
+    from memlint.engine.interpreter import Interpreter
 
 
 def _expr_statement(run: Interpreter, node: ast.Expr) -> None:

@@ -10,9 +10,9 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from memlint.script.answers import any_of
-from memlint.script.subscripts import is_number
-from memlint.script.tensors import (
+from memlint.engine.answers import any_of
+from memlint.engine.subscripts import is_number
+from memlint.engine.tensors import (
     ROW,
     Positions,
     Role,
@@ -23,11 +23,11 @@ from memlint.script.tensors import (
     tensor_from,
     tensors_in,
 )
-from memlint.script.values import UNKNOWN, Constant, OneOf, Symbol, Value, merge, options
+from memlint.engine.values import UNKNOWN, Constant, OneOf, Symbol, Value, merge, options
 
 if TYPE_CHECKING:
-    from memlint.script.interpreter import Interpreter
-    from memlint.script.invocations import Invocation
+    from memlint.engine.interpreter import Interpreter
+    from memlint.engine.invocations import Invocation
 
 Arguments = tuple[Value, ...]
 

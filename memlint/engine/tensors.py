@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memlint.script.values import (
+from memlint.engine.values import (
     Absent,
     Object,
     Sequence,
@@ -25,9 +25,9 @@ from memlint.script.values import (
 )
 
 if TYPE_CHECKING:
-    from memlint.script.forwards import ForwardRun
-    from memlint.script.interpreter import Interpreter
-    from memlint.script.invocations import Invocation
+    from memlint.engine.forwards import ForwardRun
+    from memlint.engine.interpreter import Interpreter
+    from memlint.engine.invocations import Invocation
 
 
 class Role(StrEnum):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlint.script.frames import frame_of, return_to
-from memlint.script.project import MAX_DEPTH, MAX_MODULES, Module
-from memlint.script.values import (
+from memlint.engine.frames import frame_of, return_to
+from memlint.engine.project import MAX_DEPTH, MAX_MODULES, Module
+from memlint.engine.values import (
     Class,
     Constant,
     Function,
@@ -22,8 +22,8 @@ from memlint.script.values import (
 )
 
 if TYPE_CHECKING:
-    from memlint.script.interpreter import Interpreter
-    from memlint.script.state import State
+    from memlint.engine.interpreter import Interpreter
+    from memlint.engine.state import State
 
 
 def project_value(run: Interpreter, name: str) -> Value | None:

@@ -11,7 +11,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable
 
-from memlint.script.values import UNKNOWN, Constant, Provenance, Value
+from memlint.engine.values import UNKNOWN, Constant, Provenance, Value
 from memlint.source.patterns import lazy_pattern
 
 _TRUE = frozenset({"true", "yes", "t", "y", "1"})

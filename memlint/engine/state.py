@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memlint.script.values import Binding, merge_bindings
+from memlint.engine.values import Binding, merge_bindings
 
 # (scope number or id of an object, name)
 Key = tuple[int, str]

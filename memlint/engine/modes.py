@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from memlint.script.values import (
+from memlint.engine.values import (
     ABSENT,
     UNKNOWN,
     Binding,
@@ -26,8 +26,8 @@ from memlint.script.values import (
 )
 
 if TYPE_CHECKING:
-    from memlint.script.interpreter import Interpreter
-    from memlint.script.invocations import Invocation
+    from memlint.engine.interpreter import Interpreter
+    from memlint.engine.invocations import Invocation
 
 _GRADIENTS = (0, "<gradients>")
 _AUTOCAST = (0, "<autocast>")

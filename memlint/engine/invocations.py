@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from memlint.script.values import Binding, Object, Value, first_object
+from memlint.engine.values import Binding, Object, Value, first_object
 
 
 class Invocation:

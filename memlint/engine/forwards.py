@@ -12,9 +12,9 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from memlint.script import modes
-from memlint.script.tensors import Output, Positions
-from memlint.script.values import (
+from memlint.engine import modes
+from memlint.engine.tensors import Output, Positions
+from memlint.engine.values import (
     Constant,
     Object,
     OneOf,
@@ -26,8 +26,8 @@ from memlint.script.values import (
 )
 
 if TYPE_CHECKING:
-    from memlint.script.interpreter import Interpreter
-    from memlint.script.invocations import Invocation
+    from memlint.engine.interpreter import Interpreter
+    from memlint.engine.invocations import Invocation
 
 
 class Certainty(StrEnum):

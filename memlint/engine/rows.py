@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlint.script.functions import call_function, can_follow
-from memlint.script.imported import project_value
-from memlint.script.invocations import Invocation
-from memlint.script.values import (
+from memlint.engine.functions import call_function, can_follow
+from memlint.engine.imported import project_value
+from memlint.engine.invocations import Invocation
+from memlint.engine.values import (
     UNKNOWN,
     Constant,
     Function,
@@ -25,7 +25,7 @@ from memlint.script.values import (
 )
 
 if TYPE_CHECKING:
-    from memlint.script.interpreter import CallEffect, Interpreter
+    from memlint.engine.interpreter import CallEffect, Interpreter
 
 
 class Rows(Object):

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memlint.script.invocations import Invocation
+    from memlint.engine.invocations import Invocation
 
 
 class Provenance(StrEnum):

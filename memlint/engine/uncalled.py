@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
-from memlint.script.values import Function, FunctionNode
+from memlint.engine.values import Function, FunctionNode
 
 _WORD = re.compile(r"\w+")
 

@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from memlint.script.names import is_local, parameters
-from memlint.script.values import (
+from memlint.engine.names import is_local, parameters
+from memlint.engine.values import (
     UNKNOWN,
     Binding,
     Class,
@@ -31,7 +31,7 @@ from memlint.script.values import (
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.script.interpreter import Interpreter
+    from memlint.engine.interpreter import Interpreter
 
 _CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__"})
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef

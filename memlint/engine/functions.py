@@ -9,21 +9,21 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script import modes, operations
-from memlint.script.arguments import bind_parameters, evaluate_arguments
-from memlint.script.forwards import (
+from memlint.engine import modes, operations
+from memlint.engine.arguments import bind_parameters, evaluate_arguments
+from memlint.engine.forwards import (
     forward,
     is_module,
     module_of,
     one_of_modules,
     own_forward,
 )
-from memlint.script.frames import frame_of, return_to
-from memlint.script.imported import project_value
-from memlint.script.invocations import Invocation
-from memlint.script.setters import forget_what_others_set
-from memlint.script.tensors import Output, derived, note, tensors_in
-from memlint.script.values import (
+from memlint.engine.frames import frame_of, return_to
+from memlint.engine.imported import project_value
+from memlint.engine.invocations import Invocation
+from memlint.engine.setters import forget_what_others_set
+from memlint.engine.tensors import Output, derived, note, tensors_in
+from memlint.engine.values import (
     UNKNOWN,
     Binding,
     Class,
@@ -42,7 +42,7 @@ from memlint.script.values import (
 )
 
 if TYPE_CHECKING:
-    from memlint.script.interpreter import Interpreter
+    from memlint.engine.interpreter import Interpreter
 
 
 MAX_CALL_DEPTH = 8

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script.subscripts import index_parts, positions_kept
-from memlint.script.tensors import ROW, Output, Positions, Role, Tensor, Width, note, tensor_from
-from memlint.script.values import UNKNOWN, Constant, Sequence, Unknown, Value, merge, options
+from memlint.engine.subscripts import index_parts, positions_kept
+from memlint.engine.tensors import ROW, Output, Positions, Role, Tensor, Width, note, tensor_from
+from memlint.engine.values import UNKNOWN, Constant, Sequence, Unknown, Value, merge, options
 
 if TYPE_CHECKING:
-    from memlint.script.forwards import ForwardRun
-    from memlint.script.interpreter import Interpreter
+    from memlint.engine.forwards import ForwardRun
+    from memlint.engine.interpreter import Interpreter
 
 # Field -> role, width, positions.
 FIELDS: dict[str, tuple[Role, Width, Positions]] = {

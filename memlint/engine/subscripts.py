@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from memlint.script.tensors import ROW, Positions, Tensor, Width
+from memlint.engine.tensors import ROW, Positions, Tensor, Width
 from memlint.source.record import NamedTuple
 
 

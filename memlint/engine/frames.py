@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memlint.script.interpreter import Interpreter
+    from memlint.engine.interpreter import Interpreter
 
 _PARTS = (
     *("scope", "function", "returns", "contexts", "branches", "loops", "loop_nest", "stars"),

@@ -17,7 +17,7 @@ import json
 import os
 from functools import lru_cache
 
-from memlint.script.nodes import walk
+from memlint.engine.nodes import walk
 from memlint.source.bounded import read_regular, read_regular_text
 from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of

@@ -8,8 +8,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script.command_line import CommandLine, kind_of_annotation
-from memlint.script.values import (
+from memlint.engine.command_line import CommandLine, kind_of_annotation
+from memlint.engine.values import (
     UNKNOWN,
     Constant,
     Function,
@@ -21,7 +21,7 @@ from memlint.script.values import (
 )
 
 if TYPE_CHECKING:
-    from memlint.script.invocations import Invocation
+    from memlint.engine.invocations import Invocation
 
 
 def command_line_default(function: Function, name: str, default: Value | None) -> Value:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.script import fields, modes
-from memlint.script.command_line import settled
-from memlint.script.command_options import command_line_default, given_to_parameter, is_click
-from memlint.script.values import (
+from memlint.engine import fields, modes
+from memlint.engine.command_line import settled
+from memlint.engine.command_options import command_line_default, given_to_parameter, is_click
+from memlint.engine.values import (
     ABSENT,
     UNKNOWN,
     Binding,
@@ -24,8 +24,8 @@ from memlint.script.values import (
 )
 
 if TYPE_CHECKING:
-    from memlint.script.interpreter import Interpreter
-    from memlint.script.invocations import Invocation
+    from memlint.engine.interpreter import Interpreter
+    from memlint.engine.invocations import Invocation
 
 # -- what a call gives -----------------------------------------------------------------------------
 

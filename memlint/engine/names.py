@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from memlint.script.nodes import walk
+from memlint.engine.nodes import walk
 from memlint.source.record import NamedTuple
 
 Loop = ast.For | ast.AsyncFor | ast.While

@@ -7,13 +7,13 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from memlint.script import fields, operations
-from memlint.script.binding import assign, store_item
-from memlint.script.functions import call
-from memlint.script.imported import project_constant
-from memlint.script.rows import Rows, split_of
-from memlint.script.tensors import Tensor
-from memlint.script.values import (
+from memlint.engine import fields, operations
+from memlint.engine.binding import assign, store_item
+from memlint.engine.functions import call
+from memlint.engine.imported import project_constant
+from memlint.engine.rows import Rows, split_of
+from memlint.engine.tensors import Tensor
+from memlint.engine.values import (
     ABSENT,
     MAX_SIZE,
     UNKNOWN,
@@ -34,7 +34,7 @@ from memlint.script.values import (
 )
 
 if TYPE_CHECKING:
-    from memlint.script.interpreter import Interpreter
+    from memlint.engine.interpreter import Interpreter
 
 
 def _power(base: Any, exponent: Any) -> Any:
