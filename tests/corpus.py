@@ -65,12 +65,12 @@ def scripts(folder: Path) -> dict[Path, bytes]:
 
 
 def crashed(run: subprocess.CompletedProcess[str]) -> bool:
-    """Whether a run ended otherwise than by one of its exit statuses, or showed its insides."""
+    """True if a run ended otherwise than by one of its exit statuses, or showed its insides."""
     return run.returncode not in (0, 1, 2) or "Traceback (most recent call last)" in run.stderr
 
 
 def parses(path: Path, data: bytes) -> bool:
-    """Whether a script parses, or a notebook is JSON whose untouched part nobody doubts."""
+    """True if a script parses, or a notebook is JSON whose untouched part nobody doubts."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

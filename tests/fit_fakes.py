@@ -115,7 +115,7 @@ def sets_of(found: Fitted, safe: tuple[Measure, ...]) -> Iterator[tuple[Measure,
 
 
 def holds(shown: list[Shown], found: Fitted) -> bool:
-    """Whether the found set fits by measurement and no other one does."""
+    """True if the found set fits by measurement and no other one does."""
     return all((each.measured <= found.room) == (each.measures == found.chosen) for each in shown)
 
 

@@ -48,7 +48,7 @@ def settings_of(row: Row) -> dict[str, Any]:
 
 
 def packed(row: Row) -> bool:
-    """Whether every batch has the same length: packed, or data made to be so."""
+    """True if every batch has the same length: packed, or data made to be so."""
     text = str(row["seq_kind"])
     return bool(re.search(r"(?<!un)packed", text)) or (
         text.startswith("exact") and "padded" not in text

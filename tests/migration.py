@@ -107,7 +107,7 @@ def trainer_scripts(folder: Path, leave_out: Sequence[str]) -> Iterator[tuple[st
 
 
 def uses_trainer(script: Script) -> bool:
-    """Whether it makes or imports a trainer or a configuration of transformers or TRL."""
+    """True if it makes or imports a trainer or a configuration of transformers or TRL."""
     if script.configs or script.trainers:
         return True
     return any(
@@ -118,7 +118,7 @@ def uses_trainer(script: Script) -> bool:
 
 
 def breaks(finding: Finding) -> bool:
-    """Whether the finding is one that stops the script, or gives it other defaults."""
+    """True if the finding is one that stops the script, or gives it other defaults."""
     return finding.code in BREAKING and finding.level == "error"
 
 

@@ -1,4 +1,4 @@
-"""Whether torchtune takes what the fixes write: ``python -m tests.torchtune_accepts FOLDER``.
+"""True if torchtune takes what the fixes write: ``python -m tests.torchtune_accepts FOLDER``.
 
 Every training recipe below FOLDER is fixed by all rules, unsafe fixes and hints included, written
 to a temporary file and given to torchtune's own loader and validation, before and after. Needs

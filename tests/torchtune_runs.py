@@ -1,4 +1,4 @@
-"""Whether torchtune runs the scripts of its own classes: ``python -m tests.torchtune_runs``.
+"""True if torchtune runs the scripts of its own classes: ``python -m tests.torchtune_runs``.
 
 Every case ``tests/cases/MEM*/torchtune*.py``, and what the fixes make of it, trains two steps of a
 tiny Llama on the CPU. The builders of models, the tokenizer and the data set are small; all else is

@@ -23,5 +23,5 @@ def original_of(qualname: str) -> str:
 
 
 def stands_in(qualname: str) -> bool:
-    """Whether ``qualname`` is a class of the runtime in a library class's place."""
+    """True if ``qualname`` is a class of the runtime in a library class's place."""
     return original_of(qualname) != qualname

@@ -15,7 +15,7 @@ Owner = tuple[str, Entry, str | None]
 
 
 def is_gone(releases: Releases, history: History | None) -> bool:
-    """Whether the target has outlived what ``history`` tells of."""
+    """True if the target has outlived what ``history`` tells of."""
     if history is None or history.package not in PACKAGES:
         return False
     here = releases.minor(history.package)

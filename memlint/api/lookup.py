@@ -57,7 +57,7 @@ class Api:
         return self._releases.table(package).minor(0)
 
     def is_beyond_tables(self, package: str) -> bool:
-        """Whether the target's ``package`` is newer than all releases that the tables describe."""
+        """True if the target's ``package`` is newer than all releases that the tables describe."""
         return self._releases.is_beyond(package)
 
     def canonical(self, qualname: str) -> str:
@@ -85,7 +85,7 @@ class Api:
         return tuple(self._releases.names(module) or ())
 
     def exists(self, qualname: str) -> bool | None:
-        """Whether ``qualname`` can be imported (or, for a class's attribute, read) at the target.
+        """True if ``qualname`` can be imported (or, for a class's attribute, read) at the target.
 
         None where the tables do not say: another package, or a module whose names cannot be read
         off its source.
@@ -117,12 +117,12 @@ class Api:
         return self._order(self.canonical(qualname))[1:]
 
     def is_a(self, qualname: str, *ancestors: str) -> bool:
-        """Whether ``qualname`` is one of ``ancestors`` or a subclass of one."""
+        """True if ``qualname`` is one of ``ancestors`` or a subclass of one."""
         order = self._order(self.canonical(qualname))
         return any(self.canonical(ancestor) in order for ancestor in ancestors)
 
     def is_about(self, name: str, owner: str) -> bool:
-        """Whether what is known of ``owner`` holds for ``name``: the same, a subclass of it, or the
+        """True if what is known of ``owner`` holds for ``name``: the same, a subclass of it, or the
         same method of a subclass."""
         if name == owner:
             return True
@@ -232,7 +232,7 @@ class Api:
         return signature.parameters[parameter].default
 
     def accepts(self, qualname: str, parameter: str) -> bool | None:
-        """Whether a call at the target takes the keyword ``parameter``.
+        """True if a call at the target takes the keyword ``parameter``.
 
         None where that is open: nothing is known of the callable, or it takes any keyword and the
         name was never one of its own. A name that it once read and reads no more is not accepted,
@@ -282,7 +282,7 @@ class Api:
     def warns(
         self, qualname: str, parameter: str, value: object = Unset, beside: Iterable[str] = ()
     ) -> bool:
-        """Whether giving ``parameter`` warns of its end at the target.
+        """True if giving ``parameter`` warns of its end at the target.
 
         value: the literal that is given, where it is known. beside: the call's other options.
         """
@@ -338,9 +338,8 @@ class Api:
         return None
 
     def is_plain(self, qualname: str, parameter: str) -> bool:
-        """Whether nothing speaks against giving ``parameter``, whatever its value: the target does
-        not refuse it, and nothing more is known of it that ``successor``, ``warns``, ``ignored``
-        or ``choices`` could say."""
+        """True if ``parameter`` is valid at the target and no table says more of it: no
+        ``successor``, nothing that ``warns``, is ``ignored`` or has fixed ``choices``."""
         key = (qualname, parameter)
         if key not in self._plain:
             self._plain[key] = self._is_plain(qualname, parameter)
@@ -357,7 +356,7 @@ class Api:
 
     @cached_property
     def _spoken_of(self) -> frozenset[str | None]:
-        """The options that hand-written lines speak of, whosever they are."""
+        """Return the options that the knowledge tables mention, for any class."""
         from memlint.api.knowledge.ignored import IGNORED, LEFTOVERS
         from memlint.api.successions import MIGRATIONS
 
@@ -479,7 +478,7 @@ class Api:
         return signature._replace(parameters={**signature.parameters, **corrected})
 
     def _holds_for(self, name: str, line: Warned | Ignored) -> bool:
-        """Whether ``line`` is about ``name`` at the target."""
+        """True if ``line`` is about ``name`` at the target."""
         return is_between(self.version(line.package), line.since, line.until) and self.is_about(
             name, line.owner
         )

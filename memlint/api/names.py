@@ -65,7 +65,7 @@ def split(releases: Releases, qualname: str) -> tuple[str, str, str]:
 
 
 def is_offered(releases: Releases, module: str, name: str) -> bool | None:
-    """Whether ``name`` can be imported from a module of the target; None where its source does
+    """True if ``name`` can be imported from a module of the target; None where its source does
     not say."""
     names = releases.names(module)
     if names is not None and name in names:
@@ -80,7 +80,7 @@ def is_offered(releases: Releases, module: str, name: str) -> bool | None:
 def _stands_in(
     releases: Releases, package: str, name: str, names: Mapping[str, str] | None
 ) -> bool:
-    """Whether transformers 5 may answer for a name that its modules do not have: tokenizers
+    """True if transformers 5 may answer for a name that its modules do not have: tokenizers
     and image processors by their old names, modules by aliases (utils/import_utils.py)."""
     if package != "transformers" or releases.version(package).minor < (5, 0):
         return False

@@ -91,7 +91,7 @@ def names_in(module: Entry, release: int) -> dict[str, str]:
 
 
 def is_dynamic(record: Entry, release: int, name: str) -> bool:
-    """Whether a module may have ``name`` in ``release`` though its source does not show it."""
+    """True if a module may have ``name`` in ``release`` though its source does not show it."""
     if "open" in record and holds(record["open"], release):
         return True
     return any(

@@ -29,7 +29,7 @@ class Releases:
         return parse_version(self.target.version(package).version)
 
     def is_beyond(self, package: str) -> bool:
-        """Whether the target's ``package`` is newer than all releases of its table."""
+        """True if the target's ``package`` is newer than all releases of its table."""
         known = self.table(package).releases[-1]
         return self.version(package).minor > parse_version(known).minor
 

@@ -25,7 +25,7 @@ _TRL_PARTS = ("memlint_runtime.trl", "memlint_runtime.losses.fuse_trl_losses")
 
 
 def is_of_runtime(qualname: str) -> bool:
-    """Whether ``qualname`` is the runtime package or in it."""
+    """True if ``qualname`` is the runtime package or in it."""
     return qualname == PACKAGE or qualname.startswith(f"{PACKAGE}.")
 
 

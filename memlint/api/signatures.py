@@ -105,7 +105,7 @@ class History(NamedTuple):
     ranges: tuple[tuple[str | None, str | None], ...] = ()
 
     def is_over(self, version: str) -> bool:
-        """Whether it was gone by ``version`` of the package, and not yet to come."""
+        """True if it was gone by ``version`` of the package, and not yet to come."""
         return self.until is not None and parse_version(version) >= parse_version(self.until)
 
     def last_until(self, version: str) -> str | None:

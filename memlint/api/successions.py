@@ -60,7 +60,7 @@ def successor(api: Api, qualname: str, parameter: str | None, value: object) -> 
 
 
 def _is_reached_otherwise(api: Api, qualname: str, name: str) -> bool:
-    """Whether a thing is still there under its canonical ``name``, and only this way to it gone."""
+    """True if a thing is still there under its canonical ``name``, and only this way to it gone."""
     return name != qualname and api.exists(qualname) is False and bool(api.exists(name))
 
 
@@ -93,7 +93,7 @@ def _matching(api: Api, name: str, parameter: str | None, value: object) -> Iter
 
 
 def _among(value: object, values: tuple[object, ...]) -> bool:
-    """Whether ``value`` is one of ``values``; 1 is not True here."""
+    """True if ``value`` is one of ``values``; 1 is not True here."""
     return any(value == known and type(value) is type(known) for known in values)
 
 
@@ -104,7 +104,7 @@ def _within(api: Api, line: Migration) -> bool:
 
 
 def _possible(api: Api, name: str, replacement: Successor) -> bool:
-    """Whether the target can take ``replacement``."""
+    """True if the target can take ``replacement``."""
     match replacement:
         case Rename(parameter=new):
             return api.accepts(name, new) is not False and not _warns(api, name, new)
@@ -164,7 +164,7 @@ def _moved_name(api: Api, name: str) -> Successor | None:
 
 
 def _is_another(api: Api, gone: str, found: str) -> bool:
-    """Whether what has the name of a function that is gone is not known to be called as it was."""
+    """True if what has the name of a function that is gone is not known to be called as it was."""
     was = api.last_signature(gone)
     if was is None:
         return False

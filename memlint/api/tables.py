@@ -26,7 +26,7 @@ Entry = Mapping[str, Any]
 
 
 def holds(text: str, release: int) -> bool:
-    """Whether release number ``release`` lies in the range ``text`` (``3-17,20-``)."""
+    """True if release number ``release`` lies in the range ``text`` (``3-17,20-``)."""
     return not text or any(low <= release <= high for low, high in spans(text))
 
 

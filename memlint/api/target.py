@@ -80,7 +80,7 @@ class Target(Record):
 
     @property
     def assumed(self) -> bool:
-        """Whether any of the versions is assumed."""
+        """True if any of the versions is assumed."""
         return any(resolved.assumed for _, resolved in self.versions)
 
     def assumed_of(self, packages: Container[str]) -> tuple[str, ...]:
@@ -250,11 +250,11 @@ def _is_off_tables(package: str, version: str) -> bool:
 
 
 def is_newer(package: str, version: str) -> bool:
-    """Whether a version is newer than the newest that the shipped tables know."""
+    """True if a version is newer than the newest that the shipped tables know."""
     newest_known = table(package).releases[-1]
     return parse_version(version).minor > parse_version(newest_known).minor
 
 
 def _is_older(package: str, version: str) -> bool:
-    """Whether a version is older than the oldest that the tables know."""
+    """True if a version is older than the oldest that the tables know."""
     return parse_version(version).minor < parse_version(table(package).releases[0]).minor

@@ -68,13 +68,13 @@ def _numbers(parts: list[str]) -> tuple[int, ...]:
 
 
 def is_version(text: str) -> bool:
-    """Whether ``text`` is a version and nothing else: names of folders and lines of files that
+    """True if ``text`` is a version and nothing else: names of folders and lines of files that
     nobody checked become versions only so, and are then safe to print."""
     return len(text) <= 80 and re.fullmatch(_STRICT, text) is not None
 
 
 def is_specifier(text: str) -> bool:
-    """Whether every clause of ``text`` bounds a version, and one of them by a number."""
+    """True if every clause of ``text`` bounds a version, and one of them by a number."""
     if len(text) > 200 or not text.isascii():
         return False
     clauses = [
@@ -93,7 +93,7 @@ def is_specifier(text: str) -> bool:
 
 
 def satisfies(version: str, specifier: str) -> bool:
-    """Whether ``version`` is admitted by ``specifier`` (``>=0.8,<1``, ``^4.41``, ``==4.*``).
+    """True if ``version`` is admitted by ``specifier`` (``>=0.8,<1``, ``^4.41``, ``==4.*``).
 
     Alternatives may be joined by ``||`` as some tools write them. A clause that cannot be read
     admits everything.
@@ -105,7 +105,7 @@ def satisfies(version: str, specifier: str) -> bool:
 
 
 def is_between(version: Version, since: str, until: str) -> bool:
-    """Whether ``version`` is in the minor release ``since`` or a later one, and before ``until``;
+    """True if ``version`` is in the minor release ``since`` or a later one, and before ``until``;
     an empty text is no bound."""
     return (not since or parse_version(since).minor <= version.minor) and (
         not until or version.minor < parse_version(until).minor

@@ -193,7 +193,7 @@ def _file(stamp: Stamp | None) -> tuple[int, int] | None:
 
 
 def _is_another_name(result: FixResult, written: set[tuple[int, int]]) -> bool:
-    """Whether the path is a link to a file that was fixed in this run under another name."""
+    """True if the path is a link to a file that was fixed in this run under another name."""
     if _file(result.stamp) not in written:
         return False
     try:

@@ -181,7 +181,7 @@ def make_cache(inputs: Inputs, options: Common) -> Cache | None:
 
 
 def colours(wanted: bool | None, stream: TextIO) -> bool:
-    """Whether to colour: as the option says, else as the environment and the terminal do."""
+    """True if to colour: as the option says, else as the environment and the terminal do."""
     if wanted is not None:
         return wanted
     if os.environ.get("NO_COLOR"):

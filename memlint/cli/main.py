@@ -360,7 +360,7 @@ def oom(
 @click.option("--target", metavar="VERSIONS", help="As for check.")
 def debug(path: str, target: str | None) -> int:
     """Show what the script model knows of FILE: configurations and where each value comes from,
-    trainers, models, loops. For those who write rules."""
+    trainers, models, loops. For rule authors."""
     from memlint.cli.debug import debug_command
 
     return debug_command(path, target)

@@ -53,10 +53,10 @@ _OPTIONS = (
     click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATHS]..."),
     click.option(
         "--select", callback=_codes, multiple=True, metavar="CODES",
-        help="Ask only these rules: codes, prefixes or names, separated by commas.",
+        help="Run only these rules: codes, prefixes or names, separated by commas.",
     ),
     click.option(
-        "--ignore", callback=_codes, multiple=True, metavar="CODES", help="Do not ask these rules."
+        "--ignore", callback=_codes, multiple=True, metavar="CODES", help="Skip these rules."
     ),
     click.option(
         "--extend-select", callback=_codes, multiple=True, metavar="CODES",

@@ -9,7 +9,7 @@ Answer = TypeVar("Answer")
 
 
 def any_of(answers: Iterable[bool | None]) -> bool | None:
-    """Whether any is true; None where that depends on one that is not known."""
+    """True if any is true; None where that depends on one that is not known."""
     known = set(answers)
     if True in known:
         return True
@@ -17,7 +17,7 @@ def any_of(answers: Iterable[bool | None]) -> bool | None:
 
 
 def all_of(answers: Iterable[bool | None]) -> bool | None:
-    """Whether all are true; None where that depends on one that is not known."""
+    """True if all are true; None where that depends on one that is not known."""
     known = set(answers)
     if False in known:
         return False

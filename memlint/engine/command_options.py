@@ -42,7 +42,7 @@ def command_line_default(function: Function, name: str, default: Value | None) -
 
 
 def is_click(made: Invocation, *kinds: str) -> bool:
-    """Whether a decorator is ``@click.option(...)``, ``@app.command()`` or their like."""
+    """True if a decorator is ``@click.option(...)``, ``@app.command()`` or their like."""
     return made.name.rpartition(".")[2] in kinds
 
 

@@ -328,7 +328,7 @@ def _outside(left: Provenance, right: Provenance) -> Provenance:
 
 
 def _is_something(run: Interpreter, node: ast.expr, value: Value) -> bool:
-    """Whether a value is certainly not None."""
+    """True if a value is certainly not None."""
     if isinstance(value, Object):
         return value.type is not None and _binding_of(run, node) not in run.unsure
     return isinstance(value, Function | Class | Sequence)

@@ -105,7 +105,7 @@ _FORWARDS = frozenset({"forward", "__call__"})
 
 
 def is_module(value: Value) -> bool:
-    """Whether an object certainly is a module: loaded, constructed, or of an own class."""
+    """True if an object certainly is a module: loaded, constructed, or of an own class."""
     if not isinstance(value, Object) or isinstance(value, Output):
         return False
     kind = value.root.type
@@ -115,7 +115,7 @@ def is_module(value: Value) -> bool:
 # Scripts call the same few hundred things.
 @lru_cache(maxsize=4096)
 def _makes_module(kind: str) -> bool:
-    """Whether what is called by this qualified name is a module."""
+    """True if what is called by this qualified name is a module."""
     if kind.startswith(("transformers.", "liger_kernel.", "unsloth.", "auto_gptq.", "awq.")):
         short = kind.removesuffix(".from_config").removesuffix(".from_pretrained")
         short = short.rpartition(".")[2]
@@ -136,7 +136,7 @@ def _makes_no_model(kind: str) -> bool:
 
 
 def is_named_as_model(node: ast.expr) -> bool:
-    """Whether what is called has a name that models go by."""
+    """True if what is called has a name that models go by."""
     name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     return name in _NAMES or name.endswith(("_model", "_policy", "_lm"))
 
@@ -159,7 +159,7 @@ def module_of(
 
 
 def _may_have_forward(run: Interpreter, receiver: Value, written: ast.expr) -> bool:
-    """Whether ``receiver.forward(...)`` may be a module's forward pass."""
+    """True if ``receiver.forward(...)`` may be a module's forward pass."""
     if is_module(receiver):
         return True
     if _is_super(written):
@@ -170,7 +170,7 @@ def _may_have_forward(run: Interpreter, receiver: Value, written: ast.expr) -> b
 
 
 def _may_be_called(run: Interpreter, callee: Value, written: ast.expr) -> bool:
-    """Whether ``callee(...)`` may be a module's forward pass."""
+    """True if ``callee(...)`` may be a module's forward pass."""
     match callee:
         case Object(type=kind):
             if is_module(callee):

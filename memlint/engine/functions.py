@@ -197,7 +197,7 @@ def _run_forward(run: Interpreter, callee: Value, invocation: Invocation) -> Out
 
 
 def _is_followed(value: Value) -> bool:
-    """Whether what another file of the project defines is run: what the libraries' trainers and
+    """True if what another file of the project defines is run: what the libraries' trainers and
     configurations are derived from is known by its name alone."""
     if not isinstance(value, Class):
         return True

@@ -61,7 +61,7 @@ def _is_plain(value: Value) -> bool:
 
 
 def _is_argument_or_trainer(cls: Class) -> bool:
-    """Whether a class holds settings, or is derived from a library's configuration or trainer."""
+    """True if a class holds settings, or is derived from a library's configuration or trainer."""
     library = library_base(cls) or ""
     return library.startswith(("transformers.", "trl.")) or (cls.is_dataclass and not library)
 

@@ -298,7 +298,7 @@ class Interpreter:
         return value
 
     def has_room(self, size: int) -> bool:
-        """Whether a value of this size may be made."""
+        """True if a value of this size may be made."""
         return size <= MAX_SIZE and self.made + size <= MAX_MADE
 
     def eval(self, node: ast.expr) -> Value:
@@ -345,11 +345,11 @@ class Interpreter:
 
     @property
     def has_outputs(self) -> bool:
-        """Whether a forward pass was met, or a field of what may be an output."""
+        """True if a forward pass was met, or a field of what may be an output."""
         return self.has_tensors or bool(self.forwards)
 
     def forwards_of(self, thing: Object) -> bool:
-        """Whether an object is a module that DDP and its like may wrap."""
+        """True if an object is a module that DDP and its like may wrap."""
         return is_known_module(self, thing) or is_module(thing)
 
     def attribute_of(self, value: Value, node: ast.Attribute) -> Value:

@@ -74,7 +74,7 @@ _COPYING = frozenset({"deepcopy", "copy", "create_reference_model"})
 
 
 def gradients(run: Interpreter) -> bool | None:
-    """Whether autograd records; None where that is not known."""
+    """True if autograd records; None where that is not known."""
     if not run.sets_gradients:
         return True
     binding = run.state.get(_GRADIENTS)
@@ -102,12 +102,12 @@ def enter_hook(run: Interpreter, name: str) -> None:
 
 
 def in_evaluation_hook(function: ast.AST | None) -> bool:
-    """Whether no backward pass follows a function, as a library calls it to evaluate."""
+    """True if no backward pass follows a function, as a library calls it to evaluate."""
     return isinstance(function, ast.FunctionDef) and function.name in _EVALUATION_HOOKS
 
 
 def is_off_around(ancestors: Iterable[ast.AST]) -> bool:
-    """Whether gradients are off for a node that no path reaches, by what is written around it."""
+    """True if gradients are off for a node that no path reaches, by what is written around it."""
     for around in ancestors:
         if isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef):
             guards = around.decorator_list
@@ -272,7 +272,7 @@ def module_root(value: Value) -> Value:
 
 
 def training(run: Interpreter, module: Value) -> bool | None:
-    """Whether a module was last put in training mode; None where the script does not say."""
+    """True if a module was last put in training mode; None where the script does not say."""
     answers = set()
     for one in options(module):
         key = _key(module_root(one))
@@ -289,7 +289,7 @@ def _key(root: Value) -> tuple[int, str] | None:
 
 
 def is_known_module(run: Interpreter, value: Value) -> bool:
-    """Whether the script sets the mode of a value, as it does for modules only."""
+    """True if the script sets the mode of a value, as it does for modules only."""
     root = module_root(value)
     return (root.name if isinstance(root, Symbol) else id(root)) in run.modules
 

@@ -165,7 +165,7 @@ _EFFECTS: dict[type[ast.stmt], Callable[[Any, str], Effect]] = {
 
 
 def assigns_in_block(body: Sequence[ast.stmt], name: str) -> bool:
-    """Whether statements bind a name on every path that goes on."""
+    """True if statements bind a name on every path that goes on."""
     return any(assigns(statement, name) for statement in body)
 
 
@@ -249,7 +249,7 @@ def with_target(statement: ast.AST, name: str) -> bool:
 
 
 def reads(tree: ast.AST, name: str) -> bool:
-    """Whether an expression or a definition reads a name of the scope that it is written in."""
+    """True if an expression or a definition reads a name of the scope that it is written in."""
     pending: list[ast.AST] = [tree]
     for node in pending:  # grows meanwhile
         if isinstance(node, ast.Name):
@@ -272,7 +272,7 @@ def binds_in_comprehension(node: ast.AST, name: str) -> bool:
 
 
 def is_local(function: ast.AST, name: str) -> bool:
-    """Whether a function binds a name itself."""
+    """True if a function binds a name itself."""
     if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         if any(one.arg == name for one in parameters(function)):
             return True

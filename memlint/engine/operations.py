@@ -228,7 +228,7 @@ def _cast_by_name(
 
 
 def _copies(tensor: Tensor, dtype: str) -> bool | None:
-    """Whether a cast makes a copy: not where the tensor has that type already."""
+    """True if a cast makes a copy: not where the tensor has that type already."""
     return None if tensor.dtype is None else tensor.dtype != dtype
 
 
@@ -259,7 +259,7 @@ def _is_last(dimension: object, tensor: Tensor) -> bool | None:
 
 
 def _is_flat(tensor: Tensor) -> bool:
-    """Whether rows and positions were folded into one dimension: ``logits.view(-1, words)``."""
+    """True if rows and positions were folded into one dimension: ``logits.view(-1, words)``."""
     folded = tensor.passes("view", "flatten", "reshape", ROW)
     return folded or tensor.positions is Positions.LAST
 

@@ -110,14 +110,14 @@ def are_of_one_file(*nodes: ast.AST) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_of_project(name: str) -> bool:
-    """Whether a qualified name may be one of a file of the project."""
+    """True if a qualified name may be one of a file of the project."""
     if "." not in name.strip(".") and not name.startswith("."):
         return False
     return name.partition(".")[0] not in _LIBRARIES and "?" not in name
 
 
 def is_library(name: str) -> bool:
-    """Whether a qualified name is one of the libraries', which no project defines."""
+    """True if a qualified name is one of the libraries', which no project defines."""
     return name.partition(".")[0] in _LIBRARIES
 
 
@@ -185,7 +185,7 @@ class Project:
         return self._read[stem]
 
     def _has(self, folder: str, top: str) -> bool:
-        """Whether a folder holds a module or a package of that name."""
+        """True if a folder holds a module or a package of that name."""
         stem = os.path.join(folder, top)
         if stem not in self._there:
             self._there[stem] = os.path.isfile(f"{stem}.py") or os.path.isdir(stem)

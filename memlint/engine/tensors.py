@@ -120,7 +120,7 @@ class Tensor(Unknown):
 
     @property
     def as_large_as_logits(self) -> bool:
-        """Whether it has the head's width at more than one position."""
+        """True if it has the head's width at more than one position."""
         return self.width is Width.LOGITS and self.positions in (
             Positions.ALL,
             Positions.SHIFTED,
@@ -138,7 +138,7 @@ class Tensor(Unknown):
             pending.extend(tensor.sources)
 
     def passes(self, *operations: str) -> bool:
-        """Whether one of ``operations`` lies between the model and it."""
+        """True if one of ``operations`` lies between the model and it."""
         return any(tensor.operation in operations for tensor in self.history())
 
     @property

@@ -335,7 +335,7 @@ def library_base(cls: Class) -> str | None:
 
 
 def same(left: Value, right: Value) -> bool:
-    """Whether two values are certainly the same (``True`` is not ``1`` here)."""
+    """True if two values are certainly the same (``True`` is not ``1`` here)."""
     if left is right:
         return True
     if type(left) is not type(right):
@@ -408,7 +408,7 @@ def merge_bindings(bindings: Iterable[Binding | None]) -> Binding:
 
 
 def truth(value: Value) -> bool | None:
-    """Whether a condition is decided by what is written in the script, and how.
+    """True if a condition is decided by what is written in the script, and how.
 
     Defaults of command lines decide nothing: the user can change them from outside.
     """

@@ -145,7 +145,7 @@ def _block(tree: Tree, node: cst.CSTNode) -> cst.CSTNode | None:
 
 
 def is_visible(tree: Tree, binding: Binding, place: Place) -> bool:
-    """Whether the import has run when the code at ``place`` does."""
+    """True if the import has run when the code at ``place`` does."""
     end = tree.span(binding.statement).end
     if binding.kind == "typing" or isinstance(binding.scope, cst.ClassDef):
         return False
@@ -196,7 +196,7 @@ def _rebinding(tree: Tree, name: str) -> Iterator[tuple[Scope | None, cst.CSTNod
 
 
 def is_shadowed(tree: Tree, binding: Binding, places: list[Place]) -> bool:
-    """Whether the name means something else than the import at one of ``places``."""
+    """True if the name means something else than the import at one of ``places``."""
     return is_taken(tree, binding.root, binding.scope, places, binding.full, frozenset())
 
 
@@ -208,7 +208,7 @@ def is_taken(
     full: str,
     leaving: frozenset[cst.CSTNode],
 ) -> bool:
-    """Whether ``name``, bound to ``full`` in ``home``, is also bound to something else in sight."""
+    """True if ``name``, bound to ``full`` in ``home``, is also bound to something else in sight."""
     inner: set[Scope | None] = {home}
     for place in places:
         for scope in place.scopes:

@@ -1,4 +1,4 @@
-"""What of a large or deep file libcst is spared, and what is too much for it.
+"""Blank out large literals before libcst parses a file, and refuse what is too large for it.
 
 libcst takes some 100 times what ``ast`` does for a literal of 30,000 numbers, and quadratic time
 for expressions thousands of operators deep. No edit speaks of the inside of such a literal: libcst
@@ -102,12 +102,12 @@ def _large_literals(tree: ast.Module) -> list[ast.expr]:
 
 
 def _is_bracketed(node: ast.expr) -> bool:
-    """Whether it has brackets of its own for certain, and more than a few items."""
+    """True if it has brackets of its own for certain, and more than a few items."""
     if isinstance(node, ast.Dict):
         return len(node.values) > 100
     return isinstance(node, ast.List | ast.Set) and len(node.elts) > 100
 
 
 def _is_data(node: ast.expr) -> bool:
-    """Whether it holds constants alone."""
+    """True if it holds constants alone."""
     return all(isinstance(each, _DATA) for each in ast.walk(node))

@@ -256,7 +256,7 @@ class Draft:
         return left
 
     def contradicts_itself(self) -> bool:
-        """Whether two of the edits cannot both be made."""
+        """True if two of the edits cannot both be made."""
         return any(
             claim.conflicts(other, same_fix=True)
             for number, claim in enumerate(self.claims)
@@ -264,7 +264,7 @@ class Draft:
         )
 
     def conflicts(self, accepted: Iterable[Draft]) -> bool:
-        """Whether one of ``accepted`` must not go into the same pass."""
+        """True if one of ``accepted`` must not go into the same pass."""
         return any(
             mine.conflicts(theirs, same_fix=False)
             for draft in accepted

@@ -139,7 +139,7 @@ def fitted(source: str, least: int, *, callee: bool = False) -> str:
 
 
 def in_f_string(tree: Tree, node: cst.CSTNode) -> bool:
-    """Whether ``node`` lies in an f-string, where not every expression may be written."""
+    """True if ``node`` lies in an f-string, where not every expression may be written."""
     return any(isinstance(above, cst.FormattedString) for above in tree.ancestors(node))
 
 
@@ -169,7 +169,7 @@ def substituted(source: str, names: Mapping[str, str]) -> str:
 
 
 def _is_label(tree: Tree, node: cst.CSTNode) -> bool:
-    """Whether ``node`` names an attribute, keyword or parameter and not a variable."""
+    """True if ``node`` names an attribute, keyword or parameter and not a variable."""
     parent = tree.parent(node)
     return (
         (isinstance(parent, cst.Attribute) and parent.attr is node)
@@ -179,7 +179,7 @@ def _is_label(tree: Tree, node: cst.CSTNode) -> bool:
 
 
 def is_reference(tree: Tree, node: cst.Name) -> bool:
-    """Whether ``node`` is a variable that is read, written or deleted."""
+    """True if ``node`` is a variable that is read, written or deleted."""
     return not _is_label(tree, node)
 
 

@@ -53,7 +53,7 @@ def _lay_out(work: Pass, statement: cst.ImportFrom) -> None:
 
 
 def _used(tree: Tree, name: str, gone: list[Span], texts: list[str]) -> bool:
-    """Whether ``name`` is still referred to when ``gone`` has become ``texts``."""
+    """True if ``name`` is still referred to when ``gone`` has become ``texts``."""
     word = re.compile(rf"\b{re.escape(name)}\b")
     if any(word.search(text) for text in texts):
         return True
@@ -106,7 +106,7 @@ def _reimport(work: Pass, used: Callable[[str], bool]) -> list[Splice]:
 
 
 def _moves_as_a_whole(work: Pass, request: Reimport, requests: list[Reimport]) -> bool:
-    """Whether all that a statement imports comes from the same other module now.
+    """True if all that a statement imports comes from the same other module now.
 
     A statement that another fix adds a name to stays what it is.
     """

@@ -90,7 +90,7 @@ def _setup_in(tree: Tree, function: Scope, limit: int) -> Statement | None:
 
 
 def _loads(binding: Binding, package: str) -> bool:
-    """Whether what ``binding`` imports has loaded ``package`` or all that matters of it."""
+    """True if what ``binding`` imports has loaded ``package`` or all that matters of it."""
     top = binding.full.partition(".")[0]
     return top == package or (package in _WITH_TORCH and top in _TORCH_FAMILY)
 

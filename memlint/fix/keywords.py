@@ -81,7 +81,7 @@ def _equals(tree: Tree, node: cst.Call | cst.ClassDef) -> str:
 
 
 def _may_hold(argument: cst.Arg, name: str) -> bool:
-    """Whether the ``**`` argument may bring keyword ``name``."""
+    """True if the ``**`` argument may bring keyword ``name``."""
     if argument.star != "**":
         return False
     if not isinstance(argument.value, cst.Dict):

@@ -57,7 +57,7 @@ def _behind(tree: Tree, offset: int) -> list[tuple[str, Span]]:
 
 
 def _mention(comments: list[tuple[str, Span]], name: str) -> bool:
-    """Whether the comments share a word with the name of an option."""
+    """True if the comments share a word with the name of an option."""
     said = _WORD.findall(" ".join(text for text, _ in comments).lower())
     return not set(_WORD.findall(name.lower())).isdisjoint(said)
 
@@ -78,7 +78,7 @@ def _above(tree: Tree, sequence: Sequence, start: int) -> list[tuple[str, Span]]
 
 
 def _stands_alone(tree: Tree, sequence: Sequence, index: int) -> bool:
-    """Whether no further item follows under the same heading."""
+    """True if no further item follows under the same heading."""
     if index + 1 == len(sequence.items):
         return True
     end, start = sequence.items[index].span.end, sequence.items[index + 1].span.start

@@ -51,7 +51,7 @@ class _Recipe:
 
     @cached_property
     def capitals(self) -> bool:
-        """Whether it writes ``True`` and not ``true``."""
+        """True if it writes ``True`` and not ``true``."""
         return _writes_capitals(self.source, self._all)
 
     @cached_property
@@ -424,7 +424,7 @@ def _number(value: float) -> str:
 
 
 def _writes_capitals(source: Source, nodes: Sequence[Node]) -> bool:
-    """Whether the recipe writes ``True`` and not ``true``."""
+    """True if the recipe writes ``True`` and not ``true``."""
     booleans = [
         source.slice(node.span)
         for node in nodes

@@ -64,7 +64,7 @@ def replace_expression(draft: Draft, edit: ReplaceExpression) -> None:
 
 
 def _is_mere_name(tree: Tree, node: cst.BaseExpression) -> bool:
-    """Whether it only names something: an attribute, a keyword, what is imported or defined."""
+    """True if it only names something: an attribute, a keyword, what is imported or defined."""
     parent = tree.parent(node)
     if not isinstance(node, cst.Name):
         return False

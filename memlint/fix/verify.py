@@ -55,7 +55,7 @@ def checked(tree: Tree, text: str, drafts: list[Draft], splices: list[Splice]) -
 
 
 def _keeps_to_edits(tree: Tree, drafts: list[Draft], splices: list[Splice]) -> bool:
-    """Whether all that changes is named by an edit; whole lines may be inserted anywhere."""
+    """True if all that changes is named by an edit; whole lines may be inserted anywhere."""
     named = _joined(span for draft in drafts for span in _named(tree, draft))
     return all(
         (splice.lines and splice.span.start == splice.span.end)
@@ -65,7 +65,7 @@ def _keeps_to_edits(tree: Tree, drafts: list[Draft], splices: list[Splice]) -> b
 
 
 def _loses_comments(tree: Tree, after: Tree, drafts: list[Draft]) -> bool:
-    """Whether a comment is missing that no edit takes away."""
+    """True if a comment is missing that no edit takes away."""
     going = [span for draft in drafts for span in draft.comments]
     kept = Counter(
         comment

@@ -72,7 +72,7 @@ def _touched(data: bytes, splices: Sequence[Splice]) -> Iterator[str]:
 
 
 def _same_code(one: str, other: str) -> bool:
-    """Whether two texts are the same program to the last name and constant."""
+    """True if two texts are the same program to the last name and constant."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -198,7 +198,7 @@ def _start(node: ast.expr | ast.keyword, data: bytes, shift: int) -> int:
 
 
 def _opens_call(data: bytes, start: int) -> bool:
-    """Whether the bracket before ``start`` is that of a call, not one around a value."""
+    """True if the bracket before ``start`` is that of a call, not one around a value."""
     return data[start - 1 : start] == b"(" and re.search(rb"[\w\])]\($", data[:start]) is not None
 
 

@@ -29,7 +29,7 @@ def wrapped(tree: Tree, wrap: Wrap, splices: list[Splice]) -> list[Splice]:
 
 
 def _is_inside(wrap: Wrap, splice: Splice) -> bool:
-    """Whether what a splice writes comes to stand under the header."""
+    """True if what a splice writes comes to stand under the header."""
     before = splice.span == (wrap.span.start, wrap.span.start) and splice.rank <= 0
     behind = splice.span.start == wrap.span.end
     return wrap.span.contains(splice.span) and not before and not behind

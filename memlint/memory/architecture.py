@@ -150,7 +150,7 @@ class Architecture(Record):
 
     @property
     def softcaps_scores(self) -> bool:
-        """Whether attention's scores go through tanh."""
+        """True if attention's scores go through tanh."""
         return any(layer.attention.softcap for layer, _ in self.layers)
 
     @property

@@ -157,7 +157,7 @@ def _query_norm(kind: str, traits: Traits, heads: int, keys: int, head: int) -> 
 
 
 def _attention_biases(config: Config, kind: str, traits: Traits) -> tuple[bool, bool]:
-    """Whether the maps into attention have biases, and whether the one out of it has."""
+    """True if the maps into attention have biases, and whether the one out of it has."""
     requested = bool(config.get("attention_bias"))
     out_bias = traits.out_bias or bool(config.get("attention_out_bias"))
     out_bias = out_bias or (requested and kind in ("llama", "granite"))

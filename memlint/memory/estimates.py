@@ -58,7 +58,7 @@ class Estimate(Record):
 
     @property
     def fits(self) -> bool | None:
-        """Whether the run fits the GPU; None where no GPU was named.
+        """True if the run fits the GPU; None where no GPU was named.
 
         Cached blocks go back to the GPU before torch gives up, so that not all that could be
         reserved must fit: what is allocated, a little fragmentation and the context must.

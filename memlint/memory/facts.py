@@ -123,7 +123,7 @@ def parse_version(text: str) -> tuple[int, ...]:
 
 
 def reaches(versions: Mapping[str, str], fact: tuple[str, tuple[int, ...]]) -> bool:
-    """Whether the version in use is the fact's or newer; an unknown one is."""
+    """True if the version in use is the fact's or newer; an unknown one is."""
     library, least = fact
     text = versions.get(library)
     if not text:
@@ -133,12 +133,12 @@ def reaches(versions: Mapping[str, str], fact: tuple[str, tuple[int, ...]]) -> b
 
 
 def own_loop(versions: Mapping[str, str], trainer: str) -> bool:
-    """Whether a script computes its loss itself: versions are named, transformers is not."""
+    """True if a script computes its loss itself: versions are named, transformers is not."""
     return trainer == "loop" and bool(versions) and "transformers" not in versions
 
 
 def uses_litgpt(versions: Mapping[str, str]) -> bool:
-    """Whether the model is litgpt's own code: keys repeated for every head, output not tied.
+    """True if the model is litgpt's own code: keys repeated for every head, output not tied.
 
     With bitsandbytes its output matrix is quantized like every other (litgpt/model.py, lora.py).
     """
@@ -146,7 +146,7 @@ def uses_litgpt(versions: Mapping[str, str]) -> bool:
 
 
 def holds_output(versions: Mapping[str, str], loss: str | None) -> bool:
-    """Whether a loop's name for its logits lives until the next forward pass is over.
+    """True if a loop's name for its logits lives until the next forward pass is over.
 
     One that takes its loss in pieces knows what logits cost, and deletes them (torchtune's
     recipes); litgpt's scripts keep their list of pieces.
@@ -155,7 +155,7 @@ def holds_output(versions: Mapping[str, str], loss: str | None) -> bool:
 
 
 def defers_reduction(versions: Mapping[str, str], trainer: str) -> bool:
-    """Whether gradients of FSDP2 stay whole between micro-batches."""
+    """True if gradients of FSDP2 stay whole between micro-batches."""
     if trainer == "loop":
         return True
     known = FSDP2_DEFERS if "accelerate" in versions else FSDP2_DEFERS_SINCE
@@ -163,7 +163,7 @@ def defers_reduction(versions: Mapping[str, str], trainer: str) -> bool:
 
 
 def widens_outputs(versions: Mapping[str, str], trainer: str) -> bool:
-    """Whether the loop gets its logits in float32: Lightning Fabric converts a model's outputs.
+    """True if the loop gets its logits in float32: Lightning Fabric converts a model's outputs.
 
     Source: ``convert_output`` of Fabric's precision plugins (half, mixed and bitsandbytes).
     """

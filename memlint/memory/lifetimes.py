@@ -158,7 +158,7 @@ class Lifetimes:
         self._kept.update(map(id, held))
 
     def is_kept(self, storage: Storage) -> bool:
-        """Whether it lives on after the forward pass."""
+        """True if it lives on after the forward pass."""
         return id(storage) in self._kept
 
     def forward(self, live: dict[int, Storage]) -> Moment:

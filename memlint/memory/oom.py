@@ -177,7 +177,7 @@ def _mass(item: Sized) -> float:
 
 
 def _loading(message: Message, run: Settings) -> float:
-    """How much likelier loading is by what is allocated: less than the weights, or more.
+    """Return how much likelier loading is, by the bytes that are allocated already.
 
     Part of a model may be all that its GPU holds, so that less is a hint and no proof.
     """

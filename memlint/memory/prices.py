@@ -66,7 +66,7 @@ class Run:
 
     @property
     def is_guess(self) -> bool:
-        """Whether neither rows nor lengths of its batches are known: numbers would mean nothing."""
+        """True if neither rows nor lengths of its batches are known: numbers would mean nothing."""
         return {"micro_batch", "seq_len"} <= set(self._open)
 
     @property
@@ -227,7 +227,7 @@ def _open(settings: Settings, known: Settings) -> list[str]:
 
 
 def _is_default(name: str, known: Settings) -> bool:
-    """Whether what is assumed is what the library does where nobody says anything."""
+    """True if what is assumed is what the library does where nobody says anything."""
     trainer = known.trainer or ""
     if trainer == "trl.GRPOTrainer":
         return name in ("seq_len", "completion_len")

@@ -44,7 +44,7 @@ class Saved:
         return stack.input + tokens * (kept * width + (core if self._keeps_attention() else 0))
 
     def _keeps_attention(self) -> bool:
-        """Whether selective checkpointing keeps what attention made."""
+        """True if selective checkpointing keeps what attention made."""
         gpu, versions = self.run.gpu, self.settings.versions
         return not (
             gpu is not None

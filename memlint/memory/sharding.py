@@ -116,7 +116,7 @@ def unread(options: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _on_host(options: Mapping[str, Any], names: tuple[str, ...]) -> bool:
-    """Whether one of the options moves something to the host: true, ``cpu``, or a section."""
+    """True if one of the options moves something to the host: true, ``cpu``, or a section."""
     for name in names:
         value = options.get(name)
         if isinstance(value, Mapping):

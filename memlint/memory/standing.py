@@ -158,7 +158,7 @@ class Standing:
         ]
 
     def streams(self) -> bool:
-        """Whether the runtime keeps a frozen base on the host, block by block."""
+        """True if the runtime keeps a frozen base on the host, block by block."""
         return bool(self.settings.streamed) and not self.holding.full and not self._gathers()
 
     def _gathers(self) -> bool:
@@ -195,14 +195,14 @@ class Standing:
         return [arrived if tensor.name == TURN else tensor for tensor in base]
 
     def states_offloaded(self) -> bool:
-        """Whether states live on the host: by choice, or because sharded parameters do."""
+        """True if states live on the host: by choice, or because sharded parameters do."""
         sharding = self.sharding
         return sharding.optimizer_offload or (
             sharding.parameter_offload and sharding.gathered_layers > 0
         )
 
     def gradients_offloaded(self) -> bool:
-        """Whether reduced gradients go to the host, where sharded parameters are."""
+        """True if reduced gradients go to the host, where sharded parameters are."""
         return self.states_offloaded() and self.sharding.parameter_offload
 
     def _master_width(self) -> int:
@@ -306,7 +306,7 @@ class Standing:
         return int(whole / sharding.split / sharding.tensor)
 
     def keeps_gradients(self) -> bool:
-        """Whether gradients stand while the next forward pass runs."""
+        """True if gradients stand while the next forward pass runs."""
         if (self.settings.gradient_accumulation or 1) > 1:
             return not self.settings.longest_first
         return not facts.reaches(self.settings.versions, facts.FREES_GRADIENTS)

@@ -73,7 +73,7 @@ def quantized_bytes(linear: Linear, quantization: Quantization) -> int:
 
 
 def matches(name: str, targets: tuple[str, ...] | str) -> bool:
-    """Whether PEFT's ``target_modules`` select a linear map of this name."""
+    """True if PEFT's ``target_modules`` select a linear map of this name."""
     if isinstance(targets, str):
         if targets == "all-linear":
             return name not in ("lm_head", "embed_tokens")
@@ -91,7 +91,7 @@ def matches(name: str, targets: tuple[str, ...] | str) -> bool:
 
 
 def _matches_pattern(name: str, pattern: str) -> bool:
-    """Whether a regular expression over full module names selects a linear map of this name."""
+    """True if a regular expression over full module names selects a linear map of this name."""
     # A repeated group, or many repetitions, may try a name in more ways than there is time for.
     if re.search(r"\)[*+{]", pattern) or len(re.findall(r"[*+{]", pattern)) > _MOST_REPEATS:
         return False
@@ -158,7 +158,7 @@ class Holding:
         self.saves_head = any(matches("lm_head", (name,)) for name in saved)
 
     def _asks_for_preparation(self) -> bool:
-        """Whether PEFT prepares the model for training on quantized weights.
+        """True if PEFT prepares the model for training on quantized weights.
 
         Sharded loaders leave that out: parameters are not there yet to be cast.
         """
@@ -185,7 +185,7 @@ class Holding:
         return self.compute + (2 if twice else 0)
 
     def _quantizes_head(self) -> bool:
-        """Whether bitsandbytes quantizes the output matrix, which transformers leaves out.
+        """True if bitsandbytes quantizes the output matrix, which transformers leaves out.
 
         A list of skipped modules replaces transformers' own, which has the output matrix.
         """

@@ -245,7 +245,7 @@ def _patterns(path: str) -> Patterns:
 
 
 def _ignored(folder: _Folder, absolute: str, is_folder: bool) -> bool:
-    """Whether the configuration excludes, or git ignores, this entry of ``folder``."""
+    """True if the configuration excludes, or git ignores, this entry of ``folder``."""
     if folder.excluded and folder.excluded.match(
         _relative(absolute, folder.settings.root), is_folder
     ):
@@ -259,14 +259,14 @@ def _ignored(folder: _Folder, absolute: str, is_folder: bool) -> bool:
 
 
 def is_excluded(path: str, settings: Settings) -> bool:
-    """Whether a walk would pass over a file of this name."""
+    """True if a walk would pass over a file of this name."""
     absolute = os.path.abspath(path)
     above = os.path.dirname(absolute)
     return _excluded(_Folder(path, above, settings, settings.excluded(), ()), absolute)
 
 
 def _excluded(folder: _Folder, absolute: str) -> bool:
-    """Whether a path that was named outright is one that a walk from its root would pass over."""
+    """True if a path that was named outright is one that a walk from its root would pass over."""
     root = folder.settings.root or folder.absolute
     relative = _relative(absolute, root)
     if any(part in _SKIPPED_FOLDERS for part in relative.split("/")):

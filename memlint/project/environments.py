@@ -58,7 +58,7 @@ def distributions(
 
 
 def is_hook(environ: Mapping[str, str], own: str | None = None) -> bool:
-    """Whether pre-commit (or prek, which stands in for it) runs us in an environment of its own.
+    """True if pre-commit (or prek, which stands in for it) runs us in an environment of its own.
 
     own: the environment that memlint runs in, ``sys.prefix`` unless given.
     """
@@ -89,7 +89,7 @@ def environments_on_path(environ: Mapping[str, str]) -> list[str]:
 
 
 def _is_of_hook(place: str, environ: Mapping[str, str]) -> bool:
-    """Whether ``place`` is an environment that pre-commit or prek made for a hook."""
+    """True if ``place`` is an environment that pre-commit or prek made for a hook."""
     place = os.path.abspath(place)
     for name in ("PRE_COMMIT_HOME", "PREK_HOME"):
         home = environ.get(name)

@@ -46,7 +46,7 @@ class Patterns:
         return bool(self._names or self._paths or self._suffixes or self._globs)
 
     def match(self, path: str, is_folder: bool) -> bool | None:
-        """Whether ``path`` (relative, with ``/``) is ignored; None if no pattern speaks of it.
+        """True if ``path`` (relative, with ``/``) is ignored; None if no pattern speaks of it.
 
         What lies in an ignored folder is ignored too, and is the caller's to skip.
         """
@@ -72,7 +72,7 @@ class Patterns:
         return None if best is None else not best.keep
 
     def ignores(self, path: str) -> bool:
-        """Whether the file ``path`` or a folder above it is ignored by these patterns alone."""
+        """True if the file ``path`` or a folder above it is ignored by these patterns alone."""
         parts = path.split("/")
         for end in range(1, len(parts) + 1):
             if self.match("/".join(parts[:end]), end < len(parts)):

@@ -116,7 +116,7 @@ class _Opened:
 
 
 def may_pin(source: Source) -> bool:
-    """Whether the script itself may name versions; nearly all do not."""
+    """True if the script itself may name versions; nearly all do not."""
     if b"/// script" in source.data or (source.is_notebook and b"install" in source.raw):
         return True
     words = (b"subprocess", b"os.system", b"# MAGIC %")

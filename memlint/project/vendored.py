@@ -33,7 +33,7 @@ _OUTER_FILES = (*_PROJECT_FILES, ".git", "requirements.txt")
 
 
 def is_vendored(folder: str) -> bool:
-    """Whether ``folder`` (absolute) is a library's package within somebody else's project."""
+    """True if ``folder`` (absolute) is a library's package within somebody else's project."""
     name = os.path.basename(folder)
     marks = _MARKS.get(name)
     if marks is None or not os.path.isfile(os.path.join(folder, "__init__.py")):
@@ -56,7 +56,7 @@ def _project_above(folder: str) -> str | None:
 
 
 def _is_project_of(project: str, name: str) -> bool:
-    """Whether a project file in ``project`` names the library as its distribution."""
+    """True if a project file in ``project`` names the library as its distribution."""
     wanted = {name, name.replace("_", "-")}
     for file in _PROJECT_FILES:
         try:

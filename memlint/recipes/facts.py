@@ -33,12 +33,12 @@ _TEXT_COLLATOR = "torchtune.data.padded_collate_sft"
 
 
 def is_on(recipe: Recipe, *paths: str) -> bool:
-    """Whether one of the switches is definitely on."""
+    """True if one of the switches is definitely on."""
     return any(recipe.option(path).is_value(True) for path in paths)
 
 
 def trains(recipe: Recipe) -> bool:
-    """Whether the recipe trains on GPUs with layers of the program's own."""
+    """True if the recipe trains on GPUs with layers of the program's own."""
     match recipe.kind:
         case Kind.TORCHTUNE:
             return recipe.has("optimizer") and recipe.has("model") and not recipe.is_off_cuda
@@ -52,7 +52,7 @@ def trains(recipe: Recipe) -> bool:
 
 
 def is_adapter(recipe: Recipe) -> bool:
-    """Whether a recipe of torchtune or axolotl freezes the model's weights beside adapters."""
+    """True if a recipe of torchtune or axolotl freezes the model's weights beside adapters."""
     if recipe.kind is Kind.AXOLOTL:
         return bool(recipe.option("adapter").value)
     builder = recipe.component("model").rpartition(".")[2]
@@ -62,7 +62,7 @@ def is_adapter(recipe: Recipe) -> bool:
 
 
 def is_sharded(recipe: Recipe) -> bool:
-    """Whether weights or optimizer states are spread over several GPUs."""
+    """True if weights or optimizer states are spread over several GPUs."""
     if recipe.kind is not Kind.TORCHTUNE:
         return any(recipe.has(key) for key in ("deepspeed", "fsdp", "fsdp_config"))
     if recipe.name:
@@ -73,13 +73,13 @@ def is_sharded(recipe: Recipe) -> bool:
 
 
 def attends_flexibly(recipe: Recipe) -> bool:
-    """Whether a recipe of axolotl computes attention by FlexAttention."""
+    """True if a recipe of axolotl computes attention by FlexAttention."""
     implementation = str(recipe.option("attn_implementation").value)
     return implementation.startswith("flex") or is_on(recipe, "flex_attention")
 
 
 def takes_images(recipe: Recipe) -> bool:
-    """Whether images may go into the model."""
+    """True if images may go into the model."""
     if recipe.kind is not Kind.TORCHTUNE:
         keys = _IMAGES.get(recipe.kind, ())
         return any(recipe.has(key) for key in keys) or is_on(recipe, "is_multimodal", "mm")
@@ -95,7 +95,7 @@ def takes_images(recipe: Recipe) -> bool:
 
 
 def can_pack(recipe: Recipe) -> bool:
-    """Whether torchtune definitely packs the recipe's data set where it is told to.
+    """True if torchtune definitely packs the recipe's data set where it is told to.
 
     It refuses images, pairs of answers and prompts for online methods; data sets of the user's own
     and their collators are not known.

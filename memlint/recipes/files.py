@@ -37,17 +37,17 @@ _CELL_SCRIPT = lazy_pattern(rb"(?:!|%%)[^!]{1,4000}\.py\b")
 
 
 def is_recipe_file(path: str) -> bool:
-    """Whether a file of this name may hold a recipe, as a document or in a command."""
+    """True if a file of this name may hold a recipe, as a document or in a command."""
     return is_document(path) or is_launch_file(path)
 
 
 def is_document(path: str) -> bool:
-    """Whether a file of this name may be a recipe."""
+    """True if a file of this name may be a recipe."""
     return path.endswith(DOCUMENTS)
 
 
 def may_be_recipe(data: bytes) -> bool:
-    """Whether a file of these bytes has a word that every recipe has, and a recipe's size."""
+    """True if a file of these bytes has a word that every recipe has, and a recipe's size."""
     return len(data) <= MAX_BYTES and re.search(_WORDS, data) is not None
 
 
@@ -57,7 +57,7 @@ def may_be_named(data: bytes) -> bool:
 
 
 def may_hold_recipe(path: str, data: bytes) -> bool:
-    """Whether a file of this name and these bytes may hold a recipe, or start a script."""
+    """True if a file of this name and these bytes may hold a recipe, or start a script."""
     if is_document(path):
         return may_be_recipe(data) or may_be_named(data)
     return len(data) <= MAX_BYTES and (may_launch(data) or may_run_recipe(data))
@@ -71,5 +71,5 @@ def is_notebook_of_commands(path: str, data: bytes) -> bool:
 
 
 def may_run_recipe(data: bytes) -> bool:
-    """Whether launch commands in ``data`` may start a program that reads recipes."""
+    """True if launch commands in ``data`` may start a program that reads recipes."""
     return re.search(_PROGRAMS, data) is not None

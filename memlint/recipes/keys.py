@@ -114,7 +114,7 @@ def _problem(recipe: Recipe, name: str, known: Keys, key: str) -> KeyProblem | N
 
 
 def is_beyond(program: str, release: str | None) -> bool:
-    """Whether a release is newer than the tables."""
+    """True if a release is newer than the tables."""
     if release is None:
         return False
     newest = table(program).releases[-1]
@@ -122,7 +122,7 @@ def is_beyond(program: str, release: str | None) -> bool:
 
 
 def component_takes(path: str, name: str = "", release: str | None = None) -> bool:
-    """Whether torchtune has the component, with a parameter of this name if one is given."""
+    """True if torchtune has the component, with a parameter of this name if one is given."""
     from memlint.recipes import schemas
 
     keys = schemas.component_keys(path, release)
@@ -168,7 +168,7 @@ def _meant(path: str, release: str | None) -> str:
 
 
 def _is_slip(path: str, known: str) -> bool:
-    """Whether a component is one of the same module with a letter wrong; another size of a model is
+    """True if a component is one of the same module with a letter wrong; another size of a model is
     another release's."""
     from memlint.recipes import schemas
 

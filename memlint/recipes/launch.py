@@ -213,7 +213,7 @@ class _Readers:
                         self._at.setdefault((id(place), piece.start), set()).add(number)
 
     def knows(self, word: Word, place: Place) -> bool:
-        """Whether the word is one of a command's, and not a part of one."""
+        """True if the word is one of a command's, and not a part of one."""
         return (id(place), word.pieces[0].start) in self._at
 
     def others(self, word: Word, place: Place, number: int) -> tuple[Span, ...] | None:

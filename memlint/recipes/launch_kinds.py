@@ -43,10 +43,10 @@ def kind_of(path: str) -> str | None:
 
 
 def is_launch_file(path: str) -> bool:
-    """Whether a file of this name holds commands and nothing else."""
+    """True if a file of this name holds commands and nothing else."""
     return kind_of(path) not in (None, "notebook")
 
 
 def may_launch(data: bytes) -> bool:
-    """Whether a file of commands may start a script of Python: most build or install something."""
+    """True if a file of commands may start a script of Python: most build or install something."""
     return b".py" in data and _LAUNCHES.search(data) is not None

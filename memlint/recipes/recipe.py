@@ -38,12 +38,12 @@ _QUANTIZED = lazy_pattern(
 
 
 def is_interpolated(text: str) -> bool:
-    """Whether another program puts a value in the place of the text, or of a part of it."""
+    """True if another program puts a value in the place of the text, or of a part of it."""
     return _INTERPOLATED.search(text) is not None
 
 
 def names_quantized(name: object) -> bool:
-    """Whether a checkpoint's name says that its weights are quantized."""
+    """True if a checkpoint's name says that its weights are quantized."""
     return isinstance(name, str) and _QUANTIZED.search(name) is not None
 
 
@@ -77,7 +77,7 @@ class Option(NamedTuple):
         return self.path.rpartition(".")[2]
 
     def is_value(self, *values: object) -> bool:
-        """Whether the value is definitely one of ``values`` (``True`` and ``1`` differ)."""
+        """True if the value is definitely one of ``values`` (``True`` and ``1`` differ)."""
         return any(type(self.value) is type(value) and self.value == value for value in values)
 
 
@@ -143,7 +143,7 @@ class Recipe:
 
     @property
     def is_of_program(self) -> bool:
-        """Whether what is not at hand is a recipe that torchtune ships: it is named and no path."""
+        """True if what is not at hand is a recipe that torchtune ships: it is named and no path."""
         return bool(self.config) and not self.config.endswith((".yaml", ".yml"))
 
     @property
@@ -152,7 +152,7 @@ class Recipe:
 
     @property
     def is_complete(self) -> bool:
-        """Whether what the recipe does not say is not given."""
+        """True if what the recipe does not say is not given."""
         return self._complete
 
     def option(self, path: str) -> Option:
@@ -184,7 +184,7 @@ class Recipe:
         return value if isinstance(value, str) else ""
 
     def has(self, path: str) -> bool:
-        """Whether the recipe writes the setting."""
+        """True if the recipe writes the setting."""
         return self.option(path).given
 
     @property
@@ -207,7 +207,7 @@ class Recipe:
 
     @property
     def is_off_cuda(self) -> bool:
-        """Whether the recipe trains on another device than a GPU of CUDA."""
+        """True if the recipe trains on another device than a GPU of CUDA."""
         device = self.option("device").value
         other = isinstance(device, str) and not device.startswith("cuda")
         return other or self.option("use_cpu").is_value(True)
@@ -219,7 +219,7 @@ class Recipe:
         return None if holder is None or self.option(path).value is UNKNOWN else holder.span
 
     def is_written(self, path: str) -> bool:
-        """Whether the key stands in its own mapping, and is not inherited from another."""
+        """True if the key stands in its own mapping, and is not inherited from another."""
         return self._find(path)[1] is not None
 
     # -- places ----------------------------------------------------------------------------------

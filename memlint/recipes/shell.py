@@ -204,7 +204,7 @@ class Shell:
             self._words.append(word)
 
     def _begins_array(self) -> bool:
-        """Whether an opening bracket stands behind ``NAME=``."""
+        """True if an opening bracket stands behind ``NAME=``."""
         match = _ASSIGNMENT.fullmatch(self._reader.shown)
         if match is None:
             return False
@@ -298,7 +298,7 @@ class Shell:
 
     @property
     def _is_certain(self) -> bool:
-        """Whether nothing decides if the command is run, so that what it sets stays set."""
+        """True if nothing decides if the command is run, so that what it sets stays set."""
         return not (self._conditional or self.variables.blocks)
 
     def _start(self, words: list[Word], prefixes: list[tuple[str, Word]]) -> bool:

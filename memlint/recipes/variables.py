@@ -92,7 +92,7 @@ class Variables:
         return tuple(tuple(_through(name, piece) for piece in pieces) for pieces in value)
 
     def spend(self, amount: int) -> bool:
-        """Whether a text that expands to this much more is still small."""
+        """True if a text that expands to this much more is still small."""
         self.expanded += amount
         return self.expanded <= _MOST_EXPANDED
 
@@ -150,7 +150,7 @@ def _bounded(value: Variable) -> Variable:
 
 
 def _grows(before: Elements, after: Elements) -> bool:
-    """Whether ``after`` is ``before`` with more at the end of its first element, or behind it."""
+    """True if ``after`` is ``before`` with more at the end of its first element, or behind it."""
     if not before:
         return True
     if not after or len(after) < len(before):

@@ -45,7 +45,7 @@ class WordReader:
 
     @property
     def is_open(self) -> bool:
-        """Whether a word has begun."""
+        """True if a word has begun."""
         return self._pieces is not None
 
     @property
@@ -275,7 +275,7 @@ def _joined(pieces: list[Piece]) -> tuple[Piece, ...]:
 
 
 def _touch(one: Piece, other: Piece) -> bool:
-    """Whether two pieces stand next to each other, and are read by the same."""
+    """True if two pieces stand next to each other, and are read by the same."""
     return (
         one.text is not None
         and other.text is not None

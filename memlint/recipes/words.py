@@ -50,7 +50,7 @@ class Word(NamedTuple):
 
     @property
     def may_be_several(self) -> bool:
-        """Whether it is unknown and may be no word or several."""
+        """True if it is unknown and may be no word or several."""
         return len(self.pieces) == 1 and self.pieces[0].text is None and not self.pieces[0].quoted
 
     @property
@@ -65,7 +65,7 @@ class Word(NamedTuple):
 
     @property
     def is_unquoted(self) -> bool:
-        """Whether it is written as it is, as reserved words are."""
+        """True if it is written as it is, as reserved words are."""
         return len(self.pieces) == 1 and self.pieces[0].start == self.start
 
     def after(self, count: int) -> Word:
@@ -99,7 +99,7 @@ class Word(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether another plain word may be written at ``place``, and changes this word alone."""
+        """True if another plain word may be written at ``place``, and changes this word alone."""
         if len(self.pieces) != 1:
             return False
         text, start, shared = self.pieces[0][:3]
@@ -107,7 +107,7 @@ class Word(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
-        """Whether what is not known reads its first bytes too."""
+        """True if what is not known reads its first bytes too."""
         return self.pieces[0].shared
 
     def settled(self, shared: frozenset[str]) -> Word:

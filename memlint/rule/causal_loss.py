@@ -43,7 +43,7 @@ def _by_option(script: Script, trainer: Trainer) -> Fix | None:
 
 
 def _wants_loss_alone(script: Script, trainer: Trainer) -> bool:
-    """Whether evaluation takes place and reads no logits."""
+    """True if evaluation takes place and reads no logits."""
     evaluated = trainer.setting("eval_dataset")
     if evaluated.given is not True or evaluated.value is None or trainer.has_unknown_keywords:
         return False
@@ -79,7 +79,7 @@ _SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
 
 
 def _reads_logits(script: Script, trainer: Trainer) -> bool:
-    """Whether evaluation or prediction hands logits to the script."""
+    """True if evaluation or prediction hands logits to the script."""
     return any(
         trainer.setting(name).given is not False
         for name in ("compute_metrics", "preprocess_logits_for_metrics")

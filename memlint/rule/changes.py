@@ -136,7 +136,7 @@ def _set_own_keyword(script: Script, call: Call, setting: Setting, source: str) 
 
 
 def _sole_use(script: Script, name: ast.Name, node: ast.expr | None) -> bool:
-    """Whether a constant's name is read at this one place only, and bound once."""
+    """True if a constant's name is read at this one place only, and bound once."""
     return (
         node is not None
         and script.is_read_once(name.id)

@@ -72,7 +72,7 @@ def file_rows() -> list[tuple[str, str, str, str, str]]:
 
 
 def has_fix(rule: Rule) -> bool:
-    """Whether its examples show something that a fix makes of them."""
+    """True if its examples show something that a fix makes of them."""
     return any(example.good is not None for example in rule.examples)
 
 

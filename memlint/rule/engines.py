@@ -9,7 +9,7 @@ _ELSEWHERE = ("device", "distributed_executor_backend", "tensor_parallel_size", 
 
 
 def colocates_vllm(script: Script, config: Config) -> bool:
-    """Whether a configuration definitely generates with vLLM on the GPUs that train.
+    """True if a configuration definitely generates with vLLM on the GPUs that train.
 
     False for versions that know no such mode: their vLLM has a GPU of its own.
     """
@@ -36,7 +36,7 @@ def colocated_engines(script: Script) -> tuple[Call, ...]:
 
 
 def _generates_in_training(script: Script, engine: Call) -> bool:
-    """Whether a loop that trains generates with the engine."""
+    """True if a loop that trains generates with the engine."""
     loops = {loop for step in script.steps for loop in (step.node, *step.epochs)}
     return any(
         not loops.isdisjoint(invocation.loops)

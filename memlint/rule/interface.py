@@ -275,8 +275,8 @@ class Rule(Record):
     written: what people read of it; by default the Markdown file beside the check's.
     on_request: whether it is asked only where its code or name is selected: a hint that would
         concern nearly every script.
-    only_to_fit: whether, where nobody selected it, it is worth a word only where the run fits the
-        GPU once all is fixed.
+    only_to_fit: unless selected, it is reported only where the run fits the GPU once all is
+        fixed.
     """
 
     code: str
@@ -291,7 +291,7 @@ class Rule(Record):
     only_to_fit: bool = False
 
     def may_speak(self, packages: frozenset[str]) -> bool:
-        """Whether it may say something of a script that imports these packages."""
+        """True if it may say something of a script that imports these packages."""
         return all(packages.isdisjoint(skip.packages) for skip in self.skips)
 
     def findings(self, script: Script) -> Iterable[Finding]:

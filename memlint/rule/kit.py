@@ -55,7 +55,7 @@ def together(*parts: tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
 
 
 def is_switched_off(setting: Setting) -> bool:
-    """Whether the script writes ``False`` itself; a command line's default decides nothing."""
+    """True if the script writes ``False`` itself; a command line's default decides nothing."""
     return setting.given is True and setting.value is False and not setting.is_overridable_default
 
 

@@ -1,4 +1,4 @@
-"""What rules of trainers say of hand-written loops, which have no configuration to point at.
+"""The rules of trainers, for hand-written loops, which have no configuration.
 
 Each function gives the findings of one rule in loops of plain torch, accelerate and PEFT. They rest
 on models that a step of the script certainly trains (``script.loop_models``).
@@ -192,7 +192,7 @@ def _rows(data: Dataset) -> int | None:
 
 
 def _evaluates_logits(script: Script, model: LoopModel) -> bool:
-    """Whether an evaluation of the script runs the model and builds its full logits."""
+    """True if an evaluation of the script runs the model and builds its full logits."""
     return any(
         (forward.gradients is False or forward.training is False)
         and not forward.in_training_step

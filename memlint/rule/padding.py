@@ -96,7 +96,7 @@ def padding_advice(script: Script, tokenization: Tokenization) -> str:
 
 
 def makes_own_mask(trainer: Trainer) -> bool:
-    """Whether it is an ``SFTTrainer``, whose own collator pads and makes a mask of ones."""
+    """True if it is an ``SFTTrainer``, whose own collator pads and makes a mask of ones."""
     return (
         trainer.kind == "trl.SFTTrainer"
         and trainer.setting("data_collator").given is False
@@ -164,7 +164,7 @@ def _collator(script: Script, given: Setting) -> str:
 
 
 def _pads_to_fixed_length(given: Setting) -> bool:
-    """Whether a collator may pad to a fixed length itself: the finding there comes first."""
+    """True if a collator may pad to a fixed length itself: the finding there comes first."""
     made = given.value.made_by if isinstance(given.value, Object) else None
     return made is not None and made.keywords.get("padding") is not None
 

@@ -203,7 +203,7 @@ def named(specifiers: Iterable[str]) -> frozenset[str]:
 
 
 def matches(specifier: str, code: str) -> bool:
-    """Whether ``specifier`` (a code, a prefix, a name, ``ALL``) covers ``code``."""
+    """True if ``specifier`` (a code, a prefix, a name, ``ALL``) covers ``code``."""
     return any(code == each and _length(specifier, each, name) for each, name in _codes())
 
 

@@ -53,11 +53,11 @@ class Footprint(NamedTuple):
 
     @property
     def fits(self) -> bool | None:
-        """Whether the run fits the GPU; None where none is named."""
+        """True if the run fits the GPU; None where none is named."""
         return self.peak <= self.room if self.gpu else None
 
     @property
     def fits_fixed(self) -> bool | None:
-        """Whether it fits once everything that is priced is fixed; None where no GPU is named."""
+        """True if it fits once everything that is priced is fixed; None where no GPU is named."""
         found = [peak for peak in (self.peak, self.safe, self.every) if peak is not None]
         return min(found) <= self.room if self.gpu else None

@@ -22,7 +22,7 @@ _DROPS_OUT = r"(?i)gpt-?2|gpt-neo|(^|/)opt-|phi-?[12](\b|_)|codegen|bloom"
 class Obstacle(NamedTuple):
     """Why the runtime's trainer would not do as it is; ``edits`` clear it where edits can.
 
-    is_doubt: it may do, or it does and trains a little otherwise: the author decides.
+    is_doubt: it may train a little differently: the author decides.
     """
 
     reason: str
@@ -189,7 +189,7 @@ def _adapter_dropout(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
 
 
 def _is_loaded_adapter(script: Script, trainer: Trainer) -> bool:
-    """Whether an adapter comes from a file, or may: its configuration, dropout included, is there.
+    """True if an adapter comes from a file, or may: its configuration, dropout included, is there.
 
     A checkpoint may be an adapter too: transformers then loads its base and puts it in.
     """

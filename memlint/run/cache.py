@@ -159,7 +159,7 @@ class Cache:
 
 
 def _is_usable(folder: str, *, make: bool = False) -> bool:
-    """Whether ``folder`` is a folder itself and no link to one; ``make``: it may be made."""
+    """True if ``folder`` is a folder itself and no link to one; ``make``: it may be made."""
     try:
         return stat.S_ISDIR(os.lstat(folder).st_mode)
     except FileNotFoundError:

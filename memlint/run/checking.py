@@ -67,7 +67,7 @@ def check_jobs(
 ) -> list[FileResult]:
     """The result of every job whose file is a script or may be a recipe, in their order.
 
-    ``processes`` of None: as many as pay."""
+    processes: None chooses a number by the work."""
     files = _Files(jobs, cache, show_fixes)
     pending = _Pending(files, processes, 1, progress or Progress())
     results: dict[int, FileResult] = {}
@@ -151,7 +151,7 @@ class _Pending:
             self.processes = 1
 
     def _is_last(self) -> bool:
-        """Whether nothing follows what was read ahead."""
+        """True if nothing follows what was read ahead."""
         following = next(self._work, None)
         if following is not None:
             self._first.append(following)
@@ -276,7 +276,7 @@ def _is_asked(path: str, data: bytes, prefilter: Prefilter) -> bool:
 
 
 def is_maybe_recipe(path: str) -> bool:
-    """Whether a YAML or JSON file may be a recipe; most are data or configure something else."""
+    """True if a YAML or JSON file may be a recipe; most are data or configure something else."""
     try:
         return may_hold_recipe(path, read_regular(path, MAX_BYTES))
     except OSError:
@@ -303,5 +303,5 @@ def _cores() -> int:
 
 
 def _is_defect(result: FileResult) -> bool:
-    """Whether memlint itself failed on this file: not to be remembered."""
+    """True if memlint itself failed on this file: not to be remembered."""
     return any("defect of memlint" in each.message for each in result.diagnostics)

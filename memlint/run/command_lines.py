@@ -199,7 +199,7 @@ def is_complete(command: Command, file: str) -> bool:
 
 
 def _may_start(command: Command, file: str, script: str) -> bool:
-    """Whether a command starts the script, or one of its name in a folder that is not known."""
+    """True if a command starts the script, or one of its name in a folder that is not known."""
     target = command.target
     if target is None or target.name != os.path.basename(script):
         return False

@@ -102,7 +102,7 @@ def examine(
     selected = (options.get("prefilter") or Prefilter(rules)).selected(source.data)
     waiting = [rule for rule in selected if is_unrequested(rule, by_code)]
     chosen = [rule for rule in selected if rule not in waiting]
-    # What nobody asked for is advice where the run does not fit the GPU that the user names.
+    # Rules on request also run where the run does not fit the GPU that the user names.
     woken = waiting if pricing is not None and pricing.gpu else []
     findings: list[Finding] = []
     run: Mapping[str, Any] | None = None
@@ -144,7 +144,7 @@ def _found_in_run(
 
 
 def is_unrequested(rule: Rule, by_code: frozenset[str] | None) -> bool:
-    """Whether it is a rule on request that the user did not select by code or name."""
+    """True if it is a rule on request that the user did not select by code or name."""
     return rule.on_request and by_code is not None and rule.code not in by_code
 
 
@@ -218,7 +218,7 @@ def _settled(
     api: Api,
     options: Options,
 ) -> list[Finding]:
-    """What is found, as it is said: each thing once, in its place, with fixes that may be made."""
+    """Return findings in order, without doubles and without fixes that cannot be applied."""
     command_line = options.get("command_line")
     if command_line is not None and command_line.text:
         from memlint.run.command_lines import in_script
@@ -309,7 +309,7 @@ def hints_as_advice(findings: list[Finding], by_code: frozenset[str] | None) -> 
 
 
 def _is_advice(finding: Finding, by_code: frozenset[str]) -> bool:
-    """Whether its fix is a trade that the user did not choose."""
+    """True if its fix is a trade that the user did not choose."""
     fix = finding.fix
     return (
         finding.level is Level.HINT
@@ -325,10 +325,9 @@ def _advice(finding: Finding) -> Finding:
 
 
 def _of_old_targets(findings: list[Finding], versions: Sequence[str]) -> list[Finding]:
-    """What can be said for a target with libraries that the tables do not reach.
+    """Return the findings for a target older than the tables.
 
-    What is said of such a version itself is left out, and what edits write may be unknown to it:
-    advice takes their place, unless they ask nothing of a library.
+    Findings about such a version are dropped. Fixes that write names of a library become advice.
     """
     found = []
     for one in findings:

@@ -97,7 +97,7 @@ class _Settings:
         return values[0].value if values else None
 
     def switch(self, name: str, section: str = "") -> bool | None:
-        """Whether a switch is on; None where nobody can tell."""
+        """True if a switch is on; None where nobody can tell."""
         value = self.value(name, section)
         if isinstance(value, str):
             value = {"true": True, "1": True, "false": False, "0": False}.get(

@@ -1,4 +1,4 @@
-"""From a script that stands for a recipe back to the recipe: places, edits and words."""
+"""Map findings in the script that stands for a recipe back to the recipe."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _without(recipe: Recipe, method: Method, place: Span, api: Api) -> Fix | Non
 
 
 def _needs_program(fix: Fix | None) -> bool:
-    """Whether only a change of the program that reads the recipe would help."""
+    """True if only a change of the program that reads the recipe would help."""
     if fix is None:
         return False
     return bool(runtime_imports(fix)) or _OF_PROGRAMS.search(fix.message) is not None
@@ -153,7 +153,7 @@ def _key(region: Region, name: str) -> str | None:
 
 
 def _is_plain(source: str) -> bool:
-    """Whether a Python expression is data that a recipe can hold."""
+    """True if a Python expression is data that a recipe can hold."""
     if re.fullmatch(r"torch\.(bfloat16|float16|float32)", source.strip()):
         return True
     try:

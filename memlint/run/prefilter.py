@@ -35,7 +35,7 @@ class Prefilter:
         return list(self._asked(data))
 
     def any_asked(self, data: bytes) -> bool:
-        """Whether there is such a rule: known sooner than all of them."""
+        """True if ``selected`` is not empty; stops at the first rule."""
         return next(self._asked(data), None) is not None
 
     def _asked(self, data: bytes) -> Iterator[Rule]:
@@ -68,7 +68,7 @@ class Prefilter:
                 yield rule
 
     def _lacks_part(self, word: bytes, seen: Mapping[bytes, bool]) -> bool:
-        """Whether a file lacks a part of a word, and so the word: most words are not there, and
+        """True if a file lacks a part of a word, and so the word: most words are not there, and
         to know that takes reading all of a file."""
         parts = self._within.get(word)
         if parts is None:
@@ -78,7 +78,7 @@ class Prefilter:
 
 
 def may_train_torchtune(data: bytes) -> bool:
-    """Whether a script may build a model with torchtune and train it in a loop of its own: what
+    """True if a script may build a model with torchtune and train it in a loop of its own: what
     torchtune's own classes can do wrong has triggers of its own."""
     if not all(word in data for word in _TORCHTUNE):
         return False

@@ -87,7 +87,7 @@ def _rank(finding: Finding, fits: bool) -> tuple[int, int, Span, str]:
 
 
 def is_too_large(run: Mapping[str, Any], pricing: Pricing) -> bool:
-    """Whether a run does not fit the GPU that the user names."""
+    """True if a run does not fit the GPU that the user names."""
     from memlint.memory.prices import read_run
 
     if not pricing.gpu:

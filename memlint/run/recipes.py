@@ -2,7 +2,7 @@
 
 A recipe of TRL is checked as the script that its program runs (``memlint.recipes.lowering``): the
 same rules look at it, and their findings and edits go back to the places of the recipe. Recipes of
-other programs are asked in their own words by ``memlint_rules.recipes``.
+other programs have checks of their own in ``memlint_rules.recipes``.
 """
 
 from __future__ import annotations

@@ -70,11 +70,11 @@ class Rendered(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Whether it is a finding in the summary's words, not a notice or a hint."""
+        """True if it is a finding in the summary's words, not a notice or a hint."""
         return self.fails(Level.WASTE)
 
     def fails(self, level: str) -> bool:
-        """Whether it is as bad as ``level`` or worse: what the exit status counts."""
+        """True if it is as bad as ``level`` or worse: what the exit status counts."""
         return _LEVELS.index(self.level) <= _LEVELS.index(level)
 
 

@@ -73,11 +73,10 @@ class Session:
         self._runs: Runs | None = None
 
     def check_all(self, work: Iterable[Work]) -> Iterator[FileResult]:
-        """A result a file, in order.
+        """Yield a result for each file, in order.
 
-        Syntax trees are a great many objects that live for one file, which the cyclic garbage
-        collector looks through again and again: it took a quarter of the time. It rests meanwhile
-        and is called once in so many files, for what scripts leave behind that was not let go.
+        The cyclic garbage collector took a quarter of the time: it searched syntax trees, which
+        live for one file. It is off meanwhile and runs once in so many files.
         """
         was_on = gc.isenabled()
         gc.disable()
@@ -315,12 +314,12 @@ class FixWork:
 
 
 def is_wanted(finding: Rendered, unsafe: bool) -> bool:
-    """Whether this finding's fix is to be applied; ``unsafe``: those that change training too."""
+    """True if this finding's fix is to be applied; ``unsafe``: those that change training too."""
     return finding.fix is not None and is_selected(finding.fix.applicability, unsafe)
 
 
 def is_selected(applicability: str, unsafe: bool) -> bool:
-    """Whether fixes of this kind are to be applied."""
+    """True if fixes of this kind are to be applied."""
     return applicability == Applicability.SAFE or (unsafe and applicability == Applicability.UNSAFE)
 
 

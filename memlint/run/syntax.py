@@ -47,7 +47,7 @@ def parse(source: Source) -> None:
 
 
 def _is_newer_syntax(text: str) -> bool:
-    """Whether libcst, whose grammar is not the interpreter's, reads what ``ast`` did not.
+    """True if libcst, whose grammar is not the interpreter's, reads what ``ast`` did not.
 
     Its native parser overflows the stack on nesting some thousands deep, which kills the process:
     what is nested so is broken by any grammar and not tried.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def is_off_by_default(script: Script, node: ast.AST) -> bool:
-    """Whether the defaults of a command line or a function keep ``node`` from running, by a
+    """True if the defaults of a command line or a function keep ``node`` from running, by a
     condition around it."""
     inner = node
     for around in script.ancestors(node):
@@ -34,7 +34,7 @@ def is_off_by_default(script: Script, node: ast.AST) -> bool:
 
 
 def _holds(script: Script, test: ast.expr) -> bool | None:
-    """Whether a condition holds by the defaults in it; None where nobody can tell."""
+    """True if a condition holds by the defaults in it; None where nobody can tell."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return opposite(_holds(script, operand))

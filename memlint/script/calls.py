@@ -82,12 +82,12 @@ class Call:
 
     @property
     def conditional(self) -> bool:
-        """Whether an undecided condition guards it."""
+        """True if an undecided condition guards it."""
         return any(invocation.conditional for invocation in self.invocations)
 
     @property
     def in_loop(self) -> bool:
-        """Whether a loop repeats it (in this function or one that calls it)."""
+        """True if a loop repeats it (in this function or one that calls it)."""
         return any(invocation.in_loop for invocation in self.invocations)
 
     @property
@@ -104,7 +104,7 @@ class Call:
 
     @property
     def without_gradients(self) -> bool:
-        """Whether no backward pass definitely follows wherever it is evaluated: autograd is off, or
+        """True if no backward pass definitely follows wherever it is evaluated: autograd is off, or
         a library evaluates."""
         return all(
             invocation.gradients is False or in_evaluation_hook(invocation.function)
@@ -132,12 +132,12 @@ class Call:
 
     @property
     def is_partial(self) -> bool:
-        """Whether what it calls brings arguments along, as ``functools.partial`` makes it."""
+        """True if what it calls brings arguments along, as ``functools.partial`` makes it."""
         return any(invocation.is_partial for invocation in self.invocations)
 
     @property
     def has_unknown_keywords(self) -> bool:
-        """Whether keywords may be given that the model cannot see."""
+        """True if keywords may be given that the model cannot see."""
         return any(
             invocation.open_keywords or invocation.open_arguments for invocation in self.invocations
         )
@@ -225,7 +225,7 @@ class Call:
         return Setting(name, False, value, Provenance.LIBRARY)
 
     def has_option(self, name: str) -> bool:
-        """Whether the callee takes the option in the target version."""
+        """True if the callee takes the option in the target version."""
         signature = self.script.api.signature(self.name)
         return signature is not None and name in signature.parameters
 
@@ -306,7 +306,7 @@ class Config(Call):
 
     @property
     def checkpointing(self) -> bool | None:
-        """Whether it turns activation checkpointing on at the target; None where unknown."""
+        """True if it turns activation checkpointing on at the target; None where unknown."""
         return switched_on(self)
 
     @property
@@ -316,11 +316,11 @@ class Config(Call):
 
     @property
     def skips_preparation(self) -> bool | None:
-        """Whether the trainer is told to leave the data as they are; None where it may be."""
+        """True if the trainer is told to leave the data as they are; None where it may be."""
         return skips_preparation(self)
 
     def declares(self, name: str) -> bool:
-        """Whether it is of a class of the script's own that has this option as a field."""
+        """True if it is of a class of the script's own that has this option as a field."""
         return any(one.cls is not None and name in _declared(one.cls) for one in self.made)
 
     def first(self, name: str) -> Setting:
@@ -332,7 +332,7 @@ class Config(Call):
 
     @property
     def is_remade(self) -> bool:
-        """Whether a trainer makes another configuration out of it."""
+        """True if a trainer makes another configuration out of it."""
         return is_remade(self)
 
     def _positional(self, name: str) -> Binding | None:
@@ -367,12 +367,12 @@ class Trainer(Call):
 
     @property
     def shares_prompts(self) -> bool:
-        """Whether it is the runtime's, which forwards every prompt once."""
+        """True if it is the runtime's, which forwards every prompt once."""
         return any(stands_in(invocation.name) for invocation in self.invocations)
 
     @property
     def skips_preparation(self) -> bool | None:
-        """Whether it is told to leave the data as they are; None where it may be."""
+        """True if it is told to leave the data as they are; None where it may be."""
         holders = [one for one in (self, self.config) if one is not None]
         return any_of(skips_preparation(one) for one in holders)
 
@@ -385,12 +385,12 @@ class Trainer(Call):
 
     @property
     def prepares_rows(self) -> bool:
-        """Whether it tokenizes by itself whatever it gets: TRL's, but for ``SFTTrainer``."""
+        """True if it tokenizes by itself whatever it gets: TRL's, but for ``SFTTrainer``."""
         return self.kind.startswith("trl.") and self.kind != "trl.SFTTrainer"
 
     @cached_property
     def trains(self) -> bool:
-        """Whether it may train; False where it definitely only evaluates, predicts or saves."""
+        """True if it may train; False where it definitely only evaluates, predicts or saves."""
         return may_train(self, self.script.trainer_uses(self), self.script.method_calls("train"))
 
     @cached_property
@@ -456,12 +456,12 @@ class Trainer(Call):
         return settled_option(self, option)
 
     def is_kind(self, *names: str) -> bool:
-        """Whether it is one of TRL's trainers of these names, wherever the version keeps them."""
+        """True if it is one of TRL's trainers of these names, wherever the version keeps them."""
         return self.kind.startswith("trl.") and self.kind.rpartition(".")[2] in names
 
     @cached_property
     def evaluates_on_schedule(self) -> bool:
-        """Whether its configuration definitely evaluates while it trains."""
+        """True if its configuration definitely evaluates while it trains."""
         return self.config is not None and any(
             self.config.setting(name).is_value("steps", "epoch")
             for name in ("eval_strategy", "evaluation_strategy")
@@ -469,7 +469,7 @@ class Trainer(Call):
 
     @cached_property
     def checkpointed_by_call(self) -> bool | None:
-        """Whether a call of the script, not the configuration, turns checkpointing on or may.
+        """True if a call of the script, not the configuration, turns checkpointing on or may.
 
         None for a model from elsewhere, of which nobody can tell.
         """
@@ -477,7 +477,7 @@ class Trainer(Call):
 
     @property
     def reentrant_by_default(self) -> bool:
-        """Whether its activation checkpointing is reentrant at the target unless told otherwise."""
+        """True if its activation checkpointing is reentrant at the target unless told otherwise."""
         return is_reentrant_by_default(self.script, self)
 
     @property
@@ -494,14 +494,14 @@ class Trainer(Call):
 
     @property
     def trains_language_model(self) -> bool:
-        """Whether it definitely trains a language model worth its memory. TRL's do nothing else."""
+        """True if it definitely trains a language model worth its memory. TRL's do nothing else."""
         if self.model.is_toy:
             return False
         return self.kind.startswith("trl.") or self.model.loads_language_model
 
     @cached_property
     def peft(self) -> bool | None:
-        """Whether it trains adapters; None where the model cannot tell."""
+        """True if it trains adapters; None where the model cannot tell."""
         setting = self.setting("peft_config")
         value = setting.value
         # What a function elsewhere returns (TRL's ``get_peft_config``) may be None.

@@ -33,7 +33,7 @@ PREPARATIONS = (KBIT_PREPARATION, "peft.prepare_model_for_int8_training")
 
 
 def switched_on(config: Config) -> bool | None:
-    """Whether a configuration turns checkpointing on at the target; None where it is unknown."""
+    """True if a configuration turns checkpointing on at the target; None where it is unknown."""
     given = [config.setting(name) for name in SWITCHES]
     if any(setting.given is None for setting in given):
         return None
@@ -48,7 +48,7 @@ def switched_on(config: Config) -> bool | None:
 
 
 def is_reentrant_by_default(script: Script, trainer: Trainer) -> bool:
-    """Whether a trainer's checkpointing is reentrant at the target unless an option says else."""
+    """True if a trainer's checkpointing is reentrant at the target unless an option says else."""
     own = trainer.kind.startswith("trl.") and script.api.behaviour("trl-checkpointing")
     if own == "non-reentrant":
         return False
@@ -56,7 +56,7 @@ def is_reentrant_by_default(script: Script, trainer: Trainer) -> bool:
 
 
 def is_checkpointed_by_call(script: Script, trainer: Trainer) -> bool | None:
-    """Whether a call of the script turns checkpointing on, or may; None for a model from elsewhere,
+    """True if a call of the script turns checkpointing on, or may; None for a model from elsewhere,
     of which nobody can tell."""
     if script.launcher.checkpoints is not False:
         return script.launcher.checkpoints
@@ -96,7 +96,7 @@ def _is_sharded_with_it(script: Script, config: Config) -> bool:
 
 
 def turns_on(script: Script, preparation: Call) -> bool | None:
-    """Whether a k-bit preparation turns checkpointing on; None where nobody can tell."""
+    """True if a k-bit preparation turns checkpointing on; None where nobody can tell."""
     wanted = preparation.effective("use_gradient_checkpointing")
     if wanted.value is False:
         return False
@@ -128,7 +128,7 @@ def deciding_call(script: Script) -> Call | None:
 
 
 def _is_of_library(script: Script, call: Call) -> bool:
-    """Whether a method may be that of transformers: not of a class that the script defines."""
+    """True if a method may be that of transformers: not of a class that the script defines."""
     if isinstance(call.receiver, Object):
         return call.receiver.cls is None
     own = (call.method, f"self.{call.method}", f"super().{call.method}")

@@ -48,7 +48,7 @@ class ModelFacts(NamedTuple):
 
     @property
     def is_toy(self) -> bool:
-        """Whether it is a checkpoint made for tests: a few megabytes, whatever is done to it."""
+        """True if it is a checkpoint made for tests: a few megabytes, whatever is done to it."""
         return isinstance(self.name, str) and any(part in self.name for part in _TOYS)
 
     @property
@@ -72,29 +72,29 @@ class ModelFacts(NamedTuple):
 
     @property
     def is_decoder(self) -> bool:
-        """Whether its checkpoint is of a family of decoders that is known."""
+        """True if its checkpoint is of a family of decoders that is known."""
         return re.search(_DECODERS, self.checkpoint) is not None
 
     @property
     def keeps_documents_apart(self) -> bool:
-        """Whether its attention can definitely keep the documents of a row apart. One that adds a
+        """True if its attention can definitely keep the documents of a row apart. One that adds a
         bias for positions to the scores (BLOOM) cannot."""
         return self.is_decoder or "gemma" in self.checkpoint
 
     @property
     def drops_attention(self) -> bool:
-        """Whether its checkpoint is of a family whose configurations drop attention weights
+        """True if its checkpoint is of a family whose configurations drop attention weights
         (``attn_pdrop``, ``attention_dropout`` of 0.1), which variable-length attention cannot."""
         return re.search(r"gpt-?2|starcoder2", self.checkpoint) is not None
 
     @property
     def loads_language_model(self) -> bool:
-        """Whether a call in sight loads it as a decoder or encoder-decoder language model."""
+        """True if a call in sight loads it as a decoder or encoder-decoder language model."""
         return self.load is not None and is_language_model(self.load)
 
     @property
     def causal_lm(self) -> bool | None:
-        """Whether it is a causal language model; None where the loader does not say."""
+        """True if it is a causal language model; None where the loader does not say."""
         answers = {_is_causal_lm(_loader(load)) for load in self.loads}
         return answers.pop() if len(answers) == 1 else None
 
@@ -108,7 +108,7 @@ _LANGUAGE_MODELS = ("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration")
 
 
 def is_language_model(load: Call) -> bool:
-    """Whether a ``from_pretrained`` loads a decoder or encoder-decoder with logits over a
+    """True if a ``from_pretrained`` loads a decoder or encoder-decoder with logits over a
     vocabulary."""
     return any(part in load.name for part in _LANGUAGE_MODELS)
 
@@ -152,7 +152,7 @@ def model_facts(script: Script, value: Value) -> ModelFacts:
 
 
 def _loads(script: Script, chains: list[list[Object]]) -> tuple[Call, ...]:
-    """The calls of which one made what is innermost; none where something else may have."""
+    """Return the possible loads of the innermost model; empty if one is unknown."""
     nodes = {id(chain[-1].node): chain[-1].node for chain in chains}
     calls = [script.call_anywhere(node) for node in nodes.values()]
     known = tuple(call for call in calls if call is not None)
@@ -184,13 +184,13 @@ def _checkpoint(load: Call | None) -> object:
 
 
 def is_quantized(load: Call) -> bool | None:
-    """Whether a ``from_pretrained`` call loads quantized weights."""
+    """True if a ``from_pretrained`` call loads quantized weights."""
     settings = map(load.setting, ("quantization_config", "load_in_4bit", "load_in_8bit"))
     return any_of(_is_given(setting) for setting in settings)
 
 
 def _is_given(setting: Setting) -> bool | None:
-    """Whether an option is given something that is neither None nor False."""
+    """True if an option is given something that is neither None nor False."""
     if setting.given is False:
         return False
     if setting.given is None or setting.value is UNSURE:
@@ -199,14 +199,14 @@ def _is_given(setting: Setting) -> bool | None:
 
 
 def _is_something(value: object) -> bool | None:
-    """Whether an option that takes an object or None is given one; None where a call decides."""
+    """True if an option that takes an object or None is given one; None where a call decides."""
     if isinstance(value, Object) and value.type is None:
         return None
     return value is not None and value is not False
 
 
 def _wrapped(chain: list[Object], names: tuple[str, ...]) -> bool | None:
-    """Whether what begins with one of ``names`` is in the chain (``PeftModelForCausalLM``).
+    """True if what begins with one of ``names`` is in the chain (``PeftModelForCausalLM``).
 
     None where what an unknown call made ends it.
     """
@@ -254,7 +254,7 @@ def calls_on(script: Script, facts: ModelFacts, *methods: str) -> tuple[Call, ..
 
 
 def is_about(script: Script, call: Call, facts: ModelFacts) -> bool | None:
-    """Whether a method is called on a model or what it wraps; None where on what is unknown."""
+    """True if a method is called on the model or what it wraps; None if that is unknown."""
     if call.receiver is None:
         return None
     found = [one for one in options(call.receiver) if isinstance(one, Object)]
@@ -265,12 +265,12 @@ def is_about(script: Script, call: Call, facts: ModelFacts) -> bool | None:
 
 
 def loads_classifier(script: Script) -> bool:
-    """Whether a model with labels instead of a vocabulary is loaded."""
+    """True if a model with labels instead of a vocabulary is loaded."""
     return any(part in load.name for load in script.model_loads for part in _CLASSIFIERS)
 
 
 def loads_language_models_only(script: Script) -> bool:
-    """Whether all models that the script loads are language models, and it defines none."""
+    """True if all models that the script loads are language models, and it defines none."""
     loads = script.model_loads
     if not loads or not all(map(is_language_model, loads)):
         return False
@@ -283,7 +283,7 @@ def loads_language_models_only(script: Script) -> bool:
 
 
 def trains_model(script: Script, load: Call) -> bool:
-    """Whether a trainer or a training step definitely trains the model that a call loads."""
+    """True if a trainer or a training step definitely trains the model that a call loads."""
     return script.is_trained(load) or any(
         forward.gradients is not False
         and forward.facts.load is not None

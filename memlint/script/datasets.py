@@ -125,7 +125,7 @@ class Dataset:
 
     @property
     def lengths_differ(self) -> bool:
-        """Whether its making is in sight and leaves rows of several lengths: nothing pads them or
+        """True if its making is in sight and leaves rows of several lengths: nothing pads them or
         cuts them into blocks."""
         if self.load is not None and self.load.method == "load_from_disk":
             # Another program may have cut them.
@@ -170,7 +170,7 @@ class Dataset:
         return effects[own[-1] + 1 :] if own else ()
 
     def does(self, *kinds: Lengths) -> bool:
-        """Whether a preparation has one of these effects."""
+        """True if a preparation has one of these effects."""
         return any(effect.kind in kinds for effect in self.effects)
 
     @property
@@ -193,7 +193,7 @@ class Dataset:
 
 
 def _is_own(value: Value) -> bool:
-    """Whether a value is of a class of the script, or of the data sets library."""
+    """True if a value is of a class of the script, or of the data sets library."""
     if not isinstance(value, Object):
         return False
     return value.cls is not None or (value.type or "").startswith("datasets.")
@@ -206,7 +206,7 @@ def _receiver(rows: Rows) -> ast.expr | None:
 
 
 def _is_defined_elsewhere(script: Script, node: ast.expr) -> bool:
-    """Whether an expression reads a name that nothing in the script binds: a snippet's ``data``.
+    """True if an expression reads a name that nothing in the script binds: a snippet's ``data``.
 
     Nothing is known of it, as of one that is loaded.
     """
@@ -226,7 +226,7 @@ def _is_none(value: Value) -> bool:
 
 
 def _is_made_here(value: Value) -> bool:
-    """Whether all is known of a value that is no data set of the library's: a class of the script,
+    """True if all is known of a value that is no data set of the library's: a class of the script,
     a list."""
     if isinstance(value, Sequence):
         return True
@@ -273,7 +273,7 @@ def _here(effect: Effect, applied: ast.Call) -> Effect:
 
 
 def _measures(function: FunctionNode | None) -> bool:
-    """Whether a function looks at lengths, or may."""
+    """True if a function looks at lengths, or may."""
     if function is None:
         return True
     for node in walk([function]):
@@ -370,7 +370,7 @@ _SHORTENS = lazy_pattern("trunc|group|chunk|pack|crop")
 
 
 def may_shorten_rows(script: Script) -> bool:
-    """Whether rows may be cut, split into blocks or dropped after they are tokenized."""
+    """True if rows may be cut, split into blocks or dropped after they are tokenized."""
     if script.method_calls("filter", "enable_truncation"):
         return True
     for attribute in script.nodes(ast.Attribute):
@@ -397,13 +397,13 @@ def _may_cut(script: Script, collator: ast.expr) -> bool:
 
 
 def streams_data(script: Script) -> bool:
-    """Whether a data set may be streamed: it cannot be walked before training."""
+    """True if a data set may be streamed: it cannot be walked before training."""
     settings = [call.setting("streaming") for call in script.method_calls("load_dataset")]
     return any(one.given is not False and one.value is not False for one in settings)
 
 
 def lengths_may_differ(script: Script, trainer: Trainer) -> bool:
-    """Whether the making of a trainer's training set is in sight and leaves rows of several
+    """True if the making of a trainer's training set is in sight and leaves rows of several
     lengths: no tokenizer of the script pads what it prepares."""
     if any(one.pads and not one.collates_training for one in script.tokenizations):
         return False

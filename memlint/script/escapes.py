@@ -34,7 +34,7 @@ def places_by_node(script: Script) -> dict[ast.expr, list[ast.expr]]:
 
 
 def goes_out_of_sight(script: Script, node: ast.expr) -> bool:
-    """Whether the tensor that an expression makes may be read where no use says so."""
+    """True if the tensor that an expression makes may be read where no use says so."""
     places = script._places.get(node, [])
     used = {use for _, _, use in script.uses_at(node)}
 
@@ -73,7 +73,7 @@ def _is_seen(
     places: Collection[ast.expr],
     follows: Callable[[ast.Call], bool],
 ) -> bool:
-    """Whether all is known of what is done with a value where it stands."""
+    """True if all is known of what is done with a value where it stands."""
     if isinstance(getattr(place, "ctx", None), ast.Store | ast.Del):
         return True
     if is_elsewhere(place):
@@ -110,7 +110,7 @@ def _receiver(script: Script, place: ast.expr) -> ast.AST | None:
 
 
 def _is_seen_as(script: Script, target: ast.expr, places: Collection[ast.expr]) -> bool:
-    """Whether all reads of what is assigned to are among the places."""
+    """True if all reads of what is assigned to are among the places."""
     match target:
         case ast.Name(id=name):
             return not script.is_shared(name)

@@ -105,7 +105,7 @@ def _evaluates(script: Script, forward: Forward) -> bool:
 
 
 def _is_test(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function is a test, whose models are small."""
+    """True if a function is a test, whose models are small."""
     return function.name.startswith("test_") and any(
         isinstance(node, ast.Assert) or _method(node).startswith("assert")
         for node in walk(function.body)
@@ -113,7 +113,7 @@ def _is_test(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _wants_gradients(script: Script, run: ForwardRun) -> bool:
-    """Whether a derivative follows a pass, before anything is put in training mode."""
+    """True if a derivative follows a pass, before anything is put in training mode."""
     steps = {id(one.invocation) for one in script.events if one.kind is EventKind.OPTIMIZER_STEP}
     for invocation in script.invocations_between(run.order, script.end_of_run(run.invocation)):
         if invocation.name.rpartition(".")[2] == "train":
@@ -133,7 +133,7 @@ def _takes_derivative(invocation: Invocation) -> bool:
 
 
 def _is_frozen(script: Script, forward: Forward) -> bool:
-    """Whether the script says of the model's parameters whether they want gradients."""
+    """True if the script says of the model's parameters whether they want gradients."""
     called = forward.called_as
     modules = _identities(forward.module)
     return any(
@@ -187,7 +187,7 @@ def _widest(script: Script, forward: Forward, passes: list[Forward]) -> ast.stmt
 
 
 def _is_plain(script: Script, around: ast.AST, passes: list[Forward]) -> bool:
-    """Whether a statement only evaluates: no change of mode, no derivative, no other pass."""
+    """True if a statement only evaluates: no change of mode, no derivative, no other pass."""
     nodes = walk([around])
     evaluated = {one.node for one in passes}
     others = {one.node for one in script.forwards if one.node not in evaluated}
@@ -200,13 +200,13 @@ def _is_plain(script: Script, around: ast.AST, passes: list[Forward]) -> bool:
 
 
 def _trains(script: Script, node: ast.AST) -> bool:
-    """Whether a pass may want gradients: one that runs without them does not."""
+    """True if a pass may want gradients: one that runs without them does not."""
     forward = script.forward_at(node)
     return forward is not None and forward.gradients is not False
 
 
 def _is_next(script: Script, group: list[ast.stmt], statement: ast.stmt) -> bool:
-    """Whether a statement follows a group in its block, in the same cell of a notebook."""
+    """True if a statement follows a group in its block, in the same cell of a notebook."""
     if not group:
         return False
     last, block = group[-1], script.flow.block(statement)
@@ -223,7 +223,7 @@ def _cell(script: Script, statement: ast.stmt) -> int | None:
 
 
 def _only_evaluates(script: Script, function: ast.FunctionDef, switches: list[ast.AST]) -> bool:
-    """Whether all of a function may run without gradients: it sets evaluation mode first, comes
+    """True if all of a function may run without gradients: it sets evaluation mode first, comes
     back to training mode nowhere, and takes no derivative."""
     nodes = walk(function.body)
     return (

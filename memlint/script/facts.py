@@ -38,7 +38,7 @@ def uses_unsloth(script: Script) -> bool:
 
 
 def off_cuda(script: Script) -> bool:
-    """Whether the script says that it trains on CPU, Apple, TPU, Trainium or Gaudi."""
+    """True if the script says that it trains on CPU, Apple, TPU, Trainium or Gaudi."""
     if script.imports_package("torch_xla", "optimum", "torch_neuronx", "jax", "mlx", "mlx_lm"):
         return True
     text = script.source.text
@@ -106,7 +106,7 @@ def _names_device(value: Symbol | Constant) -> bool:
 
 
 def _loads_on_cpu(script: Script) -> bool:
-    """Whether every model is put on the CPU, where trainers leave it, and none is moved."""
+    """True if every model is put on the CPU, where trainers leave it, and none is moved."""
     places = [load.setting("device_map").value for load in script.model_loads]
     if not places or any(place != "cpu" for place in places):
         return False
@@ -117,7 +117,7 @@ def _loads_on_cpu(script: Script) -> bool:
 
 
 def _moves_off_cuda(script: Script) -> bool:
-    """Whether a loop moves each model that it runs to a device other than a CUDA one."""
+    """True if a loop moves each model that it runs to a device other than a CUDA one."""
     models = [forward.facts for step in script.steps for forward in step.all_forwards]
     moves = [script.calls_on(facts, "to", "cpu", "cuda") for facts in models]
     return bool(moves) and all(
@@ -126,7 +126,7 @@ def _moves_off_cuda(script: Script) -> bool:
 
 
 def _uses_other_devices(script: Script) -> bool:
-    """Whether something is certainly put on a device of machines without CUDA: Apple's, a TPU."""
+    """True if something is certainly put on a device of machines without CUDA: Apple's, a TPU."""
     placed = [
         *((call, call.argument(0)) for call in script.method_calls("to", "set_default_device")),
         *((call, call.setting("device").raw) for call in script.method_calls("to")),
@@ -166,7 +166,7 @@ def _installs_for_tpu(line: str) -> bool:
 
 
 def uses_vision(script: Script) -> bool:
-    """Whether images go into what it trains."""
+    """True if images go into what it trains."""
     return any(
         word in name
         for name in script._by_name
@@ -176,7 +176,7 @@ def uses_vision(script: Script) -> bool:
 
 
 def _sees(name: str) -> bool:
-    """Whether a class is a multimodal model: ``Mistral3ForConditionalGeneration``."""
+    """True if a class is a multimodal model: ``Mistral3ForConditionalGeneration``."""
     model = name.rpartition(".")[2]
     return (
         name.startswith("transformers.")
@@ -186,12 +186,12 @@ def _sees(name: str) -> bool:
 
 
 def uses_diffusion(script: Script) -> bool:
-    """Whether it trains a diffusion model, whose text encoder wants fixed lengths."""
+    """True if it trains a diffusion model, whose text encoder wants fixed lengths."""
     return script.imports_package("diffusers")
 
 
 def compiles_one_shape(script: Script) -> bool:
-    """Whether something is compiled for one shape, which other lengths would compile again."""
+    """True if something is compiled for one shape, which other lengths would compile again."""
     if any(config.setting("torch_compile").value is True for config in script.configs):
         return True
     compiles = script.calls_to("torch.compile", "torch.cuda.CUDAGraph", "torch.cuda.graph")
@@ -202,14 +202,14 @@ def compiles_one_shape(script: Script) -> bool:
 
 
 def trains_language_models(script: Script) -> bool:
-    """Whether definitely nothing but language models is trained."""
+    """True if definitely nothing but language models is trained."""
     if script.training:
         return all(trainer.trains_language_model for trainer in script.training)
     return bool(script.model_loads) and all(map(is_language_model, script.model_loads))
 
 
 def trains_causal_lm(script: Script) -> bool | None:
-    """Whether a causal language model is trained; None where the script is not clear."""
+    """True if a causal language model is trained; None where the script is not clear."""
     answers = {trainer.model.causal_lm for trainer in script.trainers}
     if any(trainer.kind.startswith("trl.") for trainer in script.trainers):
         return True

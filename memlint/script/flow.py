@@ -109,7 +109,7 @@ class Flow:
     # -- loops -----------------------------------------------------------------------------------
 
     def is_run_each_turn(self, loop: ast.AST, node: ast.AST) -> bool:
-        """Whether a turn of a loop runs a node of its own function whatever it meets: no branch, no
+        """True if a turn of a loop runs a node of its own function whatever it meets: no branch, no
         handler and no inner loop is around it. An early ``continue`` is not looked at."""
         for around in self._tree.ancestors(node):
             if around is loop:
@@ -136,7 +136,7 @@ class Flow:
         return None if leaves else last
 
     def is_carried(self, loop: ast.AST, name: str) -> bool:
-        """Whether a turn of a loop may read what the turn before it left under a name."""
+        """True if a turn of a loop may read what the turn before it left under a name."""
         assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
         return head_effect(loop, name).reads
 
@@ -154,7 +154,7 @@ class Flow:
         return frozenset(name for name in bound if self.is_carried(loop, name))
 
     def is_read_after(self, loop: ast.AST, name: str) -> bool:
-        """Whether anything outside a loop may read what the loop left under a name."""
+        """True if anything outside a loop may read what the loop left under a name."""
         assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
         scope = self.scope(loop)
         if self._is_read_elsewhere(scope, name):
@@ -165,7 +165,7 @@ class Flow:
         return not effect.kills and self._is_read_from(loop, name)
 
     def is_bound_each_turn(self, loop: ast.AST, name: str, until: ast.stmt | None = None) -> bool:
-        """Whether every turn of a loop binds a name, before ``until`` has been left."""
+        """True if every turn of a loop binds a name, before ``until`` has been left."""
         assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
         if not isinstance(loop, ast.While) and stores(loop.target, name):
             return True
@@ -175,7 +175,7 @@ class Flow:
         return assigns_in_block(body, name)
 
     def _is_read_from(self, statement: ast.stmt, name: str) -> bool:
-        """Whether a path from the end of a statement reads a name before it is bound again."""
+        """True if a path from the end of a statement reads a name before it is bound again."""
         current: ast.stmt = statement
         while True:
             block = self.block(current)
@@ -204,7 +204,7 @@ class Flow:
             current = parent
 
     def _is_read_elsewhere(self, scope: ast.AST, name: str) -> bool:
-        """Whether a function other than ``scope`` may read its name."""
+        """True if a function other than ``scope`` may read its name."""
         if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef) and any(
             isinstance(node, ast.Global | ast.Nonlocal) and name in node.names
             for node in walk(scope.body)
@@ -213,7 +213,7 @@ class Flow:
         return any(self.scope(use) is not scope for use in self.uses(name, scope))
 
     def _is_free(self, use: ast.Name, scope: ast.AST) -> bool:
-        """Whether a name that a function within ``scope`` reads is that of ``scope``."""
+        """True if a name that a function within ``scope`` reads is that of ``scope``."""
         current = self.scope(use)
         while current is not scope:
             if isinstance(current, ast.Module) or is_local(current, use.id):

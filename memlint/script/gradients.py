@@ -18,7 +18,7 @@ _GRAPHS = frozenset({"CUDAGraph", "graph", "make_graphed_callables"})
 
 
 def needs_gradients_in_place(script: Script) -> bool:
-    """Whether something writes into gradients that must be there: a captured CUDA graph, or the
+    """True if something writes into gradients that must be there: a captured CUDA graph, or the
     script itself, which adds to ``.grad``."""
     return any(
         node.attr in _GRAPHS and script.text(node.value).endswith("cuda")
@@ -30,7 +30,7 @@ def needs_gradients_in_place(script: Script) -> bool:
 
 
 def reads_gradients_unchecked(script: Script) -> bool:
-    """Whether a function of the script reads ``.grad`` and never compares it with None: by
+    """True if a function of the script reads ``.grad`` and never compares it with None: by
     ``getattr`` or an ``attrgetter`` too."""
     checked = {
         script.flow.scope(node)
@@ -124,7 +124,7 @@ def _modulus(script: Script, test: ast.expr) -> int | None:
 
 
 def calls_step(tree: ast.AST) -> bool:
-    """Whether a method ``step`` is called below a node."""
+    """True if a method ``step`` is called below a node."""
     return any(
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -134,12 +134,12 @@ def calls_step(tree: ast.AST) -> bool:
 
 
 def steps_optimizer(function: Value) -> bool:
-    """Whether a function of the script calls a method ``step``."""
+    """True if a function of the script calls a method ``step``."""
     node = getattr(function, "node", None)
     return isinstance(node, ast.FunctionDef | ast.Lambda) and calls_step(node)
 
 
 def without_gradients(script: Script, node: ast.Call) -> bool:
-    """Whether a call definitely runs without autograd, on paths that no run reaches too."""
+    """True if a call definitely runs without autograd, on paths that no run reaches too."""
     call = script.call_at(node)
     return call.without_gradients if call is not None else is_off_around(script.ancestors(node))

@@ -118,7 +118,7 @@ def _assigned(script: Script) -> Iterator[_Addition]:
 def _loop_of_sum(
     script: Script, node: ast.Assign | ast.AugAssign, target: ast.expr, bindings: _Bindings
 ) -> Loop | ast.FunctionDef | None:
-    """The loop whose turns add to what those before left; None where none does."""
+    """Return the loop that accumulates into the target, or None."""
     loops = script.flow.loops_around(node)
     if not loops:
         return _hook_around(script, node, target)
@@ -203,7 +203,7 @@ def hoards_of(script: Script) -> tuple[Hoard, ...]:
 def _is_emptied(
     script: Script, node: ast.expr, loops: tuple[Loop, ...], bindings: _Bindings
 ) -> bool:
-    """Whether a list may lose its items, or has a limited number of them."""
+    """True if a list may lose its items, or has a limited number of them."""
     loop, container = _step_around(script, loops), script.text(node)
     root = node
     while isinstance(root, ast.Attribute | ast.Subscript):
@@ -255,7 +255,7 @@ def graph_of(script: Script, node: ast.expr, loop: ast.AST) -> Graph | None:
 def _has_no_graph(
     script: Script, node: ast.expr, parts: list[ast.expr], tensors: list[Tensor]
 ) -> bool:
-    """Whether autograd does not record an expression, on some path at least."""
+    """True if autograd does not record an expression, on some path at least."""
     return (
         is_off_around(script.ancestors(node))
         or any(_is_detached(script, one) for one in parts)
@@ -264,7 +264,7 @@ def _has_no_graph(
 
 
 def _is_spent(script: Script, tensors: list[Tensor], loop: Loop) -> bool:
-    """Whether a backward pass of the same turn runs through one of these tensors."""
+    """True if a backward pass of the same turn runs through one of these tensors."""
     if not tensors or not all(one.graph for one in tensors):
         return False
     wanted = set(map(id, tensors))
@@ -311,7 +311,7 @@ def _before_sums(tensor: Tensor) -> Iterator[Tensor]:
 
 
 def _is_whole(script: Script, tensor: Tensor) -> bool:
-    """Whether certainly nothing runs backward through a tensor: it is of an evaluation, or the
+    """True if certainly nothing runs backward through a tensor: it is of an evaluation, or the
     script has no backward pass at all."""
     forward = script.forward_of(tensor)
     if forward is None or forward.in_training_step or forward.gradients is not True:
@@ -325,7 +325,7 @@ def _is_whole(script: Script, tensor: Tensor) -> bool:
 
 
 def _shares_backward(script: Script, node: ast.expr, loop: Loop) -> bool:
-    """Whether a backward pass of the loop starts from a name or attribute that ``node`` is made of,
+    """True if a backward pass of the loop starts from a name or attribute that ``node`` is made of,
     with the same definition."""
     wanted = [_definition(script, one) for one in _parts(node, ast.Name, ast.Attribute)]
     wanted = [one for one in wanted if one is not None]
@@ -344,7 +344,7 @@ def _shares_backward(script: Script, node: ast.expr, loop: Loop) -> bool:
 
 
 def _is_returned(script: Script, parts: list[ast.expr], hook: ast.FunctionDef) -> bool:
-    """Whether a trainer's method returns one of these as its loss, with the same definition."""
+    """True if a trainer's method returns one of these as its loss, with the same definition."""
     if "super().training_step" in script.text(hook):
         # ``Trainer.training_step`` has run backward, and gives a detached loss.
         return False
@@ -385,7 +385,7 @@ def _definition(script: Script, node: ast.expr) -> tuple[str, tuple[ast.AST, ...
 
 
 def _is_detached(script: Script, node: ast.expr) -> bool:
-    """Whether the script takes a name off its graph in place."""
+    """True if the script takes a name off its graph in place."""
     return script.calls_method(script.text(node), "detach_")
 
 
@@ -439,7 +439,7 @@ def starts_of(call: Call) -> tuple[ast.expr, ...]:
 
 
 def comes_from(script: Script, step: Step, node: ast.expr) -> bool:
-    """Whether all of a tensor's graph is of forward passes of a step, whose inputs the step makes:
+    """True if all of a tensor's graph is of forward passes of a step, whose inputs the step makes:
     nothing of it is older than the turn."""
     tensors = script.tensors(node)
     forwards = {script.forward_of(one) for one in tensors}
@@ -453,7 +453,7 @@ def comes_from(script: Script, step: Step, node: ast.expr) -> bool:
 
 
 def _is_given_by_turn(script: Script, step: Step, call: ast.Call) -> bool:
-    """Whether the names in a call's arguments are bound by a turn of the loop."""
+    """True if the names in a call's arguments are bound by a turn of the loop."""
     if script.flow.scope(call) is not script.flow.scope(step.node):
         return False
     names = [one for one in walk([*call.args, *call.keywords]) if isinstance(one, ast.Name)]

@@ -23,7 +23,7 @@ _TRAINING = frozenset({"train", "fit", "training_step", "manual_backward"})
 
 
 def survives_failed_steps(script: Script) -> bool:
-    """Whether the script may go on where a step of its training ends in a ``RuntimeError``; what
+    """True if the script may go on where a step of its training ends in a ``RuntimeError``; what
     another file does about one is not known."""
     if any(is_elsewhere(one.node) for one in script._backward_invocations):
         return True
@@ -52,7 +52,7 @@ def _suppresses(script: Script, made: ast.expr) -> bool:
 
 
 def _catches(kind: ast.expr | None) -> bool:
-    """Whether a handler catches ``RuntimeError``: of classes with a name of their own, the wide
+    """True if a handler catches ``RuntimeError``: of classes with a name of their own, the wide
     ones alone do."""
     match kind:
         case None:
@@ -65,7 +65,7 @@ def _catches(kind: ast.expr | None) -> bool:
 
 
 def _raises_again(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler always ends by raising what it caught."""
+    """True if a handler always ends by raising what it caught."""
     leaves = (ast.Return, ast.Continue, ast.Break)
     match handler.body[-1]:
         case ast.Raise(exc=None):
@@ -74,7 +74,7 @@ def _raises_again(handler: ast.ExceptHandler) -> bool:
 
 
 def _trains(script: Script, body: Iterable[ast.AST]) -> bool:
-    """Whether statements run a forward or backward pass, in functions of the script too."""
+    """True if statements run a forward or backward pass, in functions of the script too."""
     forwards = {one.node for one in script.forwards}
     functions: dict[str, list[ast.stmt]] = {}
     for function in script.nodes(ast.FunctionDef):

@@ -1,4 +1,4 @@
-"""Whether every trained weight has a gradient in every step, and nothing out of sight reads it.
+"""True if every trained weight has a gradient in every step, and nothing out of sight reads it.
 
 An optimizer skips a weight whose gradient is None, and still moves one whose gradient is zero, by
 momentum and decay. So the two are the same only where no weight is ever idle.
@@ -26,7 +26,7 @@ _BRANCHES = ("requires_grad", "layerdrop", "drop_path", "add_param_group")
 
 
 def trains_all_weights(script: Script) -> bool:
-    """Whether each step certainly gives a gradient to all weights that it trains, and these are
+    """True if each step certainly gives a gradient to all weights that it trains, and these are
     handed to nothing out of sight, which might read gradients."""
     if len(script.loop_models) != 1 or len(script.steps) != 1 or script.may_use(*_BRANCHES):
         return False
@@ -45,7 +45,7 @@ def _is_dense(script: Script, model: LoopModel) -> bool:
 
 
 def _runs_each_turn(script: Script, model: LoopModel) -> bool:
-    """Whether the one forward pass of the step runs in every turn, and gives the loss."""
+    """True if the one forward pass of the step runs in every turn, and gives the loss."""
     step = model.step
     if len(model.forwards) != 1 or len(step.all_forwards) != 1 or len(step.backwards) != 1:
         return False
@@ -56,7 +56,7 @@ def _runs_each_turn(script: Script, model: LoopModel) -> bool:
 
 
 def _is_all_that_is_trained(script: Script, model: LoopModel) -> bool:
-    """Whether what the script takes weights of is the model, for its optimizer and all else."""
+    """True if what the script takes weights of is the model, for its optimizer and all else."""
     weights = [node.value for node in script.nodes(ast.Attribute) if node.attr in _WEIGHTS]
     return bool(weights) and all(_is_model(script, node, model) for node in weights)
 
@@ -95,7 +95,7 @@ def _holders(script: Script) -> set[str]:
 
 
 def _is_called(script: Script, node: ast.expr) -> bool:
-    """Whether only a method or an attribute of something is wanted: ``model.config``."""
+    """True if only a method or an attribute of something is wanted: ``model.config``."""
     parent = script.parent(node)
     called = isinstance(parent, ast.Call) and parent.func is node
     read = isinstance(parent, ast.Attribute) and parent.attr not in _WEIGHTS
@@ -107,7 +107,7 @@ def _has_weights(node: ast.AST) -> bool:
 
 
 def _is_in_sight(script: Script, call: ast.Call) -> bool:
-    """Whether a call is of the script itself, of Python or of a library."""
+    """True if a call is of the script itself, of Python or of a library."""
     values = list(options(script.value(call.func)))
     if all(isinstance(one, Function | Class) for one in values):
         return not any(is_elsewhere(getattr(one, "node", None)) for one in values)

@@ -85,7 +85,7 @@ def effects_of(
 
 
 def _is_out_of_sight(call: Call, invocation: Invocation) -> bool:
-    """Whether a function elsewhere is called, that may do anything to rows."""
+    """True if a function elsewhere is called, that may do anything to rows."""
     package = call.name.split(".")[0]
     if call.name.startswith("."):
         return True
@@ -165,7 +165,7 @@ def _written_effects(script: Script, function: ast.AST) -> Iterator[Effect]:
 
 
 def is_named_for_blocks(definition: ast.AST) -> bool:
-    """Whether a function or a class is called for blocks: ``group_texts``, ``PackedDataset``."""
+    """True if a function or a class is called for blocks: ``group_texts``, ``PackedDataset``."""
     return _BLOCKS.search(getattr(definition, "name", "").lower()) is not None
 
 

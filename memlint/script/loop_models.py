@@ -43,18 +43,18 @@ class LoopModel(NamedTuple):
 
     @property
     def in_evaluation_mode(self) -> bool:
-        """Whether it may be trained in evaluation mode, in which nothing is checkpointed."""
+        """True if it may be trained in evaluation mode, in which nothing is checkpointed."""
         return any(run.training is False for run in self.runs)
 
     @property
     def in_training_mode(self) -> bool:
-        """Whether it is definitely put into training mode: ``from_pretrained`` leaves it in the
+        """True if it is definitely put into training mode: ``from_pretrained`` leaves it in the
         other."""
         return all(run.training is True for run in self.runs)
 
     @property
     def without_autocast(self) -> bool:
-        """Whether no pass of the step can be under autocast."""
+        """True if no pass of the step can be under autocast."""
         return all(run.autocast is None or run.autocast is ABSENT for run in self.runs)
 
 

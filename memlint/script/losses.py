@@ -67,7 +67,7 @@ class TokenLoss:
 
     @cached_property
     def gradients(self) -> bool:
-        """Whether autograd may record it in some run: False where it is off in all."""
+        """True if autograd may record it in some run: False where it is off in all."""
         return any(tensor.graph is not False for tensor in self.logits) and (
             any(tensor.graph for tensor in self.logits)
             or not self.script.without_gradients(self.node)
@@ -83,14 +83,14 @@ class TokenLoss:
 
     @property
     def shifted(self) -> bool:
-        """Whether the last position is cut off first, as only next-token prediction does."""
+        """True if the last position is cut off first, as only next-token prediction does."""
         return any(
             one.positions is Positions.SHIFTED for tensor in self.logits for one in tensor.history()
         )
 
     @property
     def upcast(self) -> bool:
-        """Whether it is computed from a float32 copy of the logits in some run."""
+        """True if it is computed from a float32 copy of the logits in some run."""
         return any(
             one.dtype in ("torch.float32", "torch.float64") and one.as_large_as_logits
             for tensor in self.logits
@@ -99,7 +99,7 @@ class TokenLoss:
 
     @cached_property
     def over_vocabulary(self) -> bool:
-        """Whether the logits certainly have a number for every word of a vocabulary."""
+        """True if the logits certainly have a number for every word of a vocabulary."""
         answers = {self.script.is_vocabulary_wide(tensor) for tensor in self.logits}
         if False in answers or self.script.loads_classifier:
             return False
@@ -111,7 +111,7 @@ class TokenLoss:
 
     @cached_property
     def unreduced(self) -> bool:
-        """Whether a cross entropy gives one number a token: minus its log-probability."""
+        """True if a cross entropy gives one number a token: minus its log-probability."""
         if self.form is not LossForm.CROSS_ENTROPY:
             return False
         call = self.script.call_at(self.node)
@@ -169,7 +169,7 @@ def token_losses(script: Script) -> tuple[TokenLoss, ...]:
 
 
 def _is_only_gathered(script: Script, log_softmax: ast.Call) -> bool | None:
-    """Whether only ``gather`` reads a log-softmax; None where no entry a token is picked of it."""
+    """True if only ``gather`` reads a log-softmax; None where no entry a token is picked of it."""
     picks = list(_picks(script, log_softmax)) if _is_over_words(script, log_softmax) else []
     if all(one is None for one in picks):
         return None
@@ -229,13 +229,13 @@ def _call(script: Script, node: ast.expr) -> ast.Call | None:
 
 
 def _is_over_words(script: Script, log_softmax: ast.Call) -> bool:
-    """Whether a log-softmax runs over the last dimension, that of the vocabulary."""
+    """True if a log-softmax runs over the last dimension, that of the vocabulary."""
     return any(use[0].role is Role.LOG_PROBABILITIES for use in script.uses_at(log_softmax))
 
 
 def _picks(script: Script, node: ast.expr) -> Iterator[bool | None]:
-    """For each use of what ``node`` makes: True where one entry a token is gathered, False where
-    it is picked by an index, None where it is used otherwise."""
+    """Yield for each use of a tensor: True if it gathers one entry a token, False if it picks by
+    an index, None if it does anything else."""
     for _, operation, use in script.uses_at(node):
         short = operation.rpartition(".")[2]
         if short in MEASURES:
@@ -254,7 +254,7 @@ def _picks(script: Script, node: ast.expr) -> Iterator[bool | None]:
 
 
 def _is_one_a_token(script: Script, gather: ast.Call | None) -> bool:
-    """Whether a ``gather`` makes one number a position in some run."""
+    """True if a ``gather`` makes one number a position in some run."""
     if gather is None:
         return False
     if any(operation == "squeeze" for _, operation, _ in script.uses_at(gather)):
@@ -274,7 +274,7 @@ def _is_index_of_tokens(script: Script, index: ast.expr) -> bool:
 
 
 def are_only_gathered(script: Script, losses: list[TokenLoss]) -> bool:
-    """Whether all logits that the script reads go into these log-softmaxes and nowhere else."""
+    """True if all logits that the script reads go into these log-softmaxes and nowhere else."""
     ends = {loss.node for loss in losses}
     for tensor, operation, node in script._run.tensor_uses:
         short = operation.rpartition(".")[2]

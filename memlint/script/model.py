@@ -199,8 +199,7 @@ class Script(Tree):
         self._made: dict[ast.Call, Call] = {}
 
     def forget(self) -> None:
-        """Let go of all that was read, so that it is freed at once: a script, its calls and the
-        run behind them know each other, and the garbage collector would search all of them."""
+        """Break the reference cycles of a script, so that its memory is freed at once."""
         vars(self._run).clear()
         vars(self).clear()
 
@@ -230,7 +229,7 @@ class Script(Tree):
         return self._run.imports
 
     def imports_package(self, *packages: str) -> bool:
-        """Whether anything of one of the top-level packages is imported."""
+        """True if anything of one of the top-level packages is imported."""
         return not self._packages.isdisjoint(packages)
 
     @cached_property

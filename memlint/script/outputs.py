@@ -37,7 +37,7 @@ def config_assignments(script: Script, option: str) -> tuple[ConfigAssignment, .
 
 
 def may_read_output(script: Script, field: str) -> bool:
-    """Whether anything may read a field of outputs: by name, by place, or in code elsewhere."""
+    """True if anything may read a field of outputs: by name, by place, or in code elsewhere."""
     option = f"output_{field}"
 
     def means(word: str) -> bool:

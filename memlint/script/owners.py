@@ -174,20 +174,20 @@ def _patched(script: Script, facts: ModelFacts, trainer: Trainer | None) -> Loss
 
 
 def patches_loss(name: str) -> bool:
-    """Whether a call of that name may replace a model's loss or head."""
+    """True if a call of that name may replace a model's loss or head."""
     short = name.rpartition(".")[2]
     return short in _RUNTIME or short in _CUT or short.startswith(_LIGER_PREFIXES)
 
 
 def avoids_logits(script: Script) -> bool:
-    """Whether anything in the script spares full logits, for whichever model."""
+    """True if anything in the script spares full logits, for whichever model."""
     if script.imports_package(*LOGIT_SAVERS) or script.patching_calls:
         return True
     return bool(script.method_calls(*_RUNTIME_LOSSES))
 
 
 def _is_about(call: Call, facts: ModelFacts, trainer: Trainer | None) -> bool | None:
-    """Whether a call gets this model or trainer; None where it gets something unknown."""
+    """True if a call gets this model or trainer; None where it gets something unknown."""
     given = [one for one in options(call.argument(0)) if isinstance(one, Object)]
     if trainer is not None and _is_one_of(given, trainer):
         return True
@@ -229,7 +229,7 @@ def _liger_option(trainer: Trainer) -> LossOwner | None:
 
 
 def overrides(script: Script, cls: ast.ClassDef, *methods: str) -> bool:
-    """Whether a class of the script, or a base of it there, defines one of the methods."""
+    """True if a class of the script, or a base of it there, defines one of the methods."""
     by_name = {one.name: one for one in script.classes}
     pending, seen = [cls], set()
     for one in pending:  # grows meanwhile

@@ -37,14 +37,14 @@ def packing_strategy(config: Config) -> str | None:
 
 
 def learns_prompts(script: Script) -> bool:
-    """Whether an adapter of learned tokens is trained. PEFT throws positions away for them, which
+    """True if an adapter of learned tokens is trained. PEFT throws positions away for them, which
     alone keep the documents of a row apart."""
     imported = any(full in _PROMPT_LEARNING for _, _, full in script.imports)
     return imported or bool(script.calls_to(*_PROMPT_LEARNING))
 
 
 def sets_attention(script: Script) -> bool:
-    """Whether the script changes a model's attention by other means than its loading."""
+    """True if the script changes a model's attention by other means than its loading."""
     if script.method_calls(*ATTENTION_SETTERS):
         return True
     return any(_IMPLEMENTATION in node.attr for node in script.nodes(ast.Attribute))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def takes_parameter(script: Script, node: ast.expr) -> bool:
-    """Whether an expression reads a parameter of a function around it, which callers choose."""
+    """True if an expression reads a parameter of a function around it, which callers choose."""
     read = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     for around in script.ancestors(node) if read else ():
         if isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):

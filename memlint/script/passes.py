@@ -76,7 +76,7 @@ class Forward:
 
     @property
     def records_gradients(self) -> bool:
-        """Whether autograd records it, by way of some caller at least, and no run is unsure."""
+        """True if autograd records it, by way of some caller at least, and no run is unsure."""
         answers = {run.gradients for run in self.runs}
         return True in answers and None not in answers
 
@@ -90,13 +90,13 @@ class Forward:
 
     @property
     def computes_loss(self) -> bool:
-        """Whether the model computes its own loss: it gets labels, or its loss is read."""
+        """True if the model computes its own loss: it gets labels, or its loss is read."""
         read = any(run.output is not None and "loss" in run.output.made for run in self.runs)
         return self.labels is True or (self.labels is not False and read)
 
     @property
     def reads_logits_alone(self) -> bool:
-        """Whether the script reads its logits, and definitely not its loss."""
+        """True if the script reads its logits, and definitely not its loss."""
         outputs = [run.output for run in self.runs if run.output is not None]
         made = {name for output in outputs for name in output.made}
         if "logits" not in made or "loss" in made:
@@ -105,7 +105,7 @@ class Forward:
 
     @property
     def reads_logits(self) -> bool:
-        """Whether the script certainly reads its logits."""
+        """True if the script certainly reads its logits."""
         return any(run.output is not None and "logits" in run.output.made for run in self.runs)
 
     @property
@@ -136,7 +136,7 @@ class Forward:
 
     @property
     def builds_cache(self) -> bool:
-        """Whether it definitely builds a key-value cache: a decoder whose load is in sight, and
+        """True if it definitely builds a key-value cache: a decoder whose load is in sight, and
         neither the load, the call, an attribute nor checkpointing turns the cache off."""
         script, facts = self.script, self.facts
         if self.own or facts.causal_lm is not True or script.sets("use_cache"):
@@ -149,7 +149,7 @@ class Forward:
 
     @cached_property
     def language_model(self) -> bool | None:
-        """Whether it is a language model, with logits as wide as a vocabulary.
+        """True if it is a language model, with logits as wide as a vocabulary.
 
         None where the script does not say. A model of which nothing is known is one where every
         model that the script loads is one and the script defines no modules.
@@ -164,7 +164,7 @@ class Forward:
 
     @cached_property
     def gives_full_logits(self) -> bool | None:
-        """Whether it computes the logits of all positions over a vocabulary.
+        """True if it computes the logits of all positions over a vocabulary.
 
         None where the model is unknown, or something may replace its loss.
         """
@@ -192,13 +192,13 @@ class Forward:
 
     @property
     def in_training_loop(self) -> bool:
-        """Whether the loop of a training step runs it, in an evaluation within it too."""
+        """True if the loop of a training step runs it, in an evaluation within it too."""
         loops = {step.node for step in self.script.steps}
         return any(not loops.isdisjoint(run.loops) for run in self.runs)
 
     @property
     def is_read_at_once(self) -> bool:
-        """Whether one field of what it returns is read in the same expression, and nothing else:
+        """True if one field of what it returns is read in the same expression, and nothing else:
         ``model(**batch).loss``."""
         parent = self.script.parent(self.node)
         if isinstance(parent, ast.Attribute):
@@ -207,7 +207,7 @@ class Forward:
 
     @property
     def outlives_backward(self) -> bool:
-        """Whether a training step may hold what it returns during its backward pass.
+        """True if a training step may hold what it returns during its backward pass.
 
         The names of a function that only computes the loss are gone by then.
         """
@@ -261,6 +261,6 @@ def forward_at(script: Script, node: ast.AST | None) -> Forward | None:
 
 
 def are_of_one_model(first: Forward, second: Forward) -> bool:
-    """Whether two forward passes certainly run the same model."""
+    """True if two forward passes certainly run the same model."""
     objects = set(map(id, first.facts.objects))
     return any(id(one) in objects for one in second.facts.objects)

@@ -43,12 +43,12 @@ def _shares_images(script: Script, trainer: Trainer) -> bool:
 
 
 def _has_images(script: Script) -> bool:
-    """Whether the script names a column of images: the processor may be the trainer's own."""
+    """True if the script names a column of images: the processor may be the trainer's own."""
     return any(node.value in ("image", "images") for node in script.nodes(ast.Constant))
 
 
 def _gets_processor(script: Script, trainer: Trainer) -> bool:
-    """Whether what prepares its inputs is called a processor: more than text goes in."""
+    """True if what prepares its inputs is called a processor: more than text goes in."""
     given = trainer.keyword_node("processing_class")
     return given is not None and "processor" in script.text(given.value).lower()
 

@@ -145,7 +145,7 @@ def reach_of_graph(script: Script, step: Step, backward: Call) -> Reach:
 
 
 def _frees_graphs(script: Script, loop: ast.AST) -> bool:
-    """Whether the backward passes of a loop certainly free what they run through: a second one
+    """True if the backward passes of a loop certainly free what they run through: a second one
     would end in an error."""
     return not script.may_use(*_KEEPING) and not any(
         one.open_keywords or len(one.arguments) > 1 or not one.keywords.keys().isdisjoint(_KEEPING)
@@ -365,7 +365,7 @@ class _Search:
             self._go_out_of_sight(call, values)
 
     def _fills(self, method: ast.Attribute) -> bool:
-        """Whether a method puts its arguments into a list or a dict of the script."""
+        """True if a method puts its arguments into a list or a dict of the script."""
         holders = list(options(self.script.value(method.value)))
         mapping = all(isinstance(one, Object) and one.type == "dict" for one in holders)
         return method.attr in _APPENDS or (mapping and method.attr == "update")

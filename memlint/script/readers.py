@@ -57,7 +57,7 @@ _HOOKS = ("register_forward", "register_module_forward", "register_full_backward
 
 
 class LogitReads(NamedTuple):
-    """Whether anything but the trainer may read the logits of passes of its model that get labels:
+    """True if anything but the trainer may read the logits of passes of its model that get labels:
     in training mode, or in evaluation mode."""
 
     training: bool
@@ -65,7 +65,7 @@ class LogitReads(NamedTuple):
 
 
 def reads_batches(script: Script, trainer: Trainer) -> bool:
-    """Whether the script may read what a trainer's collator makes."""
+    """True if the script may read what a trainer's collator makes."""
     members = _members(script, trainer)
     return (
         members is None
@@ -75,7 +75,7 @@ def reads_batches(script: Script, trainer: Trainer) -> bool:
 
 
 def reads_predictions(script: Script, trainer: Trainer) -> bool:
-    """Whether the script may read the predictions that a trainer returns."""
+    """True if the script may read the predictions that a trainer returns."""
     members = _members(script, trainer)
     if members is None:
         return True
@@ -101,7 +101,7 @@ def logit_reads(script: Script, trainer: Trainer) -> LogitReads:
 
 
 def may_see_outputs(script: Script, trainer: Trainer) -> bool:
-    """Whether the script may run a trainer's model itself and read more than the loss."""
+    """True if the script may run a trainer's model itself and read more than the loss."""
     return any(
         not one.own and _may_run(script, trainer, one) and not _leaves_logits(script, one)
         for one in script.all_forwards
@@ -109,7 +109,7 @@ def may_see_outputs(script: Script, trainer: Trainer) -> bool:
 
 
 def decides_by_evaluation(script: Script, trainer: Trainer) -> bool:
-    """Whether something may be decided by what a trainer's evaluation returns: a checkpoint, the
+    """True if something may be decided by what a trainer's evaluation returns: a checkpoint, the
     end of training, a learning rate."""
     config, members = trainer.config, _members(script, trainer)
     if config is None or members is None or members & _DECIDING:
@@ -137,7 +137,7 @@ def _members(script: Script, trainer: Trainer) -> frozenset[str] | None:
 
 
 def _has_known_callbacks(script: Script, trainer: Trainer) -> bool:
-    """Whether all its callbacks are the libraries' own."""
+    """True if all its callbacks are the libraries' own."""
     given = trainer.setting("callbacks")
     added = [
         value for call in script.method_calls("add_callback") for value in _given(call.node, script)
@@ -171,7 +171,7 @@ def _reads_metrics_alone(script: Script, trainer: Trainer) -> bool:
 
 
 def _only_shows_evaluation(script: Script, trainer: Trainer) -> bool:
-    """Whether what ``trainer.evaluate()`` returns is compared with nothing."""
+    """True if what ``trainer.evaluate()`` returns is compared with nothing."""
     return not any(
         isinstance(around, ast.Compare | ast.If | ast.While | ast.Return)
         or (isinstance(around, ast.Call) and script.text(around.func).endswith(_COLLECTS))
@@ -206,7 +206,7 @@ def _is_of_metrics(script: Script, call: ast.Call) -> bool:
 
 
 def _may_run(script: Script, trainer: Trainer, forward: Forward) -> bool:
-    """Whether a forward pass may be one of a trainer's model."""
+    """True if a forward pass may be one of a trainer's model."""
     known = set(map(id, trainer.model.objects))
     for one in options(forward.module):
         if not isinstance(one, Object) or (one.type is None and one.cls is None):
@@ -217,13 +217,13 @@ def _may_run(script: Script, trainer: Trainer, forward: Forward) -> bool:
 
 
 def _leaves_logits(script: Script, forward: Forward) -> bool:
-    """Whether nothing reads the logits of a pass."""
+    """True if nothing reads the logits of a pass."""
     fields = script.fields_read(forward)
     return fields is not None and fields <= _WITHOUT_LOGITS
 
 
 def _evaluates(script: Script, trainer: Trainer, forward: Forward) -> bool:
-    """Whether the model is in evaluation mode, into which training did not put it back."""
+    """True if the model is in evaluation mode, into which training did not put it back."""
     if forward.training is not False:
         return False
     trained = [use.invocation.order for use in script.trainer_uses(trainer) if use.on]
@@ -236,7 +236,7 @@ def _evaluates(script: Script, trainer: Trainer, forward: Forward) -> bool:
 
 
 def _reads_unknown_logits(script: Script) -> bool:
-    """Whether logits are read of something that is no output of a known forward pass."""
+    """True if logits are read of something that is no output of a known forward pass."""
     named = [one for one in script.nodes(ast.Attribute) if one.attr == "logits"]
     if not all(_is_of_output(script, one.value) for one in named):
         return True

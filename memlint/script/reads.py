@@ -147,7 +147,7 @@ def _rows(script: Script, row: ast.expr) -> set[Positions]:
 
 
 def _asks(script: Script, size: ast.expr, dimensions: tuple[int, ...]) -> bool:
-    """Whether ``logits.shape`` or ``logits.size`` is asked for one of ``dimensions`` alone."""
+    """True if ``logits.shape`` or ``logits.size`` is asked for one of ``dimensions`` alone."""
     match script.parent(size):
         case ast.Subscript(value=inner, slice=dimension) if inner is size:
             return script.python(dimension) in dimensions
@@ -159,7 +159,7 @@ def _asks(script: Script, size: ast.expr, dimensions: tuple[int, ...]) -> bool:
 
 
 def _beside(script: Script, use: ast.expr, forward: Forward) -> bool:
-    """Whether a use is in no loop that the forward pass is not in: one that goes by chunks."""
+    """True if a use is in no loop that the forward pass is not in: one that goes by chunks."""
     around: set[ast.AST] = set(script.flow.loops_around(forward.node))
     around.update(loop for run in forward.runs for loop in run.loops)
     return around.issuperset(script.flow.loops_around(use))
@@ -171,7 +171,7 @@ _CACHE = "past_key_values"
 
 
 def gets_cache(forward: Forward) -> bool:
-    """Whether a forward pass gets keys and values of other tokens, in every run."""
+    """True if a forward pass gets keys and values of other tokens, in every run."""
     values = [_cache_of(run) for run in forward.runs]
     return all(
         value is not None
@@ -203,7 +203,7 @@ def _cache_of(run: ForwardRun) -> Value | None:
 
 
 def _shares(other: Forward, cache: Object, run: ForwardRun) -> bool:
-    """Whether an earlier pass got the same cache, which it filled."""
+    """True if an earlier pass got the same cache, which it filled."""
     return any(
         earlier.order < run.order and (value := _cache_of(earlier)) is not None
         and any(one is cache for one in options(value))
@@ -221,7 +221,7 @@ def forward_of(script: Script, tensor: Tensor) -> Forward | None:
 
 
 def is_vocabulary_wide(script: Script, tensor: Tensor) -> bool | None:
-    """Whether a tensor certainly has a number for every word of a vocabulary."""
+    """True if a tensor certainly has a number for every word of a vocabulary."""
     if tensor.width is not Width.LOGITS:
         return None if tensor.width is Width.UNKNOWN else False
     forward = script.forward_of(tensor)

@@ -76,7 +76,7 @@ class Setting(NamedTuple):
         return self.value is None
 
     def is_value(self, *values: object) -> bool:
-        """Whether the value is certainly one of ``values`` (``True`` and ``1`` differ)."""
+        """True if the value is certainly one of ``values`` (``True`` and ``1`` differ)."""
         return any(type(self.value) is type(one) and self.value == one for one in values)
 
     @property
@@ -86,7 +86,7 @@ class Setting(NamedTuple):
 
     @property
     def from_launch(self) -> bool:
-        """Whether a launch command gives it, whose settings are all known."""
+        """True if a launch command gives it, whose settings are all known."""
         return self.origin is Provenance.COMMAND_LINE
 
     @property
@@ -96,7 +96,7 @@ class Setting(NamedTuple):
 
     @property
     def is_overridable_default(self) -> bool:
-        """Whether it is the default of a command line, a parameter or a dataclass field."""
+        """True if it is the default of a command line, a parameter or a dataclass field."""
         return self.origin not in _DECIDED
 
 

@@ -28,7 +28,7 @@ def at_birth(config: Config, name: str) -> Setting:
 
 
 def is_remade(config: Config) -> bool:
-    """Whether a trainer of TRL makes a configuration of its own class out of plain arguments."""
+    """True if a trainer of TRL makes a configuration of its own class out of plain arguments."""
     trainers = config.script.trainers_with(config)
     plain = config.kind.startswith("transformers.")
     return plain and any(trainer.kind.startswith("trl.") for trainer in trainers)

@@ -99,7 +99,7 @@ def _is_at_target(script: Script, kind: str) -> bool:
 
 
 def trains(script: Script) -> bool:
-    """Whether anything may be trained here, by a trainer or in a hand-written loop."""
+    """True if anything may be trained here, by a trainer or in a hand-written loop."""
     return bool(script.training or script.loops or script.steps)
 
 
@@ -142,7 +142,7 @@ def training_with(script: Script, config: Config) -> tuple[Trainer, ...]:
 
 
 def may_train_with(script: Script, config: Config) -> bool:
-    """Whether anything may train with a configuration: a trainer out of sight may get it."""
+    """True if anything may train with a configuration: a trainer out of sight may get it."""
     return not script.trainers_with(config) or bool(script.training_with(config))
 
 
@@ -154,7 +154,7 @@ def trainer_of(script: Script, value: Value) -> Trainer | None:
 
 
 def trainer_overrides(script: Script, made: Call, *methods: str) -> bool:
-    """Whether a trainer or a collator is of a class of the script that defines one of the
+    """True if a trainer or a collator is of a class of the script that defines one of the
     methods."""
     return made.subclass is not None and overrides(script, made.subclass, *methods)
 

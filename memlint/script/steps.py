@@ -59,7 +59,7 @@ class Step:
         )
 
     def runs_it(self, run: ForwardRun) -> bool:
-        """Whether a step runs it itself, or in an inner loop that is not evaluation."""
+        """True if a step runs it itself, or in an inner loop that is not evaluation."""
         loops = loops_of(run.invocation)
         if self.node not in loops:
             return False
@@ -165,7 +165,7 @@ def _held(script: Script, loop: Loop, name: str, ends: list[Binding | None]) -> 
 
 
 def _holds_logits(script: Script, value: Output | Tensor) -> bool | None:
-    """Whether a value keeps the logits of all positions, or a copy of them."""
+    """True if a value keeps the logits of all positions, or a copy of them."""
     if isinstance(value, Tensor) and not (value.as_large_as_logits or _views_large(value)):
         return False
     if value.forward is None:
@@ -181,7 +181,7 @@ def _holds_logits(script: Script, value: Output | Tensor) -> bool | None:
 
 
 def _views_large(tensor: Tensor) -> bool:
-    """Whether a slice keeps the whole of what it is a view of."""
+    """True if a slice keeps the whole of what it is a view of."""
     return tensor.copy is False and any(
         source.as_large_as_logits or _views_large(source) for source in tensor.sources
     )

@@ -28,7 +28,7 @@ def kept_by_subclass(call: Call) -> frozenset[str] | None:
 
 
 def _is_direct(call: Call, cls: ast.ClassDef) -> bool:
-    """Whether the base is the library's class itself."""
+    """True if the base is the library's class itself."""
     return call.script.name(cls.bases[0]) == call.name
 
 

@@ -38,7 +38,7 @@ _TENSORS = frozenset({"clone", "squeeze", "shape", "size", "tolist", "flatten"})
 
 
 def is_tokenizer_call(call: Call) -> bool:
-    """Whether something that is a tokenizer, by type or by name, is called to make tokens.
+    """True if something that is a tokenizer, by type or by name, is called to make tokens.
 
     ``tokenizer.pad`` counts; calls of processors do not.
     """
@@ -77,7 +77,7 @@ class Tokenization:
 
     @property
     def from_text(self) -> bool:
-        """Whether it turns text into tokens; a chat template may only make text, ``pad`` gets
+        """True if it turns text into tokens; a chat template may only make text, ``pad`` gets
         tokens."""
         call, written = self.call, self.call.node.func
         if call.name.startswith("transformers.") or not isinstance(written, ast.Attribute):
@@ -95,7 +95,7 @@ class Tokenization:
 
     @cached_property
     def prepares_training(self) -> bool:
-        """Whether the function around it prepares a training set.
+        """True if the function around it prepares a training set.
 
         It is mapped over a data set (by itself or by a function that calls it), or makes the items
         of a ``torch.utils.data.Dataset`` with labels or pairs, in a script that trains. What the
@@ -112,7 +112,7 @@ class Tokenization:
 
     @cached_property
     def collates_training(self) -> bool:
-        """Whether it makes batches to train on, in a collator of the script's own, in every run."""
+        """True if it makes batches to train on, in a collator of the script's own, in every run."""
         script, function = self.script, self.function
         if function is None or not script.trains:
             return False
@@ -136,12 +136,12 @@ class Tokenization:
 
     @property
     def makes_labels(self) -> bool:
-        """Whether the function gives its rows ``labels``."""
+        """True if the function gives its rows ``labels``."""
         return makes_labels(self.function)
 
     @cached_property
     def labels_copy_inputs(self) -> bool:
-        """Whether the labels are a plain copy of the input ids, so that both stay equally long."""
+        """True if the labels are a plain copy of the input ids, so that both stay equally long."""
         if self.function is None:
             return False
         nodes = walk([self.function])
@@ -154,7 +154,7 @@ class Tokenization:
 
     @cached_property
     def makes_lists(self) -> bool:
-        """Whether the function makes lists, which may differ in length, and no tensors."""
+        """True if the function makes lists, which may differ in length, and no tensors."""
         call, function = self.call, self.function
         if (
             function is None
@@ -176,7 +176,7 @@ class Tokenization:
 
     @property
     def may_be_cut(self) -> bool:
-        """Whether what it makes may be cut, split or dropped afterwards: by the function, or by
+        """True if what it makes may be cut, split or dropped afterwards: by the function, or by
         what prepares the data set after it, seen or not."""
         return self._is_cut_by_hand or any(
             effect.kind in _SHORTENING
@@ -186,7 +186,7 @@ class Tokenization:
 
     @cached_property
     def _is_cut_by_hand(self) -> bool:
-        """Whether the function cuts what it tokenized, splits it or looks at its length."""
+        """True if the function cuts what it tokenized, splits it or looks at its length."""
         for node in walk([self.function]) if self.function is not None else ():
             match node:
                 case ast.Slice(upper=upper, lower=lower) if upper or lower:
@@ -200,7 +200,7 @@ class Tokenization:
 
     @cached_property
     def tokenizer_is_parameter(self) -> bool:
-        """Whether the tokenizer is a parameter of the function: its name means nothing outside."""
+        """True if the tokenizer is a parameter of the function: its name means nothing outside."""
         func = self.call.node.func
         name = func.id if isinstance(func, ast.Name) else None
         nodes = walk([self.function]) if self.function is not None else []
@@ -208,7 +208,7 @@ class Tokenization:
 
     @cached_property
     def own_limit_is_useless(self) -> bool:
-        """Whether the tokenizer's own limit is known to be the model's whole context, or none."""
+        """True if the tokenizer's own limit is known to be the model's whole context, or none."""
         receiver = self.call.receiver
         if not isinstance(receiver, Object) or receiver.made_by is None:
             return False
@@ -232,7 +232,7 @@ def tokenizations_of(script: Script) -> tuple[Tokenization, ...]:
 
 
 def _is_handed_over(script: Script, function: ast.Lambda) -> bool:
-    """Whether a lambda is mapped over a data set, or is a collator."""
+    """True if a lambda is mapped over a data set, or is a collator."""
     parent = script.parent(function)
     if isinstance(parent, ast.keyword):
         if parent.arg in _COLLATORS:
@@ -242,7 +242,7 @@ def _is_handed_over(script: Script, function: ast.Lambda) -> bool:
 
 
 def _is_collator(script: Script, function: _Definition) -> bool:
-    """Whether a function is given somewhere as a collator."""
+    """True if a function is given somewhere as a collator."""
     return any(
         one.arg in _COLLATORS and function.name in _last_names(one.value)
         for one in script.nodes(ast.keyword)
@@ -250,7 +250,7 @@ def _is_collator(script: Script, function: _Definition) -> bool:
 
 
 def _collates_held_out(script: Script, function: _Definition) -> bool:
-    """Whether a collator makes the batches of data sets that are not trained on, and no others."""
+    """True if a collator makes the batches of data sets that are not trained on, and no others."""
     purposes = {
         dataset.purpose
         for dataset in script.datasets
@@ -266,7 +266,7 @@ def _collates_held_out(script: Script, function: _Definition) -> bool:
 
 
 def _is_for_training(script: Script, mapped: ast.Call) -> bool:
-    """Whether mapped rows are trained on: by where they go, else by what the data set is called."""
+    """True if mapped rows are trained on: by where they go, else by what the data set is called."""
     purpose = purpose_of(script, mapped)
     if purpose is not Purpose.UNKNOWN:
         return purpose is Purpose.TRAINING
@@ -294,7 +294,7 @@ def _mapped(script: Script, function: FunctionNode, depth: int = 2) -> Iterator[
 
 
 def _is_only_shown(script: Script, mapped: ast.Call) -> bool:
-    """Whether the mapped data set gets a name that nothing but ``print`` and its like reads."""
+    """True if the mapped data set gets a name that nothing but ``print`` and its like reads."""
     statement = script.statement(mapped)
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is mapped:
@@ -346,7 +346,7 @@ def _makes_items(script: Script, function: _Definition) -> bool:
 
 
 def _is_called_for_items(script: Script, function: _Definition) -> bool:
-    """Whether a data set's class with labels, of its own or the function's, calls it for them."""
+    """True if a data set's class with labels, of its own or the function's, calls it for them."""
     if is_held_out_name(function.name):
         return False
     homes = {
@@ -363,7 +363,7 @@ def _is_called_for_items(script: Script, function: _Definition) -> bool:
 
 
 def _is_in_data_set(script: Script, function: _Definition) -> bool:
-    """Whether a function is a data set's constructor or makes its items."""
+    """True if a function is a data set's constructor or makes its items."""
     owner = script.parent(function)
     return (
         isinstance(owner, ast.ClassDef)
@@ -374,7 +374,7 @@ def _is_in_data_set(script: Script, function: _Definition) -> bool:
 
 
 def _makes_pairs(function: FunctionNode) -> bool:
-    """Whether a function speaks of chosen and rejected answers: a reward model's examples."""
+    """True if a function speaks of chosen and rejected answers: a reward model's examples."""
     text = ast.unparse(function)
     return "chosen" in text and "rejected" in text
 
@@ -383,7 +383,7 @@ def _makes_pairs(function: FunctionNode) -> bool:
 
 
 def makes_labels(holder: ast.AST | None) -> bool:
-    """Whether a function, or a class, gives its examples ``labels``."""
+    """True if a function, or a class, gives its examples ``labels``."""
     for node in walk([holder]) if holder is not None else ():
         if isinstance(node, ast.keyword) and node.arg == "labels":
             return True
@@ -421,7 +421,7 @@ def _is_copy_of_inputs(value: ast.expr) -> bool:
 
 
 def may_truncate(script: Script) -> bool:
-    """Whether a tokenizer's call here may truncate, or none is in sight."""
+    """True if a tokenizer's call here may truncate, or none is in sight."""
     calls = [one.call for one in script.tokenizations if one.call.method != "pad"]
     return not calls or any(
         call.has_unknown_keywords or call.setting("truncation").given is not False for call in calls

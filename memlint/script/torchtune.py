@@ -44,12 +44,12 @@ class TorchtuneModel(NamedTuple):
 
     @property
     def is_adapter(self) -> bool:
-        """Whether its weights are frozen beside adapters."""
+        """True if its weights are frozen beside adapters."""
         return _ADAPTER.match(self.builder) is not None
 
     @property
     def is_quantized(self) -> bool | None:
-        """Whether its frozen weights are quantized; None where that is not known."""
+        """True if its frozen weights are quantized; None where that is not known."""
         if self.builder.startswith("q"):
             return _ADAPTER.match(self.builder) is not None
         value = self.load.setting("quantize_base").value

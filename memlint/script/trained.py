@@ -75,7 +75,7 @@ class Trained(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a checkpoint, and definitely no adapter and no quantization is in play."""
+        """True if it is a checkpoint, and definitely no adapter and no quantization is in play."""
         facts = self.facts
         if facts.by_name:
             return self.peft is False
@@ -146,7 +146,7 @@ def step_bodies(script: Script) -> tuple[ast.AST, ...]:
 
 
 def is_sharded(script: Script) -> bool:
-    """Whether the script says that several GPUs share a model's state, or may."""
+    """True if the script says that several GPUs share a model's state, or may."""
     if script.imports_package("deepspeed") or script.method_calls(*_SHARDING_CALLS):
         return True
     if script.launcher.engine:

@@ -75,7 +75,7 @@ def uses_by_trainer(
 
 
 def may_train(trainer: Trainer, uses: Iterable[TrainerUse], trains: tuple[Call, ...]) -> bool:
-    """Whether anything may train ``trainer``; False only where the script definitely does not.
+    """True if anything may train ``trainer``; False only where the script definitely does not.
 
     uses: of the trainer. trains: the script's calls of methods named ``train``.
     """
@@ -92,7 +92,7 @@ def may_train(trainer: Trainer, uses: Iterable[TrainerUse], trains: tuple[Call, 
 
 
 def _may_be_on(trainer: Trainer, trains: tuple[Call, ...]) -> bool:
-    """Whether one of the calls of ``train`` is on the trainer, or on something unknown."""
+    """True if one of the calls of ``train`` is on the trainer, or on something unknown."""
     for call in trains:
         receiver = call.receiver
         if receiver is None or _is_one(trainer, receiver):
@@ -113,5 +113,5 @@ def _made_by(value: Value) -> Iterator[ast.AST]:
 
 
 def _is_one(trainer: Trainer, value: Value) -> bool:
-    """Whether ``value`` may be an object that the trainer's call made."""
+    """True if ``value`` may be an object that the trainer's call made."""
     return any(isinstance(one, Object) and one.node is trainer.node for one in options(value))

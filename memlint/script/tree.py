@@ -134,11 +134,11 @@ class Tree:
         return found
 
     def is_statement(self, node: ast.expr) -> bool:
-        """Whether an expression is a statement of its own, whose value nothing reads."""
+        """True if an expression is a statement of its own, whose value nothing reads."""
         return isinstance(self.parent(node), ast.Expr)
 
     def is_simple(self, statement: ast.stmt) -> bool:
-        """Whether a statement is an assignment, an expression or a return: one beside it runs as
+        """True if a statement is an assignment, an expression or a return: one beside it runs as
         often as it does."""
         return isinstance(statement, ast.Assign | ast.Expr | ast.Return)
 
@@ -235,15 +235,15 @@ class Tree:
         return count
 
     def binds(self, name: str) -> bool:
-        """Whether a plain name is bound anywhere by other means than an import."""
+        """True if a plain name is bound anywhere by other means than an import."""
         return name in self._bindings
 
     def is_read_once(self, name: str) -> bool:
-        """Whether a plain name is read at one place and bound at one place, in all of the file."""
+        """True if a plain name is read at one place and bound at one place, in all of the file."""
         return self._loads.get(name) == 1 and len(self._bindings.get(name, ())) == 1
 
     def is_bound_before(self, value: ast.expr, at: ast.AST) -> bool:
-        """Whether all names in ``value`` are definitely bound where ``at`` stands: ``value`` means
+        """True if all names in ``value`` are definitely bound where ``at`` stands: ``value`` means
         there what it means where it is written."""
         function = self.function(at)
         shared = function is self.function(value)

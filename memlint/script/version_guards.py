@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def is_guarded(script: Script, node: ast.AST) -> bool:
-    """Whether the script itself minds versions here: it catches the error, or asks first."""
+    """True if the script itself minds versions here: it catches the error, or asks first."""
     for around in script.ancestors(node):
         if isinstance(around, ast.Try) and _within(node, around.body, script):
             if any(_makes_up(handler, around, node) for handler in around.handlers):
@@ -62,7 +62,7 @@ _FEW = 3
 
 
 def _makes_up(handler: ast.ExceptHandler, around: ast.Try, node: ast.AST) -> bool:
-    """Whether a handler catches what another version raises, and does without it."""
+    """True if a handler catches what another version raises, and does without it."""
     if not _catches(handler, anything=len(around.body) <= _FEW):
         return False
     if isinstance(node, ast.Import | ast.ImportFrom):
@@ -79,7 +79,7 @@ def _only_reports(statement: ast.stmt) -> bool:
 
 
 def _leaves(statement: ast.stmt) -> bool:
-    """Whether a handler's statement raises, or ends the whole program."""
+    """True if a handler's statement raises, or ends the whole program."""
     match statement:
         case ast.Raise():
             return True
@@ -145,7 +145,7 @@ _SIGNATURES = ("inspect.signature", "inspect.getfullargspec", "dataclasses.field
 
 
 def _is_of_signature(script: Script, node: ast.expr) -> bool:
-    """Whether an expression is made of the parameters of something, by a name of them too."""
+    """True if an expression is made of the parameters of something, by a name of them too."""
     asked = {call.node for call in script.calls_to(*_SIGNATURES)}
     names = {
         target.id

@@ -62,7 +62,7 @@ def dtype_name(setting: Setting) -> str | None:
 
 
 def trains_language_model(trainer: Trainer) -> bool:
-    """Whether a trainer definitely trains a language model worth its memory. TRL's do nothing
+    """True if a trainer definitely trains a language model worth its memory. TRL's do nothing
     else."""
     if trainer.model.is_toy:
         return False
@@ -71,7 +71,7 @@ def trains_language_model(trainer: Trainer) -> bool:
 
 
 def is_trained(script: Script, load: Call) -> bool:
-    """Whether the model that ``load`` makes definitely reaches a trainer."""
+    """True if the model that ``load`` makes definitely reaches a trainer."""
     return any(
         trainer.model.load is not None
         and trainer.model.load.node is load.node
@@ -108,7 +108,7 @@ def loaded_dtype(script: Script, model: ModelFacts) -> str | None:
 
 
 def loads_float32(script: Script, trainer: Trainer) -> bool:
-    """Whether a trainer's weights are definitely loaded in float32, by their checkpoint too."""
+    """True if a trainer's weights are definitely loaded in float32, by their checkpoint too."""
     model = trainer.model
     if model.by_name:
         return weights_dtype(script, trainer) == FLOAT32
@@ -122,7 +122,7 @@ def casts_of(script: Script, model: ModelFacts) -> list[str]:
 
 
 def holds_float32(script: Script, model: ModelFacts) -> bool:
-    """Whether a loaded model definitely holds float32 weights, by its checkpoint too."""
+    """True if a loaded model definitely holds float32 weights, by its checkpoint too."""
     load = model.load
     if any(name != FLOAT32 for name in casts_of(script, model)):
         return False

@@ -163,7 +163,7 @@ def _indent(line: str) -> str:
 
 
 class _State:
-    """Whether the next line begins a statement: not within brackets, a string, a continuation.
+    """True if the next line begins a statement: not within brackets, a string, a continuation.
 
     block: the indentation of the block that it belongs to; None if it may begin a deeper one.
     """

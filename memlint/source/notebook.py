@@ -202,7 +202,7 @@ def _code(number: int, source: Any) -> str:
 
 
 def _speaks_python(metadata: Any) -> bool:
-    """Whether the kernel is Python's, as far as the notebook says."""
+    """True if the kernel is Python's, as far as the notebook says."""
     if not isinstance(metadata, dict):
         return True
     for part, key in (("language_info", "name"), ("kernelspec", "language")):

@@ -59,7 +59,7 @@ def _read(path: str) -> bytes | None:
 
 
 def _is_private(status: os.stat_result) -> bool:
-    """Whether the user alone can read and write it, as far as the system has such modes."""
+    """True if the user alone can read and write it, as far as the system has such modes."""
     if os.name == "nt" or not hasattr(os, "getuid"):
         return True
     return status.st_uid == os.getuid() and not status.st_mode & 0o077

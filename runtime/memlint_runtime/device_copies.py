@@ -32,7 +32,7 @@ class Copies(Protocol):
         ...
 
     def is_done(self, ticket: Any) -> bool:
-        """Whether the copy has ended, without waiting."""
+        """True if the copy has ended, without waiting."""
         ...
 
     def wait(self, ticket: Any) -> None:

@@ -456,7 +456,7 @@ class _View(_Watch):
 
 
 def _is_plain_memory(tensor: Tensor) -> bool:
-    """Whether the bytes of the storage, copied and viewed again, are the tensor."""
+    """True if the bytes of the storage, copied and viewed again, are the tensor."""
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.numel() == 0:
         return False
     return not (is_traceable_wrapper_subclass(tensor) or tensor.is_conj() or tensor.is_neg())
@@ -488,7 +488,7 @@ def _is_loss(function: type) -> bool:
 
 
 def _is_cast_weight(tensor: Tensor) -> bool:
-    """Whether this is a parameter cast to another type, as autocast makes one each step."""
+    """True if this is a parameter cast to another type, as autocast makes one each step."""
     node: Any = tensor.grad_fn
     while node is not None and type(node).__name__ in _VIEWS:
         node = node.next_functions[0][0]

@@ -72,7 +72,7 @@ class OptimizerInBackward(Optimizer):
             parameters of a distributed run are not sharded by FSDP2 (their gradients are reduced
             over ranks after backward's hooks), or from `backward()`, before any parameter is
             stepped, if a gradient scaler has scaled a loss.
-        TypeError: for what is no optimizer.
+        TypeError: if it is no `torch.optim.Optimizer`.
         RuntimeError: from `backward()`, if a parameter gets a second gradient before `step()`.
     """
 

@@ -70,7 +70,7 @@ def token_counts(lengths: Any) -> NDArray[np.int64]:
 
 
 def holds_rows(values: Any) -> bool:
-    """Whether ``values`` of a row are themselves rows: a batch's column, or a tensor [1, L]."""
+    """True if ``values`` of a row are themselves rows: a batch's column, or a tensor [1, L]."""
     if getattr(values, "ndim", 1) != 1:
         return True
     first = next((value for value in values if value is not None), 0)

@@ -198,7 +198,7 @@ def _columns_along(row: Row) -> dict[str, Any]:
 
 
 def _has_target(columns: Mapping[str, Any]) -> bool:
-    """Whether a token is left that a loss would learn from."""
+    """True if a token is left that a loss would learn from."""
     if "labels" in columns:
         return any(label != _IGNORED_LABEL for label in columns["labels"])
     masks = [columns[name] for name in ("completion_mask", "assistant_masks") if name in columns]

@@ -60,7 +60,7 @@ def _stratum(path: Path, text: str, root: Path) -> str | None:
 
 
 def _own_imports(path: Path, text: str, root: Path) -> Iterator[bool]:
-    """Whether each import is of a file beside the script, or of its project."""
+    """True if each import is of a file beside the script, or of its project."""
     repository = root / path.relative_to(root).parts[0]
     for match in _IMPORT.finditer(text):
         name = match[1] or match[2] or ""

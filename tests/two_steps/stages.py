@@ -57,12 +57,12 @@ class Run(NamedTuple):
 
     @property
     def two_steps(self) -> bool:
-        """Whether the script took two steps. It may have ended in an error of its own later."""
+        """True if the script took two steps. It may have ended in an error of its own later."""
         return self.steps >= 2
 
 
 def broken(before: Run, fixed: Run) -> bool:
-    """Whether a script that ran does not get as far after its fixes."""
+    """True if a script that ran does not get as far after its fixes."""
     return (before.two_steps and not fixed.two_steps) or (before.ok and not fixed.ok)
 
 
@@ -80,7 +80,7 @@ def run_job(job: Job, settings: Settings) -> dict[str, Run]:
 
 
 def losses_agree(job: Job, runs: dict[str, Run], settings: Settings) -> bool | None:
-    """Whether safe fixes keep the losses up to noise; None where a run had none.
+    """True if safe fixes keep the losses up to noise; None where a run had none.
 
     Runs in a lower precision differ more: where they do, both are run again in fp32.
     """

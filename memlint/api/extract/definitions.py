@@ -401,7 +401,7 @@ def _thrown_away(statement: ast.AST) -> ast.Call | None:
 
 
 def _forwards(node: Function, keywords: str) -> bool:
-    """Whether ``**keywords`` are handed to the base class's method of the same name."""
+    """True if ``**keywords`` are handed to the base class's method of the same name."""
     for inner in ast.walk(node):
         match inner:
             case ast.Call(
@@ -450,7 +450,7 @@ def _true_keyword(node: ast.expr, name: str) -> bool:
 
 
 def _says_deprecated(metadata: ast.expr | None) -> bool:
-    """Whether a field's help text opens by calling it deprecated."""
+    """True if a field's help text opens by calling it deprecated."""
     match metadata:
         case ast.Dict(keys=keys, values=values):
             for key, value in zip(keys, values, strict=True):

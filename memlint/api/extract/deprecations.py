@@ -35,7 +35,7 @@ def deprecated_parameters(node: Function, parameters: set[str]) -> Iterator[str]
 
 
 def _is_of_value(match: re.Match[str], text: str) -> bool:
-    """Whether the warning is about one value only: ``loss_type='x'``, or "as a string"."""
+    """True if the warning is about one value only: ``loss_type='x'``, or "as a string"."""
     value = match.groupdict().get("value")
     return bool(value and value[:1] in "'\"") or " as a string " in match[0]
 
@@ -53,7 +53,7 @@ def renamed_keywords(node: Function) -> Iterator[str]:
 
 
 def is_deprecated(node: ast.ClassDef | Function, entry: Function | None) -> bool:
-    """Whether using ``node`` at all is deprecated: a decorator, or a warning given at once."""
+    """True if using ``node`` at all is deprecated: a decorator, or a warning given at once."""
     for decorator in node.decorator_list:
         call = decorator.func if isinstance(decorator, ast.Call) else decorator
         name = call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "")

@@ -74,7 +74,7 @@ class Namespace:
         return found
 
     def is_open(self, module_name: str) -> bool:
-        """Whether the module may offer names that cannot be read off its source."""
+        """True if the module may offer names that cannot be read off its source."""
         module = self.modules[module_name]
         if module.is_lazy:
             return False

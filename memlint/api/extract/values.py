@@ -144,7 +144,7 @@ def _becomes(body: Sequence[ast.stmt], option: str) -> Iterator[str]:
 
 
 def _refuses(node: ast.AST, option: str) -> bool:
-    """Whether comparisons of an option end in an error."""
+    """True if comparisons of an option end in an error."""
     if not isinstance(node, ast.If) or not _constants(node.test, option):
         return False
     excluding = isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.NotIn)

@@ -132,7 +132,7 @@ class Module:
 
     @cached_property
     def reads_files(self) -> bool:
-        """Whether the import structure is gathered from the files beside this one."""
+        """True if the import structure is gathered from the files beside this one."""
         return "define_import_structure(" in self.source
 
     @cached_property
@@ -147,7 +147,7 @@ class Module:
 
     @cached_property
     def is_dynamic(self) -> bool:
-        """Whether names may appear that no statement shows."""
+        """True if names may appear that no statement shows."""
         if "__getattr__" in self.bindings:
             return True
         return bool(

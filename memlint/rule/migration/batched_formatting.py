@@ -80,7 +80,7 @@ def _own(function: ast.FunctionDef | ast.Lambda) -> Iterator[ast.AST]:
 
 
 def _returns_lists(function: ast.FunctionDef | ast.Lambda) -> bool:
-    """Whether all that it returns is a list, to all appearances."""
+    """True if all that it returns is a list, to all appearances."""
     if isinstance(function, ast.Lambda):
         return _is_list(function.body)
     lists = {name for name, value in _assignments(function) if _is_list(value)}
@@ -116,14 +116,14 @@ def _mentions(node: ast.AST, names: set[str]) -> bool:
 
 
 def _goes_through_rows(function: ast.FunctionDef | ast.Lambda) -> bool:
-    """Whether it goes through the rows of a batch, one text after the other."""
+    """True if it goes through the rows of a batch, one text after the other."""
     names = _rows(function)
     loops = (one for one in _own(function) if isinstance(one, ast.For | ast.comprehension))
     return any(_mentions(loop.iter, names) for loop in loops)
 
 
 def _takes_first_row(function: ast.FunctionDef | ast.Lambda) -> bool:
-    """Whether it asks a column for the first of its rows: ``example["text"][0]``."""
+    """True if it asks a column for the first of its rows: ``example["text"][0]``."""
     return any(
         isinstance(node, ast.Subscript)
         and isinstance(node.value, ast.Subscript)

@@ -29,7 +29,7 @@ def built(option: Option, replacement: Build) -> Edits | None:
 
 
 def _may_be_none(value: object) -> bool:
-    """Whether nobody knows that it is something: what a function out of sight returns may be None,
+    """True if nobody knows that it is something: what a function out of sight returns may be None,
     and then the old option counts."""
     return value is None or (isinstance(value, Object) and value.type is None)
 

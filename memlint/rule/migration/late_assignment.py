@@ -60,7 +60,7 @@ def too_late(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
 
 
 def _is_lost(script: Script, config: Config, setting: Setting) -> bool:
-    """Whether the assignment changes nothing that it should change."""
+    """True if the assignment changes nothing that it should change."""
     if setting.name not in _READ_ONCE or not script.api.accepts(config.kind, setting.name):
         return False
     if setting.name in _PRECISIONS:

@@ -52,7 +52,7 @@ def _own_names(definition: ast.ClassDef, inside: list[ast.AST]) -> set[str]:
 
 
 def _was_set(script: Script, trainer: str, config: str, attribute: str) -> bool:
-    """Whether TRL's trainer set a limit of its configuration that is the runtime's now."""
+    """True if TRL's trainer set a limit of its configuration that is the runtime's now."""
     return (
         isinstance(script.api.successor(config, attribute), Runtime)
         and script.api.accepts(config, attribute) is False

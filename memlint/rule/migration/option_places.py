@@ -60,7 +60,7 @@ class Option(Record):
 
     @property
     def says_nothing(self) -> bool | None:
-        """Whether it is None, which meant the library's own choice.
+        """True if it is None, which meant the library's own choice.
 
         None where only the default of a flag is: whoever gives the flag says something.
         """

@@ -65,7 +65,7 @@ def _library_trainer(script: Script, definition: ast.ClassDef) -> str | None:
 
 
 def _takes(method: ast.FunctionDef, parameter: str) -> bool:
-    """Whether a method can be given what the Trainer gives it."""
+    """True if a method can be given what the Trainer gives it."""
     arguments = method.args
     if parameter in {one.arg for one in (*arguments.args, *arguments.kwonlyargs)}:
         return True

@@ -70,7 +70,7 @@ def _turned_on(script: Script, config: Config, wanted: str) -> dict[str, object]
 
 
 def _is_extended(script: Script, config: Config) -> bool:
-    """Whether ``extend_arguments`` makes another trainer's arguments of the same object."""
+    """True if ``extend_arguments`` makes another trainer's arguments of the same object."""
     for call in script.calls_to("memlint_runtime.extend_arguments"):
         made = call.argument(0)
         if isinstance(made, Object) and script.config_of(made) is config:

@@ -63,7 +63,7 @@ def _without(trainer: Trainer, name: str, text: str, *, safe: bool) -> Fix:
 
 
 def _is_something(setting: Setting) -> bool:
-    """Whether an argument certainly is given, and not None."""
+    """True if an argument certainly is given, and not None."""
     value = setting.value
     if isinstance(value, Object) and value.type is None and value.cls is None:
         return False
@@ -124,7 +124,7 @@ def _reference_beside_adapter(script: Script, trainer: Trainer) -> Iterator[Find
 
 
 def _is_off(trainer: Trainer, option: str) -> bool:
-    """Whether an option certainly is not on, in the trainer's call or its configuration."""
+    """True if an option certainly is not on, in the trainer's call or its configuration."""
     here = trainer.setting(option)
     config = trainer.config
     there = config.setting(option) if config is not None else here
@@ -229,7 +229,7 @@ def _formatting(script: Script, trainer: Trainer, config: Config) -> Iterator[Fi
 
 
 def _is_given_function(setting: Setting) -> bool:
-    """Whether it is one of the script's own functions, written as an argument."""
+    """True if it is one of the script's own functions, written as an argument."""
     return setting.given is True and type(setting.raw).__name__ == "Function"
 
 
@@ -284,7 +284,7 @@ def _quantized_base(script: Script, trainer: Trainer) -> Iterator[Finding]:
 
 
 def _is_bitsandbytes(load: Call | None) -> bool:
-    """Whether the weights are certainly quantized by bitsandbytes: others may be trainable."""
+    """True if the weights are certainly quantized by bitsandbytes: others may be trainable."""
     if load is None:
         return False
     config = load.setting("quantization_config").value
@@ -343,7 +343,7 @@ def _unscalable_gradients(script: Script, trainer: Trainer) -> Iterator[Finding]
 
 
 def _scales_gradients(config: Config) -> bool:
-    """Whether torch's gradient scaler certainly runs."""
+    """True if torch's gradient scaler certainly runs."""
     mixed = config.setting("fp16")
     if not mixed.given or mixed.value is not True or mixed.is_overridable_default:
         return False

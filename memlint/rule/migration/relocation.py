@@ -88,7 +88,7 @@ def _both(gone: Edits | None, more: Edits | None) -> Edits | None:
 
 
 def _adds_nothing(option: Option, present: Setting) -> bool:
-    """Whether the configuration, which has the option, stays as it is: both say the same, or the
+    """True if the configuration, which has the option, stays as it is: both say the same, or the
     trainer's says nothing."""
     same = present.value is not UNSURE and present.value == option.setting.value
     return same or option.says_nothing is True
@@ -120,7 +120,7 @@ def _over_command_line(
 
 
 def needs_own_arguments(script: Script, config: Config) -> bool:
-    """Whether trainers that share their arguments were told different things beside them."""
+    """True if trainers that share their arguments were told different things beside them."""
     given = [
         {one.name: _given_value(one.value) for one in _moved(script, trainer)}
         for trainer in script.trainers_with(config)

@@ -62,7 +62,7 @@ def removed_attributes(script: Script) -> Iterator[Finding]:
 
 
 def _is_gone(script: Script, node: ast.Attribute, value: Symbol) -> bool:
-    """Whether a library that we compare does not have the name at the target."""
+    """True if a library that we compare does not have the name at the target."""
     compared = value.name.partition(".")[0] in COMPARED
     return compared and script.api.exists(f"{value.name}.{node.attr}") is False
 
@@ -90,7 +90,7 @@ def _is_called_tokenizer(node: ast.expr) -> bool:
 
 
 def _is_assigned(script: Script, value: Object, name: str) -> bool:
-    """Whether the script itself gives the object such an attribute."""
+    """True if the script itself gives the object such an attribute."""
     binding = script.final_bindings(value).get(name)
     return binding is not None and binding.how is How.ATTRIBUTE
 

@@ -92,7 +92,7 @@ def _never_there(
 
 
 def _is_minded(script: Script, name: str) -> bool:
-    """Whether the script puts the name there itself, or asks for it: ``hasattr(module, "name")``;
+    """True if the script puts the name there itself, or asks for it: ``hasattr(module, "name")``;
     or it is none that a package offers."""
     return (
         name.startswith("_")

@@ -100,7 +100,7 @@ def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
 
 
 def _is_caught(script: Script, call: Call, setting: Setting) -> bool:
-    """Whether the script goes on without the option where the call that has it fails."""
+    """True if the script goes on without the option where the call that has it fails."""
     if not is_guarded(script, call.node):
         return False
     retries = retries_of(script, call)
@@ -133,7 +133,7 @@ def _of_setting(script: Script, call: Call, setting: Setting) -> Iterator[Findin
 
 
 def _is_version_switch(script: Script, call: Call, setting: Setting) -> bool:
-    """Whether the old name is given on some paths, where the script may have asked for versions."""
+    """True if the old name is given on some paths, where the script may have asked for versions."""
     if setting.given is not None or setting.owner is None or setting.owner is call.node:
         return False
     if is_guarded(script, setting.owner):

@@ -32,7 +32,7 @@ def returned_mappings(script: Script) -> Iterator[Finding]:
 
 
 def _returns_mapping(script: Script, call: Call) -> bool:
-    """Whether it certainly does, by a default that the call leaves as it is."""
+    """True if it certainly does, by a default that the call leaves as it is."""
     if call.has_unknown_keywords or not _is_of_library(script, call.receiver):
         return False
     if any(call.setting(option).given is not False for option in (_SWITCH, _MASKS)):
@@ -45,7 +45,7 @@ def _returns_mapping(script: Script, call: Call) -> bool:
 
 
 def _is_of_library(script: Script, tokenizer: object) -> bool:
-    """Whether it is a tokenizer of transformers; a checkpoint's own may return what it likes."""
+    """True if it is a tokenizer of transformers; a checkpoint's own may return what it likes."""
     if not isinstance(tokenizer, Object) or tokenizer.cls is not None or script.uses_unsloth:
         return False
     kind = script.api.canonical(tokenizer.type or "")

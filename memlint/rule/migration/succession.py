@@ -56,7 +56,7 @@ def option_fix(
 
 
 def _logs_elsewhere(script: Script, call: Call) -> bool:
-    """Whether a configuration certainly has no tracker that would ask the environment."""
+    """True if a configuration certainly has no tracker that would ask the environment."""
     if script.may_use("TensorBoardCallback"):
         return False
     trackers = call.effective("report_to").value
@@ -96,7 +96,7 @@ def _message(name: str, replacement: Successor) -> str:
 
 
 def _is_read_back(script: Script, call: Call, setting: Setting) -> bool:
-    """Whether the option stands in a dictionary from which the script reads it by its old name.
+    """True if the option stands in a dictionary from which the script reads it by its old name.
 
     What is read while the dictionary is made (``{"packing": recipe["packing"]}``) is another's.
     """
@@ -153,7 +153,7 @@ def _renamed(option: Option, replacement: Rename) -> Edits | None:
 
 
 def _is_apart(option: Option, new: str) -> bool:
-    """Whether the new name could come in unseen only, which makes it another thing.
+    """True if the new name could come in unseen only, which makes it another thing.
 
     What ``**`` or a command line may bring in beside the old name is no new name of the same
     thing; what is assigned after it counts.
@@ -210,7 +210,7 @@ def _environment_line(option: Option, target: str) -> str:
 
 
 def _is_string(script: Script, value: ast.expr) -> bool:
-    """Whether an expression definitely makes a string."""
+    """True if an expression definitely makes a string."""
     if isinstance(value, ast.JoinedStr):
         return True
     return isinstance(value, ast.Call) and script.name(value.func) in _MAKE_STRINGS

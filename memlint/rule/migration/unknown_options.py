@@ -93,17 +93,17 @@ def _other_value(word: str, offered: list[str]) -> str:
 
 
 def _may_differ(script: Script, call: Call) -> bool:
-    """Whether the class that is called may not be the library's own."""
+    """True if the class that is called may not be the library's own."""
     return script.uses_unsloth or (call.subclass is not None and call.has_unknown_keywords)
 
 
 def _is_passed(setting: Setting) -> bool:
-    """Whether the call itself gets it: an attribute that is set afterwards may have any name."""
+    """True if the call itself gets it: an attribute that is set afterwards may have any name."""
     return setting.given is not False and setting.how in (How.KEYWORD, How.ITEM, How.SUBSCRIPT)
 
 
 def _is_known_in_full(script: Script, call: Call) -> bool:
-    """Whether the tables know every keyword that the callee can take.
+    """True if the tables know every keyword that the callee can take.
 
     A class of the script's own may take more, and so may one that another library replaces.
     """

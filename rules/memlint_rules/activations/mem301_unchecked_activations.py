@@ -107,13 +107,13 @@ def _fix(
 
 
 def _supports_checkpointing(script: Script, trainer: Trainer) -> bool:
-    """Whether the model's class is one of transformers; others raise a ValueError by default."""
+    """True if the model's class is one of transformers; others raise a ValueError by default."""
     known = trainer.model.by_name or trainer.model.loads
     return not known or not trainer.trains_own_code
 
 
 def _starves_adapters(config: Config, trainer: Trainer) -> bool:
-    """Whether checkpointing would be reentrant, which needs an input with gradients, over a base
+    """True if checkpointing would be reentrant, which needs an input with gradients, over a base
     that may be frozen."""
     if any(config.setting(name).given is not False for name in CHECKPOINTING_ARGUMENTS):
         return False

@@ -49,7 +49,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _builds_cache(forward: Forward) -> bool:
-    """Whether the model certainly builds a cache, when given labels too.
+    """True if the model certainly builds a cache, when given labels too.
 
     BART and its like drop the cache where labels are given; T5 does not.
     """

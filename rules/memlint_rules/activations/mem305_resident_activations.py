@@ -68,7 +68,7 @@ def _tokens(config: Config) -> int | None:
 
 
 def _decides(config: Config) -> bool:
-    """Whether the script decides about offloading, or uses Liger, whose loss it would damage."""
+    """True if the script decides about offloading, or uses Liger, whose loss it would damage."""
     names = (
         _OPTION,
         "use_liger_kernel",

@@ -68,13 +68,13 @@ def _requests(script: Script, field: str) -> Iterator[Finding]:
 
 
 def _known(script: Script, forward: Forward) -> bool:
-    """Whether the model is one of transformers, as far as the script says."""
+    """True if the model is one of transformers, as far as the script says."""
     load = forward.facts.load
     return load.name.startswith("transformers.") if load else bool(script.model_loads)
 
 
 def _evaluation_gets_all(script: Script) -> bool:
-    """Whether an evaluation hands all outputs to the script."""
+    """True if an evaluation hands all outputs to the script."""
     return any(
         trainer.setting(name).given is not False
         for trainer in script.trainers

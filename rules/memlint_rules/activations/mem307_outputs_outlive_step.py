@@ -41,7 +41,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _is_of_step(script: Script, step: Step, held: Held) -> bool:
-    """Whether the step's own forward passes made it: an evaluation within the loop may not."""
+    """True if the step's own forward passes made it: an evaluation within the loop may not."""
     return any(_made_in(script, step, value) for value in held.values)
 
 

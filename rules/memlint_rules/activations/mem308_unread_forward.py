@@ -44,7 +44,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _is_plain(forward: Forward) -> bool:
-    """Whether it certainly is a model's pass of every training step, for its result alone."""
+    """True if it certainly is a model's pass of every training step, for its result alone."""
     return (
         forward.in_training_step
         and forward.certainty is Certainty.DEFINITE
@@ -55,7 +55,7 @@ def _is_plain(forward: Forward) -> bool:
 
 
 def _is_optional(forward: Forward) -> bool:
-    """Whether only some steps run it, as a warm-up does."""
+    """True if only some steps run it, as a warm-up does."""
     script, loops = forward.script, forward.script.flow.loops_around(forward.node)
     for around in script.ancestors(forward.node):
         if around in loops[:1]:

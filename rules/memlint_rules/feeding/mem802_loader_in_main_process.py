@@ -46,7 +46,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _none(workers: Setting) -> bool:
-    """Whether it is certain that there are none, and no command line decides."""
+    """True if it is certain that there are none, and no command line decides."""
     return workers.given is False or (workers.value == 0 and not workers.is_overridable_default)
 
 

@@ -62,7 +62,7 @@ def _length(config: Config) -> str | None:
 
 
 def _compiles_well(script: Script, trainer: Trainer) -> bool:
-    """Whether its model is one whose graph a compiler sees: neither quantized nor sampled from."""
+    """True if its model is one whose graph a compiler sees: neither quantized nor sampled from."""
     if trainer.is_kind("GRPOTrainer", "RLOOTrainer", "PPOTrainer", "OnlineDPOTrainer"):
         return False
     return trainer.trains_language_model and trainer.model.quantized is False

@@ -56,7 +56,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _is_training_loss(forward: Forward) -> bool:
-    """Whether a hand-written step trains a language model on the loss that it computes itself."""
+    """True if a hand-written step trains a language model on the loss that it computes itself."""
     if forward.own or forward.facts.is_toy or forward.facts.causal_lm is not True:
         return False
     return forward.in_training_step and forward.computes_loss and forward.gradients is True

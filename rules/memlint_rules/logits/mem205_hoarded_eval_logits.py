@@ -41,7 +41,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _collects(trainer: Trainer) -> bool:
-    """Whether predictions are definitely collected as they are, for a metric."""
+    """True if predictions are definitely collected as they are, for a metric."""
     metrics = trainer.setting("compute_metrics")
     if metrics.given is not True or metrics.is_none or trainer.subclass is not None:
         return False
@@ -49,7 +49,7 @@ def _collects(trainer: Trainer) -> bool:
 
 
 def _keeps_vocabulary(script: Script, trainer: Trainer) -> bool:
-    """Whether what is kept is as wide as the vocabulary. Preference trainers keep rewards."""
+    """True if what is kept is as wide as the vocabulary. Preference trainers keep rewards."""
     if trainer.kind == "trl.SFTTrainer":
         return True
     if not trainer.kind.startswith("transformers."):
@@ -62,7 +62,7 @@ def _keeps_vocabulary(script: Script, trainer: Trainer) -> bool:
 
 
 def _on_gpu(config: Config) -> bool:
-    """Whether predictions are certainly kept, as logits, on the GPU."""
+    """True if predictions are certainly kept, as logits, on the GPU."""
     steps = config.setting("eval_accumulation_steps")
     generates = config.setting("predict_with_generate")
     loss_only = config.setting("prediction_loss_only")
@@ -75,7 +75,7 @@ def _on_gpu(config: Config) -> bool:
 
 
 def _evaluates(script: Script, trainer: Trainer, config: Config) -> bool:
-    """Whether evaluation runs: by a schedule, or because the script calls for it."""
+    """True if evaluation runs: by a schedule, or because the script calls for it."""
     if trainer.evaluates_on_schedule or config.setting("do_eval").value is True:
         return True
     return bool(script.method_calls("evaluate", "predict"))
@@ -122,7 +122,7 @@ def _reducing_edits(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
 
 
 def _is_read_elsewhere(script: Script, trainer: Trainer) -> bool:
-    """Whether the script may read predictions itself, or has another use for the metric."""
+    """True if the script may read predictions itself, or has another use for the metric."""
     metric = script.metric_of(trainer)
     once = metric is not None and script.is_read_once(metric.node.name)
     return not once or script.reads_predictions(trainer)

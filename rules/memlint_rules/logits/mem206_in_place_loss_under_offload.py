@@ -62,7 +62,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _patches(call: Call) -> bool:
-    """Whether it puts Liger's kernels into models."""
+    """True if it puts Liger's kernels into models."""
     return call.name.startswith("liger_kernel.") and (
         call.method.startswith("apply_liger_kernel_to_") or "AutoLigerKernel" in call.name
     )

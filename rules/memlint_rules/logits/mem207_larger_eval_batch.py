@@ -53,7 +53,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
-    """Whether evaluation definitely computes a loss over the whole vocabulary from its logits."""
+    """True if evaluation definitely computes a loss over the whole vocabulary from its logits."""
     if trainer.model.is_toy or trainer.subclass is not None or trainer.is_kind(*_GENERATING):
         return False
     return script.owner_of_loss(trainer).full_logits is True
@@ -81,7 +81,7 @@ def _finding(
 
 
 def _evaluates(script: Script, trainer: Trainer) -> bool:
-    """Whether evaluation is scheduled and has data, or is called."""
+    """True if evaluation is scheduled and has data, or is called."""
     data = trainer.setting("eval_dataset")
     if data.given is not True or data.is_none:
         return False

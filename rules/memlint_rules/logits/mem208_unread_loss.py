@@ -39,7 +39,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _computes_loss(forward: Forward) -> bool:
-    """Whether labels do no more than that: an encoder-decoder makes its inputs of them."""
+    """True if labels do no more than that: an encoder-decoder makes its inputs of them."""
     return (
         not forward.own
         and forward.labels is True

@@ -63,7 +63,7 @@ def _computes_all(forward: Forward) -> bool:
 
 
 def _is_repeated(forward: Forward) -> bool:
-    """Whether a loop or a function runs it: once, at the top of a script, it is a demonstration."""
+    """True if a loop or a function runs it: once, at the top of a script, it is a demonstration."""
     return forward.function is not None or forward.call.in_loop
 
 
@@ -76,7 +76,7 @@ def _fix(script: Script, forward: Forward, option: str, read: Positions) -> Fix:
 
 
 def _takes_option(script: Script, forward: Forward) -> bool:
-    """Whether the model certainly takes the option at the target."""
+    """True if the model certainly takes the option at the target."""
     models, load = script.api.behaviour("logits-to-keep-models"), forward.facts.load
     if load is None or load.loads_own_code:
         return False

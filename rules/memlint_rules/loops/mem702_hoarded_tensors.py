@@ -91,7 +91,7 @@ def _is_large(script: Script, tensor: Tensor) -> bool:
 
 
 def _only_evaluates(forward: Forward) -> bool:
-    """Whether it runs without autograd, outside of training."""
+    """True if it runs without autograd, outside of training."""
     return forward.gradients is False and not forward.in_training_loop
 
 

@@ -49,7 +49,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _starts_anew(script: Script, step: Step) -> bool:
-    """Whether no turn of the loop reads what the one before it computed, and a model runs in it."""
+    """True if no turn of the loop reads what the one before it computed, and a model runs in it."""
     return bool(step.all_forwards) and not script.flow.carried(step.node)
 
 

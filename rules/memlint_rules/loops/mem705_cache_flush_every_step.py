@@ -48,7 +48,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _does_more(script: Script, body: ast.AST) -> bool:
-    """Whether a step generates or evaluates too, whose memory has other shapes, or measures it."""
+    """True if a step generates or evaluates too, whose memory has other shapes, or measures it."""
     span = script.span(body)
     return any(
         span.contains(call.span) and (call.method in _MEASURES or re.search(_MORE, call.method))

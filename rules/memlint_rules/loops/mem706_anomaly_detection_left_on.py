@@ -65,7 +65,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _is_unread(script: Script, call: Call) -> bool:
-    """Whether a profiler has no name and hands its trace to nobody."""
+    """True if a profiler has no name and hands its trace to nobody."""
     parent = script.parent(call.node)
     unnamed = isinstance(parent, ast.withitem) and parent.optional_vars is None
     return (
@@ -74,13 +74,13 @@ def _is_unread(script: Script, call: Call) -> bool:
 
 
 def _is_on(script: Script, call: Call) -> bool:
-    """Whether it definitely turns detection on for training: with True, where no test decides."""
+    """True if it definitely turns detection on for training: with True, where no test decides."""
     mode = call.setting("mode").value if call.name == _SETS else True
     return mode is True and _runs_always(script, call)
 
 
 def _runs_always(script: Script, call: Call) -> bool:
-    """Whether nothing but ``if __name__ == "__main__"`` decides whether it runs."""
+    """True if nothing but ``if __name__ == "__main__"`` decides whether it runs."""
     return not any(
         isinstance(around, ast.If | ast.IfExp) and "__name__" not in script.text(around.test)
         for around in script.ancestors(call.node)

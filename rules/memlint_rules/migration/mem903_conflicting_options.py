@@ -46,7 +46,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _is_provoked(call: Call) -> bool:
-    """Whether a test wants the refusal: ``with pytest.raises(ValueError):``."""
+    """True if a test wants the refusal: ``with pytest.raises(ValueError):``."""
     return any(
         name.rpartition(".")[2] in ("raises", "assertRaises", "assertRaisesRegex")
         for name in call.contexts
@@ -54,7 +54,7 @@ def _is_provoked(call: Call) -> bool:
 
 
 def _holds(config: Config, refusal: Refusal, renamed: frozenset[str]) -> bool:
-    """Whether all of it is certain, and at least one of it was written.
+    """True if all of it is certain, and at least one of it was written.
 
     renamed: options that are given by an old name; another rule speaks of those.
     """

@@ -54,7 +54,7 @@ def _without_vllm(config: Config) -> bool:
 
 
 def _shards_weights(script: Script, deepspeed: Setting) -> bool:
-    """Whether a ``deepspeed=`` setting definitely is ZeRO-3: a dict of that stage, or a file that
+    """True if a ``deepspeed=`` setting definitely is ZeRO-3: a dict of that stage, or a file that
     says so or, where there is none, is called so."""
     if isinstance(deepspeed.value, str):
         match script.settings_file(deepspeed.value):
@@ -75,7 +75,7 @@ def _item(script: Script, mapping: object, key: str) -> object:
 
 
 def _plugin_shards(script: Script) -> bool:
-    """Whether the script configures accelerate's own DeepSpeed plugin for ZeRO-3."""
+    """True if the script configures accelerate's own DeepSpeed plugin for ZeRO-3."""
     return any(
         plugin.setting("zero_stage").is_value(3)
         for plugin in script.method_calls("DeepSpeedPlugin")

@@ -52,7 +52,7 @@ def _is_greedy(share: Setting) -> bool:
 
 
 def _sleeps(config: Config) -> bool:
-    """Whether the reservation is given back while the model trains, or may be."""
+    """True if the reservation is given back while the model trains, or may be."""
     return config.has_option(_SLEEP) and config.effective(_SLEEP).value is not False
 
 

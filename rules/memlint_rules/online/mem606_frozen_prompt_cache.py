@@ -28,7 +28,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _is_cut_off(script: Script, forward: Forward) -> bool:
-    """Whether the trained model itself made the cache, where autograd was off."""
+    """True if the trained model itself made the cache, where autograd was off."""
     fillers = script.fillers_of_cache(forward)
     return bool(fillers) and all(
         one.gradients is False and script.are_of_one_model(one, forward) for one in fillers

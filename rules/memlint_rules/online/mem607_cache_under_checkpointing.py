@@ -39,7 +39,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _trains(forward: Forward) -> bool:
-    """Whether it certainly runs in training mode with autograd on: else nothing is checkpointed."""
+    """True if it certainly runs in training mode with autograd on: else nothing is checkpointed."""
     return (
         forward.in_training_step
         and forward.gradients is True

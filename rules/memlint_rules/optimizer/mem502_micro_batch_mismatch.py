@@ -87,7 +87,7 @@ def _set(script: Script, one: Trained, config: Config, total: int, wanted: int) 
 
 
 def _is_exact(script: Script, one: Trained, config: Config) -> bool:
-    """Whether each token of a step counts alike, however its rows are split."""
+    """True if each token of a step counts alike, however its rows are split."""
     return (
         one.trainer is not None
         and one.trainer.kind in _BY_TOKEN

@@ -74,7 +74,7 @@ def _trains_all(trainer: Trainer) -> bool:
 
 
 def _one_batch_a_step(config: Config) -> bool:
-    """Whether each backward is a step, of one process, with a plain optimizer."""
+    """True if each backward is a step, of one process, with a plain optimizer."""
     if config.effective("gradient_accumulation_steps").value != 1:
         return False
     if config.setting("fp16").given is not False and config.setting("fp16").value is not False:

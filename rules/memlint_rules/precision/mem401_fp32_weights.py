@@ -53,7 +53,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _scales_losses(trainer: Trainer) -> bool:
-    """Whether all weights are trained with fp16, whose scaled gradients want float32 weights."""
+    """True if all weights are trained with fp16, whose scaled gradients want float32 weights."""
     config = trainer.config
     if trainer.peft or config is None:
         return False
@@ -100,7 +100,7 @@ def _fix(script: Script, load: Call, option: str, frozen: bool) -> Fix | None:
 
 
 def _loads_by_name(script: Script, trainer: Trainer) -> bool:
-    """Whether a TRL trainer loads its model by name, and definitely in float32."""
+    """True if a TRL trainer loads its model by name, and definitely in float32."""
     if not (trainer.kind.startswith("trl.") and trainer.model.by_name) or trainer.model.is_toy:
         return False
     if not trainer.peft and may_lack_bf16(script):

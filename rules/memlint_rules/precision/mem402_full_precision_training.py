@@ -48,7 +48,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _neither(config: Config) -> bool:
-    """Whether both options are definitely off. TRL's ``bf16=None`` means on."""
+    """True if both options are definitely off. TRL's ``bf16=None`` means on."""
     return all(
         config.setting(name).given is not None and config.settled(name).value in (False, None)
         for name in _OPTIONS

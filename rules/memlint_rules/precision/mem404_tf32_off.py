@@ -49,7 +49,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _computes_float32(config: Config) -> bool:
-    """Whether it definitely trains in float32, and does not turn TF32 on."""
+    """True if it definitely trains in float32, and does not turn TF32 on."""
     tf32 = config.setting("tf32")
     if tf32.given is not False and tf32.value is not False:
         return False

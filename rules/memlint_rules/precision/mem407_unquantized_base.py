@@ -58,7 +58,7 @@ def _loads_plain(script: Script, one: Trained) -> bool:
 
 
 def _names_plain(one: Trained) -> bool:
-    """Whether a trainer loads its model by name, and is told nothing of how."""
+    """True if a trainer loads its model by name, and is told nothing of how."""
     holders = [holder for holder in (one.trainer, one.config) if holder is not None]
     settings = [holder.setting("model_init_kwargs") for holder in holders]
     return one.facts.by_name and all(each.given is False or each.is_none for each in settings)

@@ -106,7 +106,7 @@ def _prepares(call: Call, one: Trained) -> bool:
 
 
 def _keeps_float32(script: Script, one: Trained) -> bool:
-    """Whether nothing casts back: some releases of TRL do, for all trainers or some."""
+    """True if nothing casts back: some releases of TRL do, for all trainers or some."""
     if one.facts.kbit is not True or one.peft is not True:
         return False
     trainer = one.trainer

@@ -73,7 +73,7 @@ def _is_second(script: Script, one: Trained, load: Call) -> bool:
 
 
 def _is_same(script: Script, one: Trained, first: Call, load: Call) -> bool:
-    """Whether it loads the trained model's base again, or what training has saved."""
+    """True if it loads the trained model's base again, or what training has saved."""
     if load.name.startswith(_WITH_ADAPTER):
         return True
     left, right = _checkpoint(first), _checkpoint(load)

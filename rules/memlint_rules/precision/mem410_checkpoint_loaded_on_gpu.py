@@ -61,7 +61,7 @@ def _edits(script: Script, call: Call) -> tuple[Edit, ...] | None:
 
 
 def _is_gpu(script: Script, call: Call) -> bool:
-    """Whether it is read onto the GPU where there is one: ``cuda``, or a device made of that."""
+    """True if it is read onto the GPU where there is one: ``cuda``, or a device made of that."""
     return any(name.startswith("cuda") for name in script.device_names(call, _OPTION))
 
 

@@ -88,7 +88,7 @@ def _fix(script: Script, one: Trained) -> Fix:
 
 
 def _is_plain(script: Script, load: Call, trainer: Trainer) -> bool:
-    """Whether nothing in sight meddles with the weights between the load and the last step."""
+    """True if nothing in sight meddles with the weights between the load and the last step."""
     if trainer.kind not in _TESTED or trainer.subclass is not None or trainer.has_unknown_keywords:
         return False
     if script.api.behaviour("runtime") != "tested" or load.has_unknown_keywords:

@@ -65,7 +65,7 @@ def _axolotl(recipe: Recipe) -> Iterator[Finding]:
 
 
 def _attends_by_document(recipe: Recipe) -> bool:
-    """Whether attention keeps packed documents apart."""
+    """True if attention keeps packed documents apart."""
     implementation = recipe.option("attn_implementation").value
     flash = isinstance(implementation, str) and implementation.startswith(("flash", "flex"))
     return flash or is_on(recipe, *_FLASH)
@@ -116,7 +116,7 @@ def _in_python(script: Script) -> Iterator[Finding]:
 
 
 def _pads(script: Script) -> bool:
-    """Whether batches of several samples are padded by torchtune's collator."""
+    """True if batches of several samples are padded by torchtune's collator."""
     if script.may_use("PackedDataset", "padded_collate_packed"):
         return False
     sizes = [

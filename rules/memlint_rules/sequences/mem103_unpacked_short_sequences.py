@@ -50,7 +50,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _is_off(call: Call | None, name: str) -> bool:
-    """Whether an option is definitely off; one that is neither given nor known is off."""
+    """True if an option is definitely off; one that is neither given nor known is off."""
     if call is None:
         return True
     setting = call.effective(name)

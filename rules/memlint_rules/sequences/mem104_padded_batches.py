@@ -119,7 +119,7 @@ def _fix(script: Script, trainer: Trainer) -> Fix:
 
 
 def _needs_rows(script: Script, trainer: Trainer) -> bool:
-    """Whether something counts on a row for each example, which the runtime refuses."""
+    """True if something counts on a row for each example, which the runtime refuses."""
     config = trainer.config
     assert config is not None, "known trainers have a configuration"
     noise = config.setting("neftune_noise_alpha")

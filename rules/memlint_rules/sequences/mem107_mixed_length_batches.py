@@ -51,7 +51,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _cuts_long_rows(script: Script) -> bool:
-    """Whether tokenization definitely pads to the longest row of a batch, of long rows."""
+    """True if tokenization definitely pads to the longest row of a batch, of long rows."""
     fixed, lengths = False, []
     for call in script.calls:
         padding = call.setting("padding")
@@ -61,7 +61,7 @@ def _cuts_long_rows(script: Script) -> bool:
 
 
 def _pads_pairs(trainer: Trainer) -> bool:
-    """Whether it pads the batches of what is definitely an encoder-decoder."""
+    """True if it pads the batches of what is definitely an encoder-decoder."""
     load, collator = trainer.model.load, trainer.collator
     if load is None or "Seq2SeqLM" not in load.name or trainer.subclass is not None:
         return False

@@ -113,7 +113,7 @@ class ForestAttention:
         return "flex" if _TRITON else "blockwise"
 
     def _runs_serve(self, window: int | None, softcap: float | None) -> bool:
-        """Whether the runs of flash kernels on CUDA serve, and are not too many."""
+        """True if the runs of flash kernels on CUDA serve, and are not too many."""
         if softcap is not None or self.forest.depth > JOINED_LEVELS:
             return False
         return window is None or (self.forest.depth == 1 and not self.prefix_tokens)

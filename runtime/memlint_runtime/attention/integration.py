@@ -225,7 +225,7 @@ def _require_all_reached(
 
 
 def _has_own_mask(inputs: dict[str, Any]) -> bool:
-    """Whether the mask is something else than a mark on each token."""
+    """True if the mask is something else than a mark on each token."""
     mask = inputs.get("attention_mask")
     return mask is not None and not (isinstance(mask, Tensor) and mask.ndim == 2)
 

@@ -57,7 +57,7 @@ def _reason_of_states(model: Any, config: Any) -> str | None:
 
 
 def _attends(model: Any) -> bool:
-    """Whether some layer has attention beside its state, or in place of one."""
+    """True if some layer has attention beside its state, or in place of one."""
     states = find_state_layers(text_part(model))
     layers = getattr(model.config.get_text_config(), "num_hidden_layers", None)
     return layers is None or not states.places >= set(range(layers))

@@ -38,7 +38,7 @@ def require_within_window(model: Any, window: int | None, tokens: int) -> None:
 
 
 def attends(module: Any) -> bool:
-    """Whether this is a layer's attention, behind transformers' interface."""
+    """True if this is a layer's attention, behind transformers' interface."""
     if not isinstance(getattr(module, "layer_idx", None), int):
         return False
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
@@ -46,6 +46,6 @@ def attends(module: Any) -> bool:
 
 
 def _passes(function: Any, keyword: str) -> bool:
-    """Whether a call in the function's body has this keyword."""
+    """True if a call in the function's body has this keyword."""
     constants = function.__code__.co_consts
     return any(isinstance(const, tuple) and keyword in const for const in constants)

@@ -37,7 +37,7 @@ def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
 
 
 def reduces_in_order(model: nn.Module) -> bool:
-    """Whether processes must have their gradients ready in one order, all of them the same.
+    """True if processes must have their gradients ready in one order, all of them the same.
 
     DeepSpeed's ZeRO-1 and ZeRO-2 put gradients into buckets as they come and sum bucket by bucket:
     where processes differ in the order, gradients of one parameter are added to another's.
@@ -46,7 +46,7 @@ def reduces_in_order(model: nn.Module) -> bool:
 
 
 def has_whole_parameters(model: nn.Module) -> bool:
-    """Whether the model can be run here and now: no parameter sharded, elsewhere or unreal."""
+    """True if the model can be run here and now: no parameter sharded, elsewhere or unreal."""
     return not any(
         isinstance(p, DTensor | FakeTensor)
         or p.is_meta
@@ -58,7 +58,7 @@ def has_whole_parameters(model: nn.Module) -> bool:
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _cuts_rows() -> bool:
-    """Whether attention is context parallelism's. Compiled code is asked as it is traced."""
+    """True if attention is context parallelism's. Compiled code is asked as it is traced."""
     home = getattr(nn.functional.scaled_dot_product_attention, "__module__", None) or ""
     return home.startswith("torch.distributed.tensor.experimental")
 

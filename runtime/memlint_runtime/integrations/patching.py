@@ -190,12 +190,12 @@ def bound_to(owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -
 
 
 def is_replica(module: Any) -> bool:
-    """Whether `nn.DataParallel` made it, for one call."""
+    """True if `nn.DataParallel` made it, for one call."""
     return bool(vars(module).get("_is_replica"))
 
 
 def _is_of(value: Any, owner: Any) -> bool:
-    """Whether a value computes with `owner`: a method of it, or what can be made one of another."""
+    """True if a value computes with `owner`: a method of it, or what can be made one of another."""
     return getattr(value, "__self__", None) is owner or hasattr(type(value), "for_replica")
 
 

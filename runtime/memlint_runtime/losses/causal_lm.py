@@ -139,7 +139,7 @@ def fuse_causal_lm_loss(
     A second call with the same options returns the same handle: trainers may share a model, and
     cells of a notebook run again. Evaluation is then fused only if every call wants that.
     Raises ValueError if the model is fused with other options, or of a kind that cannot be, or if
-    an option is out of its range; TypeError for what is no model.
+    an option is out of its range; TypeError if `model` is no `nn.Module`.
     """
     check_penalties(label_smoothing, z_loss)
     check_workspace(workspace_bytes)

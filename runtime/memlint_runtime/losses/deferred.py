@@ -474,8 +474,8 @@ def sequence_logprobs(
         temperature: divides the logits.
         inputs: what the model takes: `input_ids`, `attention_mask`, ...
 
-    Raises TypeError for what is no model, ValueError for labels that are no token ids and for a
-    temperature that is not positive.
+    Raises TypeError if `model` is no `nn.Module`, ValueError for labels that are no token ids and
+    for a temperature that is not positive.
     """
     unwrap(model)  # raises for what is no model
     check_targets(labels, "labels")

@@ -201,7 +201,7 @@ _WITHOUT_OUTPUT = "the model leaves its output layer to the loss"
 
 
 def _leaves_logits_as_they_are(model: Any) -> bool:
-    """Whether a model without `skip_output_layer` is one of torchtune's, up to 0.6."""
+    """True if a model without `skip_output_layer` is one of torchtune's, up to 0.6."""
     return hasattr(model, "num_output_chunks") and hasattr(model, "chunked_output")
 
 

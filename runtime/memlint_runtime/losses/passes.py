@@ -211,7 +211,7 @@ def recomputes(
     compute_dtype: torch.dtype,
     workspace_bytes: int,
 ) -> bool:
-    """Whether the gradient of a trained head's hidden states is best left to the backward pass.
+    """True if the gradient of a trained head's hidden states is best left to the backward pass.
 
     So it is where the tiles' products are made by kernels that go on with them, and where backward
     has room to make both gradients from one tile.
@@ -278,7 +278,7 @@ def keeps_that_fit(
 
 
 def _plan_forward(head: Head, options: PassOptions) -> tuple[tuple[bool, ...], Tiling]:
-    """Whether the hidden states' gradients are kept, and the tiles that fit beside them."""
+    """True if the hidden states' gradients are kept, and the tiles that fit beside them."""
     workspace = options.workspace_bytes
     keeps = keeps_that_fit(head.hiddens, head.token_count, workspace, options.keeps)
     held = sum(

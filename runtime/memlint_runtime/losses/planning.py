@@ -101,7 +101,7 @@ def plan_reduction(head: Head, workspace_bytes: int) -> Tiling:
 
 
 def joint_fits(head: Head, workspace_bytes: int, *, scratch: int) -> bool:
-    """Whether `plan_joint` finds a plan, also where only some of the tokens will count."""
+    """True if `plan_joint` finds a plan, also where only some of the tokens will count."""
     t, v = _least_joint(head)
     gathered = t * sum(hidden.shape[1] * hidden.element_size() for hidden in head.hiddens)
     return _joint_bytes(head, t, v, scratch) + gathered <= workspace_bytes

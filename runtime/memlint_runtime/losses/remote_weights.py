@@ -30,7 +30,7 @@ class TileSource(Protocol):
 
 
 def is_remote(weight: Tensor) -> bool:
-    """Whether parts of the weight come from elsewhere."""
+    """True if parts of the weight come from elsewhere."""
     return getattr(weight, TILE_SOURCE, None) is not None
 
 

@@ -61,7 +61,7 @@ class Statistics:
 
 
 def has_triton(head: Head) -> bool:
-    """Whether tiles of this head go through the Triton kernels."""
+    """True if tiles of this head go through the Triton kernels."""
     on_gpu = head.device.type == "cuda" and head.accumulate_dtype == torch.float32
     return on_gpu and _HAS_TRITON
 
@@ -76,7 +76,7 @@ def tile_operations(head: Head) -> tuple[TileOperation, TileOperation]:
 
 
 def multiplies_in_kernel(head: Head) -> bool:
-    """Whether a tile's matmul and what follows are one Triton kernel.
+    """True if a tile's matmul and what follows are one Triton kernel.
 
     So it is on tensor cores, for one pair, weights on the device, entries of a row side by side.
     """
@@ -88,7 +88,7 @@ def multiplies_in_kernel(head: Head) -> bool:
 
 
 def _has_blocks_for(device: torch.device) -> bool:
-    """Whether the kernels' blocks are made for that GPU: NVIDIA's from Ampere on."""
+    """True if the kernels' blocks are made for that GPU: NVIDIA's from Ampere on."""
     if device.type != "cuda" or not torch.cuda.is_available():
         return True  # fakes of a plan, and tests
     return torch.version.hip is None and torch.cuda.get_device_properties(device).major >= 8

@@ -74,7 +74,7 @@ class Head:
 
     @property
     def has_half_matmul(self) -> bool:
-        """Whether tiles multiply in half precision with fp32 results: tensor cores alone do."""
+        """True if tiles multiply in half precision with fp32 results: tensor cores alone do."""
         return self.device.type == "cuda" and self.compute_dtype in (torch.bfloat16, torch.float16)
 
     @property
@@ -186,7 +186,7 @@ def _add_matmul_(total: Tensor, left: Tensor, right: Tensor) -> None:
 
 @functools.cache
 def _adds_in_place(device: str, factors: torch.dtype, total: torch.dtype, fake: bool) -> bool:
-    """Whether addmm adds a product of such factors to a sum of that type, asked once by a tiny one.
+    """True if addmm adds a product of such factors to a sum of that type, asked once by a tiny one.
 
     Versions of torch that want the sum in the factors' half precision raise. Asked here, and not
     by catching what the real one raises, which may be a lack of memory or an error of the device.

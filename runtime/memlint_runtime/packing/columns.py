@@ -37,7 +37,7 @@ class TokenColumn:
 
 
 def is_token_column(type_: pa.DataType) -> bool:
-    """Whether a column holds one flat list of numbers per row."""
+    """True if a column holds one flat list of numbers per row."""
     kinds = pa.types
     lists = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
     numbers = (kinds.is_integer, kinds.is_floating, kinds.is_boolean)

@@ -137,7 +137,7 @@ def _chosen_columns(present: Sequence[str], names: Sequence[str] | None) -> list
 
 
 def _holds_no_value(type_: pa.DataType) -> bool:
-    """Whether Arrow saw no number in a column: nulls, or lists of nulls."""
+    """True if Arrow saw no number in a column: nulls, or lists of nulls."""
     is_null = pa.types.is_null
     return bool(is_null(type_) or (pa.types.is_list(type_) and is_null(type_.value_type)))
 

@@ -242,7 +242,7 @@ class StreamingPacker(IterableDataset[PackedRow]):
 
 
 def _serves_once(source: Any) -> bool:
-    """Whether nothing can start it anew: an iterator, unless its class wrote an `__iter__` itself,
+    """True if nothing can start it anew: an iterator, unless its class wrote an `__iter__` itself,
     which may. Where that one does not either, the pass that finds no row tells."""
     if not isinstance(source, Iterator):
         return False
@@ -251,7 +251,7 @@ def _serves_once(source: Any) -> bool:
 
 
 def _shares_rows(source: Any) -> bool:
-    """Whether a loader's workers get different rows of it without being told."""
+    """True if a loader's workers get different rows of it without being told."""
     if isinstance(source, IterableDataset):
         return True
     return type(source).__module__.startswith("datasets.") and not hasattr(source, "__len__")

@@ -60,7 +60,7 @@ def find_state_layers(model: nn.Module) -> StateLayers:
 
 
 def _hands_on_keywords(module: nn.Module) -> bool:
-    """Whether any call in the module's forward is given keywords that it does not name."""
+    """True if any call in the module's forward is given keywords that it does not name."""
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
     if code is None:
         return True
@@ -81,7 +81,7 @@ def cache_parameter(module: nn.Module) -> str | None:
 
 
 def continues(module: nn.Module) -> bool:
-    """Whether the layer's code begins with a state that it is given."""
+    """True if the layer's code begins with a state that it is given."""
     code = inspect.unwrap(type(module).forward).__code__
     if "update_recurrent_state" not in code.co_names:
         return True

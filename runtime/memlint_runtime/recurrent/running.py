@@ -67,7 +67,7 @@ class SegmentedForward:
 
     @property
     def continued(self) -> bool:
-        """Whether parts begin with the state of what is before them, or are read from the row's
+        """True if parts begin with the state of what is before them, or are read from the row's
         first token on. The module holds it, so that a trial's answer outlives this object."""
         own = vars(self.module)
         if _CONTINUED not in own:

@@ -288,18 +288,18 @@ class KeptPrompts:
 
     @property
     def waiting(self) -> bool:
-        """Whether a kept prompt has calls to come, after this micro-batch."""
+        """True if a kept prompt has calls to come, after this micro-batch."""
         present = self._present or ()
         return any(len(self._coming[prompt]) > (prompt in present) for prompt in self._kept)
 
     @property
     def expected(self) -> bool:
-        """Whether any call is to come, as this one."""
+        """True if any call is to come, as this one."""
         left = any(self._coming.values()) if self._present is None else bool(self._present)
         return left and self._with_graph == torch.is_grad_enabled()
 
     def expects(self, prompt: Prompt, rows: PaddedRows) -> bool:
-        """Whether this is the prompt's call: of other rows, too, unless its own are scored."""
+        """True if this is the prompt's call: of other rows, too, unless its own are scored."""
         coming = self._coming.get(prompt)
         if not coming or (self._present is not None and prompt not in self._present):
             return False

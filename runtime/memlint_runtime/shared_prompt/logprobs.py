@@ -261,7 +261,7 @@ def graph_kept(
 
 
 def can_go_in_phases(model: PreTrainedModel) -> bool:
-    """Whether the model's modules may be called outside of the one pass that its wrapper knows of:
+    """True if the model's modules may be called outside of the one pass that its wrapper knows of:
     not where parameters are sharded, since gathering and freeing them follows that pass; nor where
     gradients must be ready in one order in all processes, of which each may hold other groups."""
     return has_whole_parameters(model) and not reduces_in_order(model)

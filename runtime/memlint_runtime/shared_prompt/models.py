@@ -306,7 +306,7 @@ def switch_of(model: PreTrainedModel) -> AttentionSwitch:
 
 
 def _knows_its_layer(module: nn.Module) -> bool:
-    """Whether this is an attention module (or a layer): what has to know its place in the cache."""
+    """True if this is an attention module (or a layer): what has to know its place in the cache."""
     return isinstance(getattr(module, "layer_idx", None), int)
 
 

@@ -90,7 +90,7 @@ def window_not_told(model: PreTrainedModel) -> int | None:
 
 @torch.no_grad()
 def draws_at_random(model: PreTrainedModel) -> bool:
-    """Whether two passes in training mode differ where only the random state does."""
+    """True if two passes in training mode differ where only the random state does."""
     ids = _rows(model)
     devices = [ids.device] if ids.is_cuda else []
     with in_mode(model, training=True), torch.random.fork_rng(devices):

@@ -105,7 +105,7 @@ class PaddedRows:
         return (self.mask & scored_later).sum(1)
 
     def equals(self, other: PaddedRows) -> bool:
-        """Whether these are the same rows, padded in the same way."""
+        """True if these are the same rows, padded in the same way."""
         here = self.ids.device
         return (
             torch.equal(self.ids, other.ids.to(here))

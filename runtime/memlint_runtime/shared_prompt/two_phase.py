@@ -161,7 +161,7 @@ def _portions(rests: PaddedRows, budget: int | None) -> list[tuple[int, int]]:
 
 
 def _is_checkpointed(model: nn.Module) -> bool:
-    """Whether every layer keeps nothing but its input. What a selective policy keeps would stay on
+    """True if every layer keeps nothing but its input. What a selective policy keeps would stay on
     the device: it is out of reach of the hooks that move the rest."""
     layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
     return bool(layers) and all(

@@ -90,7 +90,7 @@ class HeadTiles:
 
 
 def is_tiled_now(module: Any) -> bool:
-    """Whether `module` is a streamed head whose logits are computed tile by tile at present."""
+    """True if `module` is a streamed head whose logits are computed tile by tile at present."""
     tiles: HeadTiles | None = vars(module).get(_MARK)
     if tiles is None:
         return False

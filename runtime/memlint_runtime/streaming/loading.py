@@ -142,7 +142,7 @@ def _tensors(files: list[Path]) -> Iterator[tuple[str, Tensor]]:
 
 
 def _fit(model: nn.Module, tensors: dict[str, Tensor]) -> bool:
-    """Whether the files' names and shapes are the model's; tied weights may be missing."""
+    """True if the files' names and shapes are the model's; tied weights may be missing."""
     wanted = {name: tensor.shape for name, tensor in model.state_dict().items()}
     if any(wanted.get(name) != tensor.shape for name, tensor in tensors.items()):
         return False

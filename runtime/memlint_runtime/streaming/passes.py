@@ -41,7 +41,7 @@ class Passes:
         return len(self._open) == 1
 
     def is_open(self, module: nn.Module) -> bool:
-        """Whether a forward of `module` runs in this thread."""
+        """True if a forward of `module` runs in this thread."""
         mine = self._thread is threading.current_thread()
         return mine and any(module is other for other in self._open)
 

@@ -94,7 +94,7 @@ class StreamingPlan:
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether it makes a run fit, or costs less than 5 %."""
+        """True if it makes a run fit, or costs less than 5 %."""
         return self.fits_host and (not self.fits_resident or self.slowdown <= _WORTH_IT)
 
     def __str__(self) -> str:

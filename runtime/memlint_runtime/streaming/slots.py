@@ -215,6 +215,6 @@ def _is_dense(tensor: Tensor) -> bool:
 
 
 def _is_opaque(tensor: Tensor) -> bool:
-    """Whether a tensor may have no memory of its own: it computes by itself, and is no fake."""
+    """True if a tensor may have no memory of its own: it computes by itself, and is no fake."""
     own: Any = type(tensor).__torch_dispatch__
     return own != Tensor.__torch_dispatch__ and not isinstance(tensor, FakeTensor)

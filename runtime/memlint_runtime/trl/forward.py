@@ -228,7 +228,7 @@ def _score(
 
 
 def _saves_nothing(tree: PrefixTree, padded_tokens: int, sharing: Sharing) -> bool:
-    """Whether a batch is forwarded as well row by row, `padded_tokens` in all: it shares next to
+    """True if a batch is forwarded as well row by row, `padded_tokens` in all: it shares next to
     nothing and has next to no padding. Not where attention is chosen or a budget would be broken.
     """
     if sharing.attention is not None or padded_tokens > (sharing.token_budget or padded_tokens):

@@ -240,7 +240,7 @@ def _micro_batches_together(args: Any) -> int:
 
 
 def _steps_hold_whole_groups(args: Any) -> bool:
-    """Whether all rows of a group come in one optimizer step, however its micro-batches cut it."""
+    """True if all rows of a group come in one optimizer step, however its micro-batches cut it."""
     return bool(args.gradient_accumulation_steps % _micro_batches_together(args) == 0)
 
 

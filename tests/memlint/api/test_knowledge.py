@@ -195,7 +195,7 @@ def test_what_does_nothing(apis: dict[str, Api]) -> None:
 
 
 def _ever(name: str, parameter: str | None) -> bool:
-    """Whether some release has, or had, ``name`` (and its ``parameter``)."""
+    """True if some release has, or had, ``name`` (and its ``parameter``)."""
     return Api().history(name, parameter) is not None
 
 

@@ -82,7 +82,7 @@ def _constructor_owner(found):  # type: ignore[no-untyped-def]
 
 
 def _is_generated(found):  # type: ignore[no-untyped-def]
-    """Whether the constructor is the one that ``dataclass`` wrote for this very class."""
+    """True if the constructor is the one that ``dataclass`` wrote for this very class."""
     owner = _constructor_owner(found)
     if owner is not found:
         return False
@@ -185,7 +185,7 @@ def main() -> int:
 
 
 def _made_anew(expression: str) -> bool:
-    """Whether the default is another one in every process: the time, the name of a file."""
+    """True if the default is another one in every process: the time, the name of a file."""
     return any(word in expression for word in ("perf_counter", "time()", "__file__", "sys.argv"))
 
 

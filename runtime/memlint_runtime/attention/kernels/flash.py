@@ -70,7 +70,7 @@ class Kernel(Protocol):
 
 
 def flash_serves(query_THD: Tensor, value_SKD: Tensor) -> bool:
-    """Whether the CUDA kernels take these; a narrower value is padded to the query's width."""
+    """True if the CUDA kernels take these; a narrower value is padded to the query's width."""
     width = max(query_THD.shape[-1], value_SKD.shape[-1])
     return (
         query_THD.is_cuda

@@ -163,7 +163,7 @@ def _total(total: Tensor | None, source: Tensor, where: Where, part: Tensor) -> 
 
 
 def _keeps_results() -> bool:
-    """Whether selective checkpointing keeps what the kernels return, which is as it was then."""
+    """True if selective checkpointing keeps what the kernels return, which is as it was then."""
     modes = _get_current_dispatch_mode_stack()
     return any(isinstance(mode, _CachingTorchDispatchMode) for mode in modes)
 
@@ -194,7 +194,7 @@ def _merge_(
 
 
 def _has_triton(out_THD: Tensor, lse_HT: Tensor) -> bool:
-    """Whether parts merge in one kernel: it reads neighbours, and sums in float32."""
+    """True if parts merge in one kernel: it reads neighbours, and sums in float32."""
     if out_THD.device.type != "cuda" or not _TRITON:
         return False
     return lse_HT.dtype == torch.float32 and out_THD.stride(-1) == lse_HT.stride(-1) == 1
