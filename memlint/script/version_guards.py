@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from memlint.script.guesses import may_ask_for_a_version
+from memlint.script.nodes import walk
 
 if TYPE_CHECKING:
     from memlint.script.calls import Call
@@ -125,13 +127,15 @@ def _catches(handler: ast.ExceptHandler, *, anything: bool) -> bool:
 def names_looked_up(script: Script) -> frozenset[str]:
     """Options that the script looks for in a signature before it passes them: those that it names,
     or all words of the script where it goes through names."""
-    if not script.calls_to(*_SIGNATURES):
+    asked = {call.node for call in script.calls_to(*_SIGNATURES)}
+    if not asked:
         return frozenset()
+    names = _names_of(script, asked)
     tests = [
         node
         for node in script.nodes(ast.Compare)
         if isinstance(node.ops[0], ast.In | ast.NotIn)
-        and _is_of_signature(script, node.comparators[0])
+        and _is_of_signature(node.comparators[0], asked, names)
     ]
     named = [node.left.value for node in tests if isinstance(node.left, ast.Constant)]
     if named and len(named) == len(tests):
@@ -144,19 +148,23 @@ def names_looked_up(script: Script) -> frozenset[str]:
 _SIGNATURES = ("inspect.signature", "inspect.getfullargspec", "dataclasses.fields")
 
 
-def _is_of_signature(script: Script, node: ast.expr) -> bool:
-    """True if an expression is made of the parameters of something, by a name of them too."""
-    asked = {call.node for call in script.calls_to(*_SIGNATURES)}
-    names = {
+def _names_of(script: Script, asked: AbstractSet[ast.AST]) -> frozenset[str]:
+    """What the values with these calls in them are assigned to."""
+    return frozenset(
         target.id
-        for statement in script.nodes(ast.Assign)
-        if not asked.isdisjoint(ast.walk(statement.value))
-        for target in statement.targets
+        for call in asked
+        for around in script.ancestors(call)
+        if isinstance(around, ast.Assign)
+        for target in around.targets
         if isinstance(target, ast.Name)
-    }
+    )
+
+
+def _is_of_signature(node: ast.expr, asked: AbstractSet[ast.AST], names: AbstractSet[str]) -> bool:
+    """Whether an expression is made of the parameters of something, by a name of them too."""
     return any(
         inner in asked
         or (isinstance(inner, ast.Name) and inner.id in names)
         or (isinstance(inner, ast.Attribute) and inner.attr == "parameters")
-        for inner in ast.walk(node)
+        for inner in walk([node])
     )
