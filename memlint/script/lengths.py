@@ -197,5 +197,7 @@ def joins_and_cuts(function: ast.FunctionDef) -> bool:
 
 
 def block_functions_of(script: Script) -> tuple[ast.FunctionDef, ...]:
-    """Functions that lay rows end to end and cut them into equal blocks."""
-    return tuple(one for one in script.nodes(ast.FunctionDef) if joins_and_cuts(one))
+    """Functions that lay rows end to end and cut them into equal blocks; the innermost, where one
+    is defined in another."""
+    cutting = [node for node in script.nodes(ast.FunctionDef) if joins_and_cuts(node)]
+    return tuple(node for node in cutting if not set(walk(node.body)) & set(cutting))
