@@ -177,9 +177,25 @@ def replacement(kind: str, version: str | None, key: str) -> Replacement | None:
     return None
 
 
+# Keys that no release declares and that axolotl lets pass: its own examples have or had them, and
+# recipes are copies of these.
+_PASSED_OVER = {
+    "axolotl": frozenset(
+        {
+            "debug", "gptq_groupsize", "gptq_model_v1", "gptq_disable_exllama", "eta_min",
+            "base_model_ignore_patterns", "eval_table_max_new_tokens", "adam_eps",
+            "sample_packing_seq_len_multiplier",
+        }
+    )
+}  # fmt: skip
+
+
 @lru_cache(maxsize=4096)
 def was_key(kind: str, key: str) -> bool:
-    """True if a program had a key at the top in some release, or if it is a slip of one it has."""
+    """True if a program had a key at the top in some release, if its examples have it, or if it is
+    a slip of one it has."""
+    if key in _PASSED_OVER.get(kind, ()):
+        return True
     shipped = _table(kind)
     releases = range(len(shipped.releases))
     if any(key in _words(shipped, "keys", "keys", number) for number in releases):

@@ -167,6 +167,7 @@ def test_duplicate_keys_are_named() -> None:
         ),
         ("model_name_or_path: a\nstage: dpo\nfinetuning_type: lora\n", "LLaMA-Factory"),
         ("base_model: a\ndatasets: []\nsequence_len: 4\n", "axolotl"),
+        ("base_model: a\ndatasets: []\nsequence_len: 4\ndebug:\ngptq_groupsize:\n", "axolotl"),
         ("base_model: a\ndatasets: []\nsequence_len: 4\nteam: b\n", None),
         ("base_model: a\nsequence_len: 4\nlearning_rate: 1\n", None),
         ("model:\n  _component_: torchtune.models.llama2.llama2_7b\n", "torchtune"),
