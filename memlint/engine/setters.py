@@ -118,6 +118,8 @@ class _Reader:
 
     def __init__(self, setters: Setters) -> None:
         self.setters = setters
+        # Whether functions bind names themselves: one is asked for each item that it sets.
+        self._local: dict[tuple[ast.AST, str], bool] = {}
 
     def read(
         self, body: Iterable[ast.AST], function: _Definition | None, cls: ast.ClassDef | None
@@ -149,7 +151,7 @@ class _Reader:
             case ast.Attribute(value=base, attr=name):
                 self._attribute(name, base, target, function, cls)
             case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key))):
-                if function is not None and not is_local(function, name):
+                if function is not None and not self._is_local(function, name):
                     self.setters.items[name, key].append(Setter(function, target, ""))
             case ast.Subscript(
                 value=ast.Call(func=ast.Name(id="globals")), slice=ast.Constant(value=str(key))
@@ -158,6 +160,12 @@ class _Reader:
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 for part in parts:
                     self._target(part, function, cls)
+
+    def _is_local(self, function: _Definition, name: str) -> bool:
+        local = self._local.get((function, name))
+        if local is None:
+            local = self._local[function, name] = is_local(function, name)
+        return local
 
     def _call(self, call: ast.Call, function: _Definition | None, cls: ast.ClassDef | None) -> None:
         match call:
