@@ -39,7 +39,7 @@ def check(script: Script) -> Iterator[Finding]:
             yield _by_design(script, None, script.span(trainer.node.func))
         elif trainer.config is not None and trainer.config.packing is not None:
             yield from _in_sft(script, trainer, trainer.config)
-    if script.api.behaviour("packed-positions") == "all" and not script.sets_attention:
+    if script.api.behaviour("packed-positions") == "all":
         yield from _in_loops(script)
     yield from _in_blocks(script)
 
@@ -81,7 +81,8 @@ def _by_design(script: Script, config: Config | None, place: Span) -> Finding:
 
 def _in_loops(script: Script) -> Iterator[Finding]:
     """Flattened batches in a loop whose forward passes build a cache, which rules masks out."""
-    if not script.calls_to("transformers.DataCollatorWithFlattening"):
+    flattens = script.calls_to("transformers.DataCollatorWithFlattening")
+    if not flattens or script.sets_attention:
         return
     for forward in script.forwards:
         flash = any(load.setting(_ATTENTION).given is not False for load in forward.facts.loads)
