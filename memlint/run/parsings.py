@@ -12,7 +12,9 @@ import ast
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
+from memlint.engine.nodes import walk
 from memlint.engine.project import Modules, Project
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
@@ -192,10 +194,16 @@ class _Imports:
         return ".".join([self.names.get(node.id, node.id), *reversed(parts)])
 
 
+@lru_cache(maxsize=64)
+def _imports_of(tree: ast.Module) -> _Imports:
+    """What names of a file of the project mean: several scripts read into its classes."""
+    return _Imports(walk([tree]))
+
+
 class _Reading:
     def __init__(self, tree: ast.Module, project: Project) -> None:
         self._project = project
-        nodes = list(ast.walk(tree))
+        nodes = walk([tree])
         self._imports = _Imports(nodes)
         self._calls = [node for node in nodes if isinstance(node, ast.Call)]
         self._assigns = [node for node in nodes if isinstance(node, ast.Assign)]
@@ -299,7 +307,7 @@ class _Resolver:
         if found is None:
             return unknown
         module, inner = found
-        elsewhere = _Imports(ast.walk(module.tree))
+        elsewhere = _imports_of(module.tree)
         head, _, rest = inner.partition(".")
         full = ".".join(filter(None, (elsewhere.names.get(head, head), rest)))
         return self.resolve(full, elsewhere, module.path, depth + 1)

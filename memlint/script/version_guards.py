@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
+from memlint.engine.nodes import walk
 from memlint.script.guesses import may_ask_for_a_version
-from memlint.script.nodes import walk
 
 if TYPE_CHECKING:
     from memlint.script.calls import Call
@@ -161,7 +161,7 @@ def _names_of(script: Script, asked: AbstractSet[ast.AST]) -> frozenset[str]:
 
 
 def _is_of_signature(node: ast.expr, asked: AbstractSet[ast.AST], names: AbstractSet[str]) -> bool:
-    """Whether an expression is made of the parameters of something, by a name of them too."""
+    """True if an expression is made of the parameters of something, by a name of them too."""
     return any(
         inner in asked
         or (isinstance(inner, ast.Name) and inner.id in names)
