@@ -94,7 +94,7 @@ class Readers:
         keys = frozenset(key for key in merged(root) if isinstance(key, str))
         named = [self._of_command(use, place, keys) for use in uses]
         if named:
-            return _agreed([each for each in named if each is not None])
+            return _agreed([*named, *self._beside_commands(place, keys)])
         by_keys = reader_by_keys(root)
         if by_keys is not None and by_keys.kind in _CERTAIN:
             return by_keys
@@ -107,7 +107,14 @@ class Readers:
 
     # -- by commands -----------------------------------------------------------------------------
 
-    def _of_command(self, use: Use, place: str, keys: Collection[str]) -> Reader | None:
+    def _beside_commands(self, place: str, keys: Collection[str]) -> Iterator[Reader]:
+        """Yield what scripts make of a file that they name and read, whatever commands do."""
+        for parser in self._by_path.values():
+            reads = any(_fits(each, place) for each in parser.parsings)
+            if reads and _names_file(parser, place, self._root):
+                yield self._of_parser(parser, place, keys)
+
+    def _of_command(self, use: Use, place: str, keys: Collection[str]) -> Reader:
         command = use.command
         where = f"{relative(use.path, self._root)}:{use.row}"
         launcher = {flag.name: (flag, _LAUNCHER_FILES) for flag in command.launcher}

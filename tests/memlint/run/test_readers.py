@@ -184,6 +184,18 @@ SILENT = {
         "finetune.py": OWN,
         "run.sh": "trl sft --config sft.yaml\npython finetune.py sft.yaml\n",
     },
+    "two programs, of which a script names the file itself": {
+        "sft.yaml": KEYS,
+        "finetune.py": OWN.replace("sys.argv[1]", "'sft.yaml'"),
+        "run.sh": "trl sft --config sft.yaml\npython finetune.py\n",
+    },
+    "two programs, of which a script takes keys of the file that it names": {
+        "conf/sft.yaml": KEYS,
+        "plot.py": "import yaml\nfrom pathlib import Path\n"
+        "settings = yaml.safe_load(Path('conf/sft.yaml').read_text())\n"
+        "print(settings['max_seq_length'])\n",
+        "run.sh": "trl sft --config conf/sft.yaml\n",
+    },
     "a dataclass filled from a dict": {
         "train.py": OWN.replace(
             "(args,) = HfArgumentParser(Arguments).parse_yaml_file(sys.argv[1])",
