@@ -45,7 +45,7 @@ _OTHER_WORDS = frozenset(
 )  # fmt: skip
 
 
-_MARK = lazy_pattern(r"memlint|noqa")
+_MARK = lazy_pattern(r"memlint|noqa", re.IGNORECASE)
 # Characters of a comment; a longer one is data.
 _LONGEST = 5_000
 

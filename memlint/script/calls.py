@@ -290,6 +290,10 @@ class Config(Call):
         engine = self.script.launcher.engine
         return engine == name or (engine == "unknown" and name in ("deepspeed", "fsdp"))
 
+    def when_made(self, name: str) -> Setting:
+        """The setting as its making reads it: some attributes are assigned too late for that."""
+        return at_birth(self, name)
+
     def settled(self, name: str) -> Setting:
         """The setting as the configuration leaves it once it has them all (``__post_init__``)."""
         setting = at_birth(self, name)

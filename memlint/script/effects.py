@@ -163,7 +163,9 @@ def _setattr(run: Interpreter, invocation: Invocation) -> Value | None:
         thing, name, value = invocation.arguments
         for one in options(thing):
             if isinstance(one, Object) and isinstance(name, Constant):
-                run.set_binding(one, str(name.value), Binding(value, How.OTHER, invocation.node))
+                run.set_binding(
+                    one, str(name.value), Binding(value, How.ATTRIBUTE, invocation.node)
+                )
             elif isinstance(one, Object):
                 one.open = True
     return Constant(None)

@@ -38,6 +38,7 @@ def left(text: str, word: str = "alpha", code: str = "MEM301") -> list[str]:
         "alpha  # memlint: ignore[MEM301]\n",
         "alpha  # memlint: ignore\n",
         "alpha  # memlint: ignore MEM301\n",
+        "alpha  # MEMLINT: IGNORE[MEM301]\n",
         "alpha  # memlint: ignore: mem301 because\n",
         "alpha  # memlint: ignore because\n",
         "alpha  #memlint:ignore[mem301]\n",

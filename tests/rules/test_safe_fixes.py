@@ -352,3 +352,21 @@ def test_zeros_are_freed_where_no_weight_is_ever_idle(old: str, new: str, safe: 
 def test_zeros_stay_where_gradients_are_read_unchecked(read: str) -> None:
     text = f"{ZEROED}    {read}\n"
     assert fixed(text, "MEM503", unsafe=True) == text
+
+
+def test_what_had_no_effect_takes_none_by_a_safe_fix() -> None:
+    text = """\
+from trl import SFTConfig, SFTTrainer
+args = SFTConfig("out")
+args.max_seq_length = 512
+setattr(args, "warmup_ratio", 0.1)
+args.eval_strategy = "no"
+args.overwrite_output_dir = True
+rows = dataset.filter(lambda row: len(row["text"]) < args.max_seq_length)
+SFTTrainer(model, args=args, train_dataset=rows).train()
+"""
+    assert fixed(text, "MEM901") == text.replace("args.overwrite_output_dir = True\n", "")
+    assert "args.max_length = 512" in fixed(text, "MEM901", unsafe=True)
+    said = [one.message for one in found(text, "MEM901")]
+    assert len(said) == 3
+    assert all(one.endswith("which does nothing here") for one in said)

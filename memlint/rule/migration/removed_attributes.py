@@ -22,7 +22,6 @@ from memlint.rule import (
     Replace,
     ReplaceCallee,
     ReplaceExpression,
-    Runtime,
     Script,
     Span,
     Successor,
@@ -141,9 +140,9 @@ def _option_fix(
     script itself gives it."""
     if script.api.history(owner, node.attr) is None:
         return None
-    option = script.api.successor(owner, node.attr)
-    if isinstance(option, Runtime) and _is_assigned(script, value, node.attr):
+    if _is_assigned(script, value, node.attr):
         return None
+    option = script.api.successor(owner, node.attr)
     if isinstance(option, Rename) and option.source == "{value}" and option.parameter in attributes:
         edit = RenameAttribute(script.span(node), option.parameter)
         return Fix(f"Read `{option.parameter}`", (edit,))

@@ -12,12 +12,16 @@ from memlint.rule import (
     Build,
     Call,
     Config,
+    Environment,
     Finding,
+    Fix,
     How,
+    Remove,
     Replace,
     Runtime,
     Script,
     Setting,
+    Successor,
 )
 from memlint.rule.migration.option_places import option_span, successor_of, written
 from memlint.rule.migration.prompt_limits import takers
@@ -155,26 +159,38 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
     if replacement is None and history is None:
         yield from unknown_option(script, call, setting)
         return
-    if setting.how is How.ATTRIBUTE and setting.name.startswith("_"):
-        # Set on purpose, whatever the class makes of it.
-        return
-    if (
-        setting.how is How.ATTRIBUTE
-        and isinstance(replacement, Runtime)
-        and isinstance(call, Config)
-        and not script.trainers_with(call)
-        and takers(script, call)
-    ):
-        # Set for a trainer of the project's own, which may read it.
+    if setting.how is How.ATTRIBUTE and _is_meant(script, call, setting, replacement):
         return
     owner = call.name.removesuffix(".from_pretrained").rpartition(".")[2]
     span = option_span(script, call, setting)
     message = (
         f"`{owner}` of {_target(script, call)} does not take `{setting.name}`"
-        f"{since(script, history)}"
+        f"{since(script, history)}{_LATE if setting.how is How.ATTRIBUTE else ''}"
     )
-    fix = option_fix(script, call, setting, replacement)
+    fix = _taking_effect(option_fix(script, call, setting, replacement), setting, replacement)
     yield Finding(span, message, fix or without(script, f"`{setting.name}`", history))
+
+
+def _is_meant(script: Script, call: Call, setting: Setting, replacement: Successor | None) -> bool:
+    """True if an attribute is set on purpose, whatever the class makes of it."""
+    if setting.name.startswith("_"):
+        return True
+    if not isinstance(replacement, Runtime) or not isinstance(call, Config):
+        return False
+    # A trainer of the project's own may read it.
+    return not script.trainers_with(call) and bool(takers(script, call))
+
+
+_LATE = ", which does nothing here"
+
+
+def _taking_effect(fix: Fix | None, setting: Setting, replacement: Successor | None) -> Fix | None:
+    """The fix of an option; unsafe where the script has run without it so far."""
+    if fix is None or setting.how is not How.ATTRIBUTE:
+        return fix
+    if not fix.edits or isinstance(replacement, Environment | Remove):
+        return fix
+    return fix._replace(applicability=Applicability.UNSAFE)
 
 
 # Their fields are a dataclass's; whatever else they are given becomes an attribute.

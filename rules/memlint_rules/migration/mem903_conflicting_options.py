@@ -62,7 +62,7 @@ def _holds(config: Config, refusal: Refusal, renamed: frozenset[str]) -> bool:
     for name, condition in refusal.options:
         if name in renamed:
             return False
-        setting = config.effective(name)
+        setting = config.when_made(name)
         if not config.has_option(name) or not setting.known or setting.given is None:
             return False
         if not condition.holds(setting.value):
