@@ -8,6 +8,7 @@ your training loop"; transformers' own ``eval_accumulation_steps``.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -73,12 +74,27 @@ def _large(script: Script, hoard: Hoard) -> str | None:
     tensors = script.tensors(hoard.value)
     if not tensors or not script.on_gpu:
         return None
+    forwards = [script.forward_of(tensor) for tensor in tensors]
+    if any(forward is not None and _is_of_a_turn(script, hoard, forward) for forward in forwards):
+        return None
     names = {_LARGE.get(tensor.role) for tensor in tensors if _is_large(script, tensor)}
     return (
         names.pop()
         if len(names) == 1 and all(_is_large(script, tensor) for tensor in tensors)
         else None
     )
+
+
+def _is_of_a_turn(script: Script, hoard: Hoard, forward: Forward) -> bool:
+    """True if a list holds parts of what one forward pass gives, and begins anew with the next."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    if script.enclosing(forward.node, *functions) is not script.enclosing(hoard.call, *functions):
+        return False
+    loops = script.flow.loops_around(forward.node)
+    if hoard.loop in loops:
+        return False
+    stores = script.stores.get(hoard.container, ())
+    return not loops or any(loops[0] in script.flow.loops_around(store) for store in stores)
 
 
 def _is_large(script: Script, tensor: Tensor) -> bool:
