@@ -9,7 +9,7 @@ import time
 
 import click
 
-from tests.hostile.running import Outcome, inputs, run
+from tests.hostile.running import SECONDS, Outcome, inputs, run
 
 
 @click.command()
@@ -17,7 +17,8 @@ from tests.hostile.running import Outcome, inputs, run
 @click.option("--seed", default=0)
 @click.option("--minutes", default=60.0, help="Stop after so long, whatever is left.")
 @click.option("--reader", default=None, help="Only inputs of this reader.")
-def main(count: int, seed: int, minutes: float, reader: str | None) -> None:
+@click.option("--seconds", default=SECONDS, help="Of CPU that an input may take.")
+def main(count: int, seed: int, minutes: float, reader: str | None, seconds: int) -> None:
     """Run hostile inputs, and print the worst of each reader."""
     import memlint.cli.main
     import memlint.script  # noqa: F401
@@ -30,7 +31,7 @@ def main(count: int, seed: int, minutes: float, reader: str | None) -> None:
             continue
         if time.monotonic() > end:
             break
-        outcome = run(hostile)
+        outcome = run(hostile, seconds)
         worst.setdefault(hostile.reader, []).append(outcome)
         if outcome.fault:
             faults += 1

@@ -257,7 +257,7 @@ def inputs(count: int, seed: int) -> Iterator[Input]:
     return (input_of(number, seed) for number in range(count))
 
 
-def run(hostile: Input) -> Outcome:
+def run(hostile: Input, most: int = SECONDS) -> Outcome:
     """What the command line makes of an input, in a process of its own."""
     folder = Path(tempfile.mkdtemp(prefix="hostile-"))
     try:
@@ -274,7 +274,7 @@ def run(hostile: Input) -> Outcome:
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
-            _in_child(folder, output, hostile.command)
+            _in_child(folder, output, hostile.command, most)
         _, status, usage = os.wait4(child, 0)
         said = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
         output.unlink(missing_ok=True)
@@ -282,10 +282,10 @@ def run(hostile: Input) -> Outcome:
         shutil.rmtree(folder, ignore_errors=True)
     seconds = usage.ru_utime + usage.ru_stime
     peak = usage.ru_maxrss * 1024
-    return Outcome(seconds, peak, _fault(status, said, seconds, peak))
+    return Outcome(seconds, peak, _fault(status, said, (seconds, most), peak))
 
 
-def _in_child(folder: Path, output: Path, command: tuple[str, ...]) -> None:
+def _in_child(folder: Path, output: Path, command: tuple[str, ...], most: int) -> None:
     status = 99
     try:
         os.chdir(folder)
@@ -293,7 +293,7 @@ def _in_child(folder: Path, output: Path, command: tuple[str, ...]) -> None:
         for stream in (1, 2):
             os.dup2(file, stream)
         resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, _ADDRESSES))
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
+        resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
         signal.alarm(120)  # for what waits and takes no time
         from memlint.cli.main import run as run_command
 
@@ -304,11 +304,12 @@ def _in_child(folder: Path, output: Path, command: tuple[str, ...]) -> None:
         os._exit(status)
 
 
-def _fault(status: int, said: str, seconds: float, peak: int) -> str:
+def _fault(status: int, said: str, time: tuple[float, int], peak: int) -> str:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         return "waits for ever" if number == signal.SIGALRM else f"killed by signal {number}"
-    if seconds > SECONDS:
+    seconds, most = time
+    if seconds > most:
         return f"{seconds:.1f} s"
     if peak > BYTES:
         return f"{peak / 2**20:.0f} MiB"
