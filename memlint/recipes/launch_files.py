@@ -137,6 +137,10 @@ def _make_value(text: str, match: re.Match[str], end: int, uses: Uses) -> Variab
     return ((Piece(value, match.end()),),)
 
 
+# Each line of a justfile is a shell of its own, with all its variables.
+_MOST_VARIABLES, _MOST_BODIES = 500, 1_000
+
+
 def _justfile(text: str) -> Iterator[tuple[Simple, Place]]:
     uses = Uses(text)
     variables: dict[str, Variable] = {}
@@ -160,12 +164,12 @@ def _justfile(text: str) -> Iterator[tuple[Simple, Place]]:
         if line[0].strip():
             fresh = True
         match = _JUST_VARIABLE.match(text, start, end)
-        if match is not None:
+        if match is not None and len(variables) < _MOST_VARIABLES:
             variables[match[2]] = _just_value(match)
             if match[1]:
                 exported.add(match[2])
     found: list[Simple] = []
-    for start, end, _ in bodies:
+    for start, end, _ in bodies[:_MOST_BODIES]:
         begin = _behind(text, start, end, "@-")
         found += Shell(text, begin, end, "just", variables, frozenset(exported), uses).read()
     yield from _settled(found, uses, Place(text))

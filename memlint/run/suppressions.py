@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from memlint.recipes.files import is_recipe_file
 from memlint.rule.file_rules import UNUSED_SUPPRESSION
@@ -46,6 +47,8 @@ _OTHER_WORDS = frozenset(
 
 
 _MARK = lazy_pattern(r"memlint|noqa", re.IGNORECASE)
+# Findings of a file; who has more reads none of them.
+_MOST_UNUSED = 500
 # Characters of a comment; a longer one is data.
 _LONGEST = 5_000
 
@@ -89,8 +92,8 @@ def apply(
             kept.append(finding)
     codes = frozenset(selected)
     if UNUSED_SUPPRESSION.code in codes:
-        unused = [_unused(each, codes) for each in suppressions]
-        kept += [finding for finding in unused if finding is not None]
+        unused = (_unused(each, codes) for each in suppressions)
+        kept += islice((finding for finding in unused if finding is not None), _MOST_UNUSED)
         kept += _misspelled(source)
     kept.sort(key=lambda finding: (finding.span, finding.code))
     return kept

@@ -16,6 +16,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from memlint.source.bounded import parse_json
@@ -123,19 +124,19 @@ def write_notebook(source: Source, new_text: str) -> bytes:
 
 def cell_texts(source: Source, text: str) -> dict[int, str]:
     """``text``, a version of the notebook's joined text, as its cells: number -> code as shown."""
-    marks = _marks_of(source)
+    marks = _marks_of(source.raw)
     return {number: unmask(body, marks.masks) for number, body in _split(text, marks)}
 
 
 def shown_cells(source: Source) -> list[str]:
     """The code of all cells as the notebook shows it, those that are no Python included."""
-    return [cell.text for cell in _cells_of(source)]
+    return [cell.text for cell in _cells_of(source.raw)]
 
 
 def magic_lines(source: Source) -> Iterator[list[tuple[str, int]]]:
     """Yield the magics of each cell, each line with its offset, in characters, in the joined
     text."""
-    marks = _marks_of(source)
+    marks = _marks_of(source.raw)
     at = 0
     for number, body in _split(source.text, marks):
         at += len(marks.header(number))
@@ -154,16 +155,18 @@ def place_shown(source: Source, offset: int) -> tuple[Location, str]:
 
 def unmasker(source: Source) -> Callable[[str], str]:
     """Gives any piece of the joined text back as the notebook, or its export, shows it."""
-    masks = Masks(source.masked) if source.masked else _marks_of(source).masks
+    masks = Masks(source.masked) if source.masked else _marks_of(source.raw).masks
     return lambda text: unmask(text, masks)
 
 
-def _marks_of(source: Source) -> _Marks:
-    return _marks(_cells_of(source))
+# Every finding of a notebook is shown by them.
+@lru_cache(maxsize=2)
+def _marks_of(raw: bytes) -> _Marks:
+    return _marks(_cells_of(raw))
 
 
-def _cells_of(source: Source) -> list[_CodeCell]:
-    return _code_cells(json.loads(source.raw.removeprefix(_BOM)))
+def _cells_of(raw: bytes) -> list[_CodeCell]:
+    return _code_cells(json.loads(raw.removeprefix(_BOM)))
 
 
 def _code_cells(document: Any) -> list[_CodeCell]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_module
 import os
 import random
 import resource
@@ -9,7 +10,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,11 +34,14 @@ class Input(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """seconds: of CPU. bytes: of memory at the peak. fault: empty where all went well."""
+    """seconds: of CPU. bytes: of memory at the peak. fault: empty where all went well. reader,
+    say: what the input was."""
 
     seconds: float
     bytes: int
     fault: str
+    reader: str
+    say: str
 
 
 def zero(path: Path) -> None:
@@ -251,16 +255,35 @@ def input_of(number: int, seed: int) -> Input:
     return READERS[names[number % len(names)]](random.Random(f"{seed} {number}"))
 
 
-def inputs(count: int, seed: int) -> Iterator[Input]:
-    """So many inputs, one at a time: they are large, and a process that is forked has all that its
-    parent has."""
-    return (input_of(number, seed) for number in range(count))
-
-
-def run(hostile: Input, most: int = SECONDS) -> Outcome:
+def run(number: int, seed: int, most: int = SECONDS) -> Outcome:
     """What the command line makes of an input, in a process of its own."""
     folder = Path(tempfile.mkdtemp(prefix="hostile-"))
+    output, word = folder.with_suffix(".out"), folder.with_suffix(".json")
+    sys.stdout.flush()
     try:
+        # A process that is forked has all that its parent has: this one must stay small.
+        if (maker := os.fork()) == 0:
+            _make(number, seed, folder, word)
+        os.waitpid(maker, 0)
+        reader, say, command = json_module.loads(word.read_text(encoding="utf-8"))
+        if (child := os.fork()) == 0:
+            _in_child(folder, output, tuple(command), most)
+        _, status, usage = os.wait4(child, 0)
+        said = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
+    finally:
+        output.unlink(missing_ok=True)
+        word.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+    seconds = usage.ru_utime + usage.ru_stime
+    peak = usage.ru_maxrss * 1024
+    fault = _fault(status, said, (seconds, most), peak)
+    return Outcome(seconds, peak, fault, reader, f"{say}, {' '.join(command)}")
+
+
+def _make(number: int, seed: int, folder: Path, word: Path) -> None:
+    """Write the files of an input, and what it is; ends the process."""
+    try:
+        hostile = input_of(number, seed)
         for name, content in hostile.files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -270,19 +293,10 @@ def run(hostile: Input, most: int = SECONDS) -> Outcome:
                 path.write_bytes(content.encode("utf-8", "surrogatepass"))
             else:
                 path.write_bytes(content)
-        output = folder.with_suffix(".out")
-        sys.stdout.flush()
-        child = os.fork()
-        if child == 0:
-            _in_child(folder, output, hostile.command, most)
-        _, status, usage = os.wait4(child, 0)
-        said = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
-        output.unlink(missing_ok=True)
+        meant = (hostile.reader, hostile.say, hostile.command)
+        word.write_text(json_module.dumps(meant), encoding="utf-8")
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    seconds = usage.ru_utime + usage.ru_stime
-    peak = usage.ru_maxrss * 1024
-    return Outcome(seconds, peak, _fault(status, said, (seconds, most), peak))
+        os._exit(0)
 
 
 def _in_child(folder: Path, output: Path, command: tuple[str, ...], most: int) -> None:
