@@ -97,7 +97,9 @@ def _large_literals(tree: ast.Module) -> list[ast.expr]:
         if isinstance(node, _DISPLAYS) and _is_bracketed(node) and _is_data(node):
             found.append(node)
             continue
-        waiting += ((child, depth + 1) for child in ast.iter_child_nodes(node))
+        # libcst nests what is one level here: ``a and b and c``, ``"a" "b" "c"``.
+        inner = depth + (len(node.values) if isinstance(node, ast.BoolOp | ast.JoinedStr) else 1)
+        waiting += ((child, inner) for child in ast.iter_child_nodes(node))
     return found
 
 

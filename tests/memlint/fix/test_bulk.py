@@ -71,6 +71,7 @@ def test_comments_move_at_both_ends_of_a_long_file() -> None:
         ("x = 1  # a comment that says nothing\n" * 20_000, "more than 400 kB of code"),
         ("x = " + "a + " * 5_000 + "b\n", "nested too deeply"),
         ("x = a" + ".b" * 5_000 + "\n", "nested too deeply"),
+        ("x = " + "a and " * 5_000 + "b\n", "nested too deeply"),
     ],
 )
 def test_what_is_too_much_is_refused(text: str, reason: str) -> None:
