@@ -2,7 +2,9 @@
 
 from memlint.engine.forwards import Certainty
 from memlint.engine.operations import MEASURES
+from memlint.engine.scopes import Flow
 from memlint.engine.tensors import Output, Positions, Role, Tensor, Width
+from memlint.engine.tree import packages_at_top
 from memlint.engine.values import Function, How, Object, Provenance, Symbol
 from memlint.script.calls import Call, Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS as CHECKPOINTING_ARGUMENTS
@@ -12,7 +14,6 @@ from memlint.script.checkpoints import ModelFacts
 from memlint.script.datasets import Dataset, Preparation
 from memlint.script.evaluation import Evaluation
 from memlint.script.events import Event, EventKind
-from memlint.script.flow import Flow
 from memlint.script.graphs import Graph, Hoard, Sum
 from memlint.script.lengths import Effect, Lengths
 from memlint.script.loop_models import LoopModel
@@ -29,7 +30,6 @@ from memlint.script.steps import Held, Step
 from memlint.script.tokenization import Tokenization
 from memlint.script.torchtune import TorchtuneModel
 from memlint.script.trained import Trained
-from memlint.script.tree import packages_at_top
 
 __all__ = [
     "CHECKPOINTING_ARGUMENTS",

@@ -16,7 +16,9 @@ from memlint.engine.command_line import CommandLine
 from memlint.engine.interpreter import Interpreter
 from memlint.engine.invocations import Invocation
 from memlint.engine.project import Project, is_elsewhere
+from memlint.engine.scopes import Flow
 from memlint.engine.tensors import Tensor, known_tensors
+from memlint.engine.tree import Tree
 from memlint.engine.values import UNKNOWN, Binding, Object, Symbol, Value
 from memlint.script.branches import is_off_by_default
 from memlint.script.call_index import (
@@ -65,7 +67,6 @@ from memlint.script.facts import (
     uses_unsloth,
     uses_vision,
 )
-from memlint.script.flow import Flow
 from memlint.script.frozen import frozen_passes
 from memlint.script.gradients import (
     accumulation_of,
@@ -161,7 +162,6 @@ from memlint.script.trained import (
     step_bodies,
     trained_models,
 )
-from memlint.script.tree import Tree
 from memlint.script.weights import (
     casts_of,
     dtype_name,

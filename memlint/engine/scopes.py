@@ -26,7 +26,7 @@ from memlint.engine.names import (
     with_target,
 )
 from memlint.engine.nodes import walk
-from memlint.script.tree import Tree
+from memlint.engine.tree import Tree
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SCOPES = (*FUNCTIONS, ast.ClassDef)
