@@ -39,7 +39,11 @@ from memlint.api import Api, newest, parse_target
 from memlint.fix import fix_source
 from memlint.fix.fixpoint import Fixed
 from memlint.rule import Rule
-from memlint.rule.edits import (
+from memlint.rule.findings import Finding
+from memlint.rule.registry import known_rules, load
+from memlint.run.engine import check_source
+from memlint.source import Source, Span
+from memlint.source.edits import (
     Edit,
     RemoveArgument,
     RemoveImport,
@@ -48,10 +52,6 @@ from memlint.rule.edits import (
     RemoveStatement,
     RenameImport,
 )
-from memlint.rule.findings import Finding
-from memlint.rule.registry import known_rules, load
-from memlint.run.engine import check_source
-from memlint.source import Source, Span
 from tests.mutations import mutate, offsets
 
 TARGETS = (

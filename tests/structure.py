@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 # From the lowest layer to the highest. A package may import those before it, and none after it.
 LAYERS = (
-    ("source",), ("engine",), ("api",), ("flow",), ("script", "recipes"), ("rule",),
+    ("source",), ("engine",), ("api",), ("flow",), ("script", "recipes"), ("runs",), ("rule",),
     ("project", "fix", "memory"), ("run",), ("reports",), ("cli",),
 )  # fmt: skip
 FOLDERS = {"memlint": "memlint", "memlint_rules": "rules/memlint_rules",

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from memlint.fix.fixpoint import Fixed
-from memlint.rule.edits import Edit, RemoveItem, RemoveKeyword, RemoveStatement, SetKeyword
 from memlint.rule.findings import Finding, Fix, Level
 from memlint.rule.registry import known_rules, load
 from memlint.source import Source, Span
+from memlint.source.edits import Edit, RemoveItem, RemoveKeyword, RemoveStatement, SetKeyword
 from tests import fuzz
 from tests.mutations import mutate
 

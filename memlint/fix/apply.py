@@ -22,7 +22,8 @@ from memlint.fix.spans import Tree, parse
 from memlint.fix.splicing import TextEdit, spliced
 from memlint.fix.verify import checked
 from memlint.fix.width import within_width
-from memlint.rule.edits import (
+from memlint.source import Span
+from memlint.source.edits import (
     AddDecorator,
     AddImport,
     AddParameter,
@@ -43,7 +44,6 @@ from memlint.rule.edits import (
     SetKeyword,
     WrapStatements,
 )
-from memlint.source import Span
 
 _OURS = "memlint's fix went wrong and was thrown away, please report this"
 

@@ -16,8 +16,8 @@ from memlint.fix.splicing import TextEdit, spliced
 from memlint.recipes.commands import document_of, kind_of_command
 from memlint.recipes.document import MappingNode
 from memlint.recipes.launch import Command, Flag, kind_of, read_commands
-from memlint.rule.edits import Edit, RemoveItem, RenameItem, ReplaceExpression, SetItem
 from memlint.source import Source, Span
+from memlint.source.edits import Edit, RemoveItem, RenameItem, ReplaceExpression, SetItem
 
 _WORD = re.compile(r"[\w./:+-]+")
 _BEFORE = re.compile(rb"(?<![ \t])(?<!\\\n)(?<!\\\r\n)(?:[ \t]|\\\r?\n)++\Z")

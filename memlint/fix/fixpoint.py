@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from memlint.fix.apply import apply_to
 from memlint.fix.outcome import Applied, FixError
 from memlint.fix.spans import Tree, parse
-from memlint.rule.edits import Edit
 from memlint.rule.findings import Applicability, Finding
 from memlint.source import Source
+from memlint.source.edits import Edit
 
 PASSES = 10
 

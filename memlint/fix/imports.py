@@ -28,8 +28,8 @@ from memlint.fix.outcome import FixError
 from memlint.fix.sequences import Item, Sequence
 from memlint.fix.spans import Tree
 from memlint.fix.statements import block_of, own_lines
-from memlint.rule.edits import AddImport, RemoveImport, RenameImport
 from memlint.source import Span
+from memlint.source.edits import AddImport, RemoveImport, RenameImport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

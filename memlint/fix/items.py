@@ -11,8 +11,8 @@ from memlint.fix.notes import notes_of
 from memlint.fix.outcome import FixError
 from memlint.fix.sequences import Item, Sequence
 from memlint.fix.spans import Tree
-from memlint.rule.edits import RemoveItem, RenameItem, SetItem
 from memlint.source import Span
+from memlint.source.edits import RemoveItem, RenameItem, SetItem
 
 
 def _mapping_at(tree: Tree, span: Span) -> cst.Dict:

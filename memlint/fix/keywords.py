@@ -12,8 +12,8 @@ from memlint.fix.notes import notes_of
 from memlint.fix.outcome import FixError
 from memlint.fix.sequences import Item, Sequence
 from memlint.fix.spans import Tree
-from memlint.rule.edits import RemoveArgument, RemoveKeyword, RenameKeyword, SetKeyword
 from memlint.source import Span
+from memlint.source.edits import RemoveArgument, RemoveKeyword, RenameKeyword, SetKeyword
 
 _OPENING = re.compile(rb"(?:[ \t\f\\\r\n]|#[^\r\n]*+)*+\(")
 

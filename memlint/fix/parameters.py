@@ -7,8 +7,8 @@ import libcst as cst
 from memlint.fix.draft import Draft
 from memlint.fix.expressions import fitted, substituted
 from memlint.fix.outcome import FixError
-from memlint.rule.edits import AddParameter
 from memlint.source import Span
+from memlint.source.edits import AddParameter
 
 
 def add_parameter(draft: Draft, edit: AddParameter) -> None:

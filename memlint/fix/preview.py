@@ -11,7 +11,7 @@ from memlint.fix.outcome import Applied, FixError
 from memlint.fix.spans import parse
 from memlint.fix.splicing import TextEdit, spliced
 from memlint.fix.width import within_width
-from memlint.rule.edits import Edit
+from memlint.source.edits import Edit
 
 
 def previews(text: str, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, ...]:

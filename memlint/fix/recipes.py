@@ -28,8 +28,8 @@ from memlint.recipes.document import (
     read_document,
     values,
 )
-from memlint.rule.edits import Edit, RemoveItem, RenameItem, ReplaceExpression, SetItem
 from memlint.source import Source, Span
+from memlint.source.edits import Edit, RemoveItem, RenameItem, ReplaceExpression, SetItem
 
 _WRONG = "memlint's fix went wrong and was thrown away, please report this"
 # Plain scalars that mean the string they show, in block and in flow.

@@ -18,8 +18,8 @@ from memlint.fix.expressions import (
 from memlint.fix.keywords import line_indent, refuse_comments
 from memlint.fix.outcome import FixError
 from memlint.fix.spans import Tree
-from memlint.rule.edits import RenameAttribute, ReplaceCallee, ReplaceExpression
 from memlint.source import Span
+from memlint.source.edits import RenameAttribute, ReplaceCallee, ReplaceExpression
 
 
 def _replace(draft: Draft, node: cst.BaseExpression, span: Span, source: str, least: int) -> None:

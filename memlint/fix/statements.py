@@ -14,8 +14,8 @@ from memlint.fix.draft import Draft, Drop, Splice, Wrap
 from memlint.fix.expressions import fitted, reindented, substituted
 from memlint.fix.outcome import FixError
 from memlint.fix.spans import Tree
-from memlint.rule.edits import AddDecorator, InsertStatement, RemoveStatement, WrapStatements
 from memlint.source import Span
+from memlint.source.edits import AddDecorator, InsertStatement, RemoveStatement, WrapStatements
 
 _BLANK = re.compile(r"[ \t\f]*")
 _REST = re.compile(rb"[ \t\f]*+;?[ \t\f]*+(?:#[^\r\n]*)?(?:\r\n|\r|\n|\Z)")

@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from memlint.memory.settings import Quantization, Settings
-from memlint.rule.edits import InsertStatement, SetItem, SetKeyword
+from memlint.source.edits import InsertStatement, SetItem, SetKeyword
 
 if TYPE_CHECKING:
-    from memlint.rule.edits import Edit
     from memlint.rule.findings import Finding
+    from memlint.source.edits import Edit
 
 Changes = tuple[tuple[str, Any], ...]
 

@@ -29,8 +29,6 @@ from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 _INTERPOLATED = lazy_pattern(r"\$\{|\{\{")
-
-
 # How people call checkpoints whose weights are quantized already.
 _QUANTIZED = lazy_pattern(
     r"(?i)(?<![a-z])(awq|gptq|aqlm|eetq|hqq|bnb|nvfp4|mxfp4|fp8|int[48]|w[48]a\d+|[248]bit|q[48])(?![a-z])"

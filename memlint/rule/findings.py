@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from memlint.rule.edits import Edit
 from memlint.rule.savings import Saving
 from memlint.source import Span
+from memlint.source.edits import Edit
 from memlint.source.record import Record
 
 

@@ -21,28 +21,6 @@ from memlint.api.successors import (
     Runtime,
     Successor,
 )
-from memlint.rule.changes import add_option, set_item, set_option
-from memlint.rule.edits import (
-    AddDecorator,
-    AddImport,
-    AddParameter,
-    Edit,
-    InsertStatement,
-    RemoveArgument,
-    RemoveImport,
-    RemoveItem,
-    RemoveKeyword,
-    RemoveStatement,
-    RenameAttribute,
-    RenameImport,
-    RenameItem,
-    RenameKeyword,
-    ReplaceCallee,
-    ReplaceExpression,
-    SetItem,
-    SetKeyword,
-    WrapStatements,
-)
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.kit import (
     DEEPSPEED,
@@ -73,8 +51,9 @@ from memlint.rule.precision import (
     may_lack_bf16,
     trains_without_bf16,
 )
-from memlint.rule.references import Reference, reference_to, replace_callee, without_import
 from memlint.rule.triggers import BACKWARD, COMPARED, LIBRARIES, PACKAGES, TRAINING
+from memlint.runs.changes import add_option, set_item, set_option
+from memlint.runs.references import Reference, reference_to, replace_callee, without_import
 from memlint.script import (
     CHECKPOINTING_ARGUMENTS,
     CHECKPOINTING_METHODS,
@@ -130,6 +109,27 @@ from memlint.script import (
 )
 from memlint.script.version_guards import is_guarded, names_looked_up
 from memlint.source import Span
+from memlint.source.edits import (
+    AddDecorator,
+    AddImport,
+    AddParameter,
+    Edit,
+    InsertStatement,
+    RemoveArgument,
+    RemoveImport,
+    RemoveItem,
+    RemoveKeyword,
+    RemoveStatement,
+    RenameAttribute,
+    RenameImport,
+    RenameItem,
+    RenameKeyword,
+    ReplaceCallee,
+    ReplaceExpression,
+    SetItem,
+    SetKeyword,
+    WrapStatements,
+)
 from memlint.source.record import Record
 
 __all__ = [

@@ -10,10 +10,10 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from memlint.rule.edits import Edit, InsertStatement
 from memlint.rule.findings import Applicability, Fix
-from memlint.rule.references import reference_to
+from memlint.runs.references import reference_to
 from memlint.script import Call, Script, Setting, Trainer
+from memlint.source.edits import Edit, InsertStatement
 from memlint.source.record import NamedTuple
 
 

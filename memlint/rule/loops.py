@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Value
-from memlint.rule.changes import set_option
-from memlint.rule.edits import InsertStatement
 from memlint.rule.findings import Finding, Fix
 from memlint.rule.kit import advise, fix
 from memlint.rule.precision import may_lack_bf16
+from memlint.runs.changes import set_option
 from memlint.script import Call, Dataset, LoopModel, Purpose, Script, Setting
+from memlint.source.edits import InsertStatement
 
 # Ways to turn checkpointing on, newest first: the method and its keyword.
 _ENABLERS = (

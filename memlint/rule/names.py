@@ -22,7 +22,7 @@ _GROUPS = (
     (
         "What a rule is made of",
         "memlint.rule.interface memlint.rule.page memlint.rule.findings memlint.rule.kit "
-        "memlint.rule.changes memlint.rule.precision memlint.rule.references "
+        "memlint.runs.changes memlint.rule.precision memlint.runs.references "
         "memlint.rule.causal_loss memlint.rule.trl_losses memlint.rule.shared_prompts "
         "memlint.rule.engines",
     ),
@@ -31,7 +31,7 @@ _GROUPS = (
     (_WORDS, "memlint.rule.triggers"),
     ("What a script says", "memlint.script memlint.engine"),
     ("What a recipe says, and its edits", "memlint.recipes memlint.rule.recipe_"),
-    ("Edits", "memlint.rule.edits"),
+    ("Edits", "memlint.source.edits"),
     ("What replaced a lost name or option", "memlint.api.successors"),
     ("Versions", "memlint.api"),
     ("Places", "memlint.source"),

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 import math
 
-from memlint.rule.edits import Edit, RemoveKeyword, ReplaceExpression, SetKeyword
-from memlint.rule.references import reference_to, without_import
+from memlint.runs.references import reference_to, without_import
 from memlint.script import Call, Object, Script, Setting, Symbol, Tokenization, Trainer
+from memlint.source.edits import Edit, RemoveKeyword, ReplaceExpression, SetKeyword
 
 _PADS_INPUTS = "transformers.DataCollatorWithPadding"
 _PADS_LABELS = "transformers.DataCollatorForSeq2Seq"

@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlint.engine.values import Constant, Object, Symbol
-from memlint.rule.changes import add_item, set_item, set_option
 from memlint.rule.kit import together
-from memlint.rule.references import reference_to
+from memlint.runs.changes import add_item, set_item, set_option
+from memlint.runs.references import reference_to
 from memlint.script.weights import DTYPE_OPTIONS
 from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     import ast
 
-    from memlint.rule.edits import Edit
     from memlint.script import Call, Config, Forward, Script, Setting, Trainer
+    from memlint.source.edits import Edit
 
 FLOAT32 = "torch.float32"
 # GPUs without bf16, where they are free, and probes for it. A guess, which only silences.

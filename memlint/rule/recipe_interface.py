@@ -17,8 +17,8 @@ from memlint.recipes.keys import Status as KeyStatus
 from memlint.recipes.kinds import Kind as RecipeKind
 from memlint.recipes.recipe import Option as RecipeOption
 from memlint.recipes.recipe import Recipe, names_quantized
-from memlint.rule.recipe_changes import remove_key, rename_key, set_key
 from memlint.rule.recipe_keys import KEYED, finding_of_key
+from memlint.runs.recipe_changes import remove_key, rename_key, set_key
 
 __all__ = [
     "DEFAULT_LENGTH",

@@ -7,7 +7,7 @@ from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import Recipe
 from memlint.rule.findings import Finding, Level
 from memlint.rule.kit import advise, fix
-from memlint.rule.recipe_changes import rename_key
+from memlint.runs.recipe_changes import rename_key
 
 # The programs whose keys the tables hold.
 KEYED = (Kind.TORCHTUNE, Kind.AXOLOTL, Kind.LLAMA_FACTORY)

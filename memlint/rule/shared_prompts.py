@@ -6,12 +6,12 @@ import ast
 import re
 from collections.abc import Iterator
 
-from memlint.rule.changes import set_option
-from memlint.rule.edits import Edit, RenameImport, ReplaceCallee, ReplaceExpression
 from memlint.rule.findings import Fix
 from memlint.rule.kit import advise, fix
-from memlint.rule.references import reference_to
+from memlint.runs.changes import set_option
+from memlint.runs.references import reference_to
 from memlint.script import Script, Trainer
+from memlint.source.edits import Edit, RenameImport, ReplaceCallee, ReplaceExpression
 from memlint.source.record import NamedTuple
 
 _HOME = "memlint_runtime.trl"

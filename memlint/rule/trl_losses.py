@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from memlint.rule.edits import Edit
 from memlint.rule.findings import Fix
 from memlint.rule.kit import advise, call_beside, fix_of_model
 from memlint.script import Script, Trainer
+from memlint.source.edits import Edit
 
 _FUSE = "memlint_runtime.losses.fuse_trl_losses"
 # Trainers whose losses the runtime is tested with. DPO and KTO, before they chunked, averaged the

@@ -15,8 +15,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from memlint.rule.edits import AddDecorator, AddImport, Edit, InsertStatement, WrapStatements
 from memlint.rule.findings import Applicability, Finding, Fix
+from memlint.source.edits import AddDecorator, AddImport, Edit, InsertStatement, WrapStatements
 
 if TYPE_CHECKING:
     from memlint.api import Api

@@ -11,7 +11,6 @@ from itertools import islice
 
 from memlint.recipes.launch import Command, Flag, commands_in
 from memlint.recipes.launch_kinds import kind_of, may_launch
-from memlint.rule.edits import Edit
 from memlint.rule.findings import Applicability, Finding, Fix
 from memlint.run.launchers import launcher_of
 from memlint.run.runs import Runs
@@ -20,6 +19,7 @@ from memlint.source import Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
+from memlint.source.edits import Edit
 from memlint.source.patterns import lazy_pattern
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple

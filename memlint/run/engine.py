@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
-from memlint.rule.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
 from memlint.rule.file_rules import UNUSED_SUPPRESSION
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.registry import python_check
 from memlint.rule.savings import Footprint, Pricing
 from memlint.run.prefilter import Prefilter, may_train_torchtune
 from memlint.run.pricing import is_too_large, priced, run_of
+from memlint.source.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memlint.recipes.launch import Command, Flag
-from memlint.rule.edits import Edit, RenameItem, ReplaceExpression, SetItem
 from memlint.rule.findings import Applicability, Finding, Fix
 from memlint.run.agreement import OfCommand
 from memlint.run.command_lines import (
@@ -34,6 +33,7 @@ from memlint.run.runs import Runs
 from memlint.source import Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
+from memlint.source.edits import Edit, RenameItem, ReplaceExpression, SetItem
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 from memlint.recipes.kinds import Reader
 from memlint.recipes.recipe import Recipe
-from memlint.rule.edits import (
+from memlint.rule.findings import Applicability, Finding, Fix, Level
+from memlint.run.runtime_fixes import runtime_imports
+from memlint.source import Span
+from memlint.source.edits import (
     Edit,
     RemoveItem,
     RemoveKeyword,
@@ -18,9 +21,6 @@ from memlint.rule.edits import (
     SetItem,
     SetKeyword,
 )
-from memlint.rule.findings import Applicability, Finding, Fix, Level
-from memlint.run.runtime_fixes import runtime_imports
-from memlint.source import Span
 
 if TYPE_CHECKING:
     from memlint.api import Api

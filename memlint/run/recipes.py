@@ -15,7 +15,6 @@ from memlint.recipes.files import is_document, may_be_recipe, may_run_recipe
 from memlint.recipes.kinds import Kind, Reader, reader_by_keys
 from memlint.recipes.launch import commands_in
 from memlint.recipes.recipe import Recipe, read_recipe
-from memlint.rule.edits import Edit
 from memlint.rule.findings import Applicability, Finding, Fix
 from memlint.rule.registry import recipe_check
 from memlint.run.agreement import OfCommand, agreed
@@ -37,6 +36,7 @@ from memlint.run.prefilter import Prefilter
 from memlint.script.launcher import Launcher
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError, ReadError
+from memlint.source.edits import Edit
 from memlint.source.reading import read_source
 
 if TYPE_CHECKING:

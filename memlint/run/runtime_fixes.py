@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from memlint.api.runtime import INSTALL, NEEDS, is_of_runtime, lacking
 from memlint.project.targets import named_in
-from memlint.rule.edits import AddImport, RenameImport
 from memlint.rule.findings import Applicability, Finding, Fix
+from memlint.source.edits import AddImport, RenameImport
 
 if TYPE_CHECKING:
     from memlint.api import Target

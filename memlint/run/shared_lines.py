@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memlint.rule.edits import InsertStatement
 from memlint.rule.findings import Applicability, Finding, Fix
+from memlint.source.edits import InsertStatement
 
 if TYPE_CHECKING:
     from memlint.source import Source, Span

@@ -14,10 +14,10 @@ from typing import Any
 
 from memlint.api import Target
 from memlint.rule import Page, Rule
-from memlint.rule.edits import ReplaceExpression
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.registry import RuleId
 from memlint.source import Source, Span
+from memlint.source.edits import ReplaceExpression
 
 
 def build_script(source: Source, api: object, *around: object, **options: object) -> Any:

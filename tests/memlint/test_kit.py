@@ -16,11 +16,11 @@ from memlint.rule import (
     together,
 )
 from memlint.rule.docs import page
-from memlint.rule.edits import RemoveKeyword
 from memlint.rule.kit import UNSLOTH, Skip
 from memlint.rule.padding import share_of_padding
 from memlint.run.engine import check_source
 from memlint.source import Source
+from memlint.source.edits import RemoveKeyword
 
 EDIT = RemoveKeyword(Span(0, 4), "x")
 

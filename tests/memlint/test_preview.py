@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from memlint.rule.edits import AddImport, InsertStatement, ReplaceExpression, SetKeyword
 from memlint.rule.findings import Applicability, Fix
 from memlint.run.preview import preview
 from memlint.run.results import DiffLine, TextEdit
 from memlint.source import Location, Source, Span
+from memlint.source.edits import AddImport, InsertStatement, ReplaceExpression, SetKeyword
 from memlint.source.reading import read_source
 from tests.memlint.test_notebook import as_bytes, notebook
 

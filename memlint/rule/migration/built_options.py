@@ -10,7 +10,7 @@ import ast
 
 from memlint.rule import Build, Edit, Object, Reference, Setting
 from memlint.rule.migration.option_places import Edits, Option, option_of
-from memlint.rule.references import reference_to
+from memlint.runs.references import reference_to
 
 _QUANTIZATION = "quantization_config"
 _QUANTIZE = ("load_in_4bit", "load_in_8bit")

@@ -17,7 +17,7 @@ from memlint.rule import (
     fix,
     together,
 )
-from memlint.rule.changes import add_option
+from memlint.runs.changes import add_option
 
 # What ``__post_init__`` reads: assigning it later changes nothing.
 _READ_ONCE = frozenset(

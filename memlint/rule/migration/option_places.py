@@ -1,6 +1,6 @@
 """Where an option of a call stands, and what takes its place at the target.
 
-``memlint.rule.places`` knows how each place is changed; here are the option that the target lacks
+``memlint.runs.places`` knows how each place is changed; here are the option that the target lacks
 and where it is named to the eye.
 """
 
@@ -21,7 +21,7 @@ from memlint.rule import (
     Successor,
     Symbol,
 )
-from memlint.rule.places import Edits, InDict, Place, place_of
+from memlint.runs.places import Edits, InDict, Place, place_of
 from memlint.source.record import Record
 
 __all__ = [

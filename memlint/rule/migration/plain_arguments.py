@@ -17,7 +17,7 @@ from memlint.rule import (
     fix,
 )
 from memlint.rule.migration.relocation import needs_own_arguments
-from memlint.rule.references import reference_to
+from memlint.runs.references import reference_to
 
 # Where the two classes' defaults differ, these keep what the script trained with. Checkpointing and
 # how often something is logged are left to TRL's defaults: they change no number.

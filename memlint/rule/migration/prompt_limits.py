@@ -19,7 +19,7 @@ from memlint.rule import (
     Trainer,
 )
 from memlint.rule.migration.option_places import Edits, Option, assigned
-from memlint.rule.references import reference_to
+from memlint.runs.references import reference_to
 
 _PROMPT = "max_prompt_length"
 _COMPLETION = "max_completion_length"

@@ -17,7 +17,6 @@ from memlint.rule import (
     Setting,
     Trainer,
 )
-from memlint.rule.changes import set_option
 from memlint.rule.migration.option_places import (
     Edits,
     Option,
@@ -26,7 +25,8 @@ from memlint.rule.migration.option_places import (
     successor_of,
     written,
 )
-from memlint.rule.references import reference_to
+from memlint.runs.changes import set_option
+from memlint.runs.references import reference_to
 
 
 def moved_to_config(option: Option, replacement: Move) -> Edits | None:

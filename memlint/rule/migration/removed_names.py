@@ -28,7 +28,7 @@ from memlint.rule import (
     Symbol,
 )
 from memlint.rule.migration.removal import fitness, other_releases, since, without
-from memlint.rule.references import reference_to
+from memlint.runs.references import reference_to
 from memlint.script.version_guards import is_guarded
 
 # Names of a script that no release may have: each is looked for in the tables of all.

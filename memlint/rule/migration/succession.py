@@ -28,14 +28,14 @@ from memlint.rule import (
     Setting,
     Successor,
 )
-from memlint.rule.changes import set_option
 from memlint.rule.migration.built_options import built
 from memlint.rule.migration.option_places import Edits, Option, assigned, option_of
 from memlint.rule.migration.prompt_limits import kept_limit
 from memlint.rule.migration.relocation import moved_to_config
 from memlint.rule.migration.removal import fitness
-from memlint.rule.places import InAssignment, place_of
-from memlint.rule.references import reference_to
+from memlint.runs.changes import set_option
+from memlint.runs.places import InAssignment, place_of
+from memlint.runs.references import reference_to
 
 
 def option_fix(

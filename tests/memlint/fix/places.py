@@ -6,8 +6,8 @@ import ast
 from typing import TypeVar
 
 from memlint.fix import Applied, apply_edits
-from memlint.rule.edits import Edit
 from memlint.source import Source, Span
+from memlint.source.edits import Edit
 
 NodeT = TypeVar("NodeT", bound=ast.AST)
 

@@ -16,7 +16,8 @@ from memlint.fix import apply_edits, text_edits
 from memlint.fix.draft import Splice
 from memlint.fix.spans import Tree, parse
 from memlint.fix.splicing import split_lines
-from memlint.rule.edits import (
+from memlint.source import Span
+from memlint.source.edits import (
     AddImport,
     Edit,
     InsertStatement,
@@ -27,7 +28,6 @@ from memlint.rule.edits import (
     SetKeyword,
     WrapStatements,
 )
-from memlint.source import Span
 
 from .places import all_of, call, fixed, spot, statement
 

@@ -9,8 +9,8 @@ from memlint.fix import apply_edits
 from memlint.fix.bulk import TooMuchError, without_bulk
 from memlint.fix.outcome import FixError
 from memlint.fix.spans import parse
-from memlint.rule.edits import RemoveKeyword, ReplaceExpression, SetKeyword
 from memlint.source import Span
+from memlint.source.edits import RemoveKeyword, ReplaceExpression, SetKeyword
 
 NUMBERS = ",\r\n    ".join(map(str, range(3000)))
 

@@ -9,7 +9,8 @@ import pytest
 from memlint.fix.commands import apply_command_edits
 from memlint.fix.outcome import Applied
 from memlint.recipes.launch import read_commands
-from memlint.rule.edits import (
+from memlint.source import Source, Span
+from memlint.source.edits import (
     Edit,
     RemoveItem,
     RemoveStatement,
@@ -17,7 +18,6 @@ from memlint.rule.edits import (
     ReplaceExpression,
     SetItem,
 )
-from memlint.source import Source, Span
 
 TRL = 'echo start\ntrl sft --learning_rate 1e-05 \\\n  --packing true --dtype "bfloat16" --bf16\n'
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from memlint.fix import Fixed, fix_source
 from memlint.fix.fixpoint import PASSES
-from memlint.rule.edits import Edit, RemoveKeyword, RenameKeyword, SetKeyword
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.source import Cell, Source, Span
+from memlint.source.edits import Edit, RemoveKeyword, RenameKeyword, SetKeyword
 
 from .places import all_of
 

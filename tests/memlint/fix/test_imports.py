@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from memlint.fix import apply_edits
-from memlint.rule.edits import (
+from memlint.source.edits import (
     AddImport,
     InsertStatement,
     RemoveImport,

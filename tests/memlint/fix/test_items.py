@@ -7,8 +7,8 @@ import ast
 import pytest
 
 from memlint.fix import apply_edits
-from memlint.rule.edits import RemoveItem, RenameItem, SetItem
 from memlint.source import Span
+from memlint.source.edits import RemoveItem, RenameItem, SetItem
 
 from .places import all_of, fixed, refusal
 

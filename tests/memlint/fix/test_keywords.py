@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memlint.fix import apply_edits
-from memlint.rule.edits import (
+from memlint.source import Span
+from memlint.source.edits import (
     Edit,
     RemoveArgument,
     RemoveKeyword,
@@ -19,7 +20,6 @@ from memlint.rule.edits import (
     ReplaceExpression,
     SetKeyword,
 )
-from memlint.source import Span
 
 from .places import all_of, call, fixed, refusal, spot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memlint.fix import apply_edits
-from memlint.rule.edits import Edit, RemoveKeyword, SetKeyword
+from memlint.source.edits import Edit, RemoveKeyword, SetKeyword
 from tests.memlint.fix.places import call
 
 OPTIONS = """\

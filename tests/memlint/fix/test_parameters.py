@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from memlint.rule.edits import AddParameter
+from memlint.source.edits import AddParameter
 
 from .places import all_of, fixed, refusal
 

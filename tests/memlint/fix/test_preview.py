@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memlint.fix import TextEdit, apply_edits, previews, text_edits, unified_diff
-from memlint.rule.edits import AddImport, RemoveKeyword, SetKeyword
 from memlint.source import Span
+from memlint.source.edits import AddImport, RemoveKeyword, SetKeyword
 
 from .places import call
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memlint.fix import apply_edits
-from memlint.rule.edits import ReplaceCallee, ReplaceExpression
+from memlint.source.edits import ReplaceCallee, ReplaceExpression
 
 from .places import all_of, call, fixed, refusal, spot
 

@@ -9,8 +9,8 @@ import pytest
 from memlint.fix import apply_edits, previews, width
 from memlint.fix.splicing import split_lines
 from memlint.fix.width import width_of, wrapped
-from memlint.rule.edits import SetKeyword
 from memlint.source import Span
+from memlint.source.edits import SetKeyword
 
 CALL = 'args = SFTConfig("out", learning_rate=5e-05, per_device_train_batch_size=4, bf16=True)'
 WRAPS = "model = load(\n    name,\n)\n"

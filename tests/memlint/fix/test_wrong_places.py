@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memlint.rule.edits import (
+from memlint.source import Span
+from memlint.source.edits import (
     AddDecorator,
     AddImport,
     AddParameter,
@@ -24,7 +25,6 @@ from memlint.rule.edits import (
     SetKeyword,
     WrapStatements,
 )
-from memlint.source import Span
 
 from .places import call, fixed, refusal, spot, statement
 

@@ -11,11 +11,11 @@ import pytest
 from memlint.cli.main import run
 from memlint.memory.fit import Fitted, candidates, fit
 from memlint.memory.prices import Run, merged, with_pricing
-from memlint.rule.edits import SetKeyword
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.savings import Pricing
 from memlint.run.fitting import run_of
 from memlint.source import Span
+from memlint.source.edits import SetKeyword
 from tests.fit_cases import CASES, fitted
 
 SCRIPT = """\

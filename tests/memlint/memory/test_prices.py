@@ -14,12 +14,12 @@ from memlint.memory import recording
 from memlint.memory.prices import check_pricing, merged, price, read_run
 from memlint.memory.settings import SettingsError
 from memlint.memory.tape import Tape
-from memlint.rule.edits import SetKeyword
 from memlint.rule.findings import Finding, Fix, Level
 from memlint.rule.kit import advise
 from memlint.rule.savings import Pricing, Saving
 from memlint.run.pricing import _rank
 from memlint.source import Span
+from memlint.source.edits import SetKeyword
 
 GIB = 2**30
 SCRIPT = """\

@@ -7,7 +7,8 @@ import yaml
 
 from memlint.fix.recipes import apply_recipe_edits
 from memlint.recipes.document import MappingNode, SequenceNode, read_document, resolved
-from memlint.rule.edits import (
+from memlint.source import Source, Span
+from memlint.source.edits import (
     Edit,
     RemoveItem,
     RemoveStatement,
@@ -15,7 +16,6 @@ from memlint.rule.edits import (
     ReplaceExpression,
     SetItem,
 )
-from memlint.source import Source, Span
 
 TEXT = """\
 # head

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import How, Object, Provenance
-from memlint.rule.decisions import is_explained
-from memlint.rule.edits import Edit, ReplaceExpression, SetKeyword
-from memlint.rule.places import Edits, place_in, place_of
+from memlint.runs.decisions import is_explained
+from memlint.runs.places import Edits, place_in, place_of
 from memlint.script.calls import Call, Config
 from memlint.script.settings import Setting
+from memlint.source.edits import Edit, ReplaceExpression, SetKeyword
 
 if TYPE_CHECKING:
     from memlint.script.model import Script

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from memlint.api.drop_ins import stands_in
-from memlint.rule.edits import AddImport, Edit, RemoveImport, ReplaceCallee
+from memlint.source.edits import AddImport, Edit, RemoveImport, ReplaceCallee
 from memlint.source.record import Record
 
 if TYPE_CHECKING:

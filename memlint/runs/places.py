@@ -11,7 +11,8 @@ import ast
 from typing import TYPE_CHECKING, Self
 
 from memlint.engine.values import How
-from memlint.rule.edits import (
+from memlint.script.settings import Setting
+from memlint.source.edits import (
     Edit,
     RemoveItem,
     RemoveKeyword,
@@ -23,7 +24,6 @@ from memlint.rule.edits import (
     SetItem,
     SetKeyword,
 )
-from memlint.script.settings import Setting
 from memlint.source.record import Record
 
 if TYPE_CHECKING:

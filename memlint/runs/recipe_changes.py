@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memlint.recipes.recipe import Recipe
-from memlint.rule.edits import Edit, RemoveItem, RenameItem, SetItem
+from memlint.source.edits import Edit, RemoveItem, RenameItem, SetItem
 
 
 def set_key(recipe: Recipe, path: str, source: str) -> tuple[Edit, ...] | None:
