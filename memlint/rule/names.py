@@ -30,7 +30,10 @@ _GROUPS = (
     ("Findings in hand-written loops", "memlint.rule.loops"),
     (_WORDS, "memlint.rule.triggers"),
     ("What a script says", "memlint.script memlint.engine"),
-    ("What a recipe says, and its edits", "memlint.recipes memlint.rule.recipe_"),
+    (
+        "What a recipe says, and its edits",
+        "memlint.recipes memlint.rule.recipe_ memlint.runs.recipe_",
+    ),
     ("Edits", "memlint.source.edits"),
     ("What replaced a lost name or option", "memlint.api.successors"),
     ("Versions", "memlint.api"),
