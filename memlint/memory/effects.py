@@ -146,10 +146,6 @@ def _word(key: str, *words: str) -> Reader:
     return lambda value, known: {key: value} if value in words else _NOTHING
 
 
-def _optimizer(value: Any, known: Settings) -> Mapping[str, Any]:
-    return {"optimizer": value} if isinstance(value, str) else _NOTHING
-
-
 def _mixed(width: str) -> Reader:
     def read(value: Any, known: Settings) -> Mapping[str, Any]:
         return {"compute_dtype": width, "autocast": True} if value is True else _NOTHING
@@ -180,7 +176,7 @@ _OPTIONS: Mapping[str, Reader] = {
     "torch_dtype": _DTYPE,
     "model_init_kwargs": _initial,
     "attn_implementation": _word("attention", "sdpa", "flash_attention_2", "flash_attention_3"),
-    "optim": _optimizer,
+    "optim": lambda value, known: {"optimizer": value} if isinstance(value, str) else _NOTHING,
     "max_length": _number("seq_len"),
     "max_seq_length": _number("seq_len"),
     "max_prompt_length": _number("prompt_len"),
