@@ -84,7 +84,7 @@ def test_scripts_run_before_and_after_their_fixes(tmp_path: Path) -> None:
     assert "before ran (3 steps), safe ran (3 steps)" in lines["owner/name/loop.py"], done.stdout
     assert "same losses" in lines["owner/name/loop.py"], done.stdout
     trainer = lines["owner/name/trainer.py"]
-    assert "before FAILED (0 steps), safe ran (2 steps), all ran (2 steps)" in trainer, done.stdout
+    assert "before FAILED (0 steps), safe ran (3 steps), all ran (3 steps)" in trainer, done.stdout
     assert "before FAILED (0 steps), safe FAILED" in lines["owner/name/refused.py"]
     assert "unexpected keyword argument 'no_such_keyword'" in done.stdout
     assert "scripts: 3" in done.stdout

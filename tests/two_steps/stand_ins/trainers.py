@@ -15,7 +15,7 @@ _ALWAYS: dict[str, Any] = {
 }  # fmt: skip
 # Small and in fp32, so that any script of the open repositories takes its steps.
 _SMALL: dict[str, Any] = {
-    "max_steps": 2, "bf16": False, "fp16": False, "tf32": None, "dataloader_num_workers": 0,
+    "max_steps": 3, "bf16": False, "fp16": False, "tf32": None, "dataloader_num_workers": 0,
     "dataloader_prefetch_factor": None, "dataloader_persistent_workers": False,
     "torch_compile": False, "neftune_noise_alpha": None, "dataset_num_proc": None,
     "bf16_full_eval": False, "fp16_full_eval": False, "use_liger_kernel": False,
