@@ -144,6 +144,7 @@ _CONFIG = re.compile(r"`(\w+)(?:=[^`]*)?` (?:to|of|in) (?:an? )?`(\w+Config|Trai
 _WRITES = re.compile(r"^(?:Write|Set|Pass|Use) `(\w+)=")
 
 
+@pytest.mark.draws(12)
 @pytest.mark.parametrize("target", _RELEASES)
 def test_no_advice_contradicts_the_tables(target: str) -> None:
     api = Api(parse_target(target))

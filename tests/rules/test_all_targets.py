@@ -34,6 +34,7 @@ TARGETS = [f"{name}={one}" for name in ("trl", "transformers") for one in table(
 _STRIDE = 1 if os.environ.get("MEMLINT_ALL_TARGETS") else 40
 
 
+@pytest.mark.draws(12)
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_rule_takes_a_class_or_an_option_for_granted(target: str) -> None:
     api = Api(parse_target(target))

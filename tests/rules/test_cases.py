@@ -8,6 +8,7 @@ import pytest
 
 from memlint.api import Api, newest, parse_target
 from memlint.fix import fix_source
+from memlint.fix.fixpoint import Fixed
 from memlint.rule import Rule
 from memlint.rule.findings import Applicability, Finding
 from memlint.rule.registry import known_rules, load
@@ -31,70 +32,61 @@ def _api(target: str) -> Api:
     return _APIS[target]
 
 
-def _found(case: Case, target: str) -> list[Finding]:
-    return check_source(Source("script.py", case.text), [RULES[case.code]], _api(target))
-
-
 @pytest.mark.parametrize(("case", "target"), CASES)
-def test_finds_what_the_marks_say(case: Case, target: str) -> None:
+def test_finds_what_the_marks_say_and_fixes_it(case: Case, target: str) -> None:
+    """Check and fix a case. A text is checked once, whichever assertion asks about it."""
+    checked: dict[str, list[Finding]] = {}
+
+    def check(source: Source) -> list[Finding]:
+        if source.text not in checked:
+            checked[source.text] = check_source(source, [RULES[case.code]], _api(target))
+        return checked[source.text]
+
+    def fix(*, unsafe: bool) -> Fixed:
+        return fix_source(
+            source, unsafe=unsafe, check=check, reread=lambda text: Source("script.py", text)
+        )
+
     source = Source("script.py", case.text)
-    found = [
-        (source.location(each.span.start).row, each.level.value) for each in _found(case, target)
-    ]
-    expected = [(row, level or RULES[case.code].level.value) for row, level in case.expected]
-    assert found == expected
-
-
-@pytest.mark.parametrize("code", sorted(RULES))
-def test_every_rule_has_a_trap_that_it_leaves_alone(code: str) -> None:
-    assert any(not case.expected for case in cases() if case.code == code)
-
-
-@pytest.mark.parametrize(("case", "target"), CASES)
-def test_reaches_its_rule(case: Case, target: str) -> None:
+    findings = check(source)
+    assert [
+        (source.location(finding.span.start).row, finding.level.value) for finding in findings
+    ] == [(row, level or RULES[case.code].level.value) for row, level in case.expected]
     asked = Prefilter([RULES[case.code]]).any_asked(case.text.encode())
     assert asked, "no trigger word of the rule is in this script: it can never fail"
+    _leads_to_the_twin(fix(unsafe=True), case)
+    _leaves_unsafe_fixes_undone(fix(unsafe=False), case, findings)
 
 
-@pytest.mark.parametrize(("case", "target"), CASES)
-def test_fixes_lead_to_the_fixed_twin(case: Case, target: str) -> None:
-    def check(source: Source) -> list[Finding]:
-        return check_source(source, [RULES[case.code]], _api(target))
-
-    fixed = fix_source(
-        Source("script.py", case.text),
-        unsafe=True,
-        check=check,
-        reread=lambda text: Source("script.py", text),
-    )
+def _leads_to_the_twin(fixed: Fixed, case: Case) -> None:
+    """Assert that all fixes write the case's twin, or nothing where it has none."""
     assert fixed.error is None
     assert fixed.refused == ()
     assert fixed.source.text == (case.text if case.fixed is None else case.fixed)
     ast.parse(fixed.source.text)
     assert not [
-        each
-        for each in fixed.left
-        if each.fix and each.fix.edits and each.fix.applicability is not Applicability.DISPLAY
+        finding
+        for finding in fixed.left
+        if finding.fix
+        and finding.fix.edits
+        and finding.fix.applicability is not Applicability.DISPLAY
     ]
 
 
-@pytest.mark.parametrize(("case", "target"), CASES)
-def test_safe_fixes_leave_unsafe_ones_undone(case: Case, target: str) -> None:
-    found = _found(case, target)
-    safe = [each for each in found if each.fix and each.fix.applicability is Applicability.SAFE]
-
-    def check(source: Source) -> list[Finding]:
-        return check_source(source, [RULES[case.code]], _api(target))
-
-    fixed = fix_source(
-        Source("script.py", case.text),
-        unsafe=False,
-        check=check,
-        reread=lambda text: Source("script.py", text),
-    )
-    assert all(one.fix and one.fix.applicability is Applicability.SAFE for one in fixed.fixed)
-    if not safe:
+def _leaves_unsafe_fixes_undone(fixed: Fixed, case: Case, findings: list[Finding]) -> None:
+    """Assert that safe fixes alone are applied where no others are wanted."""
+    assert all(_is_safe(finding) for finding in fixed.fixed)
+    if not any(map(_is_safe, findings)):
         assert fixed.source.text == case.text
+
+
+def _is_safe(finding: Finding) -> bool:
+    return finding.fix is not None and finding.fix.applicability is Applicability.SAFE
+
+
+@pytest.mark.parametrize("code", sorted(RULES))
+def test_every_rule_has_a_trap_that_it_leaves_alone(code: str) -> None:
+    assert any(not case.expected for case in cases() if case.code == code)
 
 
 def test_a_case_says_where_and_for_what() -> None:

@@ -44,6 +44,7 @@ def places(case: Case, text: str) -> set[int]:
     return {finding.span.start for finding in rule.findings(script)}
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_names_say_nothing(seed: int) -> None:
     changed = set()

@@ -45,6 +45,7 @@ def reported(script: Script) -> set[tuple[str, int, str]]:
     }
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_cases_in_two_files(seed: int, tmp_path: Path) -> None:
     """All rules can be asked, and the length of the other file changes nothing."""

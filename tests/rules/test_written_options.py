@@ -90,6 +90,7 @@ def split(comment: str) -> list[str]:
     return [f"#{part.strip()}" for part in comment.split("#") if part.strip()]
 
 
+@pytest.mark.draws(12)
 @pytest.mark.parametrize("target", TARGETS)
 def test_fixes_write_what_the_target_takes(target: str) -> None:
     api = Api(parse_target(target))
@@ -99,6 +100,7 @@ def test_fixes_write_what_the_target_takes(target: str) -> None:
         assert fixed(new, api) == new
 
 
+@pytest.mark.draws(5)
 @pytest.mark.parametrize("seed", range(20))
 def test_comments_survive_fixes(seed: int) -> None:
     """Every option of a call on a line of its own, with a comment of its own behind it."""

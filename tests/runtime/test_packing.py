@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from memlint_runtime import pack_dataset, plan_packing
 from memlint_runtime.packing import PackedDataset, PackingPlan
+
+from tests.examples import examples
 
 datasets = pytest.importorskip("datasets")
 
@@ -138,7 +140,7 @@ def packed_tokens(packed: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(max_examples=30)
+@examples(30)
 @given(lengths=st.lists(st.integers(1, 30), min_size=1, max_size=60), capacity=st.integers(5, 40))
 def test_pack_dataset_moves_each_document_whole_and_in_order(
     strategy: Any, lengths: list[int], capacity: int

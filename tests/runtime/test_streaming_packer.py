@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from memlint_runtime import plan_packing
 from memlint_runtime.packing import StreamingPacker
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
+from tests.examples import examples
 from tests.runtime.test_packing import rows_of
 
 datasets = pytest.importorskip("datasets")
@@ -47,7 +48,7 @@ def test_stream_fills_nearly_as_well_as_the_whole_dataset() -> None:
     assert by_seed[0] != by_seed[1]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(stop=st.integers(0, 60), buffer_rows=st.integers(1, 50))
 def test_stream_resumes_where_it_stopped(stop: int, buffer_rows: int) -> None:
     rows = stream_rows(120)

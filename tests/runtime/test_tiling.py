@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from memlint_runtime.checkpoint import checkpoint_activations
 from memlint_runtime.fake_memory import track_memory
@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from tests.examples import examples
 from tests.runtime.float64 import in_float64, judge
 from tests.runtime.replicas import replicate
 
@@ -63,7 +64,7 @@ def run(block: nn.Module, hidden: Tensor) -> tuple[Tensor, list[Tensor | None]]:
     frozen=st.sampled_from(["nothing", "down", "all"]),
     checkpointed=st.booleans(),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_values_and_gradients_equal_the_whole(
     shape: tuple[int, ...], tile: int, frozen: str, checkpointed: bool
 ) -> None:

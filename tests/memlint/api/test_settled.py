@@ -105,6 +105,7 @@ _VARIED: dict[str, tuple[object, ...]] = {
 }
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize(
     "name", ["SFTConfig", "DPOConfig", "GRPOConfig", "KTOConfig", "RewardConfig", "RLOOConfig"]
 )

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import memlint.fix.apply as apply_module
@@ -28,6 +28,7 @@ from memlint.source.edits import (
     SetKeyword,
     WrapStatements,
 )
+from tests.examples import examples
 
 from .places import all_of, call, fixed, spot, statement
 
@@ -151,7 +152,7 @@ def test_fixes_inside_a_removed_or_wrapped_statement_wait() -> None:
         assert len(applied.applied) == len(applied.postponed) == 1
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.permutations(range(7)), st.integers(1, 7))
 def test_order_never_matters(order: Sequence[int], count: int) -> None:
     text = "import os\n\nx = f(\n    a=1,\n    b=g(c, d=2),  # why\n)\nh(x)\n"
@@ -173,7 +174,7 @@ def test_order_never_matters(order: Sequence[int], count: int) -> None:
     ast.parse(one.text)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.data())
 def test_lines_that_no_edit_names_stay(data: st.DataObject) -> None:
     lines = data.draw(st.lists(st.sampled_from(

@@ -7,7 +7,7 @@ import tokenize
 from io import StringIO
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memlint.fix import apply_edits
@@ -20,6 +20,7 @@ from memlint.source.edits import (
     ReplaceExpression,
     SetKeyword,
 )
+from tests.examples import examples
 
 from .places import all_of, call, fixed, refusal, spot
 
@@ -250,7 +251,7 @@ def _comments(text: str) -> list[str]:
     return [token.string.strip() for token in tokens if token.type == tokenize.COMMENT]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(calls(), st.data())
 def test_random_edits_of_random_calls_change_the_tree_by_just_that(
     text: str, data: st.DataObject

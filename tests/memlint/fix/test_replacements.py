@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memlint.fix import apply_edits
 from memlint.source.edits import ReplaceCallee, ReplaceExpression
+from tests.examples import examples
 
 from .places import all_of, call, fixed, refusal, spot
 
@@ -137,7 +138,7 @@ _EXPRESSIONS = st.recursive(_LEAVES, _compound, max_leaves=6).map(
 )
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(
     _EXPRESSIONS,
     _EXPRESSIONS,

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memlint.memory import Estimate, estimate
+from tests.examples import examples
 
 GIB = 2**30
 LORA = {"r": 16, "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj"], "dropout": 0.1}
@@ -212,7 +213,7 @@ SHAPES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(SHAPES)
 def test_more_tokens_never_need_less(run: dict[str, Any]) -> None:
     run = {"packed": True, **run}
@@ -221,7 +222,7 @@ def test_more_tokens_never_need_less(run: dict[str, Any]) -> None:
     assert estimate({**run, "seq_len": run["seq_len"] * 2}).allocated.estimate >= one
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(SHAPES)
 def test_what_saves_memory_never_costs_any(run: dict[str, Any]) -> None:
     run = {"packed": True, **run, "checkpointing": "none", "method": "full"}

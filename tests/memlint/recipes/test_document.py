@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memlint.recipes.document import (
@@ -22,6 +22,7 @@ from memlint.recipes.document import (
 from memlint.recipes.files import may_be_recipe
 from memlint.recipes.kinds import reader_by_keys
 from memlint.source import Source
+from tests.examples import examples
 
 TEXT = """\
 # é before
@@ -91,7 +92,7 @@ def test_json_has_the_places_that_yaml_has() -> None:
         max_size=6,
     )
 )
-@settings(max_examples=60)
+@examples(60)
 def test_what_was_dumped_is_read_back(data: dict[str, object]) -> None:
     text = yaml.safe_dump(data, allow_unicode=True)
     assert values(read(text)) == yaml.safe_load(text)

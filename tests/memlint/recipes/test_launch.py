@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memlint.recipes.launch import Command, Flag, kind_of, read_commands
 from memlint.recipes.launch_files import READERS
+from tests.examples import examples
 
 
 def the(text: str, kind: str = "shell") -> Command:
@@ -345,7 +346,7 @@ _PARTS = st.sampled_from(
 
 @given(parts=st.lists(_PARTS, max_size=60), kind=st.sampled_from(sorted(READERS)))
 @example(parts=["python ", "${"] * 40, kind="shell")
-@settings(max_examples=600)
+@examples(600)
 def test_no_text_stops_it(parts: list[str], kind: str) -> None:
     text = "".join(parts)
     if kind == "notebook":

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from memlint_runtime import token_logprobs
 from memlint_runtime.fake_memory import track_memory
@@ -24,6 +24,7 @@ from memlint_runtime.losses.tiles import Head
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tests.examples import examples
 from tests.runtime.float64 import in_float64, judge
 from tests.runtime.losses.plain import make_problem, plain_statistics, worst
 
@@ -161,7 +162,7 @@ def test_half_precision_is_no_worse_than_plain(workspace: int | None) -> None:
     workspace=st.sampled_from([None, 20_000, 60_000]),
     seed=st.integers(0, 5),
 )
-@settings(max_examples=40)
+@examples(40)
 def test_any_shape(
     tokens: int, width: int, vocabulary: int, workspace: int | None, seed: int
 ) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from memlint_runtime import fuse_causal_lm_loss
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import LlamaForCausalLM
 
+from tests.examples import examples
 from tests.runtime.offloading.models import assert_bit_equal, batch, gradients, offload, tiny_llama
 
 # peft asks transformers by the old name of the option, deprecated since 5.23.
@@ -158,7 +159,7 @@ OPERATIONS: list[Callable[[Tensor], Tensor]] = [
     prefetch=st.integers(0, 4),
     in_flight=st.integers(0, 4),
 )
-@settings(max_examples=80)
+@examples(80)
 def test_gradients_of_random_graphs_are_bit_equal(
     picks: list[int], rows: int, min_bytes: int, budget: int | None, prefetch: int, in_flight: int
 ) -> None:

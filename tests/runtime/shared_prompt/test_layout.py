@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from memlint_runtime.attention import dense_mask
 from memlint_runtime.shared_prompt.layout import build_tree
 
+from tests.examples import examples
 from tests.runtime.shared_prompt.trees import DEEP_ROWS, padded, random_rows, tree_of
 
 ROWS = st.lists(
@@ -16,7 +17,7 @@ ROWS = st.lists(
 )  # three symbols: prefixes collide all the time
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(rows=ROWS, least=st.sampled_from([1, 3, 1000]))
 def test_every_row_reads_back_and_sees_itself_alone(rows: list[list[int]], least: int) -> None:
     ids, mask = padded(rows)
@@ -42,7 +43,7 @@ def test_every_row_reads_back_and_sees_itself_alone(rows: list[list[int]], least
     assert int(tree.rows_through.sum()) == sum(len(row) for row in rows)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(rows=ROWS)
 def test_no_prefix_is_forwarded_twice(rows: list[list[int]]) -> None:
     prefixes = {tuple(row[: n + 1]) for row in rows for n in range(len(row))}
