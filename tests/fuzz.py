@@ -59,6 +59,7 @@ TARGETS = (
     "trl=0.24,transformers=4.57", "trl=1.0,transformers=5.4",
 )  # fmt: skip
 SECONDS = 5.0
+_LATE_COMMA = re.compile(r"\s*+(?:#.*\n\s*+)*+,[ \t]*(?=#|$)", re.MULTILINE)
 _TRAINS = re.compile(r"Trainer\b|\.backward\(\)|from_pretrained\(")
 
 
@@ -155,8 +156,8 @@ def _imported(
 def comments_that_may_go(text: str, edits: Sequence[Edit]) -> Counter[str]:
     """The comments of ``text`` that belong to what ``edits`` remove.
 
-    Those are the comments inside of it, behind it on its last line, and on lines of their own
-    directly above it, if it begins its line.
+    Those are the comments inside of it, up to its comma and behind that on the same line, and on
+    lines of their own directly above it, if it begins its line.
     """
     written = comments(text)
     lines = text.splitlines()
@@ -167,8 +168,8 @@ def comments_that_may_go(text: str, edits: Sequence[Edit]) -> Counter[str]:
             column = 0
             while begin > 1 and lines[begin - 2].lstrip().startswith("#"):
                 begin -= 1
-        while end < len(lines) and lines[end].strip() == ",":
-            end += 1
+        if comma := _LATE_COMMA.match("\n".join(lines[end:])):
+            end += comma[0].count("\n") + 1
         going |= {
             comment
             for comment in written

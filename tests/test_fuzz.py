@@ -52,6 +52,13 @@ args = SFTConfig(
 )
 args.seed = 1  # beside the statement
 options = {"a": 1, "b": 2}  # beside the items
+more = {
+    "c": 3  # beside the value
+    # below the value
+    ,  # beside its comma
+    # above the next
+    "d": 4,
+}
 """
 
 
@@ -70,6 +77,10 @@ _CALL = _span(_TEXT[_TEXT.index("SFTConfig(") : _TEXT.index(")") + 1])
         (RemoveKeyword(_CALL, "packing"), ["# above the option", "# beside the option"]),
         (RemoveStatement(_span("args.seed = 1")), ["# beside the statement"]),
         (RemoveItem(_span('{"a": 1, "b": 2}'), "b"), ["# beside the items"]),
+        (
+            RemoveItem(_span(_TEXT[_TEXT.index('{\n    "c"') :].rstrip()), "c"),
+            ["# below the value", "# beside its comma", "# beside the value"],
+        ),
     ],
 )
 def test_only_comments_of_what_is_removed_may_go(edit: Edit, going: list[str]) -> None:
