@@ -159,7 +159,7 @@ def _weights(files: dict[str, Path], imports: list[Import]) -> dict[str, int]:
     texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
     linter = {name: text for name, text in texts.items() if package_of(name) != "memlint_runtime"}
     below = {name: text for name, text in linter.items() if package_of(name) != "memlint_rules"}
-    names = Counter(files[name].name for name in below if files[name].stem != "__init__")
+    names = Counter(files[name].name for name in below if not files[name].stem.startswith("__"))
     rings = circles((each for each in imports if each.file in linter), typed=True)
     return {
         "lines of the linter and its rules": sum(text.count("\n") for text in linter.values()),

@@ -128,7 +128,7 @@ def test_check_of_a_recipe_imports_no_libcst(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("base_model: a/b\nsequence_len: 8\ndatasets: []\nbf16: false\nfp16: false\n")
     after = modules_after(RUN, "check", "--no-cache", str(recipe), cwd=tmp_path)
-    assert "memlint.fix.recipes" in after, "the recipe has a finding with a fix"
+    assert "memlint.fix.recipe_edits" in after, "the recipe has a finding with a fix"
     assert "libcst" not in after
 
 

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from memlint.fix.fixpoint import fix_source
-from memlint.fix.recipes import apply_recipe_edits
+from memlint.fix.recipe_edits import apply_recipe_edits
 from memlint.recipes.document import DocumentError
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import read_recipe

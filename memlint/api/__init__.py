@@ -19,7 +19,7 @@ from memlint.api.signatures import (
     Signature,
     Unset,
 )
-from memlint.api.target import Resolved, Target, newest, parse_target
+from memlint.api.target_versions import Resolved, Target, newest, parse_target
 
 if TYPE_CHECKING:
     from memlint.api.successors import (

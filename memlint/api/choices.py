@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memlint.api.knowledge.choices import (
+from memlint.api.knowledge.enumerated import (
     COMPILED_BY,
     GONE_BACKENDS,
     OF_OTHER_PACKAGES,

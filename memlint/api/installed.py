@@ -1,8 +1,8 @@
 """Tables of releases that the shipped ones do not reach, from the files that the user has.
 
-Read once a release by ``memlint.api.extract.installed`` (some seconds, transformers half a minute),
-then kept in the user's own cache folder, never in the repository's. The key holds what the files
-are: the checksums that the installer wrote down, else every file's size and time.
+Read once a release by ``memlint.api.extract.local_release`` (some seconds, transformers half a
+minute), then kept in the user's own cache folder, never in the repository's. The key holds what the
+files are: the checksums that the installer wrote down, else every file's size and time.
 
 Nothing here raises: where files cannot be read, the newest release known takes their place, and the
 target says so.
@@ -81,7 +81,7 @@ def _extract(package: str, version: str, folder: str, out: str) -> None:
     root = os.path.dirname(os.path.dirname(os.path.abspath(memlint.__file__)))
     program = (
         "import sys; sys.path.insert(0, sys.argv.pop(1));"
-        "from memlint.api.extract.installed import main; sys.exit(main(sys.argv[1:]))"
+        "from memlint.api.extract.local_release import main; sys.exit(main(sys.argv[1:]))"
     )
     subprocess.run(
         (sys.executable, "-I", "-S", "-c", program, root, package, version, folder, out),

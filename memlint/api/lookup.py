@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memlint.api import classes, constructors, histories, names
+from memlint.api import classes, constructors, histories, qualified_names
 from memlint.api.drop_ins import original_of
 from memlint.api.knowledge.defaults import COMPUTED_DEFAULTS, FORWARDED
 from memlint.api.knowledge.warned import WARNED
@@ -20,7 +20,7 @@ from memlint.api.records import linearize, parameters, signature_of
 from memlint.api.releases import Releases
 from memlint.api.signatures import Expression, Kind, Parameter, Signature, Unset
 from memlint.api.tables import PACKAGES, pick
-from memlint.api.target import Target, newest
+from memlint.api.target_versions import Target, newest
 from memlint.api.versions import Version, is_between
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Api:
         TRL's place, arguments and all: they go by TRL's names."""
         known = self._canonical.get(qualname)
         if known is None:
-            known = names.followed(self._releases, original_of(qualname))
+            known = qualified_names.followed(self._releases, original_of(qualname))
             self._canonical[qualname] = known
         return known
 
@@ -76,7 +76,7 @@ class Api:
         the target."""
         key = (package, name)
         if key not in self._homes:
-            self._homes[key] = names.homes(self._releases, package, name)
+            self._homes[key] = qualified_names.homes(self._releases, package, name)
         return self._homes[key]
 
     def offered(self, module: str) -> tuple[str, ...]:
@@ -97,10 +97,10 @@ class Api:
     def _exists(self, qualname: str) -> bool | None:
         if qualname.partition(".")[0] not in PACKAGES:
             return None
-        module, name, attribute = names.split(self._releases, qualname)
+        module, name, attribute = qualified_names.split(self._releases, qualname)
         if not name:
             return True
-        is_offered = names.is_offered(self._releases, module, name)
+        is_offered = qualified_names.is_offered(self._releases, module, name)
         if not is_offered or not attribute:
             return is_offered
         owner = self.canonical(f"{module}.{name}")
@@ -401,7 +401,7 @@ class Api:
     @cached_property
     def _refusals(self) -> list[Refusal]:
         """What the target's releases refuse."""
-        from memlint.api.knowledge.refusals import REFUSALS
+        from memlint.api.knowledge.refused_options import REFUSALS
 
         return [
             line

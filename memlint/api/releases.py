@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from memlint.api.records import names_in, nearest_release
 from memlint.api.tables import PACKAGES, Entry, Table, holds, pick, table
-from memlint.api.target import Target
+from memlint.api.target_versions import Target
 from memlint.api.versions import Version, parse_version
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from memlint.api.target import Target
+from memlint.api.target_versions import Target
 from memlint.api.versions import satisfies
 
 PACKAGE = "memlint_runtime"

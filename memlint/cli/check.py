@@ -85,7 +85,7 @@ def _write(
     for piece in pieces:
         sys.stdout.write(piece)
     if for_people and not options.quiet:
-        from memlint.reports.text import summary
+        from memlint.reports.readable import summary
 
         for line in summary(report):
             sys.stdout.write(line)

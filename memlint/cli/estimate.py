@@ -72,7 +72,7 @@ def _fit(
     from memlint.memory import SettingsError
     from memlint.memory.fit import fit
     from memlint.memory.prices import with_pricing
-    from memlint.reports import fit as report
+    from memlint.reports import fit_report
     from memlint.rule.savings import Pricing
     from memlint.run.fitting import fit_source, run_of
     from memlint.run.whole import options_around
@@ -96,7 +96,7 @@ def _fit(
     if output_format == "json":
         click.echo(json.dumps(fitted.to_json(), indent=2))
     else:
-        click.echo("\n".join(report.lines(fitted, script, assumptions)))
+        click.echo("\n".join(fit_report.lines(fitted, script, assumptions)))
     return 0 if fitted.fits else 1
 
 

@@ -24,8 +24,8 @@ from memlint.cli.inputs import (
 )
 from memlint.cli.interrupts import Interrupted
 from memlint.cli.options import Common
+from memlint.reports.readable import diagnostic_line, finding_place, headline, plural
 from memlint.reports.style import Style, shown_path, visible
-from memlint.reports.text import diagnostic_line, finding_place, headline, plural
 from memlint.rule.file_rules import BROKEN_FILE
 from memlint.run.checking import fix_jobs
 from memlint.run.results import FixResult, Rendered
@@ -76,7 +76,7 @@ def fix_command(
         if unsafe is not None:
             jobs = [job._replace(unsafe_fixes=unsafe) for job in jobs]
         if fit:
-            from memlint.cli.fitting import jobs_that_fit
+            from memlint.cli.fix_to_fit import jobs_that_fit
 
             jobs = jobs_that_fit(jobs)
         cache = None if fit else make_cache(inputs, options)

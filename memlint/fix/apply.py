@@ -12,7 +12,7 @@ from typing import Any
 
 import libcst as cst
 
-from memlint.fix import imports, items, keywords, parameters, replacements, statements
+from memlint.fix import imports, items, keywords, parameter_edits, replacements, statement_edits
 from memlint.fix.bindings import places_of
 from memlint.fix.draft import Draft, Splice
 from memlint.fix.merge import merged
@@ -60,11 +60,11 @@ _MAKERS: dict[type[Any], Callable[[Draft, Any], None]] = {
     RenameAttribute: replacements.rename_attribute,
     RemoveImport: imports.remove_import,
     RenameImport: imports.rename_import,
-    InsertStatement: statements.insert_statement,
-    RemoveStatement: statements.remove_statement,
-    WrapStatements: statements.wrap_statements,
-    AddDecorator: statements.add_decorator,
-    AddParameter: parameters.add_parameter,
+    InsertStatement: statement_edits.insert_statement,
+    RemoveStatement: statement_edits.remove_statement,
+    WrapStatements: statement_edits.wrap_statements,
+    AddDecorator: statement_edits.add_decorator,
+    AddParameter: parameter_edits.add_parameter,
 }
 
 
@@ -118,7 +118,7 @@ def draft(tree: Tree, edits: Sequence[Edit]) -> Draft:
     for removal in result.carry_comments():
         inside = [note.text for note in removal.comments if note.inside]
         if inside:
-            statements.insert_comments(result, removal.node, inside)
+            statement_edits.insert_comments(result, removal.node, inside)
     if result.contradicts_itself():
         raise FixError("its edits overlap each other")
     return result

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from memlint.fix.expressions import dotted
+from memlint.fix.new_expressions import dotted
 from memlint.fix.spans import Tree
-from memlint.fix.statements import block_of
+from memlint.fix.statement_edits import block_of
 
 Scope = cst.FunctionDef | cst.Lambda | cst.ClassDef
 # Blocks that may not run even where nothing is guarded.

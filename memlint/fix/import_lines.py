@@ -13,11 +13,11 @@ import libcst as cst
 
 from memlint.fix.bindings import module_name
 from memlint.fix.draft import MARK, Addition, Draft, NewImport, Reimport, Splice
-from memlint.fix.expressions import is_reference
 from memlint.fix.imports import earlier_import
-from memlint.fix.passes import Pass, arranged, unique
+from memlint.fix.joined_drafts import Pass, arranged, unique
+from memlint.fix.new_expressions import is_reference
 from memlint.fix.spans import Tree
-from memlint.fix.statements import drop_statement, own_lines, placed, rank_behind
+from memlint.fix.statement_edits import drop_statement, own_lines, placed, rank_behind
 from memlint.source import Span
 
 _NAME_IN_STRING = re.compile(r"[\w.\[\]]+(?:(?:, ?| ?\| ?)[\w.\[\]]+)*")

@@ -27,7 +27,7 @@ from memlint.fix.import_places import import_anchor
 from memlint.fix.outcome import FixError
 from memlint.fix.sequences import Item, Sequence
 from memlint.fix.spans import Tree
-from memlint.fix.statements import block_of, own_lines
+from memlint.fix.statement_edits import block_of, own_lines
 from memlint.source import Span
 from memlint.source.edits import AddImport, RemoveImport, RenameImport
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from memlint.fix.draft import Addition, Draft, Removal
-from memlint.fix.expressions import check_f_string, fitted, substituted
 from memlint.fix.keywords import replace_value
+from memlint.fix.new_expressions import check_f_string, fitted, substituted
 from memlint.fix.notes import notes_of
 from memlint.fix.outcome import FixError
 from memlint.fix.sequences import Item, Sequence

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from memlint.fix.draft import Addition, Draft, Removal
-from memlint.fix.expressions import check_f_string, fitted, reindented, substituted
+from memlint.fix.new_expressions import check_f_string, fitted, reindented, substituted
 from memlint.fix.notes import notes_of
 from memlint.fix.outcome import FixError
 from memlint.fix.sequences import Item, Sequence

@@ -11,9 +11,9 @@ import libcst as cst
 
 from memlint.fix.draft import Draft, Drop, Splice
 from memlint.fix.import_lines import settle_imports
-from memlint.fix.passes import Pass, arranged
+from memlint.fix.joined_drafts import Pass, arranged
 from memlint.fix.spans import Tree
-from memlint.fix.statements import block_of
+from memlint.fix.statement_edits import block_of
 from memlint.fix.wrapping import wrapped
 
 

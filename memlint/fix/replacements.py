@@ -5,7 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from memlint.fix.draft import Draft
-from memlint.fix.expressions import (
+from memlint.fix.keywords import line_indent, refuse_comments
+from memlint.fix.new_expressions import (
     binding,
     check_f_string,
     fitted,
@@ -15,7 +16,6 @@ from memlint.fix.expressions import (
     required,
     substituted,
 )
-from memlint.fix.keywords import line_indent, refuse_comments
 from memlint.fix.outcome import FixError
 from memlint.fix.spans import Tree
 from memlint.source import Span

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from memlint.fix.expressions import reindented
+from memlint.fix.new_expressions import reindented
 from memlint.source import Span
 
 _LINE = re.compile(r"\r\n|\r|\n")

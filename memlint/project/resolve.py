@@ -24,7 +24,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from memlint.api.tables import PACKAGES
-from memlint.api.target import Resolved, Target, choose, is_newer, placed
+from memlint.api.target_versions import Resolved, Target, choose, is_newer, placed
 from memlint.api.versions import exact, is_version, satisfies
 from memlint.project.checkouts import own_version
 from memlint.project.environments import (

@@ -1,7 +1,7 @@
 """Which keys the recipes of torchtune, LLaMA-Factory and axolotl may have, in each release.
 
-The tables come from ``memlint.api.extract.schemas``. A version stands for the newest release that
-is not newer, or for the oldest one; without a version the newest release holds.
+The tables come from ``memlint.api.extract.recipe_schemas``. A version stands for the newest release
+that is not newer, or for the oldest one; without a version the newest release holds.
 """
 
 from __future__ import annotations

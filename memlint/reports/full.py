@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.reports import Report
+from memlint.reports.readable import diagnostic_line, finding_place, headline
 from memlint.reports.style import LEVEL_COLOURS, Style, printable, visible, width
-from memlint.reports.text import diagnostic_line, finding_place, headline
 from memlint.run.results import Rendered, RenderedFix
 
 _NOTES = {

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from memlint.reports import Report
+from memlint.reports.readable import assumed_line, finding_place, place
 from memlint.reports.style import visible
-from memlint.reports.text import assumed_line, finding_place, place
 
 _COMMANDS = {"error": "error", "waste": "warning", "notice": "notice", "hint": "notice"}
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from memlint.reports import Report
+from memlint.reports.readable import diagnostic_line
 from memlint.reports.style import LEVEL_COLOURS, Style
-from memlint.reports.text import diagnostic_line
 
 
 def render_statistics(report: Report, *, as_json: bool) -> Iterator[str]:

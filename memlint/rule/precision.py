@@ -12,7 +12,7 @@ from memlint.engine.values import Constant, Object, Symbol
 from memlint.rule.kit import together
 from memlint.runs.changes import add_item, set_item, set_option
 from memlint.runs.references import reference_to
-from memlint.script.weights import DTYPE_OPTIONS
+from memlint.script.weight_precision import DTYPE_OPTIONS
 from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:

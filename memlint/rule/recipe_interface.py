@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from memlint.recipes.facts import (
+from memlint.recipes.keys import KeyProblem, component_takes, key_problems
+from memlint.recipes.keys import Status as KeyStatus
+from memlint.recipes.kinds import Kind as RecipeKind
+from memlint.recipes.recipe import Option as RecipeOption
+from memlint.recipes.recipe import Recipe, names_quantized
+from memlint.recipes.recipe_training import (
     DEFAULT_LENGTH,
     attends_flexibly,
     can_pack,
@@ -12,11 +17,6 @@ from memlint.recipes.facts import (
     takes_images,
     trains,
 )
-from memlint.recipes.keys import KeyProblem, component_takes, key_problems
-from memlint.recipes.keys import Status as KeyStatus
-from memlint.recipes.kinds import Kind as RecipeKind
-from memlint.recipes.recipe import Option as RecipeOption
-from memlint.recipes.recipe import Recipe, names_quantized
 from memlint.rule.recipe_keys import KEYED, finding_of_key
 from memlint.runs.recipe_changes import remove_key, rename_key, set_key
 

@@ -65,7 +65,7 @@ def _agreed(
 
 def _splices(source: Source, commands: Sequence[Command], finding: Finding) -> list[Splice]:
     # Of the package that takes libcst: few files share words.
-    from memlint.fix.commands import splices_of
+    from memlint.fix.command_edits import splices_of
     from memlint.fix.outcome import FixError
 
     edits = finding.fix.edits if finding.fix is not None else ()

@@ -57,9 +57,9 @@ def applicable(source: Source, fixes: Sequence[Fix | None]) -> list[RenderedFix 
     """Each fix of a recipe without its text; one that cannot be applied becomes advice."""
     changes = [fix.edits for fix in fixes if fix is not None and fix.edits]
     if is_document(source.path):
-        from memlint.fix.recipes import impossible_recipe_edits as impossible_edits
+        from memlint.fix.recipe_edits import impossible_recipe_edits as impossible_edits
     else:
-        from memlint.fix.commands import impossible_command_edits as impossible_edits
+        from memlint.fix.command_edits import impossible_command_edits as impossible_edits
     refused = impossible_edits(source, changes)
     numbers = iter(range(len(changes)))
     shown: list[RenderedFix | None] = []
@@ -75,10 +75,10 @@ def applicable(source: Source, fixes: Sequence[Fix | None]) -> list[RenderedFix 
 def applier(path: str) -> Apply:
     """What carries out edits on a recipe, or on a file of launch commands."""
     if is_document(path):
-        from memlint.fix.recipes import apply_recipe_edits
+        from memlint.fix.recipe_edits import apply_recipe_edits
 
         return apply_recipe_edits
-    from memlint.fix.commands import apply_command_edits
+    from memlint.fix.command_edits import apply_command_edits
 
     return apply_command_edits
 

@@ -10,18 +10,17 @@ from memlint.script.calls import Call, Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS as CHECKPOINTING_ARGUMENTS
 from memlint.script.checkpointing import METHODS as CHECKPOINTING_METHODS
 from memlint.script.checkpointing import SWITCHES as CHECKPOINTING_OPTIONS
-from memlint.script.checkpoints import ModelFacts
 from memlint.script.datasets import Dataset, Preparation
 from memlint.script.evaluation import Evaluation
 from memlint.script.events import Event, EventKind
+from memlint.script.forward_passes import Forward
 from memlint.script.graphs import Graph, Hoard, Sum
+from memlint.script.handwritten_losses import LossForm, TokenLoss
 from memlint.script.lengths import Effect, Lengths
+from memlint.script.loaded_models import ModelFacts
 from memlint.script.loop_models import LoopModel
-from memlint.script.loops import Loop
-from memlint.script.losses import LossForm, TokenLoss
 from memlint.script.model import Script, build_script, parse_script
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
-from memlint.script.passes import Forward
 from memlint.script.purpose import Purpose
 from memlint.script.reach import Reach
 from memlint.script.restoring import Fate
@@ -30,6 +29,7 @@ from memlint.script.steps import Held, Step
 from memlint.script.tokenization import Tokenization
 from memlint.script.torchtune import TorchtuneModel
 from memlint.script.trained import Trained
+from memlint.script.training_loops import Loop
 
 __all__ = [
     "CHECKPOINTING_ARGUMENTS",

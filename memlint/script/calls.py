@@ -35,12 +35,12 @@ from memlint.script.model_code import loads_class_of_transformers, trains_class_
 from memlint.script.optimized import optimizes_all
 from memlint.script.packing import packing_strategy
 from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
-from memlint.script.settled import at_birth, is_remade, settled_option, settled_options
+from memlint.script.settled_options import at_birth, is_remade, settled_option, settled_options
 from memlint.script.trainers import may_train
 from memlint.source import Span
 
 if TYPE_CHECKING:
-    from memlint.script.checkpoints import ModelFacts
+    from memlint.script.loaded_models import ModelFacts
     from memlint.script.model import Script
 
 

@@ -15,7 +15,7 @@ from memlint.engine.modes import module_root
 from memlint.engine.nodes import walk
 from memlint.engine.values import Object, Opaque, Value, options
 from memlint.script.events import EventKind
-from memlint.script.passes import Forward
+from memlint.script.forward_passes import Forward
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from memlint.engine.values import Object, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.script.forward_passes import Forward
     from memlint.script.model import Script
-    from memlint.script.passes import Forward
     from memlint.script.steps import Step
 
 _ASKS = ("parameters", "named_parameters", "requires_grad_", "state_dict", "load_state_dict")

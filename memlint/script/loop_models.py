@@ -14,12 +14,12 @@ from memlint.engine.modes import module_root
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import ABSENT, Object, options
 from memlint.script.calls import Call
-from memlint.script.checkpoints import ModelFacts, is_language_model
+from memlint.script.loaded_models import ModelFacts, is_language_model
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.script.forward_passes import Forward
     from memlint.script.model import Script
-    from memlint.script.passes import Forward
     from memlint.script.steps import Step
 
 

@@ -21,6 +21,7 @@ from memlint.engine.tensors import Tensor, known_tensors
 from memlint.engine.tree import Tree
 from memlint.engine.values import UNKNOWN, Binding, Object, Symbol, Value
 from memlint.script.branches import is_off_by_default
+from memlint.script.call_effects import known_effects
 from memlint.script.call_index import (
     all_calls,
     call_anywhere,
@@ -38,35 +39,14 @@ from memlint.script.call_index import (
     nodes_by_method,
     nodes_by_name,
 )
+from memlint.script.caller_values import takes_parameter
 from memlint.script.calls import Call
 from memlint.script.checkpointing import deciding_call
-from memlint.script.checkpoints import (
-    calls_on,
-    copy_of,
-    is_about,
-    is_language_model,
-    is_quantized,
-    loads_classifier,
-    loads_language_models_only,
-    model_facts,
-    model_loads_of,
-    trains_model,
-)
 from memlint.script.datasets import datasets_of, lengths_may_differ, may_shorten_rows, streams_data
-from memlint.script.effects import known_effects
 from memlint.script.escapes import places_by_node
 from memlint.script.evaluation import evaluations_of, frozen_modules_of
 from memlint.script.events import events_of
-from memlint.script.facts import (
-    compiles_one_shape,
-    off_cuda,
-    on_gpu,
-    trains_causal_lm,
-    trains_language_models,
-    uses_diffusion,
-    uses_unsloth,
-    uses_vision,
-)
+from memlint.script.forward_passes import all_forwards_of, are_of_one_model, forward_at, forwards_of
 from memlint.script.frozen import frozen_passes
 from memlint.script.gradients import (
     accumulation_of,
@@ -88,12 +68,23 @@ from memlint.script.graphs import (
 )
 from memlint.script.guesses import matches, may_use, words_of
 from memlint.script.handlers import survives_failed_steps
+from memlint.script.handwritten_losses import are_only_gathered, token_losses
 from memlint.script.idle import trains_all_weights
 from memlint.script.launcher import Launcher
 from memlint.script.lengths import block_functions_of
+from memlint.script.loaded_models import (
+    calls_on,
+    copy_of,
+    is_about,
+    is_language_model,
+    is_quantized,
+    loads_classifier,
+    loads_language_models_only,
+    model_facts,
+    model_loads_of,
+    trains_model,
+)
 from memlint.script.loop_models import loop_models_of
-from memlint.script.loops import loops_of
-from memlint.script.losses import are_only_gathered, token_losses
 from memlint.script.metrics import metric_of
 from memlint.script.outputs import config_assignments, may_read_output
 from memlint.script.owners import (
@@ -104,8 +95,6 @@ from memlint.script.owners import (
     patching_calls_of,
 )
 from memlint.script.packing import learns_prompts, sets_attention
-from memlint.script.parameters import takes_parameter
-from memlint.script.passes import all_forwards_of, are_of_one_model, forward_at, forwards_of
 from memlint.script.prompts import (
     completions_together,
     prompt_limit,
@@ -132,6 +121,16 @@ from memlint.script.reads import (
     uses_by_node,
 )
 from memlint.script.restoring import device_names, fates_of
+from memlint.script.script_kind import (
+    compiles_one_shape,
+    off_cuda,
+    on_gpu,
+    trains_causal_lm,
+    trains_language_models,
+    uses_diffusion,
+    uses_unsloth,
+    uses_vision,
+)
 from memlint.script.settings import python_value, setting_of, unified
 from memlint.script.setups import (
     calls_on_trainer,
@@ -162,7 +161,8 @@ from memlint.script.trained import (
     step_bodies,
     trained_models,
 )
-from memlint.script.weights import (
+from memlint.script.training_loops import loops_of
+from memlint.script.weight_precision import (
     casts_of,
     dtype_name,
     dtype_option,

@@ -14,7 +14,7 @@ from memlint.engine.values import Object, Value, options
 from memlint.script import checkpointing
 from memlint.script.call_index import in_order
 from memlint.script.calls import Call, Config, Trainer
-from memlint.script.checkpoints import ModelFacts, chain_of
+from memlint.script.loaded_models import ModelFacts, chain_of
 from memlint.script.packing import ATTENTION_SETTERS
 from memlint.source.record import NamedTuple
 

@@ -18,8 +18,8 @@ from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.calls import Trainer
+    from memlint.script.forward_passes import Forward
     from memlint.script.model import Script
-    from memlint.script.passes import Forward
 
 # What is read off a trainer and does not depend on how its batches are laid out: `predict` keeps
 # its rows without padding.

@@ -14,8 +14,8 @@ from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from memlint.engine.forwards import ForwardRun
+    from memlint.script.forward_passes import Forward
     from memlint.script.model import Script
-    from memlint.script.passes import Forward
 
 # Of slices as they are written, without spaces: ``logits[:, -1]``, ``[:, :-1]``, ``[:, start:]``.
 _LAST = lazy_pattern(r"[^,]+,-1:?(,.*)?")

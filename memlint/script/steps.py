@@ -19,8 +19,8 @@ from memlint.script.events import EventKind, loops_of
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.script.forward_passes import Forward
     from memlint.script.model import Script
-    from memlint.script.passes import Forward
 
 
 class Step:

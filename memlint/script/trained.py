@@ -9,11 +9,11 @@ from memlint.engine.forwards import Certainty
 from memlint.engine.project import are_of_one_file
 from memlint.engine.values import Object
 from memlint.script.calls import Call, Config, Trainer
-from memlint.script.checkpoints import ModelFacts
 from memlint.script.events import Event, EventKind
-from memlint.script.passes import Forward
+from memlint.script.forward_passes import Forward
+from memlint.script.loaded_models import ModelFacts
 from memlint.script.settings import Setting
-from memlint.script.weights import loaded_dtype, weights_dtype
+from memlint.script.weight_precision import loaded_dtype, weights_dtype
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from operator import itemgetter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
-from memlint.source import constructors
+from memlint.source import record_constructors
 
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
@@ -120,7 +120,7 @@ class _Definition(type):
 @cache
 def _template(name: str, count: int) -> CodeType:
     """The code of a constructor of ``count`` fields, whatever they are called."""
-    written = getattr(constructors, f"{name.strip('_')}_{count}", None)
+    written = getattr(record_constructors, f"{name.strip('_')}_{count}", None)
     if written is not None:
         code: CodeType = written.__code__
         return code

@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 
 from memlint.reports import FORMATS, Report, RuleWords, render
+from memlint.reports.readable import summary
 from memlint.reports.statistics import render_statistics
 from memlint.reports.style import visible, width
-from memlint.reports.text import summary
 from memlint.rule.savings import Footprint, Saving
 from memlint.run.results import DiffLine, FileResult, Rendered, RenderedFix, TextEdit
 from memlint.source import Location

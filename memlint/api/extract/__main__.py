@@ -9,11 +9,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from memlint.api.extract.build import Reading, read
-from memlint.api.extract.releases import FLOORS, fetch, released, releases, update
-from memlint.api.extract.schemas import PACKAGES as SCHEMA_PACKAGES
-from memlint.api.extract.schemas import Schema, encode_schemas, read_schema
+from memlint.api.extract.option_values import encode_values, values
+from memlint.api.extract.recipe_schemas import PACKAGES as SCHEMA_PACKAGES
+from memlint.api.extract.recipe_schemas import Schema, encode_schemas, read_schema
 from memlint.api.extract.tabulate import encode
-from memlint.api.extract.values import encode_values, values
+from memlint.api.extract.wheels import FLOORS, fetch, released, releases, update
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memlint.api.extract.definitions import ClassFacts, FunctionFacts, Reader
-from memlint.api.extract.names import Namespace, Place
+from memlint.api.extract.exported_names import Namespace, Place
 from memlint.api.extract.wheel import Assigned, Defined, Module, Outlined, Wheel
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from memlint.api.extract.deprecations import deprecated_parameters, is_deprecated, renamed_keywords
-from memlint.api.extract.names import Namespace
+from memlint.api.extract.exported_names import Namespace
 from memlint.api.extract.settling import settling
 from memlint.api.extract.wheel import Assigned, Defined, Module, strings
 

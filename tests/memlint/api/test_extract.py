@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from memlint.api.extract.build import read
-from memlint.api.extract.releases import FLOORS, fetch, released, releases
-from memlint.api.extract.schemas import PACKAGES as SCHEMA_PACKAGES
+from memlint.api.extract.recipe_schemas import PACKAGES as SCHEMA_PACKAGES
 from memlint.api.extract.tabulate import encode
+from memlint.api.extract.wheels import FLOORS, fetch, released, releases
 from memlint.api.records import parameters
 from memlint.api.tables import PACKAGES, Table, table
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memlint.api.target import Resolved
+from memlint.api.target_versions import Resolved
 from memlint.api.versions import parse_version
 from memlint.project.resolve import Resolver
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from memlint.api import Api, newest
-from memlint.api.extract.releases import releases
-from memlint.api.extract.values import encode_values, values
+from memlint.api.extract.option_values import encode_values, values
+from memlint.api.extract.wheels import releases
 from memlint.api.tables import Table, table
 
 ARGUMENTS = """

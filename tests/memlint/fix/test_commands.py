@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from memlint.fix.commands import apply_command_edits
+from memlint.fix.command_edits import apply_command_edits
 from memlint.fix.outcome import Applied
 from memlint.recipes.launch import read_commands
 from memlint.source import Source, Span

@@ -16,7 +16,7 @@ import pytest
 
 from memlint.api import Api, newest, parse_target
 from memlint.fix.fixpoint import Fixed, fix_source
-from memlint.fix.recipes import apply_recipe_edits
+from memlint.fix.recipe_edits import apply_recipe_edits
 from memlint.recipes.kinds import Kind, Reader, reader_by_keys
 from memlint.recipes.recipe import read_recipe
 from memlint.rule.findings import Finding

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from memlint.fix.recipes import apply_recipe_edits
+from memlint.fix.recipe_edits import apply_recipe_edits
 from memlint.recipes.document import MappingNode, SequenceNode, read_document, resolved
 from memlint.source import Source, Span
 from memlint.source.edits import (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memlint.api.extract.releases import FLOORS, released, releases
-from memlint.api.extract.schemas import PACKAGES, Schema, encode_schemas, read_schema
+from memlint.api.extract.recipe_schemas import PACKAGES, Schema, encode_schemas, read_schema
+from memlint.api.extract.wheels import FLOORS, released, releases
 from memlint.api.tables import Table, table
 from memlint.recipes.schemas import (
     KINDS,

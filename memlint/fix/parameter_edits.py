@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from memlint.fix.draft import Draft
-from memlint.fix.expressions import fitted, substituted
+from memlint.fix.new_expressions import fitted, substituted
 from memlint.fix.outcome import FixError
 from memlint.source import Span
 from memlint.source.edits import AddParameter

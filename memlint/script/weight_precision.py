@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from memlint.engine.values import Object, Symbol
 from memlint.script.calls import Call, Trainer
-from memlint.script.checkpoints import ModelFacts, is_language_model
+from memlint.script.loaded_models import ModelFacts, is_language_model
 from memlint.script.settings import MISSING, UNSURE, Setting
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memlint.api.extract.exported_names import Namespace
 from memlint.api.extract.history import Encoder, ranges
-from memlint.api.extract.names import Namespace
 from memlint.api.extract.tabulate import lines
 from memlint.api.extract.wheel import Assigned, Defined, Wheel
 

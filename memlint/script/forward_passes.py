@@ -16,8 +16,8 @@ from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Output, Tensor
 from memlint.engine.values import Object, Symbol, Value, merge, options
 from memlint.script.calls import Call
-from memlint.script.checkpoints import ModelFacts, is_language_model
 from memlint.script.escapes import members_read
+from memlint.script.loaded_models import ModelFacts, is_language_model
 from memlint.script.owners import LOGIT_SAVERS
 from memlint.source import Span
 

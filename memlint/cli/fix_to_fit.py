@@ -10,7 +10,7 @@ from memlint.cli.inputs import Usage
 from memlint.memory import SettingsError
 from memlint.memory.from_script import settings_of
 from memlint.project.targets import Targets
-from memlint.reports import fit as report
+from memlint.reports import fit_report
 from memlint.rule.findings import Applicability
 from memlint.run.engine import read_script
 from memlint.run.fitting import fit_source
@@ -54,7 +54,7 @@ def _with_its_fixes(job: Job, targets: Targets) -> Job | None:
         return None
     except (ReadError, SyntaxError, ValueError):
         return job._replace(only=frozenset())  # what keeps it from being read is said as always
-    for line in report.lines(fitted, None):
+    for line in fit_report.lines(fitted, None):
         click.echo(f"{job.path}: {line}", err=True)
     unsafe = any(each.kind is Applicability.UNSAFE for each in fitted.applied)
     codes = frozenset(code for each in fitted.applied for code in each.codes)

@@ -11,7 +11,7 @@ import re
 import libcst as cst
 
 from memlint.fix.draft import Draft, Drop, Splice, Wrap
-from memlint.fix.expressions import fitted, reindented, substituted
+from memlint.fix.new_expressions import fitted, reindented, substituted
 from memlint.fix.outcome import FixError
 from memlint.fix.spans import Tree
 from memlint.source import Span

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from memlint.engine.values import Constant, Object, Symbol, Value, merge, options
-from memlint.script.checkpoints import is_language_model
+from memlint.script.loaded_models import is_language_model
 from memlint.script.restoring import names_of_device
 
 if TYPE_CHECKING:
