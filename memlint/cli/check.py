@@ -1,4 +1,4 @@
-"""``memlint check``: look, report, and say with the exit status what was found."""
+"""``memlint check``: report findings, and tell by the exit status whether there are any."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def check_command(
     exit_zero: bool,
     fail_level: str,
 ) -> int:
-    """Check and print; the exit status."""
+    """Check the paths, print the report and return the exit status."""
     if statistics and output_format in ("sarif", "github", "gitlab"):
         raise Usage(f"--statistics is text or JSON, not {output_format}")
     show_fixes = output_format in FORMATS_WITH_FIXES and not statistics
     if paths == ("-",):
         results = _check_stdin(options, stdin_filename, show_fixes)
     elif "-" in paths or stdin_filename is not None:
-        raise Usage("standard input (-) is the only path, or none of them")
+        raise Usage("standard input (-) must be the only path")
     else:
         with progress_bar(not options.quiet) as progress:
             inputs = gather(paths, options, progress)
@@ -92,7 +92,7 @@ def _write(
 
 
 def _tell_targets(jobs: Sequence[Job]) -> None:
-    """For which versions the files were checked, each set of versions once."""
+    """Print the versions that the files were checked for, each set of versions once."""
     from memlint.cli.target import describe
 
     targets = Targets()

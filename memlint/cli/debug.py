@@ -1,4 +1,4 @@
-"""``memlint debug``: what the script model knows of a file, for those who write rules."""
+"""``memlint debug``: show what the script model knows about a file. For rule authors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def debug_command(path: str, target: str | None) -> int:
-    """Print what the model knows of the script at ``path``; the exit status."""
+    """Print what the model knows about the script at ``path`` and return the exit status."""
     from memlint.project.targets import Targets
     from memlint.run.deep import deeply
     from memlint.script import build_script
@@ -80,7 +80,7 @@ def _debug_recipe(path: str) -> int:
 
 
 def _runs(path: str) -> Iterator[str]:
-    """The runs of the project that a file is part of."""
+    """Yield the project's runs that use a file."""
     from memlint.run.runs import Runs
 
     runs = Runs().at(os.path.abspath(path))

@@ -1,4 +1,4 @@
-"""``memlint estimate``: how much GPU memory a run needs, and whether it fits."""
+"""``memlint estimate``: show how much GPU memory a run needs, and whether it fits."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def estimate_command(
     output_format: str,
     fit: bool = False,
 ) -> int:
-    """Print the estimate; the exit status: 0 it fits or no GPU is named, 1 it does not fit.
+    """Print the estimate and return the exit status: 1 if the run does not fit the GPU, else 0.
 
-    fit: print what makes it fit instead.
+    fit: print instead the fixes that make the run fit.
     """
     if fit:
         return _fit(script, settings_file, gpu, assumptions, model_config, target, output_format)
@@ -68,7 +68,7 @@ def _fit(
     target: str | None,
     output_format: str,
 ) -> int:
-    """Print the smallest set of changes that fits; the exit status: 0 if there is one, else 1."""
+    """Print the smallest set of fixes that makes the run fit; return 0 if there is one, else 1."""
     from memlint.memory import SettingsError
     from memlint.memory.fit import fit
     from memlint.memory.prices import with_pricing
@@ -101,7 +101,7 @@ def _fit(
 
 
 def _values(script: str | None, settings_file: str | None, target: str | None) -> dict[str, Any]:
-    """The settings as JSON has them, from a file or read from a script."""
+    """Return the settings of a JSON file or a script, as JSON values."""
     if settings_file is not None:
         if script is not None:
             raise click.UsageError("give a SCRIPT or --settings, not both")
@@ -112,7 +112,7 @@ def _values(script: str | None, settings_file: str | None, target: str | None) -
 
 
 def _source(path: str, target: str | None) -> tuple[Source, Api]:
-    """The script and the tables of its versions."""
+    """Return the script and the tables of its library versions."""
     from memlint.project.targets import Targets
     from memlint.source.diagnostics import ReadError
     from memlint.source.reading import read_source

@@ -1,4 +1,4 @@
-"""``memlint fix``: apply what can be applied, say what was done and what is left."""
+"""``memlint fix``: apply fixes, and report what was done and what remains."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from memlint.source.record import NamedTuple
 
 
 class Mode(NamedTuple):
-    """What ``fix`` does with a change, and what its exit status counts."""
+    """What ``fix`` does with a change, and which findings set its exit status."""
 
     diff: bool
     only_check: bool
@@ -57,13 +57,13 @@ def fix_command(
     mode: Mode,
     fit: bool = False,
 ) -> int:
-    """Fix and report; the exit status. fit: apply what makes each run fit its GPU, and no more."""
+    """Fix, report and return the exit status. fit: apply only what makes each run fit its GPU."""
     if paths == ("-",):
         if fit:
             raise Usage("--fit takes scripts, not standard input")
         return _fix_stdin(options, stdin_filename, unsafe, mode)
     if "-" in paths or stdin_filename is not None:
-        raise Usage("standard input (-) is the only path, or none of them")
+        raise Usage("standard input (-) must be the only path")
     out, err = _styles(options)
     tally = _Tally(mode, options.quiet, out, err)
     if mode.writes:
@@ -97,7 +97,7 @@ def fix_command(
 
 
 class _Tally:
-    """What a run has come to so far; files are written and reported as they come.
+    """Writes and reports files one by one, and keeps what the summary needs.
 
     changed: the files that were changed, or would be. unwritten: those whose fixes could not be
     written. left: the findings that remain. tried: the files for which versions were assumed.
@@ -136,14 +136,14 @@ class _Tally:
 
 
 def _tell_broken(result: FixResult, err: Style) -> None:
-    """What of a file does not parse: none of it is fixed."""
+    """Report where a file does not parse. Nothing in it is fixed."""
     for finding in result.left:
         if finding.code == BROKEN_FILE.code:
             click.echo(f"{finding_place(finding)}: {headline(finding, err)}", err=True)
 
 
 def _fix_stdin(options: Common, filename: str | None, unsafe: bool | None, mode: Mode) -> int:
-    """Standard input to standard output: the fixed script, or the diff."""
+    """Read standard input, and write the fixed script or the diff to standard output."""
     work, excluded = stdin_work(options, filename)
     if excluded:
         if mode.writes:
@@ -175,7 +175,7 @@ def _write_bytes(data: bytes) -> None:
 
 
 def _end_cleanly() -> None:
-    """A request to end removes the file that is being written, as an interrupt does."""
+    """Remove the half-written file when the process is asked to end, as after an interrupt."""
     from memlint.cli.interrupts import Terminated
 
     def end(number: int, frame: FrameType | None) -> Any:
@@ -188,7 +188,7 @@ def _end_cleanly() -> None:
 
 
 def _file(stamp: Stamp | None) -> tuple[int, int] | None:
-    """Device and inode of the file that was read."""
+    """Return device and inode of the file that was read."""
     return (stamp.device, stamp.inode) if stamp is not None else None
 
 
@@ -203,8 +203,7 @@ def _is_another_name(result: FixResult, written: set[tuple[int, int]]) -> bool:
 
 
 def _write(result: FixResult, after: bytes, written: set[tuple[int, int]]) -> FileError | None:
-    """Write one file and add what it was to ``written``; what kept it from being written, if
-    something did."""
+    """Write one file, add the file that it replaces to ``written`` and return the error, if any."""
     from memlint.fix.atomic import other_names, write_atomically
 
     path = result.path
@@ -245,7 +244,7 @@ def _report_change(result: FixResult, mode: Mode, quiet: bool, out: Style) -> No
 
 
 def _done(changed: Sequence[FixResult], unwritten: Sequence[FixResult], *, writes: bool) -> str:
-    """What was fixed, or would be, and what could not be written."""
+    """Say what was fixed, or would be, and what could not be written."""
     done = []
     if changed:
         first = sum(result.first_pass for result in changed)
@@ -266,7 +265,7 @@ def _report_sum(
     *,
     writes: bool,
 ) -> None:
-    """On standard error: standard output may be a patch or a script."""
+    """Print the summary on standard error: standard output may be a patch or a script."""
     text = _done(changed, unwritten, writes=writes)
     counted = sum(finding.counts for finding in left)
     unsafe = sum(finding.fix is not None and finding.fix.applicability == "unsafe"
@@ -281,7 +280,7 @@ def _report_sum(
 
 
 def _report_withheld(tried: Sequence[FixResult], paths: Sequence[str], unsafe: bool | None) -> None:
-    """What to type for the fixes that are not applied because nothing says the versions."""
+    """Print the command that applies the fixes withheld because no file states the versions."""
     withheld = [result for result in tried if result.withheld]
     if not withheld:
         return
@@ -292,13 +291,13 @@ def _report_withheld(tried: Sequence[FixResult], paths: Sequence[str], unsafe: b
     command = visible(shlex.join(["memlint", "fix", *options, *paths]))
     click.echo(
         f"To apply {plural(count, 'more fix', 'more fixes')}: `{command}`. Versions are only "
-        "assumed, and these fixes are not right for all that may be meant.",
+        "assumed, and these fixes would be wrong for some versions that you may use.",
         err=True,
     )
 
 
 def _report_conditions(changed: Sequence[FixResult], tried: Sequence[FixResult]) -> None:
-    """What the fixed scripts now need, and which versions are assumed."""
+    """Print what the fixed scripts now need, and which versions are assumed."""
     commands = {
         finding.fix.requires
         for result in changed
@@ -331,7 +330,7 @@ def _status(
 
 
 def _styles(options: Common) -> tuple[Style, Style]:
-    """For standard output and for standard error."""
+    """Return the styles of standard output and of standard error."""
     return (
         Style(colours(options.colour, sys.stdout)),
         Style(colours(options.colour, sys.stderr)),
@@ -339,9 +338,9 @@ def _styles(options: Common) -> tuple[Style, Style]:
 
 
 def _coloured(patch: str, style: Style) -> str:
-    """``patch`` in colours. On a terminal control characters are shown and not obeyed.
+    """Return ``patch`` in colours. Control characters are escaped on a terminal only.
 
-    Into a file or pipe the patch goes as it is: it is there to be applied.
+    A patch in a file or pipe stays unchanged, so that it can be applied.
     """
     if not sys.stdout.isatty():
         return "".join(_line(line, style) for line in patch.splitlines(keepends=True))
@@ -350,7 +349,7 @@ def _coloured(patch: str, style: Style) -> str:
 
 
 def _line(line: str, style: Style) -> str:
-    """One line of a patch in its colour."""
+    """Return one line of a patch in its colour."""
     body = line.rstrip("\r\n")
     colours_of = {"---": "bold", "+++": "bold", "@@": "cyan", "-": "red", "+": "green"}
     colour = next((name for start, name in colours_of.items() if body.startswith(start)), None)

@@ -21,7 +21,7 @@ from memlint.source.reading import read_source
 
 
 def jobs_that_fit(jobs: Sequence[Job]) -> list[Job]:
-    """The jobs of scripts that train, each with the fixes that make it fit; says what they are.
+    """Return the jobs of scripts that train, with the fixes that make them fit, and print these.
 
     Raises:
         Usage: no GPU is named.

@@ -1,4 +1,4 @@
-"""What the commands have in common: paths to jobs, colours, progress, the cache's place."""
+"""Functions that commands share: from paths to jobs, colours, progress, the cache's folder."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from memlint.source.record import NamedTuple
 if TYPE_CHECKING:
     from memlint.run.cache import Cache
 
-# Below this many files to parse a progress bar would be gone before it is seen.
+# With fewer files to parse, a progress bar would only flash.
 _LONG_WORK = 200
-# So long nobody wonders whether anything happens.
+# Users wait this long without a sign of progress.
 _LONG_SECONDS = 1.0
 
 
 class Inputs(NamedTuple):
-    """What is to be done, and the folders or links that could not be walked."""
+    """The jobs, and the folders or links that could not be walked."""
 
     jobs: list[Job]
     diagnostics: list[FileError]
@@ -41,7 +41,7 @@ class Inputs(NamedTuple):
 
 
 class Usage(click.ClickException):
-    """A user's mistake in one line."""
+    """A usage error, printed on one line."""
 
     exit_code = 2
 
@@ -50,7 +50,7 @@ class Usage(click.ClickException):
 
 
 def settings_here(options: Common, folder: str = ".") -> Settings:
-    """The configuration that holds in ``folder``, with the command line's target over it."""
+    """Return the configuration of ``folder``, overridden by the command line."""
     try:
         if options.config is None:
             found = nearest(os.path.abspath(folder))
@@ -65,7 +65,7 @@ def settings_here(options: Common, folder: str = ".") -> Settings:
 
 
 def _over(options: Common, settings: Settings) -> Settings:
-    """``settings`` with the command line's over them."""
+    """Return ``settings``, overridden by the command line."""
     return override(
         settings,
         target=options.target,
@@ -77,7 +77,7 @@ def _over(options: Common, settings: Settings) -> Settings:
 
 
 def gather(paths: Sequence[str], options: Common, progress: Progress | None = None) -> Inputs:
-    """The jobs for ``paths``; raises ``Usage`` for a configuration that cannot be used."""
+    """Return the jobs for ``paths``. Raise ``Usage`` if a configuration is invalid."""
     on_file = (progress or Progress()).read
     here = settings_here(options)
     found: list[Found] = []
@@ -107,7 +107,7 @@ def gather(paths: Sequence[str], options: Common, progress: Progress | None = No
 
 
 def stdin_work(options: Common, filename: str | None) -> tuple[Work, bool]:
-    """The script on standard input as work, and whether the configuration excludes its name."""
+    """Return the script on standard input, and True if the configuration excludes its name."""
     name = filename or "stdin.py"
     settings = settings_here(options, os.path.dirname(os.path.abspath(name)))
     check_targets([settings], options.target)
@@ -117,7 +117,7 @@ def stdin_work(options: Common, filename: str | None) -> tuple[Work, bool]:
     try:
         data = read_stream(sys.stdin.buffer, MAX_BYTES)
     except OSError:
-        message = f"standard input is more than the {MAX_BYTES >> 20} MiB that are read"
+        message = f"standard input is larger than the limit of {MAX_BYTES >> 20} MiB"
         raise Usage(message) from None
     return Work(job, data), excluded
 
@@ -125,9 +125,10 @@ def stdin_work(options: Common, filename: str | None) -> tuple[Work, bool]:
 def check_targets(
     all_settings: Iterable[Settings], option: str | None, *, tell: bool = True
 ) -> None:
-    """Raises ``Usage`` if a target cannot be understood, naming the file that says it.
+    """Raise ``Usage``, naming the file at fault, if a target cannot be parsed.
 
-    option: what the command line said, which goes over every file. tell: say what no table has.
+    option: the command line's target, which overrides every file's. tell: print a line for each
+    library or version that no table has.
     """
     origins = {settings.target: settings.origin for settings in all_settings}
     for target, origin in origins.items():
@@ -146,7 +147,7 @@ def check_targets(
 
 
 def check_prices(all_settings: Iterable[Settings], options: Common) -> None:
-    """Raises ``Usage`` for a GPU or an assumption that cannot be, naming the file that says it."""
+    """Raise ``Usage``, naming the file at fault, if a GPU or an assumption is invalid."""
     named = {(each.gpu, each.assume): each.origin for each in all_settings}
     for (gpu, assume), origin in named.items():
         if not gpu and not assume:
@@ -171,7 +172,7 @@ def warn_if_empty(inputs: Inputs, paths: Sequence[str]) -> None:
 
 
 def make_cache(inputs: Inputs, options: Common) -> Cache | None:
-    """The cache beside the configuration that holds here; None if it is not wanted."""
+    """Return the cache beside this folder's configuration; None if caching is off."""
     if not options.cache or not inputs.jobs:
         return None
     from memlint.run.cache import Cache
@@ -181,7 +182,7 @@ def make_cache(inputs: Inputs, options: Common) -> Cache | None:
 
 
 def colours(wanted: bool | None, stream: TextIO) -> bool:
-    """True if to colour: as the option says, else as the environment and the terminal do."""
+    """True if output is coloured: by the option, else by the environment and the terminal."""
     if wanted is not None:
         return wanted
     if os.environ.get("NO_COLOR"):
@@ -193,7 +194,7 @@ def colours(wanted: bool | None, stream: TextIO) -> bool:
 
 
 class progress_bar:  # noqa: N801 - a context manager, used like a function
-    """A bar on standard error while much is parsed; nothing if that is not a terminal."""
+    """A progress bar on standard error for long work; nothing if that is not a terminal."""
 
     def __init__(self, wanted: bool = True) -> None:
         self._wanted = wanted and sys.stderr.isatty()
@@ -215,7 +216,7 @@ class progress_bar:  # noqa: N801 - a context manager, used like a function
             self._show("Checking", total)
 
     def _read(self) -> None:
-        """Called for each file that is found or read: how many there will be is not known yet."""
+        """Advance by one file that was found or read. The total is not known yet."""
         if self._bar is not None:
             self._bar.advance(self._task)
         elif self._wanted and time.monotonic() - self._began > _LONG_SECONDS:

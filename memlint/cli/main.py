@@ -1,7 +1,7 @@
 """The command line: ``memlint check``, ``fix``, ``estimate``, ``rule``, ``rules`` and ``target``.
 
-Only this package knows click and prints. Everything that a
-command needs is imported inside it: start-up time is part of what the tool is.
+Only this package uses click and prints. Each command imports what it needs when it runs, so that
+the program starts quickly.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ CLEAN, FOUND, BROKEN = 0, 1, 2
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command line; the exit status: 0 clean, 1 findings, broken files among them, 2 wrong
-    usage or unreadable input.
+    """Run the command line and return its exit status.
 
-    Nothing leaves as a traceback: what nobody foresaw is one line and exit status 2.
+    0: clean. 1: findings, including files that do not parse. 2: wrong usage, unreadable input, or
+    an unexpected error, which is printed on one line instead of as a traceback.
     """
     _prepare_streams()
     try:
@@ -47,7 +47,7 @@ def run(arguments: list[str] | None = None) -> int:
         click.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
-        # The reader (``| head``) has gone; what is still buffered must not fail at exit.
+        # The reader (``| head``) has gone; flushing the rest of the buffer must not fail at exit.
         _discard_output()
         return 141
     except OSError as error:
@@ -57,10 +57,10 @@ def run(arguments: list[str] | None = None) -> int:
         click.echo(f"error: the output could not be written: {error.strerror or error}", err=True)
         return BROKEN
     except RecursionError:
-        click.echo("error: what was to be read is nested too deeply", err=True)
+        click.echo("error: the input is nested too deeply", err=True)
         return BROKEN
     except MemoryError:
-        click.echo("error: there is not enough memory for this", err=True)
+        click.echo("error: not enough memory", err=True)
         return BROKEN
     except Exception as error:
         return _failed(error)
@@ -68,8 +68,8 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _prepare_streams() -> None:
-    """Streams that take every text, keep newlines as they are, and are there."""
-    if sys.stdout is None:  # closed by the caller: what is printed goes nowhere
+    """Open closed streams, and make all accept any text and keep newlines unchanged."""
+    if sys.stdout is None:  # closed by the caller: discard the output
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
@@ -84,7 +84,7 @@ def _discard_output() -> None:
 
 
 def _failed(error: Exception) -> int:
-    """The last line of a run that nobody foresaw."""
+    """Report an unexpected error on one line."""
     from memlint.reports.style import visible
 
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -96,14 +96,14 @@ def _failed(error: Exception) -> int:
         trace = trace.tb_next
     click.echo(
         f"error: memlint stopped ({visible(what)}{place}). This is a defect of memlint: please "
-        "report it with what you ran",
+        "report it with the command that you ran",
         err=True,
     )
     return BROKEN
 
 
 def _show(error: click.ClickException) -> None:
-    """Click's errors, with a word for what people try."""
+    """Print a usage error, with advice for common mistakes."""
     context = getattr(error, "ctx", None)
     command = context.info_name if context is not None else None
     tried = error.option_name if isinstance(error, click.NoSuchOption) else ""
@@ -114,7 +114,7 @@ def _show(error: click.ClickException) -> None:
 
 
 class _Commands(click.Group):
-    """The commands; a path in the place of one is answered with what was meant."""
+    """The commands. A path in the place of a command is an error that names the right command."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -135,10 +135,10 @@ def main() -> None:
     """Find what wastes GPU memory in LLM training scripts, and fix it.
 
     \b
-    memlint check train.py            what wastes memory, why, and what would fix it
-    memlint fix train.py              apply the fixes that change nothing the model learns
-    memlint fix --unsafe-fixes .      apply those too that change training
-    memlint estimate train.py         how much GPU memory the run needs, and for what
+    memlint check train.py            report what wastes memory, why, and how to fix it
+    memlint fix train.py              apply fixes that do not change what the model learns
+    memlint fix --unsafe-fixes .      also apply fixes that change training
+    memlint estimate train.py         estimate the run's GPU memory, phase by phase
     memlint rule MEM301               explain a rule
     """
 
@@ -153,7 +153,7 @@ def main() -> None:
     help="full (default), concise, json, sarif, github or gitlab.",
 )
 @click.option("--statistics", is_flag=True, help="Count findings by rule, as text or JSON.")
-@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something is found.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @fail_level_option
 def check(
     output_format: str, statistics: bool, exit_zero: bool, fail_level: str, **values: Any
@@ -161,9 +161,9 @@ def check(
     """Report what wastes GPU memory in the scripts and notebooks under PATHS.
 
     PATHS are files and folders (default: the current folder); - reads a script from standard
-    input. Exits with 0 if nothing is found (notices and hints do not count, unless --fail-level
-    says so), 1 if something is, a file that does not parse included (MEM002), 2 if the usage is
-    wrong or a file cannot be read.
+    input. Exit status: 0 if there are no findings, 1 if there are, 2 if the usage is wrong or a
+    file cannot be read. A file that does not parse is a finding (MEM002). Notices and hints count
+    only if --fail-level says so.
     """
     from memlint.cli.check import check_command
 
@@ -178,19 +178,19 @@ def check(
     )
 
 
-@main.command(short_help="Fix what can be fixed.")
+@main.command(short_help="Apply fixes to scripts.")
 @shared_options
 @click.option(
     "--unsafe-fixes/--no-unsafe-fixes",
     default=None,
-    help="Apply fixes that change training, too (data cut, precision, optimizer, batch).",
+    help="Also apply fixes that change training (truncation, precision, optimizer, batch size).",
 )
 @click.option(
     "--fit",
     is_flag=True,
-    help="Apply only what `memlint estimate --fit` says: the fixes with which each run fits --gpu.",
+    help="Apply only the fixes of `memlint estimate --fit`: those that make each run fit --gpu.",
 )
-@click.option("--diff", is_flag=True, help="Show what would change, and write nothing.")
+@click.option("--diff", is_flag=True, help="Show the changes as a diff; write nothing.")
 @click.option(
     "--check",
     "only_check",
@@ -208,12 +208,12 @@ def fix(
     fail_level: str,
     **values: Any,
 ) -> int:
-    """Apply the fixes of what is found under PATHS, formatting kept.
+    """Apply fixes to the scripts under PATHS and keep their formatting.
 
     Only fixes that do not change what the model learns are applied, unless --unsafe-fixes is given.
-    Exits with 0 if nothing remains, 1 if findings do (with --check: if a file would change), 2 if
-    the usage is wrong or a file cannot be read. --diff without --check exits with 0. A diff on a
-    terminal shows control characters; into a pipe or file it is written as it is, to be applied.
+    Exit status: 0 if no findings remain, 1 if some do (with --check: if a file would change), 2 if
+    the usage is wrong or a file cannot be read. --diff without --check exits with 0. A diff escapes
+    control characters on a terminal only, so that a saved diff can be applied.
     """
     from memlint.cli.fix import Mode, fix_command
 
@@ -231,7 +231,7 @@ def fix(
 @click.argument("rule_name", metavar="CODE|NAME")
 @click.option("--no-color", is_flag=True, help="No colours.")
 def rule(rule_name: str, no_color: bool) -> int:
-    """Explain a rule: what it sees, why it matters, an example before and after, sources."""
+    """Explain a rule: what it reports, why it matters, an example before and after, and sources."""
     from memlint.cli.rules import rule_command
 
     return rule_command(rule_name, False if no_color else None)
@@ -240,7 +240,7 @@ def rule(rule_name: str, no_color: bool) -> int:
 @main.command(short_help="List all rules.")
 @click.option("--no-color", is_flag=True, help="No colours.")
 def rules(no_color: bool) -> int:
-    """List all rules with their level and whether they have a fix."""
+    """List all rules, with their levels and whether they have fixes."""
     from memlint.cli.rules import rules_command
 
     return rules_command(False if no_color else None)
@@ -251,13 +251,13 @@ def rules(no_color: bool) -> int:
 @click.option("--target", metavar="VERSIONS", help="As for check.")
 @click.option("--config", type=click.Path(), metavar="FILE", help="As for check.")
 def target(path: str, target: str | None, config: str | None) -> int:
-    """Show for which versions the scripts at PATH are checked, and where they were found."""
+    """Show the library versions that the scripts at PATH are checked for, and their source."""
     from memlint.cli.target import target_command
 
     return target_command(path, target, config)
 
 
-# What `estimate` and `oom` have in common.
+# Options that `estimate` and `oom` share.
 _settings_file = click.option(
     "--settings", "settings_file", metavar="FILE.json", help="Read the run from JSON, not a script."
 )
@@ -279,7 +279,7 @@ def _assumptions(example: str) -> Callable[[FC], FC]:
         "assumptions",
         multiple=True,
         metavar="KEY=VALUE",
-        help=f"Settle what is unknown, as in {example}; repeatable.",
+        help=f"Set a value that the script leaves open, such as {example}; repeatable.",
     )
 
 
@@ -291,7 +291,7 @@ def _assumptions(example: str) -> Callable[[FC], FC]:
 @click.option("--model-config", metavar="PATH", help="The model's config.json.")
 @_versions
 @click.option(
-    "--fit", is_flag=True, help="Say which fixes make the run fit the GPU, and what fits then."
+    "--fit", is_flag=True, help="Show which fixes make the run fit the GPU, and how much then fits."
 )
 @_text_or_json
 def estimate(
@@ -306,8 +306,8 @@ def estimate(
 ) -> int:
     """Estimate the GPU memory that the run in SCRIPT needs, phase by phase.
 
-    Nothing is run or downloaded. What the script does not say is assumed and listed. Exits with
-    1 if a GPU is named and the run does not fit (with --fit: if no set of fixes makes it fit).
+    Nothing is run or downloaded. Values that the script leaves open are assumed and listed. Exits
+    with 1 if a GPU is named and the run does not fit (with --fit: if no set of fixes makes it fit).
     """
     from memlint.cli.estimate import estimate_command
 
@@ -338,10 +338,10 @@ def oom(
     target: str | None,
     output_format: str,
 ) -> int:
-    """Say which tensor torch could not allocate, by the error in LOG, and what helps.
+    """Explain which tensor torch could not allocate, from the error in LOG, and what helps.
 
     LOG is a file with torch's message (- reads standard input). SCRIPT or --settings describe the
-    run; without them the log's own words and frames are all there is.
+    run; without them, only the message and its traceback are used.
     """
     from memlint.cli.oom import oom_command
 
@@ -355,12 +355,12 @@ def oom(
     )
 
 
-@main.command(short_help="Show what the script model knows of a file.")
+@main.command(short_help="Show what the script model knows about a file.")
 @click.argument("path", type=click.Path(), metavar="FILE")
 @click.option("--target", metavar="VERSIONS", help="As for check.")
 def debug(path: str, target: str | None) -> int:
-    """Show what the script model knows of FILE: configurations and where each value comes from,
-    trainers, models, loops. For rule authors."""
+    """Show what the script model knows about FILE: configurations and the origin of each value,
+    trainers, models and loops. For rule authors."""
     from memlint.cli.debug import debug_command
 
     return debug_command(path, target)

@@ -1,4 +1,4 @@
-"""``memlint oom``: which tensor of the run could not be allocated, and what helps."""
+"""``memlint oom``: show which tensor of the run could not be allocated, and what helps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def oom_command(
     target: str | None,
     output_format: str,
 ) -> int:
-    """Print the likeliest tensors; the exit status: 0."""
+    """Print the likeliest tensors and return the exit status, 0."""
     from memlint.memory.oom import OomError, explain
     from memlint.memory.settings import SettingsError
 
@@ -56,7 +56,7 @@ def _read(log: str) -> str:
             data, _ = read_named(log, _MAX_BYTES)
     except OSError as error:
         raise click.ClickException(f"{log} cannot be read: {error.strerror or error}") from None
-    # What Windows PowerShell redirects is UTF-16.
+    # Windows PowerShell redirects output as UTF-16.
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return data.decode("utf-16" if wide else "utf-8", "replace")
 
@@ -67,7 +67,7 @@ def _settings(
     assumptions: tuple[str, ...],
     target: str | None,
 ) -> Any:
-    """Settings of the run as ``memlint estimate`` reads them; None where nothing says them."""
+    """Return the run's settings as ``memlint estimate`` reads them; None if no model is named."""
     from memlint.memory.settings import parse_assumption, read_settings, with_assumption
 
     extra = [parse_assumption(text) for text in assumptions]
@@ -112,7 +112,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     if explanation.settings is None:
         names = ", ".join(explanation.models)
         yield (
-            f"  model: {names} (by the log)" if names else "  model: not known; usual shapes taken"
+            f"  model: {names} (by the log)" if names else "  model: unknown; usual shapes assumed"
         )
     yield ""
     for number, candidate in enumerate(explanation.candidates[:_SHOWN], 1):
@@ -120,7 +120,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     unused = message.unallocated
     if unused is not None and unused >= message.shown:
         yield (
-            "More is reserved and unused than was wanted: memory is fragmented. "
+            "More memory is reserved but unused than was requested: memory is fragmented. "
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may be enough."
         )
 

@@ -1,4 +1,4 @@
-"""The options that the commands share, and what becomes of them."""
+"""The options that commands share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def _codes(
     context: click.Context, option: click.Parameter, values: Sequence[str]
 ) -> tuple[str, ...]:
-    """``MEM301,MEM4,padded-batches``: codes, prefixes, names or ALL, separated by commas."""
+    """Parse ``MEM301,MEM4,padded-batches``: codes, prefixes, names or ALL, separated by commas."""
     codes = tuple(word.strip() for value in values for word in value.split(",") if word.strip())
     for value in values:
         if not value.strip(" ,"):
@@ -33,7 +33,7 @@ def _codes(
 
 
 class Common(NamedTuple):
-    """The shared options, read."""
+    """The values of the shared options."""
 
     choice: Choice
     target: str | None
@@ -60,46 +60,46 @@ _OPTIONS = (
     ),
     click.option(
         "--extend-select", callback=_codes, multiple=True, metavar="CODES",
-        help="Ask these rules too.",
+        help="Run these rules too.",
     ),
     click.option(
         "--target", metavar="VERSIONS",
-        help="The versions that the scripts are for, as in trl=0.29,transformers=4.57; or newest.",
+        help="Check for these library versions, such as trl=0.29,transformers=4.57; or newest.",
     ),
     click.option(
         "--config", type=click.Path(), metavar="FILE",
         help="Use this configuration file and no other.",
     ),
-    click.option("--stdin-filename", metavar="NAME", help="With - as the path: what it is called."),
+    click.option("--stdin-filename", metavar="NAME", help="The file name of a script read with -."),
     click.option(
         "--force-exclude", is_flag=True,
-        help="Take named files as a folder's: leave out excluded ones, and broken ones that name "
-        "nothing of training (for hooks, which name every file).",
+        help="Treat files named as paths like files found in folders: skip excluded ones, and ones "
+        "that do not parse and do not mention training (for hooks, which name every file).",
     ),
     click.option(
         "--no-runtime", is_flag=True,
-        help="Leave out fixes that import memlint_runtime, which the script then needs.",
+        help="Leave out fixes that make the script import memlint_runtime.",
     ),
     click.option(
         "--gpu", metavar="NAME",
-        help="The GPU that the scripts run on, as rtx4090-24gb: what does not fit comes first.",
+        help="The GPU that scripts run on, such as rtx4090-24gb; runs that do not fit come first.",
     ),
     click.option(
         "--assume", multiple=True, metavar="KEY=VALUE",
-        help="For prices: what the scripts do not say, as seq_len=4096; repeatable.",
+        help="For prices: set a value that scripts leave open, such as seq_len=4096; repeatable.",
     ),
-    click.option("--no-prices", is_flag=True, help="Do not compute what findings cost in GiB."),
+    click.option("--no-prices", is_flag=True, help="Do not estimate what findings cost in GiB."),
     click.option("--no-cache", is_flag=True, help="Neither read nor write .memlint_cache."),
     click.option(
         "--no-color", is_flag=True, help="No colours; NO_COLOR in the environment does the same."
     ),
-    click.option("-v", "--verbose", is_flag=True, help="Say which versions and files were taken."),
+    click.option("-v", "--verbose", is_flag=True, help="Show which versions and files are used."),
     click.option("-q", "--quiet", is_flag=True, help="No closing summary."),
 )  # fmt: skip
 
 
 def shared_options(function: _Function) -> _Function:
-    """Give a command the paths and options of ``_OPTIONS``, in their order."""
+    """Add the paths and options of ``_OPTIONS`` to a command, in their order."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -116,7 +116,7 @@ fail_level_option = click.option(
 
 
 def read_options(values: dict[str, Any]) -> Common:
-    """The shared ones of a command's values."""
+    """Read the shared options from a command's values."""
     return Common(
         Choice(values["select"] or None, values["ignore"], values["extend_select"]),
         values["target"],

@@ -1,4 +1,4 @@
-"""``memlint rule`` and ``memlint rules``: what the rules say of themselves."""
+"""``memlint rule`` and ``memlint rules``: show the rules' pages and a table of rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memlint.rule import registry as rules
 
 
 def rule_command(word: str, colour: bool | None) -> int:
-    """Print the page of one rule; the exit status."""
+    """Print the page of one rule and return the exit status."""
     from memlint.rule import docs
     from memlint.rule.file_rules import file_rule
 
@@ -36,7 +36,7 @@ def rule_command(word: str, colour: bool | None) -> int:
 
 
 def rules_command(colour: bool | None) -> int:
-    """Print all rules; the exit status."""
+    """Print a table of all rules and return the exit status."""
     from memlint.rule.docs import file_rows, has_fix
 
     loaded = rules.load([rule_id.code for rule_id in rules.known_rules()])
@@ -52,8 +52,8 @@ def rules_command(colour: bool | None) -> int:
         from memlint.reports.style import LEVEL_COLOURS
 
         table = Table(box=None, header_style="bold", pad_edge=False)
-        for heading in ("code", "name", "level", "fix", "what it sees"):
-            table.add_column(heading, no_wrap=heading != "what it sees")
+        for heading in ("code", "name", "level", "fix", "what it reports"):
+            table.add_column(heading, no_wrap=heading != "what it reports")
         for code, name, level, fix, summary in rows:
             table.add_row(code, name, f"[{LEVEL_COLOURS[level]}]{level}[/]", fix, summary)
         Console(no_color=not colours(colour, sys.stdout)).print(table)

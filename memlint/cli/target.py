@@ -1,4 +1,4 @@
-"""``memlint target``: for which versions a script is checked, and where that was found."""
+"""``memlint target``: show which versions a script is checked for, and where they come from."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 
 
 def target_command(path: str, target: str | None, config: str | None) -> int:
-    """Print a line per library; the exit status."""
+    """Print a line for each library and return the exit status."""
     if not os.path.exists(path):
-        raise Usage(f"{path}: no such file or folder; give a script, a folder or nothing")
+        raise Usage(f"{path}: no such file or folder; name a script, a folder or nothing")
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
     options = Common(Choice(), target, config, False, False, None, False, False)
     settings = settings_here(options, folder)
@@ -42,7 +42,7 @@ def target_command(path: str, target: str | None, config: str | None) -> int:
 
 
 def _source(path: str) -> Source | None:
-    """The script, for the versions that it names itself; None where it cannot be read."""
+    """Return the script, which may name versions itself; None if it cannot be read."""
     from memlint.source.reading import read_source
 
     try:
@@ -52,7 +52,7 @@ def _source(path: str) -> Source | None:
 
 
 def describe(target: Target) -> Iterator[str]:
-    """``trl 1.16.0 (newest known, assumed)`` for every library."""
+    """Yield a line such as ``trl 1.16.0 (newest known, assumed)`` for every library."""
     for library in _LIBRARIES:
         version = target.version(library)
         assumed = ", assumed" if version.assumed else ""
