@@ -53,24 +53,18 @@ class Attention(Record):
     convolution: int = 0
     latent: int = 0
     query_latent: int = 0
-    rotary_dim: int = 0
     dropout: float = 0.0
-    alibi: bool = False
     softcap: bool = False
 
 
 class Mlp(Record):
-    """The feed-forward part: ``gated`` (gate, up, down) or plain (up, down); maybe with experts."""
+    """The feed-forward part: gate, up, down or up, down; maybe with experts."""
 
-    gated: bool = True
-    inner: int = 0
     activation: str = "silu"
     projections: tuple[Linear, ...] = ()
     experts: int = 0
     experts_per_token: int = 0
-    router: int = 0
     shared: tuple[Linear, ...] = ()
-    shared_inner: int = 0
     fused_gate: bool = False
     other_parameters: int = 0
 

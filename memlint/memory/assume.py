@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from memlint.api.knowledge.model_types import model_type
 from memlint.memory import facts
 from memlint.memory.architecture import Architecture
 from memlint.memory.checkpoints import find_architecture
@@ -15,12 +16,6 @@ from memlint.memory.settings import Lora, Quantization, Settings, SettingsError
 from memlint.memory.sharding import plain_options, unread
 from memlint.memory.weights import matches
 from memlint.source.record import Record
-
-# Families whose published checkpoints are in float32 and whose configurations name no dtype.
-_STORED_IN_FLOAT32 = frozenset(
-    ("gpt2", "gpt_neo", "bert", "roberta", "xlm-roberta", "distilbert", "electra", "deberta",
-     "deberta-v2", "vit", "deit", "t5", "mt5", "bart", "mbart", "pegasus", "marian", "whisper")
-)  # fmt: skip
 
 
 class Assumption(Record):
@@ -222,7 +217,7 @@ def _weights_dtype(settings: Settings, architecture: Architecture) -> str:
     dtype = architecture.dtype.removeprefix("torch.")
     if dtype in ("bfloat16", "float16", "float32"):
         return dtype
-    return "float32" if architecture.family in _STORED_IN_FLOAT32 else "bfloat16"
+    return model_type(architecture.family).stored or "bfloat16"
 
 
 def _reference(settings: Settings, trainer: str, method: str) -> bool:

@@ -8,31 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memlint.api.knowledge.model_types import model_type
+
 # transformers: how the causal loss upcasts. Before 4.46 the model itself returned float32 logits
 # and shifted a copy; until 4.48 ``ForCausalLMLoss`` upcast and shifted a copy; from 4.49 on the
 # labels are padded and shifted and only the upcast remains (loss/loss_utils.py).
 UPCAST = (("transformers", (4, 49), "padded"), ("transformers", (4, 46), "shifted"))
 
-# transformers before 4.49: these models computed their loss themselves, in the logits' own dtype.
+# transformers before 4.49: some families computed their loss themselves, in the logits' own dtype,
+# as others' own (remote) code does in any version (``ModelType.loss_dtype``).
 OWN_LOSS = ("transformers", (4, 49))
-OWN_LOSS_FAMILIES = frozenset(
-    (
-        "gpt2",
-        "gpt_bigcode",
-        "gpt_neox",
-        "gptj",
-        "bloom",
-        "opt",
-        "falcon",
-        "mpt",
-        "codegen",
-        "RefinedWeb",
-        "RefinedWebModel",
-    )
-)
-
-# Families whose own (remote) code computes the loss in the logits' dtype, whatever the version.
-REMOTE_LOSS_FAMILIES = frozenset(("qwen", "baichuan"))
 
 # bitsandbytes before 0.43.2: a 4-bit matmul kept its input for backward. An 8-bit one always does;
 # before 0.45 it kept a transposed 8-bit copy beside it (autograd/_functions.py).
@@ -45,7 +30,6 @@ NO_TRANSPOSED_CODES = ("bitsandbytes", (0, 45))
 # transformers before 4.53: GPT-BigCode keeps the key/value cache while it checkpoints, and its
 # cache is a view of the whole fused projection, so that each layer's stays until the loss is there.
 CHECKPOINTS_WITHOUT_CACHE = ("transformers", (4, 53))
-CACHE_KEEPING_FAMILIES = frozenset(("gpt_bigcode",))
 
 # torch before 1.11: softmax and log-softmax kept their input beside their output
 # (derivatives.yaml; pytorch pull request 66018).
@@ -174,9 +158,8 @@ def upcast(versions: Mapping[str, str], family: str, *, own: bool, pure: bool) -
     """How the causal loss upcasts: ``padded``, ``shifted``, ``model`` or ``none``."""
     if own:
         return "none" if pure else "padded"
-    if family in REMOTE_LOSS_FAMILIES:
-        return "own"
-    if family in OWN_LOSS_FAMILIES and not reaches(versions, OWN_LOSS):
+    own_loss = model_type(family).loss_dtype
+    if own_loss == "own" or (own_loss and not reaches(versions, OWN_LOSS)):
         return "own"
     for library, least, name in UPCAST:
         if reaches(versions, (library, least)):

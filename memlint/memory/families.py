@@ -1,8 +1,8 @@
 """Reads a ``config.json`` into an ``Architecture``.
 
-Most decoders share one vocabulary of keys; families differ in a few facts (which biases, which
-norm, fused projections), which stand in ``traits``. A model type that is not listed is read by
-the shared keys and named in ``unknown``.
+Most decoders share one vocabulary of keys; what families do differently stands in the rows of
+``memlint.api.knowledge.model_types``. A model type without a row is read by the shared keys and
+named in ``unknown``.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from memlint.api.knowledge.model_types import ModelType, is_listed, model_type, usual_name
 from memlint.memory.architecture import Architecture, Linear, Mlp, Tower
 from memlint.memory.config_values import Config, ConfigError, number
-from memlint.memory.decoders import baichuan, decoder, falcon
-from memlint.memory.encoders import bart, bert, encoder_layer, t5, vit
-from memlint.memory.renamed import shared_names
-from memlint.memory.traits import TRAITS
+from memlint.memory.decoders import decoder, falcon
+from memlint.memory.encoders import BART_NAMES, encoder, encoder_layer, labels, seq2seq
 
-_STATE_SPACE = frozenset(("mamba", "mamba2", "falcon_mamba", "rwkv", "rwkv5", "xlstm", "bamba"))
+_CLASSIFIERS = tuple(f"For{what}Classification" for what in ("Sequence", "Image", "Token"))
 
 
 def read_config(config: Config) -> Architecture:
@@ -26,41 +25,54 @@ def read_config(config: Config) -> Architecture:
     Raises:
         ConfigError: a size without which nothing can be computed is missing.
     """
-    config, kind = shared_names(config, str(config.get("model_type") or _guess(config)))
-    _refuse_states(config, kind)
-    if kind in _TEXT_INSIDE or (
-        "text_config" in config and isinstance(config["text_config"], dict)
-    ):
-        return _multimodal(config, kind)
-    reader = _READERS.get(kind, decoder)
-    architecture = reader(config, kind)
-    labels = config.get("id2label")
-    classes = config.get("architectures") or [""]
+    name = usual_name(str(config.get("model_type") or _guess(config)))
+    row = model_type(name)
+    _refuse_states(config, row)
+    if row.reader == "inside" or isinstance(config.get("text_config"), dict):
+        return _multimodal(config, row)
+    config, row = _completed(config, row)
+    architecture = _READERS[row.reader](config, row)
     changes: dict[str, Any] = {}
-    if str(classes[0]).endswith(
-        ("ForSequenceClassification", "ForImageClassification", "ForTokenClassification")
-    ):
-        changes["head"] = "classes"
-        changes["labels"] = (
-            len(labels) if isinstance(labels, dict) else number(config, "num_labels", default=2)
-        )
+    classes = config.get("architectures") or [""]
+    if str(classes[0]).endswith(_CLASSIFIERS):
+        changes.update(head="classes", labels=labels(config))
     quantization = config.get("quantization_config")
     if isinstance(quantization, Mapping):
         changes["quantization"] = str(quantization.get("quant_method", "bitsandbytes"))
-    dtype = config.get("dtype") or config.get("torch_dtype")
-    if dtype:
-        changes["dtype"] = str(dtype)
-    if kind not in _READERS and kind not in TRAITS:
-        changes["unknown"] = (kind,)
-    return architecture._replace(**changes) if changes else architecture
+    return architecture._replace(
+        dtype=_dtype(config), unknown=() if is_listed(name) else (name,), **changes
+    )
 
 
-def _refuse_states(config: Config, kind: str) -> None:
+def _refuse_states(config: Config, row: ModelType) -> None:
     """State-space layers keep what their kernels choose: no number is better than a wrong one."""
     types = config.get("layer_types") or config.get("layers_block_type") or ()
     named = "mamba" in types if isinstance(types, (list, tuple)) else False
-    if named or kind in _STATE_SPACE or {"time_step_rank", "mamba_d_state"} & set(config):
-        raise ConfigError(f"state-space layers ({kind}) are not modelled, only attention")
+    if named or row.reader == "states" or {"time_step_rank", "mamba_d_state"} & set(config):
+        raise ConfigError(f"state-space layers ({row.name}) are not modelled, only attention")
+
+
+def _completed(config: Config, row: ModelType) -> tuple[Config, ModelType]:
+    """The configuration by the names that families share, with what it leaves out."""
+    config = {**row.config, **config}
+    config |= {key: value for key, path in row.moved.items() if (value := _at(config, path))}
+    key, other = row.older
+    if key not in config:
+        return config, row
+    older = model_type(other)
+    return {**older.config, **config}, older._replace(name=row.name)
+
+
+def _dtype(config: Config) -> str:
+    return str(config.get("dtype") or config.get("torch_dtype") or "")
+
+
+def _at(config: Config, path: str) -> Any:
+    """A value in the sections of a configuration."""
+    value: Any = config
+    for part in path.split("."):
+        value = (value.get(part) if isinstance(value, Mapping) else None) or None
+    return value
 
 
 def _guess(config: Config) -> str:
@@ -71,76 +83,28 @@ def _guess(config: Config) -> str:
     return "llama"
 
 
-_TEXT_INSIDE = (
-    "llava",
-    "llava_next",
-    "paligemma",
-    "idefics2",
-    "idefics3",
-    "mllama",
-    "qwen2_vl",
-    "qwen2_5_vl",
-    "qwen3_vl",
-    "gemma3",
-    "mistral3",
-    "internvl",
-    "smolvlm",
-    "llama4",
-    "qwen3_5",
-    "qwen3_5_moe",
-    "llava_onevision",
-    "aya_vision",
-    "gemma3n",
-    "gemma4",
+_INHERITED = (
+    *("hidden_size", "num_hidden_layers", "vocab_size", "num_attention_heads"),
+    *("num_key_value_heads", "intermediate_size", "tie_word_embeddings"),
 )
 
 
-def _multimodal(config: Config, kind: str) -> Architecture:
+def _multimodal(config: Config, row: ModelType) -> Architecture:
     """A language model inside a model that also sees: the text part and a vision tower."""
-    text = dict(config.get("text_config") or {})
-    inherited = (
-        "hidden_size",
-        "num_hidden_layers",
-        "vocab_size",
-        "num_attention_heads",
-        "num_key_value_heads",
-        "intermediate_size",
-        "tie_word_embeddings",
-    )
-    for name in inherited:
-        if name not in text and name in config:
-            text[name] = config[name]
-    text.setdefault(
-        "model_type",
-        {
-            "qwen2_vl": "qwen2",
-            "qwen2_5_vl": "qwen2",
-            "qwen3_vl": "qwen3",
-            "gemma3": "gemma3_text",
-        }.get(kind, "llama"),
-    )
-    inner_kind = str(text["model_type"])
-    renamed = {
-        "qwen2_vl_text": "qwen2",
-        "qwen2_5_vl_text": "qwen2",
-        "qwen3_vl_text": "qwen3",
-        "qwen3_vl_moe_text": "qwen3_moe",
-    }
-    text["model_type"] = renamed.get(inner_kind, inner_kind)
+    text = {name: config[name] for name in _INHERITED if name in config}
+    text |= {"model_type": row.text, **(config.get("text_config") or {})}
     architecture = read_config(text)
     vision = config.get("vision_config")
     if isinstance(vision, Mapping):
-        tower = _vision_tower(vision, architecture.hidden, kind)
-        if tower is not None:
-            architecture = architecture._replace(towers=(tower,))
-        else:
-            architecture = architecture._replace(unknown=("vision_config",))
-    dtype = config.get("dtype") or config.get("torch_dtype")
-    return architecture._replace(family=kind, dtype=str(dtype or architecture.dtype))
+        tower = _vision_tower(vision, architecture.hidden, row)
+        unknown = () if tower else ("vision_config",)
+        towers = (tower,) if tower else ()
+        architecture = architecture._replace(towers=towers, unknown=unknown or architecture.unknown)
+    return architecture._replace(family=row.name, dtype=_dtype(config) or architecture.dtype)
 
 
-def _vision_tower(vision: Config, hidden: int, kind: str) -> Tower | None:
-    width = vision.get("embed_dim" if kind == "qwen2_vl" else "hidden_size")
+def _vision_tower(vision: Config, hidden: int, row: ModelType) -> Tower | None:
+    width = vision.get(row.vision_width)
     depth = vision.get("num_hidden_layers") or vision.get("depth")
     if not isinstance(width, int) or not isinstance(depth, int):
         return None
@@ -148,65 +112,33 @@ def _vision_tower(vision: Config, hidden: int, kind: str) -> Tower | None:
     inner = vision.get("intermediate_size")
     if not isinstance(inner, int):
         inner = int(width * float(vision.get("mlp_ratio", 4)))
+    activation = "silu" if row.vision_gated else str(vision.get("hidden_act", "gelu"))
+    layer = encoder_layer(width, heads, inner, activation, BART_NAMES, dropout=0.0)
+    if row.vision_gated:
+        up = (Linear(name, width, inner, True) for name in ("gate_proj", "up_proj"))
+        down = Linear("down_proj", inner, width, True)
+        layer = layer._replace(mlp=Mlp(activation, (*up, down)))
     image = number(vision, "image_size", default=0)
     patch = number(vision, "patch_size", default=14)
-    names = ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2")
-    gated = kind in ("qwen2_5_vl",)
-    layer = encoder_layer(
-        width, heads, inner, str(vision.get("hidden_act", "gelu")), names, dropout=0.0
-    )
-    if gated:
-        layer = layer._replace(
-            mlp=Mlp(
-                gated=True,
-                inner=inner,
-                activation="silu",
-                projections=(
-                    Linear("gate_proj", width, inner, True),
-                    Linear("up_proj", width, inner, True),
-                    Linear("down_proj", inner, width, True),
-                ),
-            )
-        )
     channels = number(vision, "num_channels", "in_channels", "in_chans", default=3)
     temporal = number(vision, "temporal_patch_size", default=1)
+    tokens = (image // patch) ** 2 if image else 0
     other = patch * patch * channels * temporal * width + width
     if image:
-        other += ((image // patch) ** 2) * width + 2 * width
+        other += tokens * width + 2 * width
     merge = number(vision, "spatial_merge_size", default=1) ** 2
     if merge > 1:
         other += (merge * width) ** 2 + merge * width * hidden + merge * width + hidden
-    elif kind in ("paligemma", "gemma3"):
+    elif row.projector == "linear":
         other += width * hidden
     else:
         other += width * hidden + hidden * hidden + 2 * hidden
-    tokens = (image // patch) ** 2 if image else 0
     return Tower("vision tower", width, ((layer, depth),), other_parameters=other, tokens=tokens)
 
 
-Reader = Callable[[Config, str], Architecture]
-
-_READERS: dict[str, Reader] = {
-    "baichuan": baichuan,
+_READERS: dict[str, Callable[[Config, ModelType], Architecture]] = {
+    "decoder": decoder,
     "falcon": falcon,
-    "RefinedWeb": falcon,
-    "RefinedWebModel": falcon,
-    "bert": bert,
-    "roberta": bert,
-    "xlm-roberta": bert,
-    "camembert": bert,
-    "electra": bert,
-    "distilbert": bert,
-    "mpnet": bert,
-    "deberta-v2": bert,
-    "vit": vit,
-    "deit": vit,
-    "t5": t5,
-    "mt5": t5,
-    "bart": bart,
-    "mbart": bart,
-    "pegasus": bart,
-    "marian": bart,
-    "m2m_100": bart,
-    "whisper": bart,
+    "encoder": encoder,
+    "seq2seq": seq2seq,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property, lru_cache
 
+from memlint.api.knowledge.model_types import model_type
 from memlint.memory import facts, losses
 from memlint.memory.architecture import Layer
 from memlint.memory.blocks import layer as record_layer
@@ -13,29 +14,6 @@ from memlint.memory.tape import Replay, Tape
 from memlint.memory.training_run import TrainingRun
 from memlint.memory.weights import Stock
 from memlint.source.record import Record
-
-# Families whose eager attention takes the softmax in the compute dtype.
-_NARROW_SOFTMAX = frozenset(
-    (
-        "gpt2",
-        "bert",
-        "roberta",
-        "xlm-roberta",
-        "camembert",
-        "electra",
-        "distilbert",
-        "mpnet",
-        "vit",
-        "deit",
-        "bart",
-        "mbart",
-        "pegasus",
-        "marian",
-        "m2m_100",
-        "whisper",
-    )
-)
-_POST_NORM = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert", "mpnet")
 
 
 class Recorded:
@@ -87,6 +65,7 @@ class Recording:
         self.run = run
         self.settings, self.architecture = run.settings, run.architecture
         self.sharding, self.holding = run.sharding, run.holding
+        self.row = model_type(run.architecture.family)
         self.work = self._work()
         self.stacks = self._stacks()
         self._recorded_head = self._head()
@@ -137,7 +116,7 @@ class Recording:
 
     def _softmax_width(self) -> int:
         """Bytes of one number of the softmax where attention is written out."""
-        narrow = self.architecture.family in _NARROW_SOFTMAX or self.run.own_loop
+        narrow = self.row.narrow_softmax or self.run.own_loop
         return max(self.run.compute, 2) if narrow and not self.settings.autocast else 4
 
     def hidden_width(self) -> int:
@@ -183,7 +162,7 @@ class Recording:
             self.work,
             width,
             self._encoder_tokens() if layer.cross is not None else 0,
-            self.architecture.family in _POST_NORM,
+            self.row.post_norm,
         )
 
     def _encoder_tokens(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from memlint.api.knowledge.model_types import model_type
 from memlint.memory import facts
 from memlint.memory.architecture import Attention
 from memlint.memory.lifetimes import Tensor
@@ -149,7 +150,7 @@ class Timeline:
     def _key_value_cache(self) -> list[Tensor]:
         """The cache that a family builds while it checkpoints: whole fused projections."""
         architecture, settings = self.architecture, self.settings
-        if architecture.family not in facts.CACHE_KEEPING_FAMILIES or facts.reaches(
+        if not model_type(architecture.family).keeps_cache or facts.reaches(
             settings.versions, facts.CHECKPOINTS_WITHOUT_CACHE
         ):
             return []
