@@ -8,7 +8,7 @@ from memlint_runtime.shared_prompt import kept
 from tests.runtime.shared_prompt.training import saved_model
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return saved_model(tmp_path_factory.mktemp("model"))
 

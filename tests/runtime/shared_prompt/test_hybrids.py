@@ -54,6 +54,7 @@ def tiny(name: str, *, checkpointing: bool = False) -> PreTrainedModel:
     return model.float().train()
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize("name", HYBRIDS)
 def test_equal_to_the_repeated_prompt(name: str, checkpointing: bool) -> None:
@@ -63,6 +64,7 @@ def test_equal_to_the_repeated_prompt(name: str, checkpointing: bool) -> None:
     compare(model, batch([3, 4], prompt=2, completion=2))
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize("name", sorted(HYBRIDS.keys() & {"qwen3_5_text", "bamba", "lfm2"}))
 def test_two_phases_are_one(name: str, checkpointing: bool) -> None:
@@ -185,6 +187,7 @@ def test_generating_is_the_model_s_own_and_copies_score_by_themselves() -> None:
     assert vars(layer)["forward"].module is layer
 
 
+@pytest.mark.draws(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("trainer", ["grpo", "dpo"])
 def test_trained_as_trl_trains_it(trainer: str, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def rows_at_once(rows: int, accumulated: int, **options: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -64,6 +65,7 @@ def test_training_is_trl_s(model_path: str, tmp_path: Path, options: dict[str, A
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -97,6 +99,7 @@ def test_training_with_calls_that_go_together_is_trl_s(
     assert max(sizes) > 1
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("sharing", [Sharing(), Sharing(token_budget=8)])
 def test_lora_reference_and_budget(model_path: str, tmp_path: Path, sharing: Sharing) -> None:
     class Bounded(GRPOTrainer):
@@ -162,6 +165,7 @@ def test_prompts_are_repeated_if_asked(model_path: str, tmp_path: Path) -> None:
     assert all(entry["shared_prompt/rho"] < 1.1 for entry in logged)
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("together", [0.5, 100.0])
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_ratio_at_step_0_is_exactly_one(

@@ -139,6 +139,7 @@ class AddsUpLosses:
         return torch.zeros(())
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("together", [0.0, 100.0])
 @pytest.mark.parametrize(
     ("mixin", "options"),
@@ -200,6 +201,7 @@ class StepsInBetween:
         return loss
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize(
     ("mixin", "reason"),
     [

@@ -99,6 +99,7 @@ def side_by_side(
         assert found["shared_prompt/tokens_saved"] > 0
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize(
     "options",
     [
@@ -125,6 +126,7 @@ def test_grpo(model_path: str, tmp_path: Path, options: dict[str, Any]) -> None:
     side_by_side(*made)
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("loss_type", ["dapo", "grpo"])
 def test_grpo_over_several_micro_batches(model_path: str, tmp_path: Path, loss_type: str) -> None:
     """Other rows meet in a micro-batch, the step is the same. (Logged means are over micro-batches,
@@ -150,6 +152,7 @@ def test_grpo_with_lora_and_reference(model_path: str, tmp_path: Path) -> None:
     side_by_side(*made)
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("router_loss", [0.0, 0.1])
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_grpo_of_gpt_oss(tmp_path: Path, checkpointing: bool, router_loss: float) -> None:
@@ -191,6 +194,7 @@ def test_grpo_with_evaluation(model_path: str, tmp_path: Path) -> None:
     assert logs[1]["eval_entropy"] == pytest.approx(logs[0]["eval_entropy"], abs=1e-5)
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("mode", ["token_truncate", "sequence_mask"])
 def test_grpo_with_importance_correction_for_another_sampler(
     model_path: str, tmp_path: Path, mode: str
@@ -253,6 +257,7 @@ def test_a_budget_changes_nothing(model_path: str, tmp_path: Path) -> None:
     side_by_side(*made)
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("options", [{}, {"num_iterations": 2}, {"beta": 0.0}], ids=str)
 def test_rloo(model_path: str, tmp_path: Path, options: dict[str, Any]) -> None:
     made = [
@@ -262,6 +267,7 @@ def test_rloo(model_path: str, tmp_path: Path, options: dict[str, Any]) -> None:
     side_by_side(*made)
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize(
     "options",
     [

@@ -35,6 +35,7 @@ def test_gradients_under_ddp_and_fsdp2(tmp_path: Path) -> None:
     assert max(errors.values()) <= 1, errors
 
 
+@pytest.mark.matrix
 def test_trainers(tmp_path: Path) -> None:
     saved_model(tmp_path / "model")
     steps = launch("trainers", tmp_path)
