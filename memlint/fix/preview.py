@@ -23,7 +23,7 @@ def previews(text: str, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, ...]:
     if not fixes:
         return ()
     try:
-        tree = parse(text)
+        tree = parse(text, fixes)
     except FixError as error:
         return (Applied(text, refused={0: f"the file cannot be rewritten: {error}"}),) * len(fixes)
     result = []

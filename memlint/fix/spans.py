@@ -27,10 +27,13 @@ from libcst._nodes.internal import CodegenState
 
 from memlint.fix.bulk import TooMuchError, without_bulk
 from memlint.fix.outcome import FixError
+from memlint.fix.untouched import without_untouched
 from memlint.source import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from memlint.source.edits import Edit
 
 # White space and line ends are most of a tree's nodes, and no edit speaks of them.
 _UNRECORDED = frozenset(
@@ -210,24 +213,33 @@ class Tree:
             yield node.value, self._outer[node]
 
 
-def parse(text: str) -> Tree:
+def _shown(view: bytes) -> str:
+    """Return what libcst is shown of a view."""
+    try:
+        return without_bulk(view).decode("utf-8")
+    except TooMuchError as error:
+        raise FixError(str(error)) from error
+    except UnicodeDecodeError as error:
+        raise FixError("it holds a surrogate, which has no UTF-8 form") from error
+
+
+def parse(text: str, fixes: Sequence[Sequence[Edit]] | None = None) -> Tree:
     """Parse ``text`` (no byte order mark) and find where its nodes are.
 
+    fixes: those that alone are asked of the tree, which then lacks what none of them touches.
     Raises FixError where libcst cannot parse it, or would not print it as it is.
     """
     data = text.encode("utf-8", "surrogatepass")
     view, cuts, lost = _view(data)
+    if fixes is not None and view == data[: len(view)]:
+        view = without_untouched(view, fixes)
+    shown = _shown(view)
     try:
-        shown = without_bulk(view).decode("utf-8")
         module = cst.parse_module(shown)
         printer = _Printer(module.default_indent, module.default_newline)
         module._codegen(printer)
     except cst.ParserSyntaxError as error:
         raise FixError(f"it does not parse: {error.message}") from error
-    except TooMuchError as error:
-        raise FixError(str(error)) from error
-    except UnicodeDecodeError as error:
-        raise FixError("it holds a surrogate, which has no UTF-8 form") from error
     except RecursionError as error:
         raise FixError("its expressions are nested too deeply") from error
     if "".join(printer.tokens) != shown:

@@ -73,12 +73,24 @@ def _touched(data: bytes, splices: Sequence[Splice]) -> Iterator[str]:
 
 def _same_code(one: str, other: str) -> bool:
     """True if two texts are the same program to the last name and constant."""
+    lines, others = split_lines(one), split_lines(other)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+            pairs = zip(ast.parse(one).body, ast.parse(other).body, strict=True)
+            return all(
+                lines[_first(a) : a.end_lineno] == others[_first(b) : b.end_lineno]
+                or ast.dump(a) == ast.dump(b)
+                for a, b in pairs
+            )
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
+
+
+def _first(node: ast.stmt) -> int:
+    """Return the line, from 0, on which a statement begins with its decorators."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(each.lineno for each in decorators)]) - 1
 
 
 def width_of(lines: Sequence[str]) -> int | None:

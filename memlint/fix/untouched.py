@@ -1,0 +1,105 @@
+"""What of a file a fix may ask about: the rest is blanked before libcst parses a file for previews.
+
+libcst takes some thirty times what ``ast`` does, and a fix speaks of a few statements. Statements
+of functions and classes that no fix touches become ``0`` and blanks, so that offsets stay. What
+stands at the top of a file stays, for imports go there; where a fix imports or takes an import
+away, so do functions that import, or that say the name.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from memlint.source import Span
+from memlint.source.edits import AddImport, Edit, RemoveImport, RenameImport
+
+_OTHER_LINES = re.compile(rb"\r(?!\n)|\f")
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def without_untouched(data: bytes, fixes: Sequence[Sequence[Edit]]) -> bytes:
+    """``data``, a script in UTF-8, with blanks for what none of ``fixes`` touches or asks about."""
+    if _OTHER_LINES.search(data):
+        return data
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return data
+    starts = list(accumulate(map(len, data.splitlines(keepends=True)), initial=0))
+    edits = [edit for fix in fixes for edit in fix]
+    blanks = _Blanks(data, starts, sorted(_touched(edits)), _names(data, edits))
+    out = bytearray(data)
+    for start, end in blanks.of(tree.body, is_inside=False):
+        out[start:end] = b"0".ljust(end - start)
+    return bytes(out)
+
+
+def _touched(edits: Sequence[Edit]) -> Iterator[Span]:
+    """Yield the bytes of which edits speak: from the first place of an edit to its last."""
+    for edit in edits:
+        spans = [each for name in edit._fields if isinstance(each := getattr(edit, name), Span)]
+        if spans:
+            yield Span(min(span.start for span in spans), max(span.end for span in spans))
+
+
+def _names(data: bytes, edits: Sequence[Edit]) -> re.Pattern[bytes] | None:
+    """Return what finds the code that edits of imports ask about; None where there are none."""
+    names = [each.name for each in edits if isinstance(each, RemoveImport | RenameImport)]
+    if not names and not any(isinstance(each, AddImport) for each in edits):
+        return None
+    said = [re.escape(name.encode()) for name in names]
+    for name in tuple(said):  # the names under which they are imported
+        said += re.findall(rb"\b%s[\s\\]+as[\s\\]+(\w+)" % name, data)
+    return re.compile(rb"\b(?:%s)\b" % b"|".join([b"import", *said]))
+
+
+class _Blanks:
+    """starts: where the lines of ``data`` begin. touched: in order. names: what edits of imports
+    ask about; None where no edit is of an import."""
+
+    def __init__(
+        self,
+        data: bytes,
+        starts: Sequence[int],
+        touched: Sequence[Span],
+        names: re.Pattern[bytes] | None,
+    ) -> None:
+        self._data = data
+        self._starts = starts
+        self._touched = touched
+        self._names = names
+
+    def of(self, body: Sequence[ast.stmt], *, is_inside: bool) -> Iterator[Span]:
+        """Yield what to blank of some statements. is_inside: those of a function or a class."""
+        for node in body:
+            if is_inside and self._names is None and not self._is_touched([node]):
+                yield self._span([node])
+            elif not isinstance(node, _Definition):
+                yield from self.of(getattr(node, "body", ()), is_inside=is_inside)
+            elif self._is_touched([node]):
+                yield from self.of(node.body, is_inside=True)
+            elif self._names is None or not self._names.search(self._data, *self._span(node.body)):
+                yield self._span(node.body)
+
+    def _span(self, body: Sequence[ast.stmt]) -> Span:
+        """Return the bytes of statements, the first one's decorators included."""
+        first, last = body[0], body[-1]
+        line = min(each.lineno for each in (first, *getattr(first, "decorator_list", ())))
+        assert last.end_lineno is not None
+        assert last.end_col_offset is not None
+        start = self._starts[line - 1] + first.col_offset
+        return Span(start, self._starts[last.end_lineno - 1] + last.end_col_offset)
+
+    def _is_touched(self, body: Sequence[ast.stmt]) -> bool:
+        """True if an edit speaks of the lines of statements."""
+        span = self._span(body)
+        start = self._data.rfind(b"\n", 0, span.start) + 1
+        end = self._data.find(b"\n", span.end)
+        end = len(self._data) if end < 0 else end
+        return any(each.start <= end and start <= each.end for each in self._touched)
