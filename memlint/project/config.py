@@ -51,7 +51,7 @@ class Settings(NamedTuple):
 
 
 def load(path: str) -> Settings | None:
-    """The settings in ``path``; None for a ``pyproject.toml`` that says nothing of memlint.
+    """Return the settings in ``path``; None for a ``pyproject.toml`` without a section of memlint.
 
     Raises ``ConfigError``.
     """
@@ -82,7 +82,7 @@ def load(path: str) -> Settings | None:
 
 
 def nearest(folder: str, known: dict[str, Settings | None] | None = None) -> Settings:
-    """The settings that hold in ``folder`` (absolute); ``known`` keeps what was found on the way.
+    """Return the settings of ``folder`` (absolute); ``known`` keeps those of folders on the way.
 
     Without a configuration file: the defaults, with ``folder`` as their root.
     """
@@ -106,7 +106,7 @@ def nearest(folder: str, known: dict[str, Settings | None] | None = None) -> Set
 
 
 def in_folder(folder: str, names: Sequence[str] = CONFIG_NAMES) -> Settings | None:
-    """The settings of a configuration file in ``folder`` itself; ``memlint.toml`` goes first.
+    """Return the settings of a file in ``folder`` itself; ``memlint.toml`` goes first.
 
     Raises ``ConfigError``; also for a ``memlint.toml`` that is no file or a link to nothing, which
     means to say something.
@@ -156,7 +156,7 @@ def override(
     assume: tuple[str, ...] = (),
     prices: bool | None = None,
 ) -> Settings:
-    """``settings`` with what the command line said; its assumptions go over those there."""
+    """Return ``settings`` overridden by the command line; its assumptions are added."""
     if target is not None:
         settings = settings._replace(target=target)
     if unsafe_fixes is not None:
@@ -185,7 +185,7 @@ def _string(path: str, key: str, value: Any) -> str:
 
 
 def _assumptions(path: str, key: str, value: Any) -> tuple[str, ...]:
-    """``{seq_len = 4096}`` or ``["seq_len=4096"]`` as the option's words."""
+    """Write ``{seq_len = 4096}`` or ``["seq_len=4096"]`` as values of the option."""
     if isinstance(value, dict) and all(
         isinstance(item, str | int | float) for item in value.values()
     ):
@@ -209,7 +209,7 @@ def _patterns(path: str, key: str, value: Any) -> tuple[str, ...]:
 
 
 def _pattern(path: str, key: str, pattern: str) -> str:
-    """``pattern`` in git's form, relative to the configuration's folder.
+    """Return ``pattern`` in git's form, relative to the configuration's folder.
 
     ``./data`` and absolute paths are what people write too. Raises ``ConfigError`` for a pattern
     that can match nothing.

@@ -72,14 +72,14 @@ class _Folder(NamedTuple):
     ignores: tuple[tuple[str, Patterns], ...]  # (folder, its patterns), outermost first
 
     def paths(self, name: str) -> tuple[str, str]:
-        """What lies in it under ``name``, as shown and from the root."""
+        """Return the path of ``name`` in this folder: as shown, and from the root."""
         return os.path.join(self.shown, name), os.path.join(self.absolute, name)
 
 
 def discover(
     paths: Sequence[str], *, config: Settings | None = None, force_exclude: bool = False
 ) -> Iterator[Found | Skipped | FileError]:
-    """The files under ``paths``, in order, each once; what cannot be walked as diagnostics.
+    """Yield the files under ``paths``, each once, and an error for what cannot be walked.
 
     A link comes last, where what it leads to is not among the files. ``config`` takes the place of
     every configuration file. Raises ``ConfigError``.
@@ -108,7 +108,7 @@ def discover(
 def _under(
     path: str, config: Settings | None, force_exclude: bool, known: dict[str, Settings | None]
 ) -> Iterator[Found | Skipped | FileError]:
-    """What one path that the user gave stands for. known: the settings of folders seen so far."""
+    """Yield the files under one path of the user. known: the settings of folders seen so far."""
     absolute = os.path.abspath(path)
     try:
         is_folder = os.path.isdir(path)
@@ -133,7 +133,7 @@ def _under(
 
 
 def _walk(top: _Folder, configurable: bool) -> Iterator[Found | Skipped | FileError]:
-    """What lies under ``top``: a folder's files first. No recursion: trees may be deep."""
+    """Yield what lies under ``top``: a folder's files first. No recursion: trees may be deep."""
     waiting = [top]
     while waiting:
         below: list[_Folder] = []
@@ -144,7 +144,7 @@ def _walk(top: _Folder, configurable: bool) -> Iterator[Found | Skipped | FileEr
 def _in_folder(
     folder: _Folder, configurable: bool, below: list[_Folder]
 ) -> Iterator[Found | Skipped | FileError]:
-    """What lies in ``folder`` itself; the folders that are to be walked go to ``below``."""
+    """Yield what lies in ``folder`` itself; folders to walk are added to ``below``."""
     try:
         with os.scandir(folder.shown or ".") as entries:
             ordered = sorted(entries, key=lambda entry: entry.name)
@@ -169,7 +169,7 @@ def _in_folder(
 
 
 def _folder_in(folder: _Folder, name: str) -> _Folder | Skipped | None:
-    """A folder that is to be walked; None for one that is passed over without a word."""
+    """Return a folder to walk; None if it is skipped silently."""
     shown, absolute = folder.paths(name)
     if name in _SKIPPED_FOLDERS or _ignored(folder, absolute, True):
         return None
@@ -179,7 +179,7 @@ def _folder_in(folder: _Folder, name: str) -> _Folder | Skipped | None:
 
 
 def _file_in(folder: _Folder, entry: os.DirEntry[str]) -> Found | FileError | None:
-    """A file to check; None for any other, and for a link that is merely not followed."""
+    """Return a file to check; None for other files and for links that are not followed."""
     if not entry.name.endswith(SUFFIXES) and not is_launch_file(entry.name):
         return _looping_link(folder, entry) if entry.is_symlink() else None
     shown, absolute = folder.paths(entry.name)
@@ -202,7 +202,7 @@ def _looping_link(folder: _Folder, entry: os.DirEntry[str]) -> FileError | None:
 
 
 def _enter(folder: _Folder, names: set[str], configurable: bool) -> _Folder:
-    """``folder`` with the ``.gitignore`` and configuration that lie in it."""
+    """Return ``folder`` with the ``.gitignore`` and configuration that lie in it."""
     if ".gitignore" in names:
         patterns = _patterns(os.path.join(folder.absolute, ".gitignore"))
         folder = folder._replace(ignores=(*folder.ignores, (folder.absolute, patterns)))
@@ -215,7 +215,7 @@ def _enter(folder: _Folder, names: set[str], configurable: bool) -> _Folder:
 
 
 def _ignores_above(folder: str) -> tuple[tuple[str, Patterns], ...]:
-    """The patterns of the repository that hold above ``folder``, outermost first."""
+    """Return the patterns of the repository that hold above ``folder``, outermost first."""
     if os.path.isdir(os.path.join(folder, ".git")):
         return _info_exclude(folder)
     found: list[tuple[str, Patterns]] = []
@@ -280,7 +280,7 @@ def _relative(absolute: str, base: str) -> str:
 
 
 def _loop(shown: str, absolute: str) -> FileError | None:
-    """What is wrong with a link that is no script; None for one that merely is not followed."""
+    """Return the error of a link that is not a script; None if it is just not followed."""
     try:
         os.stat(absolute)
     except OSError as error:

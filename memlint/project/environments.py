@@ -70,13 +70,13 @@ def is_hook(environ: Mapping[str, str], own: str | None = None) -> bool:
 
 
 def active_environments(environ: Mapping[str, str]) -> list[str]:
-    """The user's environments that are active, the surest first; those of hooks left out."""
+    """Return the user's environments that are active, the surest first; those of hooks left out."""
     named = [environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
     return [place for place in named if place and not _is_of_hook(place, environ)]
 
 
 def environments_on_path(environ: Mapping[str, str]) -> list[str]:
-    """The environments whose ``python`` stands on ``PATH``, in its order; those of hooks left
+    """Return the environments whose ``python`` is on ``PATH``, in its order; those of hooks left
     out."""
     found: list[str] = []
     for folder in environ.get("PATH", "").split(os.pathsep)[:100]:
@@ -102,7 +102,7 @@ def _is_of_hook(place: str, environ: Mapping[str, str]) -> bool:
 
 
 def site_folders(environment: str | os.PathLike[str]) -> list[str]:
-    """The ``site-packages`` of a virtual or conda environment."""
+    """Return the ``site-packages`` of a virtual or conda environment."""
     found: list[str] = []
     for library in ("lib", "lib64"):
         base = os.path.join(environment, library)

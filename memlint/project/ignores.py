@@ -101,7 +101,7 @@ class Patterns:
 
 
 def _stripped(line: str) -> str:
-    """A line without its end and the blanks before it, of which ``\\`` keeps one."""
+    """Return a line without its end and the blanks before it, of which ``\\`` keeps one."""
     text = line.rstrip("\r\n")
     while text.endswith(" ") and not text.endswith("\\ "):
         text = text[:-1]
@@ -118,12 +118,12 @@ _NOTHING = "(?!)"
 
 
 def problem(pattern: str) -> str | None:
-    """Why ``pattern`` can match nothing; None if it can."""
+    """Say why ``pattern`` can match nothing; None if it can match."""
     return next((word for kind, word in _tokens(pattern) if kind == "broken"), None)
 
 
 def _translate(glob: str) -> str:
-    """The regular expression of a pattern with wildcards; ``*`` and ``?`` stop at ``/``."""
+    """Return the regular expression of a pattern with wildcards; ``*`` and ``?`` stop at ``/``."""
     groups: list[list[list[str]]] = [[[""]]]  # parts between ``**/``, their segments, their pieces
     rest = ""
     for kind, text in _tokens(glob):
@@ -153,7 +153,7 @@ def _translate(glob: str) -> str:
 
 
 def _segment(pieces: list[str]) -> str:
-    """A part of a path between two ``/``: its pieces with anything between them."""
+    """Return a part of a path between two ``/``: its pieces with anything between them."""
     if len(pieces) == 1:
         return pieces[0]
     first, *middle, last = pieces
@@ -164,7 +164,7 @@ def _segment(pieces: list[str]) -> str:
 
 
 def _tokens(glob: str) -> Iterator[tuple[str, str]]:
-    """What a pattern is made of: (kind, expression of one character or reason)."""
+    """Yield the tokens of a pattern: (kind, expression of one character or reason)."""
     index = 0
     while index < len(glob):
         kind, text, index = _token(glob, index)
@@ -172,7 +172,7 @@ def _tokens(glob: str) -> Iterator[tuple[str, str]]:
 
 
 def _token(glob: str, index: int) -> tuple[str, str, int]:
-    """The token at ``index``: kind, expression or reason, and where it ends."""
+    """Return the token at ``index``: kind, expression or reason, and where it ends."""
     char = glob[index]
     if index == 0 or glob[index - 1] == "/":
         if glob.startswith("**/", index):
@@ -192,7 +192,7 @@ def _token(glob: str, index: int) -> tuple[str, str, int]:
 
 
 def _bracket(glob: str, index: int) -> tuple[str, str, int]:
-    """The token of the bracket that opens at ``index``, and where it ends."""
+    """Return the token of the bracket that opens at ``index``, and where it ends."""
     end = glob.find("]", index + 3 if glob[index + 1 : index + 2] in "!^" else index + 2)
     if end < 0:
         return "broken", "a bracket is not closed", len(glob)
@@ -200,7 +200,7 @@ def _bracket(glob: str, index: int) -> tuple[str, str, int]:
 
 
 def _characters(body: str) -> tuple[str, str]:
-    """The token of ``[body]``."""
+    """Return the token of ``[body]``."""
     negated = body[0] in "!^"
     chars = body[1:] if negated else body
     parts: list[str] = []

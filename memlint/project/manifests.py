@@ -60,7 +60,7 @@ Declared = Mapping[str, str]
 
 
 def declared(path: str) -> Declared:
-    """The versions that the file at ``path`` requires; empty where it cannot be read."""
+    """Return the versions that the file at ``path`` requires; empty where it cannot be read."""
     parent, name = os.path.split(path)
     for pattern, _, reader in _MANIFESTS:
         if fnmatchcase(f"{os.path.basename(parent)}/{name}", pattern) or fnmatchcase(name, pattern):
@@ -70,7 +70,7 @@ def declared(path: str) -> Declared:
 
 
 def manifests(names: list[str]) -> list[str]:
-    """Those of a folder's file names that are manifests, the more exact kinds first."""
+    """Return those of a folder's file names that are manifests, the more exact kinds first."""
     found: list[tuple[int, str]] = []
     for name in names:
         if name.endswith(_ENDS) or name.startswith(_BEGINNINGS):
@@ -88,7 +88,7 @@ def _rank(name: str) -> int | None:
 
 
 def text_of(path: str) -> str:
-    """What the file says; nothing where it cannot be read or is too large to be a manifest."""
+    """Return the file's text; empty if it cannot be read or is too large for a manifest."""
     try:
         return read_regular_text(path, _LARGEST_BYTES)
     except (OSError, ValueError):
@@ -96,7 +96,7 @@ def text_of(path: str) -> str:
 
 
 def _locked(text: str, path: str) -> Declared:
-    """``uv.lock``, ``poetry.lock``, ``pdm.lock``, ``pylock.toml``: a table for each package."""
+    """Read ``uv.lock``, ``poetry.lock``, ``pdm.lock`` or ``pylock.toml``: a table a package."""
     found: dict[str, str] = {}
     package = ""
     for line in text.split("\n"):
@@ -122,7 +122,7 @@ def _pipenv(text: str, path: str) -> Declared:
 
 
 def _keep_highest(found: dict[str, str], package: str, version: str) -> None:
-    """One lock file may hold a version for each platform: the highest is meant."""
+    """Keep the highest version: a lock file may hold one for each platform."""
     if is_version(version) and (
         package not in found or parse_version(version) > parse_version(found[package][2:])
     ):
@@ -151,7 +151,7 @@ def _requirements(text: str, path: str, seen: set[str] | None = None) -> Declare
 
 
 def _included(name: str, path: str, seen: set[str]) -> Declared:
-    """What another requirements file says, unless it was read already."""
+    """Read another requirements file, unless it was read already."""
     if "\0" in name:
         return {}
     other = os.path.join(os.path.dirname(path), name)
@@ -194,7 +194,7 @@ def _quoted(text: str, path: str) -> Declared:
 
 
 def declared_in_strings(lines: list[str]) -> dict[str, str]:
-    """The requirements among the strings on ``lines``."""
+    """Return the requirements among the strings on ``lines``."""
     found: dict[str, str] = {}
     for line in lines:
         if line[:40].lstrip().startswith("#") or not _ANY.search(line):
@@ -207,7 +207,7 @@ def declared_in_strings(lines: list[str]) -> dict[str, str]:
 
 
 def _pyproject(text: str, path: str) -> Declared:
-    """``pyproject.toml`` and ``Pipfile``: requirements in strings, or packages as keys."""
+    """Read ``pyproject.toml`` and ``Pipfile``: requirements in strings, or packages as keys."""
     found: dict[str, str] = {}
     sources: dict[str, str] = {}
     for section, lines in _sections(text):
@@ -232,14 +232,14 @@ def _pyproject(text: str, path: str) -> Declared:
 
 
 def _sign_of_numbers(section: str) -> str | None:
-    """What a bare number means in a section whose keys are packages; None for other sections."""
+    """Return the operator that a section's bare numbers imply; None for other sections."""
     if section.startswith("tool.poetry") and section.endswith("dependencies"):
         return "^"
     return "==" if section in _PIPFILE_SECTIONS else None
 
 
 def _string(value: str) -> str:
-    """What the TOML string that a value begins with holds; nothing where it begins with none."""
+    """Return the text of the TOML string at a value's start; empty if there is no string."""
     quoted = _QUOTED.match(value)
     return quoted[1] or quoted[2] or "" if quoted is not None else ""
 
@@ -249,7 +249,7 @@ _TAGS = ("tag", "ref", "rev", "branch")
 
 
 def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The tables of a TOML file with their lines; what stands before the first is left out."""
+    """Yield the tables of a TOML file with their lines, without the lines before the first."""
     name: str | None = None
     lines: list[str] = []
     for line in text.split("\n"):
@@ -283,7 +283,7 @@ def _docker(text: str, path: str) -> Declared:
 
 
 def _shell(text: str, path: str) -> Declared:
-    """What the commands of a shell script install."""
+    """Return the versions that a shell script installs."""
     return dict(installs(text.split("\n"))) if "install" in text or " add " in text else {}
 
 

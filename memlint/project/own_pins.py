@@ -39,7 +39,7 @@ def own_pins(source: Source) -> Mapping[str, str]:
 
 
 def _magics_of_databricks(text: str) -> Iterator[str]:
-    """The lines that pip or a shell gets in a notebook of Databricks, which is a script whose other
+    """Yield the lines for pip or a shell in a notebook of Databricks, a script whose other
     languages stand in comments."""
     lines = [
         line.removeprefix("# MAGIC ") if line.startswith("# MAGIC") else ""
@@ -59,7 +59,7 @@ def _magics_of_databricks(text: str) -> Iterator[str]:
 
 
 def _started_commands(text: str) -> Iterator[str]:
-    """The commands that a script starts: ``subprocess.run(["pip", "install", "trl==0.9"])``."""
+    """Yield the commands that a script starts: ``subprocess.run(["pip", "install", "trl"])``."""
     for match in _STARTS.finditer(text):
         given = text[match.end() : match.end() + _LONGEST_CALL].partition("\n\n")[0]
         words = [one[1] or one[2] for one in _STRING.finditer(given.partition(")")[0])]
@@ -73,7 +73,7 @@ _LONGEST_CALL = 2000
 
 
 def _block(text: str) -> list[str]:
-    """The lines of the PEP 723 block, without their comment signs."""
+    """Return the lines of the PEP 723 block, without their comment signs."""
     lines: list[str] = []
     inside = False
     for line in text.splitlines():
@@ -89,7 +89,7 @@ def _block(text: str) -> list[str]:
 
 
 def _shell_lines(source: Source) -> Iterator[str]:
-    """The lines of a notebook's cells that a shell or pip gets."""
+    """Yield the lines of a notebook's cells that a shell or pip gets."""
     from memlint.source.notebook import shown_cells
 
     for text in shown_cells(source):

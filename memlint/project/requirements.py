@@ -58,7 +58,7 @@ def requirement(text: str) -> tuple[str, str] | None:
 
 
 def installs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """What the commands on ``lines`` install: ``RUN pip install trl==0.12.2 && ...``."""
+    """Yield the packages that commands on ``lines`` install: ``RUN pip install trl==0.12.2``."""
     for line in _joined(lines):
         for command in re.split(r"&&|\|\||;(?=\s)", line[:_LONGEST_COMMAND]):
             tool = _COMMAND.search(command)
@@ -74,21 +74,21 @@ def installs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def known(name: str) -> str:
-    """A library by its package's name: conda calls torch ``pytorch``, and repositories may be
+    """Return a library by its package: conda calls torch ``pytorch``, and repositories may be
     called otherwise."""
     name = name.lower()
     return {"pytorch": "torch", "llama-factory": "llamafactory"}.get(name, name)
 
 
 def _conda_pin(word: str) -> str:
-    """``trl=0.12.2`` on conda's command line is ``trl==0.12.2``."""
+    """Write ``trl=0.12.2`` from conda's command line as ``trl==0.12.2``."""
     name, sign, version = word.partition("=")
     is_pin = sign and name.isalnum() and not version.startswith("=")
     return f"{name}=={version.partition('=')[0]}" if is_pin else word
 
 
 def _of_address(text: str) -> tuple[str, str] | None:
-    """Of a repository at a tag, or of a wheel."""
+    """Return library and version of a repository at a tag, or of a wheel."""
     wheel = _WHEEL.search(text)
     if wheel is not None and is_version(wheel["version"]):
         return known(wheel[1]), f"=={wheel['version']}"
@@ -105,7 +105,7 @@ def _tagged(package: str, tag: str) -> tuple[str, str] | None:
 
 
 def _joined(lines: Iterable[str]) -> Iterator[str]:
-    """``lines`` with those that end in a backslash joined to the next; comments left out."""
+    """Yield ``lines`` with those that end in a backslash joined to the next; comments left out."""
     parts: list[str] = []
     for line in lines:
         stripped = line.strip()

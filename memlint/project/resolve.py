@@ -73,7 +73,7 @@ class Resolver:
         self._unknown: dict[_Installed, Resolved] = {}
 
     def resolve(self, folder: str | os.PathLike[str], own: Pins | None = None) -> Target:
-        """The target of scripts in ``folder``; ``own``: the pins of the script itself."""
+        """Return the target of scripts in ``folder``; ``own``: the pins of the script itself."""
         start = os.path.abspath(folder)
         key = start, tuple(sorted((own or {}).items()))
         known = self._targets.get(key)
@@ -82,7 +82,7 @@ class Resolver:
         return known
 
     def release(self, folder: str | os.PathLike[str], program: str) -> str | None:
-        """The release of a program that reads recipes (``torchtune``) for those in ``folder``; None
+        """Return a recipe program's release (``torchtune``) for the recipes in ``folder``; None
         where nothing says it."""
         start = os.path.abspath(folder)
         key = start, program
@@ -122,7 +122,7 @@ class Resolver:
         return _without_environment(target) if is_hook(self._environ) else target
 
     def _checkouts(self, folders: list[str]) -> Mapping[str, Resolved]:
-        """The libraries whose own source trees the ``folders`` are."""
+        """Return the libraries whose own source trees the ``folders`` are."""
         found: dict[str, Resolved] = {}
         for folder in folders:
             own = own_version(folder, self._names(folder))
@@ -149,7 +149,7 @@ class Resolver:
     def _meant(
         self, package: str, specifier: str, source: str, environment: Mapping[str, _Installed]
     ) -> Resolved:
-        """The version that ``specifier`` means where ``environment`` is installed."""
+        """Return the version that ``specifier`` means where ``environment`` is installed."""
         installed = environment.get(package)
         pinned = exact(specifier)
         if installed is not None and pinned is None and satisfies(installed.version, specifier):
@@ -166,7 +166,7 @@ class Resolver:
         return choose(package, specifier, source)
 
     def _placed(self, package: str, installed: _Installed) -> Resolved:
-        """The installed version; read from its own files where the tables do not reach it."""
+        """Return the installed version, read from its own files if it is newer than the tables."""
         if not is_newer(package, installed.version):
             return placed(package, installed.version, installed.place)
         if installed not in self._unknown:
@@ -201,7 +201,7 @@ class Resolver:
         return known
 
     def _environment(self, folders: list[str]) -> Mapping[str, _Installed]:
-        """What is installed where the project runs."""
+        """Return what is installed in the project's environment."""
         places = [
             os.path.join(folder, name)
             for folder in folders
@@ -216,7 +216,7 @@ class Resolver:
         return found
 
     def _in(self, place: str) -> Mapping[str, _Installed]:
-        """What the environment ``place`` holds; of the empty place, what memlint can import."""
+        """Return what is installed in ``place``; if it is empty, what memlint can import."""
         if place not in self._installed:
             folders = site_folders(place) if place else [part for part in self._path if part]
             shown = place or "installed beside memlint"
@@ -248,7 +248,7 @@ class Resolver:
 
 
 def _read_from(resolved: Resolved, tables: str | None) -> Resolved:
-    """``resolved``, which is newer than the shipped tables, with those of its own files."""
+    """Return ``resolved``, which is newer than the shipped tables, with those of its own files."""
     if tables is None:
         return resolved._replace(note=f"{resolved.note}, since its files could not be read")
     note = "newer than the tables: read from its installed files"
@@ -256,7 +256,7 @@ def _read_from(resolved: Resolved, tables: str | None) -> Resolved:
 
 
 def _without_environment(target: Target) -> Target:
-    """``target``, found in a hook: what is assumed says that no environment was found."""
+    """Return ``target`` of a hook, with a note that no environment was found on what is assumed."""
     return Target(
         tuple(
             (name, each._replace(note="no environment but the hook's has it"))

@@ -32,21 +32,21 @@ class Targets:
         self._opened: dict[Target, _Opened] = {}
 
     def of(self, path: str, said: str = "", source: Source | None = None) -> Target:
-        """The versions for the script at ``path``.
+        """Return the versions for the script at ``path``.
 
         Raises ``ValueError`` if ``said`` cannot be understood.
         """
         return self._at(path, said, source).target
 
     def api(self, path: str, said: str = "", source: Source | None = None) -> Api:
-        """The tables of those versions."""
+        """Return the tables of those versions."""
         return self._at(path, said, source).api
 
     def others(
         self, path: str, said: str, source: Source, libraries: frozenset[str]
     ) -> Iterator[Api]:
-        """The tables of all other versions of ``libraries`` that may be meant: none where the user
-        named any, or where none of them is assumed. Those most unlike today's come first."""
+        """Yield the tables of all other versions of ``libraries`` that may be meant: none if the
+        user named any or none is assumed. Those least like today's come first."""
         target = self.of(path, said, source)
         targets = dict.fromkeys(target.alternatives(libraries))
         for other in _coarse_to_fine(list(targets)):
@@ -54,14 +54,14 @@ class Targets:
                 yield self._open(other).api
 
     def key(self, path: str, said: str = "") -> str:
-        """What of the versions a result depends on, as text; the script itself left out."""
+        """Return the versions that a result depends on, as text, without the script's own pins."""
         from memlint.api.tables import PROGRAMS
 
         releases = [f"{name} {self.release(path, name)}" for name in PROGRAMS]
         return " ".join((self._at(path, said, None).key, *releases))
 
     def release(self, path: str, program: str) -> str | None:
-        """The release of a program that reads recipes, for the one at ``path``; None where the
+        """Return a recipe program's release, for the recipe at ``path``; None where the
         project does not say it."""
         return self._projects.release(os.path.dirname(path), program)
 
@@ -126,7 +126,7 @@ def may_pin(source: Source) -> bool:
 
 
 def named_in(source: Source) -> frozenset[str]:
-    """The libraries that a script depends on: those that its text names, and transformers where
+    """Return a script's libraries: those that its text names, and transformers where
     that is trl, whose classes are built on its."""
     from memlint.api.tables import PACKAGES
 
@@ -135,7 +135,7 @@ def named_in(source: Source) -> frozenset[str]:
 
 
 def _coarse_to_fine(targets: list[Target]) -> list[Target]:
-    """The first, the last, then what lies between, each time in the middle of a gap."""
+    """Return the first, the last, then what lies between, each time in the middle of a gap."""
     order = [0, len(targets) - 1] if len(targets) > 1 else list(range(len(targets)))
     gaps = [(0, len(targets) - 1)]
     for low, high in gaps:

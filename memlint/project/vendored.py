@@ -47,7 +47,7 @@ def is_vendored(folder: str) -> bool:
 
 
 def _project_above(folder: str) -> str | None:
-    """The folder of the project file nearest above a package: its parent's, or that of ``src``."""
+    """Return the folder of the nearest project file above a package: its parent or ``src``'s."""
     parent = os.path.dirname(folder)
     for here in (parent, os.path.dirname(parent)):
         if any(os.path.isfile(os.path.join(here, file)) for file in _PROJECT_FILES):

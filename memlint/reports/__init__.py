@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from memlint.source.diagnostics import FileError
 
 FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab")
-# For programs: nothing may be added to what they print.
+# For programs: nothing may be added to their output.
 MACHINE_FORMATS = frozenset(FORMATS[2:])
-# Those that show what a fix would change.
+# Formats that show a fix's changes.
 FORMATS_WITH_FIXES = frozenset({"full", "json", "sarif"})
 
 
 class RuleWords(NamedTuple):
-    """What a report that lists its rules says of each."""
+    """A rule's description, for reports that list rules."""
 
     code: str
     name: str
@@ -35,7 +35,7 @@ class RuleWords(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What there is to show. ``words`` describes the rules that found something, for SARIF."""
+    """Results to show. ``words`` describes the rules with findings, for SARIF."""
 
     results: Sequence[FileResult]
     words: Mapping[str, RuleWords] = MappingProxyType({})
@@ -53,14 +53,14 @@ class Report(NamedTuple):
 
 
 def render(output_format: str, report: Report) -> Iterator[str]:
-    """The report in ``output_format``, one of ``FORMATS``, piece by piece."""
+    """Yield the report in ``output_format``, one of ``FORMATS``, piece by piece."""
     module = importlib.import_module(f"memlint.reports.{output_format}")
     renderer: Callable[[Report], Iterator[str]] = module.render
     return renderer(report)
 
 
 def words_of(codes: Sequence[str]) -> dict[str, RuleWords]:
-    """The words of the rules of ``codes``, which are imported for it."""
+    """Import the rules of ``codes`` and return their descriptions."""
     from memlint.rule import registry as rules
     from memlint.rule.file_rules import FILE_RULES
 

@@ -12,7 +12,7 @@ _GIB = 2**30
 
 
 def lines(fitted: Fitted, script: str | None, assumptions: Sequence[str] = ()) -> Iterator[str]:
-    """The set, what it saves, and what fits then.
+    """Yield the fixes, what they save, and how much then fits.
 
     script, assumptions: named in the command that applies it.
     """

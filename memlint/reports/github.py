@@ -42,7 +42,7 @@ def _command(name: str, title: str, where: dict[str, str], text: str) -> str:
 
 
 def _data(text: str) -> str:
-    """``text`` as the runner decodes it, newlines kept, other control characters made visible."""
+    """Encode ``text`` for the runner: keep newlines, make other control characters visible."""
     lines = re.split(r"(\r|\n)", text.replace("%", "%25"))
     return "".join({"\r": "%0D", "\n": "%0A"}.get(part) or visible(part) for part in lines)
 

@@ -15,12 +15,12 @@ _KINDS = 6
 
 
 def as_json(estimate: Estimate) -> str:
-    """The estimate as one JSON object."""
+    """Return the estimate as one JSON object."""
     return json.dumps(estimate.to_json(), indent=2)
 
 
 def as_text(estimate: Estimate) -> str:
-    """The estimate for people."""
+    """Return the estimate as text for people."""
     return "\n".join(_lines(estimate))
 
 

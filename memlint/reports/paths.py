@@ -1,4 +1,4 @@
-"""What services know a finding by: its file's path from the working folder, and a fingerprint."""
+"""How services identify a finding: its file's path from the working folder, and a fingerprint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memlint.run.results import Rendered
 
 
 def relative(path: str) -> str | None:
-    """``path`` from the working folder, with ``/``; None where it does not lie below."""
+    """Return ``path`` relative to the working folder, with ``/``; None if it is not below it."""
     try:
         found = os.path.relpath(path)
     except ValueError:  # another drive
@@ -20,7 +20,7 @@ def relative(path: str) -> str | None:
 
 
 def uri(path: str) -> str:
-    """Relative to the working folder where it lies below, so that services find it."""
+    """Return the path relative to the working folder if it is below it, so services find it."""
     from urllib.parse import quote
 
     # By bytes: a file's name need not be UTF-8.
@@ -33,7 +33,7 @@ def uri(path: str) -> str:
 
 
 class Fingerprints:
-    """Tells findings apart, and knows them again in another run.
+    """Tells findings apart, and recognizes them in another run.
 
     Rows are left out: a finding that moves is no new one. Equal findings of one file are told apart
     by their order.

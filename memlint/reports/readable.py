@@ -27,7 +27,7 @@ _AT = {
 
 
 def place(path: str, row: int | None, column: int | None, cell: int | None) -> str:
-    """``path:row:column``, or ``path:cell:row:column`` in a notebook."""
+    """Write a place as ``path:row:column``, or ``path:cell:row:column`` in a notebook."""
     numbers = (str(each) for each in (cell, row, column) if each is not None)
     return ":".join([shown_path(path), *numbers])
 
@@ -50,7 +50,7 @@ def headline(finding: Rendered, style: Style) -> str:
 
 
 def saving_words(saving: Saving) -> str:
-    """``saves 3.1-3.4 GiB at the loss``."""
+    """Write a saving: ``saves 3.1-3.4 GiB at the loss``."""
     where = f"{_interval(saving)} {_AT.get(saving.phase, saving.phase)}"
     return f"saves {where}" if saving.of_peak else f"saves {where}, not yet the peak"
 
@@ -65,7 +65,7 @@ def _interval(saving: Saving) -> str:
 
 
 def footprint_line(path: str, footprint: Footprint) -> str:
-    """The peak of a script as it is, with its safe fixes and with everything."""
+    """Return a script's peak as it is, with its safe fixes and with all fixes."""
     # One form for the whole line: intervals where lengths or batches are assumed.
     wide = footprint.high > 1.2 * footprint.low
     peak = _size(footprint.peak, (footprint.low, footprint.high) if wide else None)
@@ -102,7 +102,7 @@ def _verdict(footprint: Footprint, size: int) -> str:
 
 
 def footprint_lines(report: Report) -> Iterator[str]:
-    """A line for each script whose run is known and has findings; the largest of many."""
+    """Yield a line for each script with findings whose run is known; of many, the largest."""
     known = [
         (result.path, result.footprint)
         for result in report.results
@@ -122,7 +122,7 @@ def diagnostic_line(diagnostic: FileError, style: Style) -> str:
 
 
 def summary(report: Report) -> Iterator[str]:
-    """The closing lines: how much was found, and how much of it which command fixes."""
+    """Yield the closing lines: how many findings there are, and which command fixes how many."""
     findings = list(report.findings)
     files = plural(len(report.results), "file")
     unread = sum(1 for _ in report.diagnostics)
@@ -141,7 +141,7 @@ def summary(report: Report) -> Iterator[str]:
 
 
 def _counted(findings: Sequence[Rendered]) -> str:
-    """``3 findings, 1 notice and 2 hints``."""
+    """Count by level: ``3 findings, 1 notice and 2 hints``."""
     levels = Counter(finding.level for finding in findings)
     words = [plural(sum(finding.counts for finding in findings), "finding")]
     words += [plural(levels[level], level) for level in ("notice", "hint") if levels[level]]
@@ -149,7 +149,7 @@ def _counted(findings: Sequence[Rendered]) -> str:
 
 
 def _fixable(report: Report) -> Iterator[str]:
-    """How many fixes which command applies, and what the fixed code needs."""
+    """Yield how many fixes each command applies, and what the fixed code needs."""
     for findings, command in _fix_commands(report):
         fixes = [finding.fix for finding in findings if finding.fix]
         kinds = [fix.applicability for fix in fixes]
@@ -179,7 +179,7 @@ def _fix_commands(report: Report) -> Iterator[tuple[list[Rendered], str]]:
 
 
 def assumed_line(report: Report) -> str:
-    """``Versions assumed: trl 1.16.0 ...``; empty where none is."""
+    """Return ``Versions assumed: trl 1.16.0 ...``; empty if no version is assumed."""
     results = [result for result in report.results if result.assumed]
     versions = list(dict.fromkeys(each for result in results for each in result.assumed))
     if not versions:

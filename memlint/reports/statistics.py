@@ -11,7 +11,7 @@ from memlint.reports.style import LEVEL_COLOURS, Style
 
 
 def render_statistics(report: Report, *, as_json: bool) -> Iterator[str]:
-    """A table: count, code, whether it is safely fixable, name."""
+    """Yield a table: count, code, whether it is safely fixable, name."""
     findings = list(report.findings)
     counts = Counter(finding.code for finding in findings)
     sample = {finding.code: finding for finding in findings}

@@ -32,12 +32,12 @@ class Style:
 
 
 def printable(line: str) -> str:
-    """``line`` with tabs as spaces and what a terminal would obey made visible."""
+    """Return ``line`` with tabs as spaces and control characters made visible."""
     return visible(line.replace("\t", _TAB))
 
 
 def visible(text: str) -> str:
-    """``text`` on one line, with control characters shown and not obeyed.
+    """Return ``text`` on one line, with control characters made visible.
 
     Paths, versions, messages and source lines are chosen by whoever wrote the repository: an escape
     sequence would change the terminal, a newline could begin a line that a CI service obeys.
@@ -52,7 +52,7 @@ def visible(text: str) -> str:
 
 
 def shown_path(path: str) -> str:
-    """``path`` as a line may begin with it: visible, not blank, and no command of a CI service."""
+    """Return ``path`` as a line may start with it: visible, not blank, no command for CI."""
     text = visible(path) if path.strip() else repr(path)
     return f"./{text}" if text.lstrip().startswith("::") else text
 
@@ -72,7 +72,7 @@ def _visible(char: str) -> str:
 
 
 def width(text: str) -> int:
-    """The columns that ``text`` takes on a terminal."""
+    """Return the columns that ``text`` takes on a terminal."""
     text = printable(text)
     if text.isascii():
         return len(text)

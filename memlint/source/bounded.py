@@ -33,7 +33,7 @@ _ENCODINGS = {
 
 
 def read_regular(path: str, limit: int = LIMIT) -> bytes:
-    """The content of a regular file of at most ``limit`` bytes; links are followed.
+    """Return the content of a regular file of at most ``limit`` bytes; links are followed.
 
     Raises OSError for everything else: a folder, a pipe, a device, a larger file. Never blocks.
     """
@@ -49,7 +49,7 @@ def read_regular(path: str, limit: int = LIMIT) -> bytes:
 
 
 def read_named(path: str, limit: int = LIMIT) -> tuple[bytes, os.stat_result]:
-    """The content of what the user named, and its status; a pipe is read to its end.
+    """Return content and status of a file that the user named; a pipe is read to its end.
 
     Raises OSError for a folder, for a pipe that nobody writes to, for more than ``limit`` bytes.
     """
@@ -73,12 +73,12 @@ def read_named(path: str, limit: int = LIMIT) -> tuple[bytes, os.stat_result]:
 
 
 def read_stream(stream: BinaryIO, limit: int = LIMIT) -> bytes:
-    """All of standard input; raises OSError beyond ``limit`` bytes."""
+    """Return all of standard input; raises OSError beyond ``limit`` bytes."""
     return _require_small(stream.read(limit + 1), limit, "standard input")
 
 
 def _parts(file: int, limit: int) -> Iterator[bytes]:
-    """What is read to the end or the limit; waits for who writes to a pipe."""
+    """Yield data to the end or the limit; wait for the writer of a pipe."""
     while limit > 0:
         try:
             part = os.read(file, min(limit, 1 << 20))
@@ -100,7 +100,7 @@ def _require_small(data: bytes, limit: int, path: str, size: int = 0) -> bytes:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What JSON holds. Raises ValueError for what is none, or nested too deeply, or a number of
+    """Parse JSON. Raise ValueError for invalid text, for deep nesting, or for a number of
     more digits than Python converts."""
     import json
 
@@ -111,7 +111,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def read_regular_text(path: str, limit: int = LIMIT) -> str:
-    """``read_regular`` as text: UTF-8, or what a byte order mark says (UTF-8, UTF-16).
+    """Return ``read_regular`` as text: UTF-8, or what a byte order mark says (UTF-8, UTF-16).
 
     What cannot be decoded becomes U+FFFD. Newlines are ``\\n``. Raises OSError as it does.
     """

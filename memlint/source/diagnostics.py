@@ -24,6 +24,6 @@ class ReadError(Exception):
 
 
 def reason(error: OSError) -> str:
-    """Why the system refused, as the end of a sentence; words of our own keep their case: they may
-    hold a path."""
+    """Return the system's reason as the end of a sentence. Our own messages keep their case: they
+    may hold a path."""
     return error.strerror.lower() if error.strerror else str(error)

@@ -17,7 +17,7 @@ else:
 
 
 def digest_of(path: str) -> str:
-    """A digest of a file's content, of a folder's names; empty for what cannot be read.
+    """Return a digest of a file's content, of a folder's names; empty for what cannot be read.
 
     Hidden names of a folder do not count: memlint's own cache is one.
     """

@@ -59,7 +59,7 @@ class Masks(NamedTuple):
 
 
 def mask(text: str, masks: Masks) -> str | None:
-    """``text`` with its magics masked, all of it for a shell; None if the cell is in another
+    """Return ``text`` with its magics masked, all of it for a shell; None if the cell is in another
     language."""
     lines: list[str] = _LINES.findall(text)
     out: list[str] = []
@@ -99,7 +99,7 @@ def _whole(lines: list[str], masks: Masks) -> str:
 
 
 def unmask(text: str, masks: Masks) -> str:
-    """The inverse of ``mask``; a masked line follows the indentation that it has now."""
+    """Return the inverse of ``mask``; a masked line follows the indentation that it has now."""
     if masks.word not in text:
         return text
     out = []
@@ -115,7 +115,7 @@ def unmask(text: str, masks: Masks) -> str:
 
 
 def mask_script(text: str) -> tuple[str, str]:
-    """A script that is a notebook's export, with its magics masked, and the word that marks them;
+    """Return the script exported from a notebook with its magics masked, and the mark of these;
     the text itself, and no word, where it parses, or does not parse even so."""
     if not _FIRST_MAGIC.search(text) or _parses(text):
         return text, ""
@@ -149,7 +149,7 @@ def magics(text: str, masks: Masks) -> Iterator[tuple[str, int]]:
 
 
 def _replacement(code: str) -> str | None:
-    """What stands for a stripped line that is a magic; None for Python."""
+    """Return the replacement of a stripped line that is a magic; None for Python."""
     if _LINE_MAGIC.match(code) or _HELP.fullmatch(code):
         return "pass"
     assigned = _ASSIGNED.match(code)

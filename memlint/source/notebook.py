@@ -50,7 +50,7 @@ class _Marks(NamedTuple):
 
 
 def read_notebook(path: str, data: bytes) -> tuple[Source, tuple[FileError, ...]]:
-    """The code cells of a notebook as one source, and what had to be left out."""
+    """Return the code cells of a notebook as one source, and what had to be left out."""
 
     bom = data.startswith(_BOM)
     try:
@@ -100,7 +100,7 @@ def read_notebook(path: str, data: bytes) -> tuple[Source, tuple[FileError, ...]
 
 
 def write_notebook(source: Source, new_text: str) -> bytes:
-    """The notebook's bytes once its joined text is ``new_text``.
+    """Return the notebook's bytes once its joined text is ``new_text``.
 
     Raises ``ValueError`` if the lines that name the cells are not all there, in order.
     """
@@ -123,13 +123,13 @@ def write_notebook(source: Source, new_text: str) -> bytes:
 
 
 def cell_texts(source: Source, text: str) -> dict[int, str]:
-    """``text``, a version of the notebook's joined text, as its cells: number -> code as shown."""
+    """Split ``text``, a version of the notebook's joined text, into cells: number -> shown code."""
     marks = _marks_of(source.raw)
     return {number: unmask(body, marks.masks) for number, body in _split(text, marks)}
 
 
 def shown_cells(source: Source) -> list[str]:
-    """The code of all cells as the notebook shows it, those that are no Python included."""
+    """Return the code of all cells as the notebook shows it, in any language."""
     return [cell.text for cell in _cells_of(source.raw)]
 
 
@@ -145,7 +145,7 @@ def magic_lines(source: Source) -> Iterator[list[tuple[str, int]]]:
 
 
 def place_shown(source: Source, offset: int) -> tuple[Location, str]:
-    """Where ``offset`` of a text with masked lines is for its readers, and its line."""
+    """Return where readers see ``offset`` of a text with masked lines, and its line."""
     text = source.line_text(source.line(offset))
     place = source.location(offset)
     line = unmasker(source)(text)
@@ -170,7 +170,7 @@ def _cells_of(raw: bytes) -> list[_CodeCell]:
 
 
 def _code_cells(document: Any) -> list[_CodeCell]:
-    """The code cells of a parsed notebook; raises ``ValueError`` where it is none."""
+    """Return a parsed notebook's code cells. Raise ``ValueError`` if it is not a notebook."""
     if not isinstance(document, dict):
         raise ValueError("is JSON, but not a notebook: it holds no object")
     cells = document.get("cells")
@@ -193,7 +193,7 @@ def _code_cells(document: Any) -> list[_CodeCell]:
 
 
 def _code(number: int, source: Any) -> str:
-    """The text of a code cell; raises ``ValueError`` where its source is none."""
+    """Return the text of a code cell. Raise ``ValueError`` if its source is not text."""
     lines = source if isinstance(source, list) else [source]
     for line in lines:
         if not isinstance(line, str):
@@ -225,7 +225,7 @@ def _marks(cells: list[_CodeCell]) -> _Marks:
 
 
 def _as_python(text: str, masks: Masks) -> tuple[str | None, SyntaxError | None]:
-    """The cell as Python: (None, None) for another language, (None, why) if it does not parse."""
+    """Read a cell as Python: (None, None) for another language, (None, error) if it fails."""
     error = _parse_error(text)
     if error is None:
         return text, None
@@ -251,7 +251,7 @@ def _parse_error(text: str) -> SyntaxError | None:
 
 
 def _split(text: str, marks: _Marks) -> list[tuple[int, str]]:
-    """(number, body) of every cell in a joined text."""
+    """Return (number, body) of every cell in a joined text."""
     pieces = re.split(rf"^# {re.escape(marks.cell)} (\d+)\n", text, flags=re.MULTILINE)
     if pieces[0]:
         raise ValueError("text stands before the first cell; nothing was written")
@@ -282,14 +282,14 @@ def source_spans(raw: str) -> dict[int, tuple[int, int]]:
 
 
 def _members(raw: str, start: int) -> Iterator[tuple[str, int, int]]:
-    """The keys of the JSON object at ``start``, each with the place of its value."""
+    """Yield the keys of the JSON object at ``start``, each with the place of its value."""
     places = _values(raw, start)
     for (key_start, key_end), (value_start, value_end) in zip(places, places, strict=True):
         yield json.loads(raw[key_start:key_end]), value_start, value_end
 
 
 def _values(raw: str, start: int) -> Iterator[tuple[int, int]]:
-    """The places of the values in the JSON list at ``start``; of an object, of its keys, too."""
+    """Yield the places of the values in the JSON list at ``start``; of an object, its keys too."""
     place = _next(raw, start + 1)
     while raw[place] not in "]}":
         _, end = _JSON.raw_decode(raw, place)
@@ -298,14 +298,14 @@ def _values(raw: str, start: int) -> Iterator[tuple[int, int]]:
 
 
 def _next(raw: str, place: int) -> int:
-    """Where what stands between two JSON values ends."""
+    """Return the end of the separator between two JSON values."""
     between = _BETWEEN.match(raw, place)
     assert between is not None, "the expression matches nothing at all, too"
     return between.end()
 
 
 def _splice(value: str, new: str) -> str:
-    """The JSON of a source (a string or a list of strings) with only its changed lines anew."""
+    """Rewrite only the changed lines in the JSON of a source (a string or a list of strings)."""
     plain = re.search(r"\\u(?!00[01])", value) is not None  # non-ASCII is escaped here
     if value.startswith('"'):
         return json.dumps(new, ensure_ascii=plain)
@@ -328,6 +328,6 @@ def _splice(value: str, new: str) -> str:
 
 
 def _same(old: list[str], new: list[str]) -> int:
-    """How many lines at the beginning are the same."""
+    """Count the equal lines at the beginning."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((n for n, (one, other) in pairs if one != other), min(len(old), len(new)))

@@ -17,7 +17,7 @@ _TOKENS = r"[^\W\d]\w*+|[^\w\s,.\"']|\n"
 
 
 def too_much_code(text: str) -> str:
-    """Why ``text`` is not parsed; empty where it is."""
+    """Say why ``text`` is not parsed; empty if it is."""
     if len(text) > MAX_CHARACTERS:
         return (
             f"holds {len(text) / 2**20:.0f} MiB of code, more than the {MAX_CHARACTERS >> 20} MiB "
@@ -35,7 +35,7 @@ def too_much_code(text: str) -> str:
 
 
 def parse_python(text: str, path: str = "<unknown>") -> ast.Module:
-    """The syntax tree of a script.
+    """Return the syntax tree of a script.
 
     Raises SyntaxError as ``ast.parse`` does, and for too much code; RecursionError where it is
     nested too deeply.

@@ -23,5 +23,5 @@ class _Pattern:
 
 
 def lazy_pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """The regular expression ``text``, not compiled yet."""
+    """Return the regular expression ``text``, not compiled yet."""
     return cast("re.Pattern[AnyStr]", _Pattern(text, flags))

@@ -69,7 +69,7 @@ class FileData(NamedTuple):
 
 
 def read_file(path: str) -> FileData:
-    """The file at ``path``; raises ``ReadError`` if it is unreadable, no file, or too large.
+    """Return the file at ``path``; raises ``ReadError`` if it is unreadable, no file, or too large.
 
     A pipe that the user named is read to its end: once, since it is then empty.
     """
@@ -83,22 +83,22 @@ def read_file(path: str) -> FileData:
 
 
 def read_bytes(path: str) -> bytes:
-    """The bytes of ``path``; raises ``ReadError`` as ``read_file`` does."""
+    """Return the bytes of ``path``; raises ``ReadError`` as ``read_file`` does."""
     return read_file(path).data
 
 
 def _size(path: str) -> int:
-    """The bytes that a file is said to have; of a pipe, those that were read."""
+    """Return the bytes that a file is said to have; of a pipe, those that were read."""
     return max(os.stat(path).st_size, MAX_BYTES + 1)
 
 
 def read_source(path: Path | str, data: bytes | None = None) -> Source:
-    """The script at ``path`` (or ``data``, named so); raises ``ReadError``."""
+    """Return the script at ``path`` (or ``data``, named so); raises ``ReadError``."""
     return read(path, data).source
 
 
 def read(path: Path | str, data: bytes | None = None) -> Read:
-    """As ``read_source``, with the diagnostics of a notebook's cells that had to be left out."""
+    """Read as ``read_source`` does, with the diagnostics of notebook cells that are left out."""
     name = os.fspath(path)
     if data is None:
         data = read_bytes(name)
@@ -137,7 +137,7 @@ def read(path: Path | str, data: bytes | None = None) -> Read:
 
 
 def encode(source: Source, new_text: str) -> bytes:
-    """The bytes of the file once its text is ``new_text``.
+    """Return the bytes of the file once its text is ``new_text``.
 
     Byte order mark, encoding and newlines are kept; of a notebook only the changed cells change.
     Raises ``ValueError`` where the new text cannot be written so.
@@ -163,7 +163,7 @@ def encode(source: Source, new_text: str) -> bytes:
 
 
 def _encoding(path: str, body: bytes, bom: bool) -> str:
-    """The codec's name by the coding comment; UTF-8 if there is none."""
+    """Return the codec's name by the coding comment; UTF-8 if there is none."""
     if not bom:
         for mark, name in _OTHER_BOMS.items():
             if body.startswith(mark):
@@ -203,7 +203,7 @@ def _encoding(path: str, body: bytes, bom: bool) -> str:
 
 
 def _place(data: bytes, offset: int) -> tuple[int, int]:
-    """1-based row and column (bytes) of ``offset``."""
+    """Return the 1-based row and column (bytes) of ``offset``."""
     row, start = 1, 0
     for newline in re.finditer(rb"\r\n|\r|\n", data[:offset]):
         row, start = row + 1, newline.end()

@@ -39,11 +39,11 @@ class Record:
         cls.__init__ = made  # type: ignore[method-assign]
 
     def _replace(self, **changes: Any) -> Self:
-        """The same record with other values for some fields."""
+        """Return the same record with other values for some fields."""
         return type(self)(**{**dict(zip(self._fields, self._values(), strict=True)), **changes})
 
     def _values(self) -> tuple[object, ...]:
-        """The fields' values: cached properties stand in ``__dict__`` too."""
+        """Return the fields' values: cached properties stand in ``__dict__`` too."""
         return tuple(map(self.__dict__.__getitem__, self._fields))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -119,7 +119,7 @@ class _Definition(type):
 
 @cache
 def _template(name: str, count: int) -> CodeType:
-    """The code of a constructor of ``count`` fields, whatever they are called."""
+    """Return the code of a constructor of ``count`` fields, whatever they are called."""
     written = getattr(record_constructors, f"{name.strip('_')}_{count}", None)
     if written is not None:
         code: CodeType = written.__code__
@@ -128,7 +128,7 @@ def _template(name: str, count: int) -> CodeType:
 
 
 def compiled(name: str, count: int) -> CodeType:
-    """The same code, compiled from text: for numbers of fields that few records have."""
+    """Return the same code, compiled from text: for numbers of fields that few records have."""
     names = [f"_{index}" for index in range(count)]
     if name == "__new__":
         body = f"return new(self, ({''.join(f'{each}, ' for each in names)}))"
@@ -143,7 +143,7 @@ def compiled(name: str, count: int) -> CodeType:
 def _method(
     name: str, owner: str, fields: tuple[str, ...], defaults: tuple[Any, ...]
 ) -> FunctionType:
-    """The constructor of a record: ``__new__`` of a named tuple, ``__init__`` of another."""
+    """Return the constructor of a record: ``__new__`` of a named tuple, ``__init__`` of another."""
     code = _template(name, len(fields))
     own = {f"_{index}": field for index, field in enumerate(fields)}
     code = code.replace(
@@ -156,7 +156,7 @@ def _method(
 
 
 def _getter(index: int) -> Any:
-    """A property that reads one field."""
+    """Return a property that reads one field."""
     try:
         from _collections import _tuplegetter  # type: ignore[import-not-found]
     except ImportError:  # an interpreter without it

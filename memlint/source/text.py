@@ -87,7 +87,7 @@ class Source:
         self._read: dict[Callable[[Source], Any], Any] = {}
 
     def once(self, read: Callable[[Source], Answer]) -> Answer:
-        """What ``read`` makes of the source, read once."""
+        """Return ``read(source)``, computed once."""
         if read not in self._read:
             self._read[read] = read(self)
         answer: Answer = self._read[read]
@@ -110,15 +110,15 @@ class Source:
         return tuple(accumulate(lengths, initial=0))
 
     def offset(self, lineno: int, col_offset: int) -> int:
-        """The byte offset of an ``ast`` position (1-based line, 0-based UTF-8 column)."""
+        """Return the byte offset of an ``ast`` position (1-based line, 0-based UTF-8 column)."""
         return self.line_starts[lineno - 1] + col_offset
 
     def slice(self, span: Span) -> str:
-        """The text that ``span`` covers."""
+        """Return the text that ``span`` covers."""
         return self.data[span.start : span.end].decode("utf-8", "surrogatepass")
 
     def line(self, offset: int) -> int:
-        """The 0-based line of the whole text that ``offset`` is on."""
+        """Return the 0-based line of the whole text that ``offset`` is on."""
         return bisect_right(self.line_starts, offset) - 1
 
     def line_text(self, line: int) -> str:
@@ -128,14 +128,14 @@ class Source:
         return self.data[start:end].decode("utf-8", "surrogatepass").rstrip("\r\n")
 
     def cell_at(self, offset: int) -> Cell | None:
-        """The notebook cell that holds ``offset``; None in a Python file."""
+        """Return the notebook cell that holds ``offset``; None in a Python file."""
         for cell in self.cells:
             if cell.span.start <= offset <= cell.span.end:
                 return cell
         return None
 
     def location(self, offset: int) -> Location:
-        """Where ``offset`` is, for people."""
+        """Return the place of ``offset`` as people count it."""
         line = self.line(offset)
         start = self.line_starts[line]
         column = len(self.data[start:offset].decode("utf-8", "replace")) + 1

@@ -19,7 +19,7 @@ _BYTES = 32
 
 
 def cache_folder(environ: Mapping[str, str], platform: str = sys.platform) -> str | None:
-    """Where this user's programs keep what can be made again; None where there is no home."""
+    """Return the folder of this user's caches; None if there is no home folder."""
     named = environ.get("LOCALAPPDATA" if platform == "win32" else "XDG_CACHE_HOME", "")
     if os.path.isabs(named):
         return os.path.join(named, "memlint")
@@ -31,7 +31,7 @@ def cache_folder(environ: Mapping[str, str], platform: str = sys.platform) -> st
 
 
 def secret(root: str) -> bytes | None:
-    """The user's random bytes, made where there are none; None where they cannot be kept, or would
+    """Return the user's random bytes, drawn at first use; None if they cannot be kept, or would
     lie within ``root``, a folder that may come from elsewhere."""
     folder = cache_folder(os.environ)
     if folder is None or _is_within(folder, root):
