@@ -4,14 +4,16 @@ Three calls, one implementation for streams and one without. Both take the bytes
 uint8 tensor on the device and blocks of host memory (`host_pool`).
 
 Memory on the device belongs to the stream that computes. A copy waits for what that stream has
-been given so far, and `wait` makes the stream wait for the copy; so whoever calls `wait` before
-dropping or using the bytes needs no `record_stream`, and memory returns to the allocator at a
-point that is the same in every run. What was allocated on another stream, as by a loader that
-copies ahead, needs `record_stream` for the computing stream, as PyTorch wants it for any use there.
+been given so far, and `wait` makes a stream wait for the copy. Any stream may use the bytes that
+calls `wait` before; `let_go` makes the memory's own stream wait for all of them. So no
+`record_stream` is needed, and memory returns to the allocator at a point that is the same in every
+run. What was allocated on another stream, as by a loader that copies ahead, needs `record_stream`
+for the computing stream, as PyTorch wants it for any use there.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -36,7 +38,16 @@ class Copies(Protocol):
         ...
 
     def wait(self, ticket: Any) -> None:
-        """Let the computation go on only after the copy."""
+        """Let the computation go on only after the copy. Twice is harmless."""
+        ...
+
+    def let_go(self, ticket: Any) -> None:
+        """Let the memory that was waited for be used anew only after those that use it now."""
+        ...
+
+    def leave(self, memory: Tensor, ticket: Any) -> None:
+        """Let `memory`, which is dropped now, be used anew only after the copy; any thread may ask,
+        and no stream waits."""
         ...
 
     def finish(self, ticket: Any) -> None:
@@ -61,8 +72,25 @@ class SynchronousCopies:
     def wait(self, ticket: Any) -> None:
         return None
 
+    def let_go(self, ticket: Any) -> None:
+        return None
+
+    def leave(self, memory: Tensor, ticket: Any) -> None:
+        return None
+
     def finish(self, ticket: Any) -> None:
         return None
+
+
+@dataclass(eq=False)
+class _Ticket:
+    """A copy on a side stream. computing: the stream whose memory it is. waiting: the streams that
+    go on only after it."""
+
+    event: Any
+    device: torch.device
+    computing: Any
+    waiting: list[Any] = field(default_factory=list)
 
 
 class StreamCopies:
@@ -93,24 +121,31 @@ class StreamCopies:
         with self._module.stream(side):
             for target, source in pairs:
                 target.copy_(source, non_blocking=True)
-            return side.record_event(), device, computing
+            return _Ticket(side.record_event(), device, computing)
 
-    def is_done(self, ticket: Any) -> bool:
-        return bool(ticket[0].query())
+    def is_done(self, ticket: _Ticket) -> bool:
+        return bool(ticket.event.query())
 
-    def wait(self, ticket: Any) -> None:
-        event, device, computing = ticket
-        current = self._module.current_stream(device)
-        current.wait_event(event)
-        # The garbage collector may ask on any stream; the memory goes back to the computing one.
-        if current != computing:
-            computing.wait_event(event)
+    def wait(self, ticket: _Ticket) -> None:
+        current = self._module.current_stream(ticket.device)
+        # Whoever asks on another stream: the memory goes back to the computing one.
+        for stream in (current, ticket.computing):
+            if stream not in ticket.waiting:
+                stream.wait_event(ticket.event)
+                ticket.waiting.append(stream)
 
-    def finish(self, ticket: Any) -> None:
-        event, device, _ = ticket
+    def let_go(self, ticket: _Ticket) -> None:
+        for stream in ticket.waiting:
+            if stream != ticket.computing:
+                ticket.computing.wait_stream(stream)
+
+    def leave(self, memory: Tensor, ticket: _Ticket) -> None:
+        memory.record_stream(self._sides[ticket.device])
+
+    def finish(self, ticket: _Ticket) -> None:
         # A new thread begins on the first device, and would make a context there.
-        with self._module.device(device):
-            event.synchronize()
+        with self._module.device(ticket.device):
+            ticket.event.synchronize()
 
 
 def copies_for(device_type: str) -> Copies:

@@ -24,6 +24,8 @@ Named hazards, each with a test that breaks without its guard:
   version counter of what was saved, through an empty tensor that shares the counter.
 - Memory reused too early: the device memory of a copy under way is dropped only after the
   computing stream waits for the copy.
+- Storages end where the garbage collector runs, in any thread: they make no stream wait, and leave
+  what they counted on a queue.
 - Handles that own their graph: a saved output holds the node that holds the handle, a cycle that
   no garbage collector sees; handles keep detached tensors.
 - Losses that overwrite their logits behind the version counter (Liger's): what loss functions
@@ -170,7 +172,8 @@ class ActivationOffload:
         self.prefetch = prefetch
         self.prefetch_bytes = prefetch_bytes
         self.in_flight = in_flight
-        self.resident_bytes = 0  # of those that would go if the budget asked for it
+        self._resident_bytes = 0
+        self._discounts: deque[int] = deque()
         self.sent_bytes = 0  # since the beginning
         self._known: weakref.WeakValueDictionary[int, _Storage] = weakref.WeakValueDictionary()
         self._order: list[weakref.ref[_Storage]] = []  # as saved; dead ones are cut off the end
@@ -179,6 +182,13 @@ class ActivationOffload:
         self._age = itertools.count()
         self._stays: dict[int, weakref.ref[Any] | None] = {}  # addresses of weights and outputs
         self._entered: list[tuple[saved_tensors_hooks, Any]] = []
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of those that would go if the budget asked for it."""
+        while self._discounts:
+            self._resident_bytes -= self._discounts.popleft()
+        return self._resident_bytes
 
     def __enter__(self) -> ActivationOffload:
         self._stays.clear()
@@ -271,7 +281,7 @@ class ActivationOffload:
         if self.budget_bytes is None:
             self._send(storage)
             return
-        self.resident_bytes += storage.num_bytes
+        self._resident_bytes += storage.num_bytes
         storage.counted = True
         rank = (-storage.num_bytes, next(self._age), weakref.ref(storage))
         heapq.heappush(self._candidates, rank)
@@ -387,13 +397,14 @@ class _Storage:
 
     def discount(self) -> None:
         if self.counted:
-            self.owner.resident_bytes -= self.num_bytes
+            self.owner._discounts.append(self.num_bytes)
             self.counted = False
 
     def __del__(self) -> None:
-        # Both copies under way read or write memory that is about to be used for something else.
-        self.settle()
         self.discount()
+        if self.on_device is not None and (self.ticket is not None or self.under_way):
+            assert self.owner.copies is not None
+            self.owner.copies.leave(self.on_device, self.ticket)
         self.owner.pool.give(self.blocks, self.device)
 
 

@@ -55,6 +55,9 @@ class DelayedCopies:
     def is_done(self, ticket: int) -> bool:
         return False
 
+    def leave(self, memory: Tensor, ticket: int) -> None:
+        self.wait(ticket)
+
     def wait(self, ticket: int) -> None:
         while self._queue and self._queue[0][0] <= ticket:
             self._queue.pop(0)[1]()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
-from memlint_runtime.device_copies import StreamCopies, SynchronousCopies
+from memlint_runtime.device_copies import StreamCopies, SynchronousCopies, _Ticket
 from memlint_runtime.offload import (
     offload_activations,
 )
@@ -57,7 +58,8 @@ class RecordedStream:
     def __init__(self, device: Any = None) -> None:
         self.waited: list[Any] = []
 
-    def wait_stream(self, stream: Any) -> None: ...
+    def wait_stream(self, stream: Any) -> None:
+        self.waited.append(stream)
 
     def wait_event(self, event: Any) -> None:
         self.waited.append(event)
@@ -80,11 +82,44 @@ def test_a_thread_waits_on_the_device_of_the_copy() -> None:
     copies = StreamCopies("cpu")
     copies._module = SimpleNamespace(device=device)
     event = SimpleNamespace(synchronize=lambda: on.append(current[0]))
-    copies.finish((event, "second", RecordedStream()))
+    copies.finish(_Ticket(event, "second", RecordedStream()))  # type: ignore[arg-type]
     assert (on, current) == (["second"], ["first"])
 
 
-def test_the_computing_stream_waits_whoever_asks() -> None:
+def test_what_ends_in_another_thread_makes_no_stream_wait() -> None:
+    """The garbage collector runs where it likes: the allocator waits for the copies."""
+
+    class Copies(SynchronousCopies):
+        left: ClassVar[list[tuple[int, str, str]]] = []
+
+        def send(self, source: Tensor, blocks: tuple[Tensor, ...]) -> Any:
+            super().send(source, blocks)
+            return "under way"
+
+        def is_done(self, ticket: Any) -> bool:
+            return False
+
+        def wait(self, ticket: Any) -> None:
+            assert threading.current_thread() is threading.main_thread(), "a finalizer waited"
+
+        def leave(self, memory: Tensor, ticket: Any) -> None:
+            self.left.append((memory.numel(), ticket, threading.current_thread().name))
+
+    offload = offload_activations(min_bytes=1, device="cpu", copies=Copies(), budget_bytes=2**13)
+    x = torch.randn(32, 32, requires_grad=True)
+    with offload:
+        graph = [x.exp().exp().exp().exp().sum()]
+    kept = offload.resident_bytes
+    assert kept > 0
+    thread = threading.Thread(target=graph.clear, name="a collector")
+    thread.start()
+    thread.join()
+    assert Copies.left
+    assert {left[1:] for left in Copies.left} == {("under way", "a collector")}
+    assert (offload.resident_bytes, offload.pool.used_bytes) == (0, 0)
+
+
+def test_the_computing_stream_waits_whoever_asks_and_for_whoever_asked() -> None:
     computing, other = RecordedStream(), RecordedStream()
     current = [computing]
     streams = SimpleNamespace(
@@ -100,4 +135,6 @@ def test_the_computing_stream_waits_whoever_asks() -> None:
     assert computing.waited == other.waited == ["copied"]
     current[0] = computing
     copies.wait(ticket)
-    assert computing.waited == ["copied", "copied"]
+    copies.let_go(ticket)
+    assert computing.waited == ["copied", other]
+    assert other.waited == ["copied"]
