@@ -14,19 +14,25 @@ Named hazards, each with a test that breaks without its guard:
 - A weight changed in place on the device would be lost: its version counter is compared when it
   goes home, and the host's bytes are renewed.
 - Memory freed under a copy: a copy under way is waited for before its target is freed.
+- Several streams that compute with one block: each waits for the copy, and the memory is used anew
+  after all of them.
+- Weights that a merge put in the place of streamed ones: they stream in their turn. What backward
+  still wanted of the former ones is gone, and it says so.
 - Memory made in `torch.inference_mode` could not be written later: it is made as if outside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from memlint_runtime.device_copies import Copies
-from memlint_runtime.streaming.slots import Slot, from_bytes, outside_inference
+from memlint_runtime.streaming.memory import RingMemory
+from memlint_runtime.streaming.slots import Slot, from_bytes, outside_inference, with_successors
 from memlint_runtime.streaming.store import Store
 
 __all__ = ["ALIGNMENT", "Block", "resident_parameters"]
@@ -40,7 +46,8 @@ class Block:
     index: its place among the blocks. label: its name in the model. store: where its bytes wait.
     is_head: whether it is the output head. num_bytes: of all slots, each at its place.
     resident: whether the device has them, or is getting them. on_device: whether the parameters
-    hold the device's memory.
+    hold the device's memory. replacements: how often other weights took the place of some that a
+    backward may still want.
     """
 
     def __init__(
@@ -62,8 +69,8 @@ class Block:
         self.resident = False
         self.on_device = False
         self.copies: Copies | None = None
+        self.replacements = 0
         self._ticket: Any = None
-        self._under_way = False
         self._flat: Tensor | None = None
         self._versions: list[int] = []
         self.pack()
@@ -78,6 +85,8 @@ class Block:
             offset += -(-slot.num_bytes // ALIGNMENT) * ALIGNMENT
         self.num_bytes = offset
         self.store.take(self)
+        # Memory that the device has is left to what was saved of it.
+        self.replacements += self._flat is not None and not self.resident
         self.resident = self.on_device = False
         self._flat = None
 
@@ -99,26 +108,24 @@ class Block:
     # -- the device's memory -----------------------------------------------------------------
 
     @outside_inference
-    def fetch(self, device: torch.device, copies: Copies) -> None:
-        """Start to copy the weights to `device`."""
+    def fetch(self, device: torch.device, copies: Copies, memory: RingMemory | None = None) -> None:
+        """Start to copy the weights to `device`, into the ring's memory if it is given."""
+        self.refresh()
         for slot in self.slots:
             slot.check()
-        self.refresh()
-        if self._flat is None or self._flat.device != device:
-            self._flat = torch.empty(self.num_bytes, dtype=torch.uint8, device=device)
-        elif not self.resident:
-            _resize(self._flat, self.num_bytes)
+        with nullcontext() if memory is None else memory.on(device):
+            if self._flat is None or self._flat.device != device:
+                self._flat = torch.empty(self.num_bytes, dtype=torch.uint8, device=device)
+            elif not self.resident:
+                _resize(self._flat, self.num_bytes)
         self.copies = copies
         self._ticket = self.store.send(self, self._flat, copies)
-        self._under_way = True
         self.resident = True
 
     def arrive(self) -> None:
-        """Let the computation go on only after the copy under way."""
-        if self._under_way:
-            assert self.copies is not None
+        """Let the stream that computes now go on only after the copy."""
+        if self.resident and self.copies is not None:
             self.copies.wait(self._ticket)
-            self._ticket, self._under_way = None, False
 
     def use(self) -> None:
         """Make the parameters hold the device's memory."""
@@ -162,6 +169,8 @@ class Block:
             return
         self.arrive()
         if self._flat is not None:
+            if self.copies is not None:
+                self.copies.let_go(self._ticket)
             _resize(self._flat, 0)
         self.resident = False
 
@@ -174,16 +183,21 @@ class Block:
             torch.get_device_module(device.type).synchronize(device)
 
     def forget_lost(self) -> None:
-        """Leave alone what replaced a weight, and stays where it is."""
+        """Leave alone what replaced a weight and is trained: it stays where it is."""
+        self.refresh()
         if any(slot.is_lost for slot in self.slots):
             self.slots = [slot for slot in self.slots if not slot.is_lost]
             self.pack()
 
     def refresh(self) -> None:
-        """Take over tensors that were assigned to the parameters since the last use."""
+        """Take over tensors that were assigned to the parameters since the last use, and frozen
+        parameters that took the place of streamed ones."""
         if self.on_device:
             return
-        if any(not _same(slot.present(), slot.home) for slot in self.slots):
+        if any(slot.is_lost for slot in self.slots):
+            self.slots = with_successors(self.slots)
+            self.pack()
+        if any(not slot.is_lost and not _same(slot.present(), slot.home) for slot in self.slots):
             self.pack()
 
 

@@ -52,13 +52,18 @@ def _plain(model: Any, getter: str, kind: type, left_out: set[int]) -> Any:
 
 
 def blocks_of(root: nn.Module) -> list[nn.Module]:
-    """The members of the outermost lists of modules."""
+    """The members of the outermost lists of modules; of `root`, where it is a list without any."""
+    found = _members(root)
+    return [*root] if not found and isinstance(root, LISTS) else found
+
+
+def _members(root: nn.Module) -> list[nn.Module]:
     found: list[nn.Module] = []
     for child in root.children():
         if isinstance(child, LISTS) and len(child) > 1:
             found += child
         else:
-            found += blocks_of(child)
+            found += _members(child)
     return found
 
 

@@ -13,6 +13,7 @@ import torch
 
 from memlint_runtime.device_copies import Copies, copies_for
 from memlint_runtime.streaming.blocks import Block
+from memlint_runtime.streaming.memory import RingMemory
 from memlint_runtime.streaming.order import Order, Phase
 from memlint_runtime.streaming.store import Store
 
@@ -48,6 +49,7 @@ class Ring:
         self._copies = copies
         self._copies_by_type: dict[str, Copies] = {}
         self.store = store
+        self.memory = RingMemory()
         self._phase: Phase | None = None
 
     @property
@@ -57,6 +59,7 @@ class Ring:
     def use(self, block: Block, phase: Phase) -> None:
         """Have the weights of `block` on the device, and those that follow on their way."""
         if block is self.active and phase == self._phase and block.on_device:
+            block.arrive()  # on another stream, perhaps
             return
         if self.active is not None and self.active is not block:
             self.active.go_home()
@@ -93,7 +96,7 @@ class Ring:
     def _fetch(self, block: Block, keep: list[Block]) -> None:
         self._make_room(block.num_bytes, keep)
         device = block.device(self.default_device())
-        block.fetch(device, self.copies_on(device))
+        block.fetch(device, self.copies_on(device), self.memory)
         self.fetches += 1
         self.fetched_bytes += block.num_bytes
         self.peak_bytes = max(self.peak_bytes, self.resident_bytes)

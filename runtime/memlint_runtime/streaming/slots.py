@@ -19,7 +19,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-__all__ = ["Slot", "adapter_parameters", "as_bytes", "from_bytes", "outside_inference", "slots_of"]
+__all__ = [
+    "Slot", "adapter_parameters", "as_bytes", "from_bytes", "outside_inference", "slots_of",
+    "with_successors",
+]  # fmt: skip
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -85,8 +88,8 @@ class Slot:
         if self.is_lost:
             raise RuntimeError(
                 f"the streamed parameter {self.name!r} of a {type(self.module).__name__} was "
-                "replaced by another object, as merging adapters into quantized weights does: "
-                "undo() the streaming, and stream again"
+                "replaced by one that is trained, or that cannot be streamed: undo() the "
+                "streaming, and stream again"
             )
         if self.parameter is not None and self.parameter.requires_grad:
             raise RuntimeError(
@@ -149,6 +152,23 @@ def slots_of(module: nn.Module, left_out: set[int], min_bytes: int) -> list[Slot
             seen.add(id(parameter))
             found += _slots_of_parameter(part, name, parameter)
     return [slot for slot in found if slot.num_bytes >= min_bytes]
+
+
+def with_successors(slots: list[Slot]) -> list[Slot]:
+    """The slots, with those of frozen parameters in the place of the parameters that they replaced.
+
+    Merging adapters into quantized weights makes new parameters, with scales of their own.
+    """
+    lost = {(id(slot.module), slot.name) for slot in slots if slot.is_lost}
+    found: dict[tuple[int, str], list[Slot]] = {}
+    for slot in slots:
+        key = id(slot.module), slot.name
+        parameter = slot.module._parameters.get(slot.name)
+        if key not in lost or parameter is None:
+            found.setdefault(key, []).append(slot)
+        elif key not in found:
+            found[key] = list(_slots_of_parameter(slot.module, slot.name, parameter)) or [slot]
+    return [slot for group in found.values() for slot in group]
 
 
 def _slots_of_parameter(module: nn.Module, name: str, parameter: nn.Parameter) -> Iterable[Slot]:

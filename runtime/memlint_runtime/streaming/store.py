@@ -10,6 +10,7 @@ Named hazards of files, each with a test that breaks without its guard:
 - A piece that is filled again while its bytes are still on their way: its copy ends first.
 - Weights that change between passes, or on the device: what was read ahead is dropped.
 - Readers that outlive the streaming: each thread reads one piece, and is waited for.
+- Files that are written to, or become shorter: each pass looks at them before it reads.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from torch import Tensor
 
 from memlint_runtime.device_copies import Copies
+from memlint_runtime.streaming.mapped_files import MappedFiles
 from memlint_runtime.streaming.page_lock import PageLock, page_aligned
 from memlint_runtime.streaming.slots import from_bytes, outside_inference
 
@@ -64,6 +66,10 @@ class Store(Protocol):
         """Drop what was read ahead, of one block or of all: the weights may change."""
         ...
 
+    def check(self) -> None:
+        """Raise RuntimeError where what waits is no longer what was taken."""
+        ...
+
     def release(self) -> None:
         """Give the store's own memory back, at the end."""
         ...
@@ -97,6 +103,9 @@ class HostStore:
         return None
 
     def forget(self, block: Block | None = None) -> None:
+        return None
+
+    def check(self) -> None:
         return None
 
     def release(self) -> None:
@@ -163,6 +172,7 @@ class FileStore:
 
     def __init__(self) -> None:
         self.pages = PageLock()
+        self.files = MappedFiles()
         self.ahead = 0
         self.late = 0
         self._largest = 0
@@ -178,6 +188,7 @@ class FileStore:
         for slot in block.slots:
             slot.home = slot.home.detach().to("cpu")
             slot.put(slot.home)
+        self.files.watch(slot.home.data_ptr() for slot in block.slots)
         if not block.is_head and not self._stages:
             self._largest = max(self._largest, block.num_bytes)
 
@@ -206,6 +217,9 @@ class FileStore:
         for stage in self._stages:
             if stage.part is not None and (block is None or stage.part.block is block):
                 stage.drop()
+
+    def check(self) -> None:
+        self.files.check()
 
     def release(self) -> None:
         self.forget()

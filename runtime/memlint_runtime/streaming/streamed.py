@@ -45,7 +45,7 @@ from memlint_runtime.integrations import Patch, unwrap
 from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.streaming.blocks import Block, resident_parameters
 from memlint_runtime.streaming.embedding import stream_embedding
-from memlint_runtime.streaming.finding import LISTS, Ends, blocks_of, shared_parameters
+from memlint_runtime.streaming.finding import Ends, blocks_of, shared_parameters
 from memlint_runtime.streaming.head import HeadTiles, is_tiled_now
 from memlint_runtime.streaming.moves import convert, expect_on_host, expect_unplaced, on_device
 from memlint_runtime.streaming.order import Phase
@@ -161,7 +161,6 @@ class StreamedWeights(Patch):
         self.ends: Ends | None = None
         self.head_tiles: HeadTiles | None = None
         self._passes = Passes()
-        self._backwards: set[int] = set()
         self._head_is_read = False
         self._home_device = next(iter(model.parameters())).device
         self.on_undo(self._restore)
@@ -226,11 +225,9 @@ class StreamedWeights(Patch):
         phase: Phase
         if backward != -1:
             phase = "backward"
-            if backward not in self._backwards:
-                self._backwards.add(backward)
-                engine: Any = torch.autograd.Variable._execution_engine
-                engine.queue_callback(partial(self._end_backward, backward))
+            self._passes.enter_backward(backward, self._release_all)
         else:
+            self._passes.expect_no_backward()
             phase = "forward" if torch.is_grad_enabled() else "without gradient"
         self.ring.use(block, phase)
 
@@ -246,6 +243,8 @@ class StreamedWeights(Patch):
                 self.on_undo(after.remove)
 
     def _before(self, block: Block, module: Any, inputs: Any) -> None:
+        if torch.compiler.is_compiling():
+            _refuse_compilation()
         if not is_tiled_now(module):
             if block.is_head:
                 self._head_is_read = False
@@ -264,7 +263,7 @@ class StreamedWeights(Patch):
             for tensor in tree_leaves(outputs):
                 if isinstance(tensor, Tensor) and tensor.grad_fn is not None:
                     register: Any = tensor.register_hook  # untyped in torch
-                    register(partial(_use_before_backward, self, block))
+                    register(partial(_use_before_backward, self, block, block.replacements))
 
     def _watch_readers_of_head(self, head: nn.Module) -> None:
         """The smallest module with blocks and the head may read the head's weight in its forward,
@@ -303,7 +302,7 @@ class StreamedWeights(Patch):
         inside = {id(part) for block in self.blocks for part in block.module.modules()}
         wanted = {id(block.module) for block in self.blocks}
         for module in self.owner.modules():
-            if id(module) in inside or isinstance(module, LISTS):
+            if id(module) in inside or isinstance(module, nn.ModuleList):
                 continue
             if any(id(part) in wanted for part in module.modules()):
                 before = module.register_forward_pre_hook(
@@ -314,12 +313,14 @@ class StreamedWeights(Patch):
                 self.on_undo(after.remove)
 
     def _begin_pass(self, module: Any, args: Any, kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            _refuse_compilation()
         if torch._C._current_graph_task_id() != -1:
             return None
         if not self._passes.begin(module):
             return None
-        self._backwards.clear()
         self._release_all()
+        self.store.check()
         self.ring.fetch_ahead()
         return on_device((args, kwargs), self.device())
 
@@ -331,12 +332,6 @@ class StreamedWeights(Patch):
             self._drop_tiles()
             if not torch.is_grad_enabled():
                 self._release_all()
-
-    def _end_backward(self, backward: int) -> None:
-        self._backwards.discard(backward)
-        # A reentrant checkpoint's backward ends within another.
-        if not self._backwards:
-            self._release_all()
 
     def _release_all(self) -> None:
         """Give all memory on the device back, and read no further ahead."""
@@ -419,6 +414,7 @@ class StreamedWeights(Patch):
             rows = self.ends.rows
             rows.put(rows.home.to(self.device()))
         self.store.release()
+        self.ring.memory.release()
         self.blocks = []
         self.ring.blocks = []
 
@@ -445,9 +441,17 @@ def _home_of_slot(slot: Slot) -> Tensor:
     return slot.home
 
 
-def _use_before_backward(streamed: StreamedWeights, block: Block, gradient: Tensor) -> None:
+def _use_before_backward(
+    streamed: StreamedWeights, block: Block, replacements: int, gradient: Tensor
+) -> None:
     if not streamed.active:
         return
+    if block.replacements != replacements:
+        raise RuntimeError(
+            f"the streamed weights of {block.label or type(block.module).__name__} became others "
+            "between forward and backward (converted, assigned or merged), and the former ones, "
+            "which this backward needs, are gone: call backward before"
+        )
     # Autograd runs backward passes with gradients on only to differentiate them again.
     if torch.is_grad_enabled():
         raise RuntimeError(
@@ -460,6 +464,18 @@ def _use_before_backward(streamed: StreamedWeights, block: Block, gradient: Tens
 
 def _go_home(block: Block, *ignored: Any) -> None:
     block.go_home()
+
+
+def _refuse_compilation() -> None:
+    raise RuntimeError(
+        "the model's frozen weights are streamed, and torch.compile takes the buffers that they "
+        "visit for the weights themselves: leave the model uncompiled (torch_compile=False), or "
+        "undo() the streaming"
+    )
+
+
+# Dynamo calls it where it would trace it, so that the error is this one.
+_refuse_compilation._torchdynamo_disable = True  # type: ignore[attr-defined]
 
 
 def _moving_the_rest(own: Callable[..., Any]) -> Callable[..., Any]:

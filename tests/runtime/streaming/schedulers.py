@@ -50,6 +50,9 @@ class DelayedCopies:
             while self._queue and self._queue[0][0] <= ticket:
                 self._queue.pop(0)[1]()
 
+    def let_go(self, ticket: int) -> None:
+        assert not self._queue or self._queue[0][0] > ticket, "freed under a copy"
+
     def finish(self, ticket: int) -> None:
         self.wait(ticket)
 

@@ -23,9 +23,11 @@ pytestmark = [
 
 @pytest.mark.filterwarnings("ignore:Merge lora module to .*-bit linear:UserWarning")
 @pytest.mark.parametrize("kind", ["nf4", "nf4 nested", "int8"])
-def test_merged_adapters_are_refused_until_the_streaming_is_undone(kind: str) -> None:
+@pytest.mark.parametrize("undone", [False, True])
+def test_merged_adapters_stream_in_their_turn(kind: str, undone: bool) -> None:
     """PEFT puts other parameters in the place of quantized weights that it merges into."""
     merged: list[Tensor] = []
+    states: list[dict[str, Tensor]] = []
     hidden = torch.randn(4, 128, generator=torch.Generator().manual_seed(0))
     for streamed in (False, True):
         torch.manual_seed(0)
@@ -37,15 +39,23 @@ def test_merged_adapters_are_refused_until_the_streaming_is_undone(kind: str) ->
             if "lora_B" in name:
                 nn.init.normal_(parameter, std=0.1)
         if streamed:
-            stream_frozen_weights(adapted, blocks=list(layers), min_bytes=0)
+            handle = stream_frozen_weights(adapted, blocks=list(layers), min_bytes=0)
             adapted(hidden)
         model = adapted.merge_and_unload()
-        if streamed:
-            with pytest.raises(RuntimeError, match=r"merging adapters .*: undo\(\) the streaming"):
-                model(hidden)
+        if streamed and undone:
             undo(adapted)
-        merged.append(model(hidden))
+        with torch.no_grad():
+            merged.append(model(hidden))
+        if streamed and not undone:
+            # What the merge made goes away with the other weights, and is saved.
+            slots = [slot for block in handle.blocks for slot in block.slots]
+            assert len(slots) == 3 * (3 if kind == "nf4 nested" else 2)
+            assert not any(slot.is_lost for slot in slots)
+            assert handle.ring.resident_bytes == 0
+        states.append(model.state_dict())
     assert torch.equal(*merged)
+    assert list(states[0]) == list(states[1])
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
 class Layer(nn.Module):
