@@ -43,6 +43,7 @@ import re
 import sys
 import weakref
 from collections import deque
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -125,17 +126,19 @@ def offload_activations(
     pool = HostPool(host, pin=device.type not in ("cpu", "meta"))
     if copies is None and (device.type == "cpu" or torch.accelerator.is_available()):
         copies = copies_for(device.type)
-    return ActivationOffload(
-        model,
-        device.type,
-        pool,
-        copies,
-        min_bytes,
-        budget_bytes,
-        prefetch,
-        prefetch_bytes,
-        in_flight,
-    )
+    limits = _Limits(min_bytes, budget_bytes, prefetch, prefetch_bytes, in_flight)
+    return ActivationOffload(model, device.type, pool, copies, limits)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What `offload_activations` was given of these names."""
+
+    min_bytes: int
+    budget_bytes: int | None
+    prefetch: int
+    prefetch_bytes: int
+    in_flight: int
 
 
 class keep_on_device(saved_tensors_hooks):  # noqa: N801 - used like a function
@@ -157,21 +160,13 @@ class ActivationOffload:
         device_type: str,
         pool: HostPool,
         copies: Copies | None,
-        min_bytes: int,
-        budget_bytes: int | None,
-        prefetch: int,
-        prefetch_bytes: int,
-        in_flight: int,
+        limits: _Limits,
     ) -> None:
         self.model = model
         self.device_type = device_type
         self.pool = pool
         self.copies = copies
-        self.min_bytes = min_bytes
-        self.budget_bytes = budget_bytes
-        self.prefetch = prefetch
-        self.prefetch_bytes = prefetch_bytes
-        self.in_flight = in_flight
+        self.limits = limits
         self._resident_bytes = 0
         self._discounts: deque[int] = deque()
         self.sent_bytes = 0  # since the beginning
@@ -210,17 +205,9 @@ class ActivationOffload:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ActivationOffload:
         """The same settings with nothing saved: models that hold one are copied for reference."""
-        return ActivationOffload(
-            memo.get(id(self.model)) if self.model is not None else None,
-            self.device_type,
-            HostPool(self.pool.host, pin=self.pool.pin),
-            self.copies,
-            self.min_bytes,
-            self.budget_bytes,
-            self.prefetch,
-            self.prefetch_bytes,
-            self.in_flight,
-        )
+        model = None if self.model is None else memo.get(id(self.model))
+        pool = HostPool(self.pool.host, pin=self.pool.pin)
+        return ActivationOffload(model, self.device_type, pool, self.copies, self.limits)
 
     # -- forward -----------------------------------------------------------------------------
 
@@ -253,7 +240,7 @@ class ActivationOffload:
         if isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter):
             return False
         raw = tensor.untyped_storage()
-        if raw.nbytes() < self.min_bytes or _is_cast_weight(tensor):
+        if raw.nbytes() < self.limits.min_bytes or _is_cast_weight(tensor):
             return False
         if raw._cdata not in self._stays:
             return True
@@ -278,14 +265,14 @@ class ActivationOffload:
 
     def _let_go(self, storage: _Storage) -> None:
         storage.leaves = True
-        if self.budget_bytes is None:
+        if self.limits.budget_bytes is None:
             self._send(storage)
             return
         self._resident_bytes += storage.num_bytes
         storage.counted = True
         rank = (-storage.num_bytes, next(self._age), weakref.ref(storage))
         heapq.heappush(self._candidates, rank)
-        while self.resident_bytes > self.budget_bytes and self._candidates:
+        while self.resident_bytes > self.limits.budget_bytes and self._candidates:
             victim = heapq.heappop(self._candidates)[2]()
             if victim is not None and victim.counted:
                 self._send(victim)
@@ -307,7 +294,9 @@ class ActivationOffload:
         while self._leaving:
             storage = self._leaving[0]()
             if storage is not None and storage.under_way and not storage.stays:
-                if len(self._leaving) <= self.in_flight and not self.copies.is_done(storage.ticket):
+                if len(self._leaving) <= self.limits.in_flight and not self.copies.is_done(
+                    storage.ticket
+                ):
                     return
                 storage.settle()
                 storage.on_device = None
@@ -358,7 +347,7 @@ class ActivationOffload:
     def _fetch_ahead_of(self, storage: _Storage) -> None:
         ahead = bytes_ahead = 0
         for index in range(storage.index - 1, -1, -1):
-            if ahead >= self.prefetch and bytes_ahead >= self.prefetch_bytes:
+            if ahead >= self.limits.prefetch and bytes_ahead >= self.limits.prefetch_bytes:
                 return
             earlier = self._order[index]()
             if earlier is not None and earlier.awaited:

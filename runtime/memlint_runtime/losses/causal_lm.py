@@ -49,6 +49,8 @@ from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statist
 
 Backend = Literal["tiles", "liger"]
 
+# Options that two calls for one model must agree on.
+_CHOSEN = ("label_smoothing", "z_loss", "dynamic", "workspace_bytes", "backend")
 # On a model and its head while the loss is fused.
 _MARK = "memlint_fused_loss"
 
@@ -165,14 +167,9 @@ def fuse_causal_lm_loss(
         liger.check_available()
     elif backend != "tiles":
         raise ValueError(f"backend is 'tiles' or 'liger', got {backend!r}")
+    transform = logit_transform(causal.config, forward)
     options = _Options(
-        label_smoothing,
-        z_loss,
-        dynamic,
-        workspace_bytes,
-        fuse_evaluation,
-        backend,
-        logit_transform(causal.config, forward),
+        label_smoothing, z_loss, dynamic, workspace_bytes, fuse_evaluation, backend, transform
     )
     fused = FusedLoss(causal, options)
     _patch_model(causal, fused)
@@ -183,13 +180,7 @@ def fuse_causal_lm_loss(
 def _again(earlier: FusedLoss, chosen: tuple[Any, ...], fuse_evaluation: bool) -> FusedLoss:
     """The handle of a model that is fused already. Raises ValueError where options differ."""
     options = earlier.options
-    given = (
-        options.label_smoothing,
-        options.z_loss,
-        options.dynamic,
-        options.workspace_bytes,
-        options.backend,
-    )
+    given = tuple(getattr(options, name) for name in _CHOSEN)
     if given != chosen:
         raise ValueError("the model's loss is fused already, with other options: undo() that first")
     earlier.options = replace(options, fuse_evaluation=options.fuse_evaluation and fuse_evaluation)

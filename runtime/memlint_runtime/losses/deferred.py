@@ -13,6 +13,7 @@ Shapes: leading `[...]` (usually B, L), D hidden size, V vocabulary.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -37,6 +38,16 @@ from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statist
 
 # On a model and its head while logits are deferred.
 _MARK = "memlint_deferred"
+
+
+def _computed(operate: Callable[[Any, Any], Any], *, reflected: bool = False) -> Any:
+    """An operator of deferred logits that computes them for real."""
+
+    def method(self: DeferredLogits, other: Any) -> Any:
+        logits, other = self.materialize(), _real(other)
+        return operate(other, logits) if reflected else operate(logits, other)
+
+    return method
 
 
 @dataclass(eq=False)
@@ -215,58 +226,25 @@ class DeferredLogits:
             logits = logits * transform.factor
         return logits.to(self.dtype)
 
-    def __add__(self, other: Any) -> Any:
-        return self.materialize() + _real(other)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Any:
-        return self.materialize() - _real(other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return _real(other) - self.materialize()
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _real(other) / self.materialize()
-
-    def __pow__(self, exponent: Any) -> Any:
-        return self.materialize() ** _real(exponent)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self.materialize() // _real(other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return _real(other) // self.materialize()
-
-    def __mod__(self, other: Any) -> Any:
-        return self.materialize() % _real(other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return _real(other) % self.materialize()
+    __add__ = __radd__ = _computed(operator.add)
+    __sub__ = _computed(operator.sub)
+    __rsub__ = _computed(operator.sub, reflected=True)
+    __rtruediv__ = _computed(operator.truediv, reflected=True)
+    __pow__ = _computed(operator.pow)
+    __rpow__ = _computed(operator.pow, reflected=True)
+    __floordiv__ = _computed(operator.floordiv)
+    __rfloordiv__ = _computed(operator.floordiv, reflected=True)
+    __mod__ = _computed(operator.mod)
+    __rmod__ = _computed(operator.mod, reflected=True)
+    __matmul__ = _computed(operator.matmul)
+    __lt__, __le__ = _computed(operator.lt), _computed(operator.le)
+    __gt__, __ge__ = _computed(operator.gt), _computed(operator.ge)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise NotImplementedError(
             "deferred logits cannot be assigned to: use the form that returns another tensor "
             "(torch.where, masked_fill), or materialize() them first"
         )
-
-    def __rpow__(self, base: Any) -> Any:
-        return _real(base) ** self.materialize()
-
-    def __matmul__(self, other: Any) -> Any:
-        return self.materialize() @ _real(other)
-
-    def __lt__(self, other: Any) -> Any:
-        return self.materialize() < _real(other)
-
-    def __le__(self, other: Any) -> Any:
-        return self.materialize() <= _real(other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self.materialize() > _real(other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self.materialize() >= _real(other)
 
     def __neg__(self) -> Any:
         return -self.materialize()

@@ -108,20 +108,9 @@ def _forward_op(
 
 @_forward_op.register_fake
 def _(
-    target: Tensor,
-    bias: Tensor | None,
-    hiddens: Sequence[Tensor],
-    weights: Sequence[Tensor],
-    scale: float,
-    softcap: float | None,
-    temperature: float,
-    compute_dtype: torch.dtype,
-    workspace_bytes: int,
-    logsumexp: bool,
-    entropy: bool,
-    mean_logit: bool,
-    keeps: Sequence[bool],
+    target: Tensor, bias: Any, hiddens: Sequence[Tensor], weights: Any, *constants: Any
 ) -> list[Tensor]:
+    compute_dtype, _, _, entropy, mean_logit, keeps = constants[3:]
     dtype = torch.float64 if compute_dtype == torch.float64 else torch.float32
     statistics = [
         hiddens[0].new_empty(target.shape[0] if present else 0, dtype=dtype)
@@ -189,13 +178,9 @@ def _(
     hiddens: Sequence[Tensor],
     weights: Sequence[Tensor],
     saved: Sequence[Tensor],
-    scale: float,
-    softcap: float | None,
-    temperature: float,
-    compute_dtype: torch.dtype,
-    workspace_bytes: int,
-    wants: Sequence[bool],
+    *constants: Any,
 ) -> list[Tensor]:
+    wants = constants[-1]
     nothing = any(by.numel() for by in upstream)
     return [
         torch.empty_like(one, memory_format=torch.contiguous_format)

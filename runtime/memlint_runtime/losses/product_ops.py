@@ -28,7 +28,7 @@ import triton.language as tl
 from torch import Tensor
 
 from memlint_runtime.losses.tile_ops import GradientCoefficients, LogitTransform, SoftmaxState
-from memlint_runtime.losses.triton_ops import _transform, constants
+from memlint_runtime.losses.triton_ops import _transform, constants, gradient_flags
 
 # Token blocks that share a pass over the weights, so that the second-level cache serves them.
 _GROUP = 8
@@ -51,20 +51,10 @@ def _block(t, v, BLOCK_T: tl.constexpr, BLOCK_V: tl.constexpr, GROUP: tl.constex
 
 @triton.jit
 def _product(
-    hidden_ptr,
-    weight_ptr,
-    rows,
-    first,
-    t,
-    v,
-    depth,
-    hidden_stride,
-    weight_stride,
-    BLOCK_T: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    EVEN: tl.constexpr,
-):
+    hidden_ptr, weight_ptr,
+    rows, first, t, v, depth, hidden_stride, weight_stride,
+    BLOCK_T: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_D: tl.constexpr, EVEN: tl.constexpr,
+):  # fmt: skip
     """Raw logits in float32. Rows and entries past the end repeat others."""
     deep = tl.arange(0, BLOCK_D)
     places = first + tl.arange(0, BLOCK_V)
@@ -95,27 +85,12 @@ def _halves(raw, BLOCK_T: tl.constexpr, BLOCK_V: tl.constexpr):
 
 @triton.jit
 def _absorb_half(
-    raw,
-    rows,
-    first,
-    t,
-    v,
-    column,
-    bias_ptr,
-    target_ptr,
-    highest_ptr,
-    others_ptr,
-    weighted_ptr,
-    logit_sum_ptr,
-    scale,
-    softcap,
-    temperature,
-    HAS_BIAS: tl.constexpr,
-    HAS_CAP: tl.constexpr,
-    HAS_WEIGHTED: tl.constexpr,
-    HAS_SUM: tl.constexpr,
-    HALF: tl.constexpr,
-):
+    raw, rows, first, t, v, column,
+    bias_ptr, target_ptr, highest_ptr, others_ptr, weighted_ptr, logit_sum_ptr,
+    scale, softcap, temperature,
+    HAS_BIAS: tl.constexpr, HAS_CAP: tl.constexpr, HAS_WEIGHTED: tl.constexpr,
+    HAS_SUM: tl.constexpr, HALF: tl.constexpr,
+):  # fmt: skip
     places = first + tl.arange(0, HALF)
     real, within = rows < t, places < v
     if HAS_BIAS:
@@ -143,33 +118,13 @@ def _absorb_half(
 
 @triton.jit
 def _absorb_product_kernel(
-    hidden_ptr,
-    weight_ptr,
-    bias_ptr,
-    column_ptr,
-    target_ptr,
-    highest_ptr,
-    others_ptr,
-    weighted_ptr,
-    logit_sum_ptr,
-    t,
-    v,
-    depth,
-    hidden_stride,
-    weight_stride,
-    scale,
-    softcap,
-    temperature,
-    HAS_BIAS: tl.constexpr,
-    HAS_CAP: tl.constexpr,
-    HAS_WEIGHTED: tl.constexpr,
-    HAS_SUM: tl.constexpr,
-    EVEN: tl.constexpr,
-    BLOCK_T: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    GROUP: tl.constexpr,
-):
+    hidden_ptr, weight_ptr, bias_ptr, column_ptr, target_ptr, highest_ptr, others_ptr,
+    weighted_ptr, logit_sum_ptr,
+    t, v, depth, hidden_stride, weight_stride, scale, softcap, temperature,
+    HAS_BIAS: tl.constexpr, HAS_CAP: tl.constexpr, HAS_WEIGHTED: tl.constexpr,
+    HAS_SUM: tl.constexpr, EVEN: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_V: tl.constexpr,
+    BLOCK_D: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
     rows, first = _block(t, v, BLOCK_T, BLOCK_V, GROUP)
     raw = _product(
         hidden_ptr, weight_ptr, rows, first, t, v, depth, hidden_stride, weight_stride,
@@ -191,30 +146,12 @@ def _absorb_product_kernel(
 
 @triton.jit
 def _gradient_half(
-    raw,
-    rows,
-    first,
-    t,
-    v,
-    bias_ptr,
-    column_ptr,
-    logsumexp_ptr,
-    target_ptr,
-    share_ptr,
-    slope_ptr,
-    everywhere_ptr,
-    out_ptr,
-    out_stride,
-    scale,
-    softcap,
-    temperature,
-    HAS_BIAS: tl.constexpr,
-    HAS_CAP: tl.constexpr,
-    HAS_TARGET: tl.constexpr,
-    HAS_SLOPE: tl.constexpr,
-    HAS_EVERYWHERE: tl.constexpr,
-    HALF: tl.constexpr,
-):
+    raw, rows, first, t, v,
+    bias_ptr, column_ptr, logsumexp_ptr, target_ptr, share_ptr, slope_ptr, everywhere_ptr, out_ptr,
+    out_stride, scale, softcap, temperature,
+    HAS_BIAS: tl.constexpr, HAS_CAP: tl.constexpr, HAS_TARGET: tl.constexpr,
+    HAS_SLOPE: tl.constexpr, HAS_EVERYWHERE: tl.constexpr, HALF: tl.constexpr,
+):  # fmt: skip
     places = first + tl.arange(0, HALF)
     real, within = rows < t, places < v
     if HAS_BIAS:
@@ -242,36 +179,13 @@ def _gradient_half(
 
 @triton.jit
 def _product_gradient_kernel(
-    hidden_ptr,
-    weight_ptr,
-    bias_ptr,
-    column_ptr,
-    logsumexp_ptr,
-    target_ptr,
-    share_ptr,
-    slope_ptr,
-    everywhere_ptr,
-    out_ptr,
-    t,
-    v,
-    depth,
-    hidden_stride,
-    weight_stride,
-    out_stride,
-    scale,
-    softcap,
-    temperature,
-    HAS_BIAS: tl.constexpr,
-    HAS_CAP: tl.constexpr,
-    HAS_TARGET: tl.constexpr,
-    HAS_SLOPE: tl.constexpr,
-    HAS_EVERYWHERE: tl.constexpr,
-    EVEN: tl.constexpr,
-    BLOCK_T: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    GROUP: tl.constexpr,
-):
+    hidden_ptr, weight_ptr, bias_ptr, column_ptr, logsumexp_ptr, target_ptr, share_ptr, slope_ptr,
+    everywhere_ptr, out_ptr,
+    t, v, depth, hidden_stride, weight_stride, out_stride, scale, softcap, temperature,
+    HAS_BIAS: tl.constexpr, HAS_CAP: tl.constexpr, HAS_TARGET: tl.constexpr,
+    HAS_SLOPE: tl.constexpr, HAS_EVERYWHERE: tl.constexpr, EVEN: tl.constexpr,
+    BLOCK_T: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_D: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
     rows, first = _block(t, v, BLOCK_T, BLOCK_V, GROUP)
     raw = _product(
         hidden_ptr, weight_ptr, rows, first, t, v, depth, hidden_stride, weight_stride,
@@ -292,21 +206,12 @@ def _product_gradient_kernel(
 
 @triton.jit
 def _merge_kernel(
-    highest_ptr,
-    others_ptr,
-    weighted_ptr,
-    logit_sum_ptr,
-    maximum_ptr,
-    all_others_ptr,
-    all_weighted_ptr,
-    all_sum_ptr,
-    t,
-    n,
-    HAS_WEIGHTED: tl.constexpr,
-    HAS_SUM: tl.constexpr,
-    BLOCK_T: tl.constexpr,
+    highest_ptr, others_ptr, weighted_ptr, logit_sum_ptr, maximum_ptr, all_others_ptr,
+    all_weighted_ptr, all_sum_ptr,
+    t, n,
+    HAS_WEIGHTED: tl.constexpr, HAS_SUM: tl.constexpr, BLOCK_T: tl.constexpr,
     BLOCK_N: tl.constexpr,
-):
+):  # fmt: skip
     rows = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
     real = rows < t
     before = tl.load(maximum_ptr + rows, mask=real, other=0.0)
@@ -404,30 +309,10 @@ def product_gradient(
     extras = (transform.softcap, bias_v, coefficients.slope, coefficients.everywhere)
     launch = _launch(hidden_tD, gradient_extras(*(extra is not None for extra in extras)))
     _product_gradient_kernel[_grid(t, v, launch)](
-        hidden_tD,
-        weight_vD,
-        bias_v,
-        column_t,
-        logsumexp_t,
-        coefficients.target,
-        coefficients.share,
-        coefficients.slope,
-        coefficients.everywhere,
-        out,
-        t,
-        v,
-        hidden_tD.shape[1],
-        hidden_tD.stride(0),
-        weight_vD.stride(0),
-        out.stride(0),
-        *constants(transform),
-        HAS_BIAS=bias_v is not None,
-        HAS_CAP=transform.softcap is not None,
-        HAS_TARGET=coefficients.target is not None,
-        HAS_SLOPE=coefficients.slope is not None,
-        HAS_EVERYWHERE=coefficients.everywhere is not None,
-        **launch,
-    )
+        hidden_tD, weight_vD, bias_v, column_t, logsumexp_t, *coefficients.parts, out,
+        t, v, hidden_tD.shape[1], hidden_tD.stride(0), weight_vD.stride(0), out.stride(0),
+        *constants(transform), **gradient_flags(bias_v, transform, coefficients), **launch,
+    )  # fmt: skip
     return out
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -102,13 +103,13 @@ class GradientCoefficients:
     slope: Tensor | None
     everywhere: Tensor | None
 
+    @property
+    def parts(self) -> tuple[Tensor | None, Tensor, Tensor | None, Tensor | None]:
+        return self.target, self.share, self.slope, self.everywhere
+
     def part(self, tokens: slice) -> GradientCoefficients:
-        return GradientCoefficients(
-            None if self.target is None else self.target[tokens],
-            self.share[tokens],
-            None if self.slope is None else self.slope[tokens],
-            None if self.everywhere is None else self.everywhere[tokens],
-        )
+        parts: Any = (None if one is None else one[tokens] for one in self.parts)
+        return GradientCoefficients(*parts)
 
 
 def absorb_tile(

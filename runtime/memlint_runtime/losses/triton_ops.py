@@ -45,29 +45,12 @@ def _transform(raw, scale, softcap, temperature, HAS_CAP: tl.constexpr):
 
 @triton.jit
 def _absorb_kernel(
-    raw_ptr,
-    bias_ptr,
-    column_ptr,
-    maximum_ptr,
-    others_ptr,
-    target_ptr,
-    weighted_ptr,
-    logit_sum_ptr,
-    numerator_ptr,
-    rescale_ptr,
-    width,
-    raw_stride,
-    numerator_stride,
-    scale,
-    softcap,
-    temperature,
-    HAS_BIAS: tl.constexpr,
-    HAS_CAP: tl.constexpr,
-    HAS_WEIGHTED: tl.constexpr,
-    HAS_SUM: tl.constexpr,
-    HAS_NUMERATORS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    raw_ptr, bias_ptr, column_ptr, maximum_ptr, others_ptr, target_ptr, weighted_ptr,
+    logit_sum_ptr, numerator_ptr, rescale_ptr,
+    width, raw_stride, numerator_stride, scale, softcap, temperature,
+    HAS_BIAS: tl.constexpr, HAS_CAP: tl.constexpr, HAS_WEIGHTED: tl.constexpr,
+    HAS_SUM: tl.constexpr, HAS_NUMERATORS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     place = tl.arange(0, BLOCK)
     within = place < width
@@ -104,28 +87,12 @@ def _absorb_kernel(
 
 @triton.jit
 def _gradient_kernel(
-    raw_ptr,
-    bias_ptr,
-    column_ptr,
-    logsumexp_ptr,
-    target_ptr,
-    share_ptr,
-    slope_ptr,
-    everywhere_ptr,
+    raw_ptr, bias_ptr, column_ptr, logsumexp_ptr, target_ptr, share_ptr, slope_ptr, everywhere_ptr,
     out_ptr,
-    width,
-    raw_stride,
-    out_stride,
-    scale,
-    softcap,
-    temperature,
-    HAS_BIAS: tl.constexpr,
-    HAS_CAP: tl.constexpr,
-    HAS_TARGET: tl.constexpr,
-    HAS_SLOPE: tl.constexpr,
-    HAS_EVERYWHERE: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    width, raw_stride, out_stride, scale, softcap, temperature,
+    HAS_BIAS: tl.constexpr, HAS_CAP: tl.constexpr, HAS_TARGET: tl.constexpr,
+    HAS_SLOPE: tl.constexpr, HAS_EVERYWHERE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     place = tl.arange(0, BLOCK)
     within = place < width
@@ -167,27 +134,14 @@ def absorb_tile(
     rescale = torch.empty_like(state.maximum)
     if t:
         _absorb_kernel[(t,)](
-            raw_tv,
-            bias_v,
-            column_t,
-            state.maximum,
-            state.others,
-            state.target,
-            state.weighted,
-            state.logit_sum,
-            out,
-            rescale,
-            v,
-            raw_tv.stride(0),
-            0 if out is None else out.stride(0),
+            raw_tv, bias_v, column_t,
+            state.maximum, state.others, state.target, state.weighted, state.logit_sum,
+            out, rescale, v, raw_tv.stride(0), 0 if out is None else out.stride(0),
             *constants(transform),
-            HAS_BIAS=bias_v is not None,
-            HAS_CAP=transform.softcap is not None,
-            HAS_WEIGHTED=state.weighted is not None,
-            HAS_SUM=state.logit_sum is not None,
-            HAS_NUMERATORS=numerators,
-            **_launch(v),
-        )
+            HAS_BIAS=bias_v is not None, HAS_CAP=transform.softcap is not None,
+            HAS_WEIGHTED=state.weighted is not None, HAS_SUM=state.logit_sum is not None,
+            HAS_NUMERATORS=numerators, **_launch(v),
+        )  # fmt: skip
     return out, rescale
 
 
@@ -206,27 +160,22 @@ def tile_gradient(
     out = raw_tv if dtype == raw_tv.dtype else torch.empty_like(raw_tv, dtype=dtype)
     if t:
         _gradient_kernel[(t,)](
-            raw_tv,
-            bias_v,
-            column_t,
-            logsumexp_t,
-            coefficients.target,
-            coefficients.share,
-            coefficients.slope,
-            coefficients.everywhere,
-            out,
-            v,
-            raw_tv.stride(0),
-            out.stride(0),
+            raw_tv, bias_v, column_t, logsumexp_t, *coefficients.parts,
+            out, v, raw_tv.stride(0), out.stride(0),
             *constants(transform),
-            HAS_BIAS=bias_v is not None,
-            HAS_CAP=transform.softcap is not None,
-            HAS_TARGET=coefficients.target is not None,
-            HAS_SLOPE=coefficients.slope is not None,
-            HAS_EVERYWHERE=coefficients.everywhere is not None,
-            **_launch(v),
-        )
+            **gradient_flags(bias_v, transform, coefficients), **_launch(v),
+        )  # fmt: skip
     return out
+
+
+def gradient_flags(
+    bias_v: Tensor | None, transform: LogitTransform, coefficients: GradientCoefficients
+) -> dict[str, bool]:
+    """Which of their inputs the kernels of gradients are given."""
+    target, _, slope, everywhere = coefficients.parts
+    present = (bias_v, transform.softcap, target, slope, everywhere)
+    names = ("HAS_BIAS", "HAS_CAP", "HAS_TARGET", "HAS_SLOPE", "HAS_EVERYWHERE")
+    return {name: part is not None for name, part in zip(names, present, strict=True)}
 
 
 def constants(transform: LogitTransform) -> tuple[float, float, float]:

@@ -25,7 +25,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -44,11 +44,7 @@ from memlint_runtime.shared_prompt.models import causal_lm_inside
 from memlint_runtime.shared_prompt.runs import PaddedRows
 from memlint_runtime.trl.forward import kept_prompts_of, prompts_kept_apart
 from memlint_runtime.trl.images import IMAGE_INPUTS
-
-if TYPE_CHECKING:
-    from memlint_runtime.trl.trainer import SharedPrompts as _Base
-else:
-    _Base = object
+from memlint_runtime.trl.trainer import SharedPrompts
 
 __all__ = ["GroupedMicroBatches", "calls_of_cut_prompts", "grouped_micro_batches"]
 
@@ -82,9 +78,17 @@ class _StepsOfKeptPrompts(TrainerCallback):
             prompts.require_settled()
 
 
-class GroupedMicroBatches(_Base):
+class GroupedMicroBatches(SharedPrompts):
     """Mixed in before a TRL trainer that generates: GRPO and RLOO."""
 
+    _relied_upon = {  # noqa: RUF012
+        **SharedPrompts._relied_upon,
+        "_prepare_inputs": ("self", "generation_batch"),
+        "_generate_and_score_completions": ("self", "inputs"),
+        "_get_per_token_logps_and_entropies": (
+            *("self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size"),
+        ),
+    }
     _in_window = 0  # micro-batches of the present optimizer step before this one
     _window_ended = True
     _training: Any = None  # the state of the training that they belong to

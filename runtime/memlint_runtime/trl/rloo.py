@@ -5,12 +5,11 @@ from __future__ import annotations
 from trl.trainer.rloo_trainer import RLOOTrainer as TrlRLOOTrainer
 
 from memlint_runtime.trl.grouping import GroupedMicroBatches
-from memlint_runtime.trl.trainer import SharedPrompts
 
 __all__ = ["RLOOTrainer"]
 
 
-class RLOOTrainer(GroupedMicroBatches, SharedPrompts, TrlRLOOTrainer):
+class RLOOTrainer(GroupedMicroBatches, TrlRLOOTrainer):
     """`trl.RLOOTrainer`, same arguments.
 
     A prompt is forwarded once in an optimizer step, even where micro-batches cut its group:
@@ -18,17 +17,3 @@ class RLOOTrainer(GroupedMicroBatches, SharedPrompts, TrlRLOOTrainer):
     of a row. With sharded parameters (FSDP2, ZeRO) or a router's loss only rows of one micro-batch
     share, which is logged.
     """
-
-    _relied_upon = {  # noqa: RUF012
-        **SharedPrompts._relied_upon,
-        "_prepare_inputs": ("self", "generation_batch"),
-        "_generate_and_score_completions": ("self", "inputs"),
-        "_get_per_token_logps_and_entropies": (
-            "self",
-            "model",
-            "input_ids",
-            "attention_mask",
-            "logits_to_keep",
-            "batch_size",
-        ),
-    }

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from memlint_runtime.attention.kernels.flash import Attended
+
 __all__ = ["PlainBlocks"]
 
 
@@ -45,16 +47,8 @@ class PlainBlocks:
         lse_HT = highest.add_(total.log_()).view(query_THD.shape[1], -1)
         return _tokens(out, len(query_THD)).to(value_SKD.dtype), lse_HT
 
-    def backward(
-        self,
-        grad_THD: Tensor,
-        query_THD: Tensor,
-        key_SKD: Tensor,
-        value_SKD: Tensor,
-        out_THD: Tensor,
-        lse_HT: Tensor,
-        scale: float,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(self, of: Attended) -> tuple[Tensor, Tensor, Tensor]:
+        grad_THD, query_THD, key_SKD, value_SKD, out_THD, lse_HT, scale = of
         T, K = len(query_THD), key_SKD.shape[1]
         query, key = _rows(query_THD, K).mul(scale), _heads(key_SKD)
         scores = self._cap_(query @ key.mT)

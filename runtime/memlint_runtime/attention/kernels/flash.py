@@ -20,12 +20,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import groupby, pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-__all__ = ["CpuRuns", "CudaRuns", "Kernel", "Runs", "WindowBlocks", "flash_serves"]
+__all__ = ["Attended", "CpuRuns", "CudaRuns", "Kernel", "Runs", "WindowBlocks", "flash_serves"]
 
 _LARGEST_HEAD = 256
 
@@ -48,6 +48,19 @@ class Runs:
         return cls(on_device, max(lengths, default=0), tuple(bounds))
 
 
+class Attended(NamedTuple):
+    """What a backward is given: the gradient by the output `[T, H, D]`, the forward's arguments,
+    and output and log-sum-exp `[H, T]` over all keys, its own and others."""
+
+    grad: Tensor
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    out: Tensor
+    lse: Tensor
+    scale: float
+
+
 class Kernel(Protocol):
     """Attention of T query tokens over S key tokens, whichever of these each of them sees."""
 
@@ -56,17 +69,8 @@ class Kernel(Protocol):
     ) -> tuple[Tensor, Tensor]:
         """Output `[T, H, D]` and log-sum-exp `[H, T]`, this in float32 (float64 for float64)."""
 
-    def backward(
-        self,
-        grad_THD: Tensor,
-        query_THD: Tensor,
-        key_SKD: Tensor,
-        value_SKD: Tensor,
-        out_THD: Tensor,
-        lse_HT: Tensor,
-        scale: float,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of query, key and value, given output and log-sum-exp over all keys."""
+    def backward(self, of: Attended) -> tuple[Tensor, Tensor, Tensor]:
+        """Gradients of query, key and value."""
 
 
 def flash_serves(query_THD: Tensor, value_SKD: Tensor) -> bool:
@@ -110,16 +114,8 @@ class CudaRuns:
         )
         return result[0], result[1]
 
-    def backward(
-        self,
-        grad_THD: Tensor,
-        query_THD: Tensor,
-        key_SKD: Tensor,
-        value_SKD: Tensor,
-        out_THD: Tensor,
-        lse_HT: Tensor,
-        scale: float,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(self, of: Attended) -> tuple[Tensor, Tensor, Tensor]:
+        grad_THD, query_THD, key_SKD, value_SKD, out_THD, lse_HT, scale = of
         # The state of a random generator that dropout 0 never asks for.
         state = torch.zeros(2, dtype=torch.uint64, device=query_THD.device)
         grads: tuple[Tensor, Tensor, Tensor] = self.backward_operator(
@@ -161,16 +157,8 @@ class CpuRuns:
         outs, lses = zip(*parts, strict=True)
         return _together(outs, 1), _together(lses, 2)
 
-    def backward(
-        self,
-        grad_THD: Tensor,
-        query_THD: Tensor,
-        key_SKD: Tensor,
-        value_SKD: Tensor,
-        out_THD: Tensor,
-        lse_HT: Tensor,
-        scale: float,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(self, of: Attended) -> tuple[Tensor, Tensor, Tensor]:
+        grad_THD, query_THD, key_SKD, value_SKD, out_THD, lse_HT, scale = of
         by_query = (self._split(0, x) for x in (grad_THD, query_THD, out_THD, _as_saved(lse_HT)))
         by_key = (self._split(1, x) for x in (key_SKD, value_SKD))
         parts = [
@@ -283,16 +271,8 @@ class WindowBlocks:
         out, lse = _cpu_forward(q, k, v, scale, mask=mask)
         return out[0], lse[0]
 
-    def backward(
-        self,
-        grad_THD: Tensor,
-        query_THD: Tensor,
-        key_SKD: Tensor,
-        value_SKD: Tensor,
-        out_THD: Tensor,
-        lse_HT: Tensor,
-        scale: float,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(self, of: Attended) -> tuple[Tensor, Tensor, Tensor]:
+        grad_THD, query_THD, key_SKD, value_SKD, out_THD, lse_HT, scale = of
         mask = self._mask(len(query_THD), len(key_SKD), query_THD.dtype)
         grad, q, k, v, out = map(_row, (grad_THD, query_THD, key_SKD, value_SKD, out_THD))
         lse = _row(_as_saved(lse_HT))

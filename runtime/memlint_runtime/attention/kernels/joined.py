@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from torch.utils.checkpoint import _CachingTorchDispatchMode
 
-from memlint_runtime.attention.kernels.flash import Kernel
+from memlint_runtime.attention.kernels.flash import Attended, Kernel
 
 __all__ = ["Part", "Where", "joined_attention"]
 
@@ -132,10 +132,11 @@ def _gradients(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
     for part in ctx.parts:
         q, k = part.queries_at, part.keys_at
         sources = (prefix_key, prefix_value) if part.outside else (key, value)
-        part_query, *by_key = part.kernel.backward(
+        attended = Attended(
             _at(grad_out, q), _at(query, q), _at(sources[0], k), _at(sources[1], k),
             _at(out, q), lse if q is None else lse[:, q], ctx.scale,
         )  # fmt: skip
+        part_query, *by_key = part.kernel.backward(attended)
         if part.joins:
             _add_(grad_query, q, part_query)
         elif q is None:

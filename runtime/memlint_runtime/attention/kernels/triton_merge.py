@@ -20,24 +20,11 @@ TOKENS, WARPS = 16, 4
 
 @triton.jit
 def _merge_kernel(
-    out_ptr,
-    lse_ptr,
-    part_ptr,
-    part_lse_ptr,
-    index_ptr,
-    n,
-    first,
-    dimension,
-    out_token_stride,
-    out_head_stride,
-    lse_head_stride,
-    part_token_stride,
-    part_head_stride,
-    part_lse_head_stride,
-    HAS_INDEX: tl.constexpr,
-    TOKENS: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-):
+    out_ptr, lse_ptr, part_ptr, part_lse_ptr, index_ptr,
+    n, first, dimension, out_token_stride, out_head_stride, lse_head_stride, part_token_stride,
+    part_head_stride, part_lse_head_stride,
+    HAS_INDEX: tl.constexpr, TOKENS: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
     # Strides fit 32 bits; a head's place in a long batch need not.
     head = tl.program_id(1).to(tl.int64)
     tokens = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
@@ -85,22 +72,9 @@ def merge_(
     part_nHD, part_lse_Hn = part_nHD.contiguous(), part_lse_Hn.contiguous()
     index, first = (None, where.start or 0) if isinstance(where, slice) else (where, 0)
     _merge_kernel[(triton.cdiv(n, TOKENS), heads)](
-        out_THD,
-        lse_HT,
-        part_nHD,
-        part_lse_Hn,
-        index,
-        n,
-        first,
-        dimension,
-        out_THD.stride(0),
-        out_THD.stride(1),
-        lse_HT.stride(0),
-        part_nHD.stride(0),
-        part_nHD.stride(1),
-        part_lse_Hn.stride(0),
-        HAS_INDEX=index is not None,
-        TOKENS=TOKENS,
-        BLOCK_D=triton.next_power_of_2(dimension),
+        out_THD, lse_HT, part_nHD, part_lse_Hn, index, n, first, dimension,
+        out_THD.stride(0), out_THD.stride(1), lse_HT.stride(0),
+        part_nHD.stride(0), part_nHD.stride(1), part_lse_Hn.stride(0),
+        HAS_INDEX=index is not None, TOKENS=TOKENS, BLOCK_D=triton.next_power_of_2(dimension),
         num_warps=WARPS,
-    )
+    )  # fmt: skip
